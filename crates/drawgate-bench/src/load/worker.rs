@@ -1,0 +1,164 @@
+//! The closed loop: all connections are set up first, then start together.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use tokio::sync::{Barrier, watch};
+use tokio::task::JoinSet;
+
+use super::answer::Flaw;
+use super::client::Received;
+use super::{Args, Client};
+use crate::histogram::Histogram;
+use crate::process_stat;
+
+/// How long setting up, and the answers still under way at the end, may take.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// Filler that makes a message as long as those of a chat: about 100 bytes.
+const FILLER: &str = "the quick brown fox jumps over the lazy dog and looks back once more";
+
+/// What one connection, or all of them, counted.
+pub(super) struct Tally {
+    pub(super) latencies: Histogram,
+    pub(super) answered: u64,
+    pub(super) errors: u64,
+    pub(super) first_error: Option<String>,
+    pub(super) answer_bytes: usize,
+}
+
+/// The measured time: answers that arrive within it count.
+#[derive(Clone, Copy)]
+struct Window {
+    start: Instant,
+    end: Instant,
+}
+
+/// What every request of a connection does.
+#[derive(Clone, Copy)]
+enum Work {
+    Echo,
+    List { at_least: usize },
+}
+
+/// Runs all connections and adds up; with it the processor time of the watched process.
+pub(super) async fn run(args: &Args) -> Result<(Tally, Option<Duration>)> {
+    let warm_up = Duration::from_millis(args.warm_up_milliseconds);
+    let length = Duration::from_millis(args.milliseconds);
+    let limit = warm_up + length + SLACK;
+    tokio::time::timeout(limit, run_unlimited(args, warm_up, length))
+        .await
+        .with_context(|| format!("not all answers came within {limit:?}"))?
+}
+
+async fn run_unlimited(
+    args: &Args,
+    warm_up: Duration,
+    length: Duration,
+) -> Result<(Tally, Option<Duration>)> {
+    let work = args.list.map_or(Work::Echo, |at_least| Work::List { at_least });
+    let ready = Arc::new(Barrier::new(args.clients + 1));
+    let (announce, window) = watch::channel(None);
+    let mut connections = JoinSet::new();
+    for number in 0..args.clients {
+        let client = connect(args, number).await?;
+        connections.spawn(connection(client, number, work, Arc::clone(&ready), window.clone()));
+    }
+    ready.wait().await;
+    let start = Instant::now() + warm_up;
+    let window = Window { start, end: start + length };
+    announce.send_replace(Some(window));
+    let cpu = watch_cpu(args.watch, window).await?;
+    let mut total = Tally::new();
+    while let Some(tally) = connections.join_next().await {
+        total.add(&tally??);
+    }
+    Ok((total, cpu))
+}
+
+async fn connect(args: &Args, number: usize) -> Result<Client> {
+    let mut client = Client::connect(&args.target).await?;
+    client.initialize().await.with_context(|| format!("connection {number} has no MCP session"))?;
+    Ok(client)
+}
+
+async fn watch_cpu(pid: Option<u32>, window: Window) -> Result<Option<Duration>> {
+    let Some(pid) = pid else { return Ok(None) };
+    tokio::time::sleep_until(window.start.into()).await;
+    let before = process_stat::cpu_time(pid)?;
+    tokio::time::sleep_until(window.end.into()).await;
+    Ok(Some(process_stat::cpu_time(pid)?.saturating_sub(before)))
+}
+
+/// Works until the window closes, or until the first error: what comes after one says nothing.
+async fn connection(
+    mut client: Client,
+    number: usize,
+    work: Work,
+    ready: Arc<Barrier>,
+    mut window: watch::Receiver<Option<Window>>,
+) -> Result<Tally> {
+    ready.wait().await;
+    let Some(window) = *window.wait_for(Option::is_some).await? else {
+        return Err(anyhow!("the start was never announced"));
+    };
+    let mut tally = Tally::new();
+    let mut begin = Instant::now();
+    for round in 0_u64.. {
+        match work.once(&mut client, number, round).await {
+            Ok(received) => tally.answer(begin, &received, window),
+            Err(flaw @ Flaw::Wrong(_)) => return Err(flaw.into()),
+            Err(Flaw::Failed(error)) => {
+                tally.fail(&error);
+                break;
+            }
+        }
+        begin = Instant::now();
+        if begin >= window.end {
+            break;
+        }
+    }
+    Ok(tally)
+}
+
+impl Work {
+    async fn once(self, client: &mut Client, number: usize, round: u64) -> Result<Received, Flaw> {
+        match self {
+            Self::Echo => client.echo(&format!("client {number} call {round}: {FILLER}")).await,
+            Self::List { at_least } => client.list(at_least).await,
+        }
+    }
+}
+
+impl Tally {
+    fn new() -> Self {
+        let latencies = Histogram::new();
+        Self { latencies, answered: 0, errors: 0, first_error: None, answer_bytes: 0 }
+    }
+
+    fn answer(&mut self, begin: Instant, received: &Received, window: Window) {
+        self.answered += 1;
+        self.answer_bytes = received.bytes;
+        if received.at >= window.start && received.at < window.end {
+            self.latencies.record(received.at - begin);
+        }
+    }
+
+    fn fail(&mut self, error: &anyhow::Error) {
+        self.errors += 1;
+        self.first_error = Some(format!("{error:#}"));
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.latencies.merge(&other.latencies);
+        self.answered += other.answered;
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
+        self.answer_bytes = self.answer_bytes.max(other.answer_bytes);
+    }
+}
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -1,0 +1,98 @@
+//! The orchestrator: starts every process, measures the paths in turn, prints the tables.
+//!
+//! It fails when a run is broken (a process does not start, an answer is wrong, the audit log does
+//! not verify), never because a figure misses its aim: the machines are shared and noisy.
+
+mod aims;
+mod children;
+mod extras;
+mod gateway;
+mod paths;
+mod report;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+use children::Server;
+use gateway::{Gateway, Program};
+use paths::{Ends, Paths};
+use report::Report;
+
+/// How many clients call at the same time, in turn.
+const CONCURRENCIES: [usize; 3] = [1, 16, 64];
+
+/// Options of the role `run`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// One round of one second per cell: shows that everything works, not how fast
+    #[arg(long)]
+    quick: bool,
+    /// Measure only the direct connection and the hop
+    #[arg(long)]
+    skip_drawgate: bool,
+    /// The program to measure; the `drawgate` beside this one if not given
+    #[arg(long)]
+    drawgate: Option<PathBuf>,
+    /// Also write everything that was measured to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// How much to measure.
+#[derive(Clone, Copy, serde::Serialize)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) milliseconds: u64,
+    pub(crate) starts: usize,
+}
+
+/// Measures, prints, and ends every process that it started, even when interrupted.
+pub(crate) async fn main(args: Args) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    // Leaving drops the measuring future, and with it the processes, which are killed on drop.
+    let report = tokio::select! {
+        report = measure(&args) => report?,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            bail!("interrupted")
+        }
+        _ = terminate.recv() => bail!("terminated"),
+    };
+    print!("{}", report.text());
+    if let Some(path) = &args.json {
+        std::fs::write(path, report.json()?)
+            .with_context(|| format!("can not write `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+async fn measure(args: &Args) -> Result<Report> {
+    let plan = if args.quick {
+        Plan { rounds: 1, milliseconds: 1000, starts: 3 }
+    } else {
+        Plan { rounds: 3, milliseconds: 3000, starts: 10 }
+    };
+    let upstream = Server::start(&["upstream"]).await?;
+    let hop = Server::start(&["hop", "--to", upstream.address()]).await?;
+    let mut report = Report::new(plan);
+    if args.skip_drawgate {
+        let ends = Ends { upstream: &upstream, hop: &hop, gateway: None };
+        report.cells = Paths::new(plan, ends).measure(&CONCURRENCIES).await?;
+        return Ok(report);
+    }
+    let program = Program::find(args.drawgate.as_deref())?;
+    let gateway = Gateway::start(&program, &gateway::http_server(upstream.address())).await?;
+    let ends = Ends { upstream: &upstream, hop: &hop, gateway: Some(&gateway) };
+    let mut paths = Paths::new(plan, ends);
+    report.cells = paths.measure(&CONCURRENCIES).await?;
+    report.resident_mib = Some(gateway.resident_mib()?);
+    let calls = paths.calls_through_gateway();
+    report.audit = Some(extras::audit(&program, gateway, calls).await?);
+    report.lists = extras::lists(&program, plan).await?;
+    report.stdio = extras::stdio(&program, plan).await?;
+    report.start_up_ms = Some(extras::start_up(&program, plan).await?);
+    Ok(report)
+}

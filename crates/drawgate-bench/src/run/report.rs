@@ -1,0 +1,173 @@
+//! Everything that was measured, as text and as JSON.
+
+use serde::Serialize;
+
+use super::Plan;
+use super::aims::{self, Aim};
+use super::extras::{Audit, Named, StartUp};
+use super::paths::{Cell, Path};
+use super::table::{Table, figure, figure_or_dash};
+
+/// The results of one run.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    plan: Plan,
+    cores: usize,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) lists: Vec<Named>,
+    pub(crate) stdio: Vec<Named>,
+    pub(crate) start_up_ms: Option<StartUp>,
+    pub(crate) audit: Option<Audit>,
+    /// Resident memory of Drawgate after the load of all paths
+    pub(crate) resident_mib: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Judged<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    aims: Vec<Aim>,
+}
+
+impl Report {
+    /// Nothing measured yet.
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cells: Vec::new(),
+            lists: Vec::new(),
+            stdio: Vec::new(),
+            start_up_ms: None,
+            audit: None,
+            resident_mib: None,
+        }
+    }
+
+    /// The figures of one path at one concurrency.
+    pub(crate) fn cell(&self, path: Path, clients: usize) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.path == path && cell.clients == clients)
+    }
+
+    fn aims(&self) -> Vec<Aim> {
+        aims::judge(self)
+    }
+
+    /// Everything, with the aims, for other programs to read.
+    pub(crate) fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(&Judged { report: self, aims: self.aims() })
+    }
+
+    /// The tables, and the aims as the last line.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!(
+            "cores: {}; rounds of a cell: {} (the median counts), {} ms each, paths in turn; all on this \
+             machine\n\n",
+            self.cores, self.plan.rounds, self.plan.milliseconds
+        );
+        text += &self.paths().text();
+        for (title, rows) in [
+            ("tools/list, 1000 tools (upstream over HTTP)", &self.lists),
+            ("tools/call echo, upstream over stdio", &self.stdio),
+        ] {
+            if !rows.is_empty() {
+                text += &named(title, rows).text();
+            }
+        }
+        text += &self.facts();
+        text + &self.verdict()
+    }
+
+    fn paths(&self) -> Table {
+        let head = [
+            "clients",
+            "path",
+            "calls/s",
+            "p50 µs",
+            "p99 µs",
+            "CPU µs/call",
+            "RSS MiB",
+            "of direct",
+            "of hop",
+            "added p50 µs",
+            "x hop's",
+        ];
+        let mut table = Table::new("tools/call echo, upstream over HTTP", &head);
+        for cell in &self.cells {
+            table.row(self.path_row(cell));
+        }
+        table
+    }
+
+    fn path_row(&self, cell: &Cell) -> [String; 11] {
+        let direct = self.cell(Path::Direct, cell.clients);
+        let hop = self.cell(Path::Hop, cell.clients);
+        let of = |base: Option<&Cell>| base.map(|base| cell.rps / base.rps);
+        let (of_direct, of_hop, added, times) = match cell.path {
+            Path::Direct => (None, None, None, None),
+            Path::Hop => (of(direct), None, direct.map(|direct| cell.p50_us - direct.p50_us), None),
+            Path::Drawgate => {
+                let added = direct.map(|direct| cell.p50_us - direct.p50_us);
+                (of(direct), of(hop), added, aims::added_ratio(self, cell.clients))
+            }
+        };
+        [
+            cell.clients.to_string(),
+            cell.path.name().to_owned(),
+            format!("{:.0}", cell.rps),
+            figure(cell.p50_us),
+            figure(cell.p99_us),
+            figure_or_dash(cell.cpu_us),
+            figure_or_dash(cell.resident_mib),
+            figure_or_dash(of_direct),
+            figure_or_dash(of_hop),
+            figure_or_dash(added),
+            figure_or_dash(times),
+        ]
+    }
+
+    fn facts(&self) -> String {
+        let start_up = self.start_up_ms.as_ref().map(|times| {
+            format!(
+                "start-up to first list: median {:.1} ms of {} starts ({:.1} to {:.1})\n",
+                times.median, self.plan.starts, times.fastest, times.slowest
+            )
+        });
+        let audit = self.audit.as_ref().map(|audit| {
+            format!(
+                "audit verify: intact, {} events for {} calls, checked in {:.0} ms\n",
+                audit.events, audit.calls, audit.verify_ms
+            )
+        });
+        let resident = self.resident_mib.map(|mib| format!("resident after load: {mib:.1} MiB\n"));
+        [start_up, audit, resident].into_iter().flatten().collect()
+    }
+
+    fn verdict(&self) -> String {
+        let aims: Vec<String> = self.aims().iter().map(Aim::text).collect();
+        if aims.is_empty() {
+            return "aims: none measured in this run\n".to_owned();
+        }
+        format!("aims: {}\n", aims.join("; "))
+    }
+}
+
+fn named(title: &str, rows: &[Named]) -> Table {
+    let head = ["path", "clients", "requests/s", "p50 µs", "p99 µs", "answer bytes"];
+    let mut table = Table::new(title, &head);
+    for row in rows {
+        table.row([
+            row.name.to_owned(),
+            row.clients.to_string(),
+            figure(row.measured.rps),
+            figure(row.measured.p50_us),
+            figure(row.measured.p99_us),
+            row.measured.answer_bytes.to_string(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

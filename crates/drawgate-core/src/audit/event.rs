@@ -1,0 +1,296 @@
+//! One audit event: on its way in, as stored, and as read back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::canonical;
+use crate::json;
+use crate::model::PolicyDecision;
+use crate::store::StoreError;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A process began to write.
+    LogOpened,
+    /// It stopped in order.
+    LogClosed,
+    /// Policy let a call pass, which now begins.
+    Decision,
+    /// A call ended.
+    Outcome,
+    /// A person must approve a call.
+    ApprovalRequired,
+    /// A person has.
+    ApprovalDecided,
+    /// A grant was issued.
+    GrantIssued,
+    /// A grant was revoked.
+    GrantRevoked,
+    /// An agent was added.
+    AgentAdded,
+    /// An agent was removed.
+    AgentRemoved,
+    /// The configuration was read.
+    ConfigLoaded,
+    /// A source's tools changed.
+    SourceChanged,
+    /// Somebody without a valid token called.
+    CallerRefused,
+    /// Events were kept in memory while the log could not be written.
+    AuditGap,
+    /// The wall clock was set.
+    ClockStep,
+    /// Calls that were under way when the process died got their outcome.
+    Recovered,
+    /// Old events were removed.
+    Pruned,
+}
+
+impl EventKind {
+    /// All kinds.
+    pub const ALL: [Self; 17] = [
+        Self::LogOpened,
+        Self::LogClosed,
+        Self::Decision,
+        Self::Outcome,
+        Self::ApprovalRequired,
+        Self::ApprovalDecided,
+        Self::GrantIssued,
+        Self::GrantRevoked,
+        Self::AgentAdded,
+        Self::AgentRemoved,
+        Self::ConfigLoaded,
+        Self::SourceChanged,
+        Self::CallerRefused,
+        Self::AuditGap,
+        Self::ClockStep,
+        Self::Recovered,
+        Self::Pruned,
+    ];
+
+    /// As in the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LogOpened => "log_opened",
+            Self::LogClosed => "log_closed",
+            Self::Decision => "decision",
+            Self::Outcome => "outcome",
+            Self::ApprovalRequired => "approval_required",
+            Self::ApprovalDecided => "approval_decided",
+            Self::GrantIssued => "grant_issued",
+            Self::GrantRevoked => "grant_revoked",
+            Self::AgentAdded => "agent_added",
+            Self::AgentRemoved => "agent_removed",
+            Self::ConfigLoaded => "config_loaded",
+            Self::SourceChanged => "source_changed",
+            Self::CallerRefused => "caller_refused",
+            Self::AuditGap => "audit_gap",
+            Self::ClockStep => "clock_step",
+            Self::Recovered => "recovered",
+            Self::Pruned => "pruned",
+        }
+    }
+
+    /// The kind of this name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+impl std::fmt::Display for EventKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Keys that the chain itself writes.
+pub(super) const RESERVED: [&str; 5] = ["createdAt", "hash", "kind", "prev", "sequence"];
+
+/// An event before it has a place in the log. Keys are camelCase; one that is given twice keeps its
+/// last value, and the chain's own (`sequence`, `kind`, `createdAt`, `prev`, `hash`) are ignored.
+#[derive(Debug, Clone)]
+pub struct EventDraft {
+    kind: EventKind,
+    at_ms: u64,
+    /// The fields' JSON, one after the other: one buffer for all keeps drafts cheap.
+    rendered: Vec<u8>,
+    /// Keys, and where in `rendered` their JSON ends.
+    fields: Vec<(&'static str, usize)>,
+}
+
+impl EventDraft {
+    /// An event of a kind at a time, in milliseconds since the epoch.
+    #[must_use]
+    pub fn new(kind: EventKind, at_ms: u64) -> Self {
+        Self { kind, at_ms, rendered: Vec::with_capacity(512), fields: Vec::with_capacity(16) }
+    }
+
+    /// Adds a string.
+    #[must_use]
+    pub fn text(mut self, key: &'static str, value: impl AsRef<str>) -> Self {
+        canonical::write_text(value.as_ref(), &mut self.rendered);
+        self.end(key)
+    }
+
+    /// Adds a string, if there is one.
+    #[must_use]
+    pub fn maybe_text(self, key: &'static str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.text(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds a number.
+    #[must_use]
+    pub fn number(mut self, key: &'static str, value: u64) -> Self {
+        self.rendered.extend_from_slice(value.to_string().as_bytes());
+        self.end(key)
+    }
+
+    /// Adds a truth value.
+    #[must_use]
+    pub fn flag(mut self, key: &'static str, value: bool) -> Self {
+        self.rendered.extend_from_slice(if value { b"true" } else { b"false" });
+        self.end(key)
+    }
+
+    /// Adds a list of strings.
+    #[must_use]
+    pub fn texts<'a>(
+        mut self,
+        key: &'static str,
+        values: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        self.rendered.push(b'[');
+        for (at, value) in values.into_iter().enumerate() {
+            if at > 0 {
+                self.rendered.push(b',');
+            }
+            canonical::write_text(value, &mut self.rendered);
+        }
+        self.rendered.push(b']');
+        self.end(key)
+    }
+
+    /// Adds JSON that is canonical already, as [`canonical::to_string`] writes it.
+    #[must_use]
+    pub fn canonical(mut self, key: &'static str, value: impl AsRef<str>) -> Self {
+        self.rendered.extend_from_slice(value.as_ref().as_bytes());
+        self.end(key)
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> EventKind {
+        self.kind
+    }
+
+    /// Its time, in milliseconds since the epoch.
+    #[must_use]
+    pub const fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// The JSON of a field.
+    #[must_use]
+    pub fn field(&self, key: &str) -> Option<&[u8]> {
+        self.fields().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
+    }
+
+    /// The fields in the order in which they were added.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        let mut start = 0;
+        self.fields.iter().map(move |(key, end)| {
+            let value = self.rendered.get(start..*end).unwrap_or_default();
+            start = *end;
+            (*key, value)
+        })
+    }
+
+    fn end(mut self, key: &'static str) -> Self {
+        self.fields.push((key, self.rendered.len()));
+        self
+    }
+}
+
+/// An event as the log keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Its place, from 1.
+    pub sequence: u64,
+    /// Its canonical JSON.
+    pub body: String,
+}
+
+impl StoredEvent {
+    /// Reads the body.
+    pub fn event(&self) -> Result<ToolAuditEvent, StoreError> {
+        let corrupt =
+            |reason: String| StoreError::Corrupt { operation: "read an audit event", reason };
+        let value = json::parse(self.body.as_bytes())
+            .map_err(|error| corrupt(format!("event {}: {error}", self.sequence)))?;
+        serde_json::from_value(value)
+            .map_err(|error| corrupt(format!("event {}: {error}", self.sequence)))
+    }
+}
+
+/// An event as programs read it. Which fields are present depends on its kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolAuditEvent {
+    /// Its place in the log, from 1.
+    pub sequence: u64,
+    /// What happened.
+    pub kind: EventKind,
+    /// When, in milliseconds since the epoch.
+    pub created_at: u64,
+    /// The hash of the event before it.
+    pub prev: String,
+    /// Its own hash.
+    pub hash: String,
+    /// The tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_id: Option<String>,
+    /// The caller's name for the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The gate's name for the call, which its decision and its outcome share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// Who called or acted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The grants that covered the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant_ids: Option<Vec<String>>,
+    /// SHA-256 of the redacted arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_hash: Option<String>,
+    /// SHA-256 of the redacted result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_hash: Option<String>,
+    /// Whether the tool did what was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    /// How long it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// The code of the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What policy said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<PolicyDecision>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+#[cfg(test)]
+#[path = "event_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+use super::*;
+use serde_json::json;
+
+#[track_caller]
+fn syntax(bytes: &[u8]) {
+    match parse(bytes) {
+        Err(JsonError::Syntax(message)) => assert!(message.contains("line"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn builds_what_serde_json_builds() {
+    let text = r#"{"b":[1,-2,3.5,1e3,null,true,"\u00e9\n"],"a":{"":{}},"big":18446744073709551615,"bigger":18446744073709551616}"#;
+    let ours = parse(text.as_bytes()).unwrap();
+    let theirs: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(ours, theirs);
+    assert_eq!(ours.to_string(), theirs.to_string(), "order is kept");
+}
+
+#[test]
+fn scalars_and_white_space_around_them() {
+    assert_eq!(parse(b" 7 ").unwrap(), json!(7));
+    assert_eq!(parse(b"\n\"x\"\t").unwrap(), json!("x"));
+    assert_eq!(parse(b"null").unwrap(), Value::Null);
+}
+
+#[test]
+fn duplicates_are_refused_at_every_depth() {
+    for text in [
+        r#"{"a":1,"a":1}"#,
+        r#"[{"x":{"a":1,"b":2,"a":3}}]"#,
+        r#"{"a":1,"\u0061":2}"#,
+        r#"{"x":[[[{"a":{},"a":{}}]]]}"#,
+    ] {
+        assert_eq!(parse(text.as_bytes()), Err(JsonError::Duplicate("a".to_owned())), "{text}");
+    }
+}
+
+#[test]
+fn the_same_key_in_different_objects_is_no_duplicate() {
+    assert!(parse(br#"{"a":{"a":1},"b":[{"a":1},{"a":2}]}"#).is_ok());
+}
+
+#[test]
+fn a_shown_key_is_short_and_harmless() {
+    let key = "\\n".repeat(1000);
+    let Err(JsonError::Duplicate(shown)) = parse(format!(r#"{{"{key}":1,"{key}":2}}"#).as_bytes())
+    else {
+        panic!("not refused")
+    };
+    assert_eq!(shown, "\\n".repeat(SHOWN_KEY));
+}
+
+#[test]
+fn depth_is_bounded_exactly() {
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(parse(nested(MAX_DEPTH).as_bytes()).is_ok());
+    assert_eq!(parse(nested(MAX_DEPTH + 1).as_bytes()), Err(JsonError::Depth));
+    let objects = format!("{}1{}", r#"{"a":"#.repeat(65), "}".repeat(65));
+    assert_eq!(parse(objects.as_bytes()), Err(JsonError::Depth));
+}
+
+#[test]
+fn a_million_brackets_do_not_overflow_the_stack() {
+    assert_eq!(parse(&vec![b'['; 1_000_000]), Err(JsonError::Depth));
+    assert_eq!(parse(r#"{"a":"#.repeat(1_000_000).as_bytes()), Err(JsonError::Depth));
+}
+
+#[test]
+fn what_is_not_json_is_refused() {
+    for bytes in [
+        &b""[..],
+        b"{",
+        b"{}x",
+        b"{} {}",
+        b"1e999",
+        b"-1e999",
+        b"[1e999]",
+        b"NaN",
+        b"01",
+        b"+1",
+        b"'a'",
+        b"{\"a\":1,}",
+        b"[1,]",
+        b"\xef\xbb\xbf{}",
+        b"\"\xff\"",
+        b"{\"\xc3\x28\":1}",
+        b"{\"a\":\"\xed\xa0\x80\"}",
+        br#""\ud800""#,
+        b"\"\x01\"",
+        b"// a\n1",
+    ] {
+        syntax(bytes);
+    }
+}
+
+#[test]
+fn errors_do_not_repeat_the_content() {
+    let Err(error) = parse(br#"{"password": hunter2}"#) else { panic!("not refused") };
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+}

@@ -1,0 +1,21 @@
+//! The types that travel: through the pipeline, to sources, to callers and into the audit log.
+//!
+//! Their JSON is camelCase with `snake_case` enum values and is part of the product's contract.
+
+mod call;
+mod grant;
+mod ids;
+mod manifest;
+mod policy;
+
+pub use call::{
+    ArtifactRef, Caller, Disclosure, ErrorCode, ResultMeta, SurfaceKind, ToolError, ToolInvocation,
+    ToolOutput, ToolResult, TraceParent, shown_name,
+};
+pub use grant::{Capability, CapabilityGrant, GrantId, GrantScope};
+pub use ids::{IdError, Principal, SourceId, ToolId, WireName};
+pub use manifest::{
+    Category, Concurrency, EstimatedDuration, McpManifest, McpToolSpec, ToolAnnotations,
+    ToolGatewaySnapshot, ToolRegistryEntry,
+};
+pub use policy::{PolicyDecision, RiskTag, Verdict};

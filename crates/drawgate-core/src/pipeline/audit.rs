@@ -1,0 +1,349 @@
+//! Audit: what is written down about a call, and the answer that leaves afterwards.
+//!
+//! A [`Trace`] follows one call. It writes the decision before the tool runs and the outcome before
+//! the answer leaves; if the call's future is dropped, it still writes the outcome, as cancelled.
+
+use std::borrow::Cow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+
+use super::gateway::Gateway;
+use super::spool::Spooled;
+use super::{Refusal, refuse};
+use crate::audit::{EventDraft, EventKind};
+use crate::canonical;
+use crate::model::{
+    Caller, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, SurfaceKind, ToolError, ToolInvocation,
+    ToolOutput, ToolResult, shown_name,
+};
+use crate::policy::{Approval, Cover};
+use crate::redact::Redactor;
+use crate::registry::Entry;
+use crate::store::StoreError;
+
+/// Redacted arguments beyond this size are kept as a hash only.
+const MAX_KEPT_INPUT: usize = 16 * 1024;
+/// Caller's names for calls are cut to this.
+const MAX_REQUEST_ID: usize = 256;
+/// At most this many extra keys of a caller are redacted.
+const MAX_REDACT_KEYS: usize = 32;
+
+/// One call's way through the gate.
+pub(crate) struct Trace {
+    gate: Gateway,
+    call_id: String,
+    request_id: String,
+    run_id: Option<String>,
+    principal: Principal,
+    surface: SurfaceKind,
+    tool: String,
+    entry: Option<Arc<Entry>>,
+    grants: Vec<GrantId>,
+    redact_keys: Vec<String>,
+    input: Option<Input>,
+    output_hash: Option<String>,
+    started: bool,
+    finished: bool,
+    /// The outcome on its way into the log. The lock is never contended; it makes the trace `Sync`.
+    writing: Mutex<Option<Writing>>,
+    began: Instant,
+}
+
+type Writing = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send>>;
+
+struct Input {
+    canonical: String,
+    hash: String,
+    size: u64,
+}
+
+impl Trace {
+    pub(super) fn start(gate: &Gateway, caller: &Caller, call: &ToolInvocation) -> Self {
+        let redactor = gate.parts.redactor.load();
+        let cut: String = call.request_id.chars().take(MAX_REQUEST_ID).collect();
+        Self {
+            gate: gate.clone(),
+            call_id: gate.parts.ids.unique(),
+            request_id: redactor.redact_text(&cut).into_owned(),
+            run_id: call.run_id.as_ref().map(|id| {
+                let cut: String = id.chars().take(MAX_REQUEST_ID).collect();
+                redactor.redact_text(&cut).into_owned()
+            }),
+            principal: caller.principal.clone(),
+            surface: caller.surface,
+            tool: redactor.redact_text(&shown_name(&call.tool_id)).into_owned(),
+            entry: None,
+            grants: Vec::new(),
+            redact_keys: Vec::new(),
+            input: None,
+            output_hash: None,
+            started: false,
+            finished: false,
+            writing: Mutex::new(None),
+            began: Instant::now(),
+        }
+    }
+
+    pub(super) fn call_id(&self) -> &str {
+        &self.call_id
+    }
+
+    pub(super) fn resolved(&mut self, entry: &Arc<Entry>, cover: Option<&Cover>) {
+        entry.id.as_str().clone_into(&mut self.tool);
+        self.entry = Some(Arc::clone(entry));
+        self.grants = cover.map(|cover| cover.grants.clone()).unwrap_or_default();
+    }
+
+    /// Redacts and hashes the arguments.
+    pub(super) fn input(&mut self, arguments: &Map<String, Value>, redact_keys: &[String]) {
+        self.redact_keys = redact_keys.iter().take(MAX_REDACT_KEYS).cloned().collect();
+        let redactor = self.gate.parts.redactor.load();
+        let redacted = redactor.redact_map(arguments, &self.redact_keys);
+        let mut bytes = Vec::with_capacity(128);
+        canonical::write_map(&redacted, &mut bytes);
+        let hash = canonical::sha256_hex(&bytes);
+        let size = match &redacted {
+            Cow::Borrowed(_) => bytes.len() as u64,
+            // A rule about the size is about what the tool gets, not about what is left to show.
+            Cow::Owned(_) => canonical_size(arguments),
+        };
+        // Canonical JSON is UTF-8 by construction.
+        let canonical = String::from_utf8(bytes).unwrap_or_default();
+        drop(redactor);
+        self.input = Some(Input { canonical, hash, size });
+    }
+
+    pub(super) fn input_size(&self) -> u64 {
+        self.input.as_ref().map_or(0, |input| input.size)
+    }
+
+    /// Hashes the redacted output, and hands the output on.
+    pub(super) fn output(&mut self, output: ToolOutput) -> ToolOutput {
+        let (output, hash) = hash_output(output, &self.gate.parts.redactor.load(), &self.redact_keys);
+        self.output_hash = Some(hash);
+        output
+    }
+
+    /// The same for a large output, off the threads that serve other calls.
+    pub(super) async fn output_heavy(&mut self, output: ToolOutput) -> ToolOutput {
+        let redactor = self.gate.parts.redactor.load_full();
+        let keys = self.redact_keys.clone();
+        let work = tokio::task::spawn_blocking(move || hash_output(output, &redactor, &keys));
+        match work.await {
+            Ok((output, hash)) => {
+                self.output_hash = Some(hash);
+                output
+            }
+            // Only a panic while hashing leads here; what can't be accounted for is not passed on.
+            Err(_) => ToolOutput::failure("the output could not be processed"),
+        }
+    }
+
+    /// Writes the decision. A call that can't be written down does not go on.
+    pub(super) async fn decided(
+        &self,
+        decision: &PolicyDecision,
+        approval: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let mut draft = self.draft(EventKind::Decision).maybe_text("approvalId", approval);
+        draft = draft.canonical("decision", decision_json(decision));
+        if let Some(entry) = &self.entry {
+            draft = draft.text("definitionHash", &entry.definition);
+        }
+        if !self.redact_keys.is_empty() {
+            draft = draft.texts("redactKeys", self.redact_keys.iter().map(String::as_str));
+        }
+        if let Some(input) = &self.input {
+            draft = draft.text("inputHash", &input.hash);
+            if self.gate.parts.settings.load().keep_payloads && input.canonical.len() <= MAX_KEPT_INPUT {
+                draft = draft.canonical("input", &input.canonical);
+            }
+        }
+        self.append(draft).await
+    }
+
+    /// Writes that a person is asked.
+    pub(super) async fn asked(&self, approval: &Approval) -> Result<(), Refusal> {
+        let draft = self
+            .draft(EventKind::ApprovalRequired)
+            .text("approvalId", &approval.id)
+            .text("reason", &approval.reason)
+            .number("expiresAt", approval.expires_at)
+            .maybe_text("inputHash", self.input.as_ref().map(|input| input.hash.as_str()));
+        self.append(draft).await
+    }
+
+    pub(super) fn started(&mut self) {
+        self.started = true;
+    }
+
+    /// Writes the outcome and makes the answer.
+    pub(super) async fn finish(mut self, outcome: Result<Spooled, Refusal>) -> ToolResult {
+        let took = self.began.elapsed();
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let mut result = match outcome {
+            Ok(spooled) => succeeded(spooled),
+            Err(refusal) => self.refused(refusal),
+        };
+        result.meta.duration_ms = duration_ms;
+        result.meta.tool_name.clone_from(&self.tool);
+        let code = result.error.as_ref().map(|error| error.code);
+        let mut draft = self.outcome(code, duration_ms);
+        if let Some(artifact) = &result.meta.output_spool {
+            draft = draft.text("artifact", &artifact.sha256).number("artifactBytes", artifact.size);
+        }
+        let stored = self.write_outcome(draft).await;
+        if let Some(entry) = &self.entry {
+            entry.meter.record(code, took);
+        }
+        match stored {
+            Ok(()) => result,
+            Err(error) => failed(error, result.meta),
+        }
+    }
+
+    /// Appends the outcome, exactly once: if the call's future is dropped meanwhile, the writing goes on.
+    async fn write_outcome(&mut self, draft: EventDraft) -> Result<(), Refusal> {
+        let audit = Arc::clone(&self.gate.parts.audit);
+        self.finished = true;
+        *self.writing.get_mut() = Some(Box::pin(async move { audit.append(draft).await }));
+        let stored = std::future::poll_fn(|cx| match self.writing.get_mut() {
+            Some(writing) => writing.as_mut().poll(cx),
+            None => Poll::Ready(Ok(0)),
+        })
+        .await;
+        *self.writing.get_mut() = None;
+        stored.map(drop).map_err(not_written)
+    }
+
+    fn refused(&mut self, refusal: Refusal) -> ToolResult {
+        let redactor = self.gate.parts.redactor.load();
+        let message = redactor.redact_text(&refusal.message).into_owned();
+        let details = refusal.details.map(|details| redactor.redact(&details, &[]).into_owned());
+        self.output_hash = Some(canonical::hash(&serde_json::json!({ "error": message })));
+        failed(ToolError { message, details, ..refusal }, ResultMeta::default())
+    }
+
+    fn outcome(&self, code: Option<ErrorCode>, duration_ms: u64) -> EventDraft {
+        self.draft(EventKind::Outcome)
+            .flag("success", code.is_none())
+            .flag("started", self.started)
+            .maybe_text("code", code.map(ErrorCode::as_str))
+            .number("durationMs", duration_ms)
+            .maybe_text("inputHash", self.input.as_ref().map(|input| input.hash.as_str()))
+            .maybe_text("outputHash", self.output_hash.as_deref())
+    }
+
+    fn draft(&self, kind: EventKind) -> EventDraft {
+        EventDraft::new(kind, self.gate.parts.clock.now_ms())
+            .text("callId", &self.call_id)
+            .text("requestId", &self.request_id)
+            .text("principal", self.principal.as_str())
+            .text("surface", self.surface.as_str())
+            .text("toolId", &self.tool)
+            .maybe_text("runId", self.run_id.as_deref())
+            .texts("grantIds", self.grants.iter().map(AsRef::as_ref))
+    }
+
+    async fn append(&self, draft: EventDraft) -> Result<(), Refusal> {
+        self.gate.parts.audit.append(draft).await.map(drop).map_err(not_written)
+    }
+}
+
+fn not_written(error: StoreError) -> Refusal {
+    tracing::error!(error = %error, "the audit log can't be written");
+    refuse(ErrorCode::Unavailable, "the audit log can't be written, so the call is refused")
+}
+
+fn canonical_size(arguments: &Map<String, Value>) -> u64 {
+    let mut bytes = Vec::new();
+    canonical::write_map(arguments, &mut bytes);
+    bytes.len() as u64
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        if let Some(writing) = self.writing.get_mut().take() {
+            in_background(writing);
+        }
+        if self.finished {
+            return;
+        }
+        self.output_hash = Some(canonical::hash(&serde_json::json!({ "error": "the call was given up" })));
+        let took = self.began.elapsed();
+        if let Some(entry) = &self.entry {
+            entry.meter.record(Some(ErrorCode::Cancelled), took);
+        }
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let draft = self.outcome(Some(ErrorCode::Cancelled), duration_ms);
+        let audit = Arc::clone(&self.gate.parts.audit);
+        in_background(Box::pin(async move { audit.append(draft).await }));
+    }
+}
+
+fn in_background(writing: Writing) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(async move {
+            if let Err(error) = writing.await {
+                tracing::error!(error = %error, "the outcome of a call could not be written down");
+            }
+        });
+    }
+}
+
+fn hash_output(output: ToolOutput, redactor: &Redactor, keys: &[String]) -> (ToolOutput, String) {
+    let mut whole = Map::new();
+    let ToolOutput { content, structured, is_error, rest, sandboxed } = output;
+    whole.insert("content".to_owned(), Value::Array(content));
+    if let Some(structured) = structured {
+        whole.insert("structuredContent".to_owned(), structured);
+    }
+    let mut bytes = Vec::with_capacity(256);
+    canonical::write_map(&redactor.redact_map(&whole, keys), &mut bytes);
+    let hash = canonical::sha256_hex(&bytes);
+    let structured = whole.shift_remove("structuredContent");
+    let content = match whole.shift_remove("content") {
+        Some(Value::Array(content)) => content,
+        _ => Vec::new(),
+    };
+    (ToolOutput { content, structured, is_error, rest, sandboxed }, hash)
+}
+
+fn decision_json(decision: &PolicyDecision) -> String {
+    canonical::to_string(&serde_json::to_value(decision).unwrap_or_default())
+}
+
+fn succeeded(spooled: Spooled) -> ToolResult {
+    let Spooled { output, artifact } = spooled;
+    // The tool's own words stay in the content; the code lets programs act.
+    let error = output.is_error.then(|| {
+        let text = output.content.iter().find_map(|block| block.get("text")?.as_str());
+        ToolError::new(ErrorCode::ExecutionFailed, text.unwrap_or("the tool reports a failure"))
+    });
+    ToolResult {
+        success: !output.is_error,
+        content: output.content,
+        structured_content: output.structured,
+        error,
+        meta: ResultMeta { sandboxed: output.sandboxed, output_spool: artifact.clone(), ..ResultMeta::default() },
+        artifacts: artifact.into_iter().collect(),
+        rest: output.rest,
+    }
+}
+
+fn failed(error: ToolError, meta: ResultMeta) -> ToolResult {
+    ToolResult {
+        success: false,
+        content: Vec::new(),
+        structured_content: None,
+        error: Some(error),
+        meta,
+        artifacts: Vec::new(),
+        rest: Map::new(),
+    }
+}

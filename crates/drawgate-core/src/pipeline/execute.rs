@@ -1,0 +1,171 @@
+//! Execute: the call, within its slots, its time and the caller's patience.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::audit::Trace;
+use super::authorize::{Confirmed, PermittedCall};
+use super::gateway::{CallOptions, Gateway};
+use super::{Refusal, refuse};
+use crate::guard;
+use crate::model::{Caller, ErrorCode, ToolOutput};
+use crate::policy::Starting;
+use crate::registry::Entry;
+use crate::source::{CallContext, Sent, SourceError, ToolSource};
+
+/// No clock reaches further than this without overflow.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A call that was made.
+pub(crate) struct Executed {
+    pub(super) entry: Arc<Entry>,
+    pub(super) output: ToolOutput,
+}
+
+impl Gateway {
+    pub(super) async fn execute(
+        &self,
+        caller: &Caller,
+        call: PermittedCall,
+        options: CallOptions,
+        trace: &mut Trace,
+    ) -> Result<Executed, Refusal> {
+        let entry = Arc::clone(&call.entry);
+        let timeout = call.timeout;
+        let deadline = tokio::time::Instant::now() + timeout.min(LONGEST);
+        let cancel = options.cancel.clone();
+        let context = CallContext {
+            deadline: deadline.into_std(),
+            cancel: options.cancel,
+            progress: options.progress,
+            trace: options.trace,
+            meta: without_progress_token(call.meta.clone()),
+        };
+        let work = async {
+            let _slot = entry.slots.acquire().await;
+            let _alone = match &entry.exclusive {
+                Some(exclusive) => Some(exclusive.acquire().await),
+                None => None,
+            };
+            self.perform(caller, call, &context, trace).await
+        };
+        let output = tokio::select! {
+            biased;
+            done = work => done?,
+            () = cancel.cancelled() => return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call")),
+            () = tokio::time::sleep_until(deadline) => {
+                let message = format!("`{}` did not answer within {} ms", entry.id, timeout.as_millis());
+                return Err(refuse(ErrorCode::Timeout, message));
+            }
+        };
+        Ok(Executed { entry, output })
+    }
+
+    /// Calls the source, and once more where that can't do a thing twice.
+    async fn perform(
+        &self,
+        caller: &Caller,
+        call: PermittedCall,
+        context: &CallContext,
+        trace: &mut Trace,
+    ) -> Result<ToolOutput, Refusal> {
+        let again = call.entry.idempotent.then(|| call.again());
+        match (self.attempt(caller, call, context, trace).await?, again) {
+            (Err(SourceError::Unavailable { .. }), Some(again)) => {
+                self.attempt(caller, again, context, trace).await?.map_err(refusal)
+            }
+            (done, _) => done.map_err(refusal),
+        }
+    }
+
+    /// The outer error is the gate's: the call was not made.
+    async fn attempt(
+        &self,
+        caller: &Caller,
+        call: PermittedCall,
+        context: &CallContext,
+        trace: &mut Trace,
+    ) -> Result<Result<ToolOutput, SourceError>, Refusal> {
+        let starting = self.parts.grants.starting().await;
+        self.still_permitted(caller, &call)?;
+        if context.cancel.is_cancelled() {
+            return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call"));
+        }
+        trace.started();
+        let source = Arc::clone(&call.entry.source);
+        Ok(guarded(&*source, call, context, starting).await)
+    }
+
+    /// Between the decision and the start lies a commit, perhaps a person's pause: what was revoked,
+    /// expired or redefined meanwhile does not start.
+    fn still_permitted(&self, caller: &Caller, call: &PermittedCall) -> Result<(), Refusal> {
+        let registry = self.parts.registry.peek();
+        let entry = match registry.get(&call.entry.id) {
+            Some(entry) if entry.definition == call.entry.definition => entry,
+            Some(_) => {
+                let message = "the tool's definition has changed; list the tools again";
+                return Err(refuse(ErrorCode::Conflict, message));
+            }
+            None => return Err(refuse(ErrorCode::Unavailable, "the tool has gone away")),
+        };
+        let now = self.parts.clock.now_ms();
+        let cover = self.parts.grants.cover(caller, &entry.requires, &call.grant_ids, now);
+        match (cover, &call.confirmed_by) {
+            (Err(_), _) => Err(refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired")),
+            (Ok(cover), Confirmed::Grant) if cover.approval.is_none() => {
+                let message = "the grant that stood for a person's approval was revoked or has expired";
+                Err(refuse(ErrorCode::PermissionDenied, message))
+            }
+            (Ok(_), Confirmed::Grant | Confirmed::Otherwise) => Ok(()),
+        }
+    }
+}
+
+/// A panic in a source fails its call, not the gateway. `starting` ends with the source's first step:
+/// from then on the call is under way.
+async fn guarded(
+    source: &dyn ToolSource,
+    call: PermittedCall,
+    context: &CallContext,
+    starting: Starting<'_>,
+) -> Result<ToolOutput, SourceError> {
+    let mut future = pin!(guard::catch(source.call(call, context)));
+    let mut starting = Some(starting);
+    let done = std::future::poll_fn(move |cx| {
+        let poll = future.as_mut().poll(cx);
+        drop(starting.take());
+        poll
+    });
+    done.await.unwrap_or_else(|guard::Panicked| {
+        tracing::error!(source = %source.id(), "a source panicked in a call");
+        Err(SourceError::Protocol("the source failed inside".to_owned()))
+    })
+}
+
+fn refusal(error: SourceError) -> Refusal {
+    let message = error.to_string();
+    match error {
+        SourceError::Unavailable { sent: Sent::Nothing | Sent::Perhaps, .. } => {
+            refuse(ErrorCode::Unavailable, message)
+        }
+        SourceError::Failed { details, .. } => {
+            let failed = refuse(ErrorCode::ExecutionFailed, message);
+            match details {
+                Some(details) => failed.with_details(details),
+                None => failed,
+            }
+        }
+        SourceError::Protocol(_) => refuse(ErrorCode::ExecutionFailed, message),
+        SourceError::Timeout(_) => refuse(ErrorCode::Timeout, message),
+        SourceError::Sandbox(_) => refuse(ErrorCode::SandboxViolation, message),
+    }
+}
+
+/// The caller's progress token means nothing to the source, which makes its own.
+fn without_progress_token(mut meta: Map<String, Value>) -> Map<String, Value> {
+    meta.shift_remove("progressToken");
+    meta
+}

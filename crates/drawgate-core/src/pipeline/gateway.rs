@@ -1,0 +1,161 @@
+//! The gate itself: what it is made of, and the one function every call passes through.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio_util::sync::CancellationToken;
+
+use super::audit::Trace;
+use super::load::Load;
+use super::spool::Spooled;
+use super::Refusal;
+use crate::clock::{Clock, Ids};
+use crate::model::{Caller, ToolGatewaySnapshot, ToolInvocation, ToolResult, TraceParent};
+use crate::policy::{Approvals, ApprovalsConfig, Grants, Rules};
+use crate::redact::Redactor;
+use crate::registry::{Entry, Registry};
+use crate::source::ProgressSink;
+use crate::store::{Artifacts, AuditLog};
+
+/// What may change while the gateway runs.
+#[derive(Debug, Clone)]
+pub struct GatewaySettings {
+    /// No tool runs longer, whatever its own limit.
+    pub max_timeout: Duration,
+    /// Calls under way at once.
+    pub max_calls: usize,
+    /// Calls of one caller under way at once.
+    pub max_calls_per_caller: usize,
+    /// Bytes of a call's arguments.
+    pub max_argument_bytes: u64,
+    /// How people are asked.
+    pub approvals: ApprovalsConfig,
+    /// Whether decision events carry the redacted arguments, or only their hash.
+    pub keep_payloads: bool,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            max_timeout: Duration::from_secs(600),
+            max_calls: 1024,
+            max_calls_per_caller: 256,
+            max_argument_bytes: 1024 * 1024,
+            approvals: ApprovalsConfig::default(),
+            keep_payloads: true,
+        }
+    }
+}
+
+/// What a gate is made of.
+pub struct GatewayParts {
+    /// The tools.
+    pub registry: Arc<Registry>,
+    /// Who holds what.
+    pub grants: Arc<Grants>,
+    /// What people are asked.
+    pub approvals: Arc<Approvals>,
+    /// The rules, replaced as a whole.
+    pub rules: Arc<ArcSwap<Rules>>,
+    /// The redactor, replaced when a secret becomes known.
+    pub redactor: Arc<ArcSwap<Redactor>>,
+    /// Settings, replaced as a whole.
+    pub settings: Arc<ArcSwap<GatewaySettings>>,
+    /// Where events go.
+    pub audit: Arc<dyn AuditLog>,
+    /// Where large outputs go.
+    pub artifacts: Arc<dyn Artifacts>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// New names.
+    pub ids: Arc<dyn Ids>,
+}
+
+/// How a caller wants a call to be performed.
+#[derive(Clone, Default)]
+pub struct CallOptions {
+    /// Where progress goes.
+    pub progress: Option<Arc<dyn ProgressSink>>,
+    /// Cancelled when the caller gives up.
+    pub cancel: CancellationToken,
+    /// The trace it belongs to.
+    pub trace: Option<TraceParent>,
+}
+
+/// The gate. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway {
+    pub(super) parts: Arc<GatewayParts>,
+    pub(super) load: Arc<Load>,
+}
+
+impl Gateway {
+    /// Puts a gate together.
+    #[must_use]
+    pub fn new(parts: GatewayParts) -> Self {
+        Self { parts: Arc::new(parts), load: Arc::default() }
+    }
+
+    /// What the gate is made of.
+    #[must_use]
+    pub fn parts(&self) -> &GatewayParts {
+        &self.parts
+    }
+
+    /// Calls under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.load.now()
+    }
+
+    /// Performs a call. Always answers; an answer is given only after its event is stored. Dropping
+    /// the future cancels the call, and that is recorded too.
+    pub async fn call(&self, caller: &Caller, call: ToolInvocation, options: CallOptions) -> ToolResult {
+        let mut trace = Trace::start(self, caller, &call);
+        trace.input(&call.arguments, &call.redact_keys);
+        let outcome = self.run(caller, call, options, &mut trace).await;
+        trace.finish(outcome).await
+    }
+
+    async fn run(
+        &self,
+        caller: &Caller,
+        call: ToolInvocation,
+        options: CallOptions,
+        trace: &mut Trace,
+    ) -> Result<Spooled, Refusal> {
+        let settings = self.parts.settings.load();
+        let (all, own) = (settings.max_calls, settings.max_calls_per_caller);
+        drop(settings);
+        let _place = self.load.enter(&caller.principal, all, own)?;
+        let resolved = self.resolve(caller, call, trace)?;
+        let validated = self.validate(resolved)?;
+        let permitted = self.authorize(caller, validated, &options, trace).await?;
+        let executed = self.execute(caller, permitted, options, trace).await?;
+        self.spool(caller, executed, trace).await
+    }
+
+    /// The tools that a caller may see and call, ordered by source, then name.
+    #[must_use]
+    pub fn tools(&self, caller: &Caller) -> Vec<Arc<Entry>> {
+        let now = self.parts.clock.now_ms();
+        let held = self.parts.grants.held(caller, now);
+        let snapshot = self.parts.registry.snapshot();
+        let covered = |entry: &&Arc<Entry>| {
+            entry.requires.iter().all(|required| held.iter().any(|capability| capability.covers(required)))
+        };
+        snapshot.available().filter(covered).cloned().collect()
+    }
+
+    /// The state of the gate.
+    #[must_use]
+    pub fn snapshot(&self) -> ToolGatewaySnapshot {
+        let registry = self.parts.registry.snapshot();
+        ToolGatewaySnapshot {
+            tools: registry.entries().map(|entry| entry.describe()).collect(),
+            grants: self.parts.grants.live(self.parts.clock.now_ms()),
+            audit_cursor: self.parts.audit.head(),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The way of a call: one file per station, and a type for each state in between.
+//!
+//! ```text
+//! ToolInvocation → Resolved → Validated → PermittedCall → Executed → ToolResult
+//! ```
+//!
+//! Every call, refused or not, ends with exactly one outcome event, stored before the answer leaves.
+
+mod audit;
+mod authorize;
+mod execute;
+mod gateway;
+mod load;
+mod meter;
+mod resolve;
+mod spool;
+mod validate;
+
+pub use authorize::PermittedCall;
+pub use gateway::{CallOptions, Gateway, GatewayParts, GatewaySettings};
+pub use meter::Meter;
+
+use crate::model::{ErrorCode, ToolError};
+
+/// A call that does not go on, and why.
+pub(crate) type Refusal = ToolError;
+
+pub(crate) fn refuse(code: ErrorCode, message: impl Into<String>) -> Refusal {
+    ToolError::new(code, message)
+}

@@ -1,0 +1,60 @@
+//! Resolve: from a name to a tool that the caller may know about.
+//!
+//! Entitlement is checked here, first of all, so that an outsider learns nothing from later errors: towards
+//! strangers, a tool that their grants do not cover is as unknown as one that does not exist.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::audit::Trace;
+use super::gateway::Gateway;
+use super::{Refusal, refuse};
+use crate::model::{
+    Caller, Capability, Disclosure, ErrorCode, ToolError, ToolId, ToolInvocation, shown_name,
+};
+use crate::policy::{Cover, Missing};
+use crate::registry::{Entry, Resolution};
+
+/// A call whose tool is known and covered by the caller's grants.
+pub(crate) struct Resolved {
+    pub(super) entry: Arc<Entry>,
+    pub(super) call: ToolInvocation,
+    pub(super) cover: Cover,
+}
+
+impl Gateway {
+    pub(super) fn resolve(
+        &self,
+        caller: &Caller,
+        call: ToolInvocation,
+        trace: &mut Trace,
+    ) -> Result<Resolved, Refusal> {
+        let now = self.parts.clock.now_ms();
+        let grants = &self.parts.grants;
+        let visible = |entry: &Entry| grants.cover(caller, &entry.requires, &call.grant_ids, now).is_ok();
+        let resolution = self.parts.registry.peek().resolve(&call.tool_id, visible);
+        let entry = match resolution {
+            Resolution::Found(entry) => entry,
+            Resolution::Unknown => return Err(ToolError::unknown_tool(&call.tool_id)),
+            Resolution::Ambiguous(candidates) => {
+                let list: Vec<&str> = candidates.iter().map(ToolId::as_str).collect();
+                let message =
+                    format!("`{}` is ambiguous; use one of `{}`", shown_name(&call.tool_id), list.join("`, `"));
+                return Err(refuse(ErrorCode::Conflict, message).with_details(json!({ "candidates": list })));
+            }
+        };
+        let cover = grants.cover(caller, &entry.requires, &call.grant_ids, now);
+        trace.resolved(&entry, cover.as_ref().ok());
+        let cover = cover.map_err(|Missing(missing)| uncovered(&entry, &missing))?;
+        Ok(Resolved { entry, call, cover })
+    }
+}
+
+/// No grant covers it. Surfaces towards strangers turn this into an unknown tool.
+fn uncovered(entry: &Entry, missing: &[Capability]) -> Refusal {
+    let list: Vec<&str> = missing.iter().map(Capability::as_str).collect();
+    let message = format!("`{}` needs `{}`, which no live grant gives", entry.id, list.join("`, `"));
+    let error = refuse(ErrorCode::PermissionDenied, message).with_details(json!({ "missing": list }));
+    Refusal { disclosure: Disclosure::ToolIsHidden, ..error }
+}

@@ -1,0 +1,374 @@
+//! Approvals: a person's yes to one exact call.
+//!
+//! An approval is bound to tool, definition, arguments and caller by a keyed hash, is used once and
+//! expires. The book lives in memory and in the store; waiting calls hear of decisions at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hmac::{Hmac, Mac};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::Sha256;
+use tokio::sync::{broadcast, watch};
+
+use crate::clock::{Clock, Ids};
+use crate::model::{Principal, RiskTag, ToolId};
+use crate::store::{Store, StoreError};
+
+/// How many approvals may wait at once, in all and for one caller: a person can't answer more.
+const MAX_PENDING: usize = 1000;
+const MAX_PENDING_PER_CALLER: usize = 100;
+/// Decided approvals are remembered this long after they end, for `drawgate approvals list`.
+const REMEMBER_MS: u64 = 24 * 60 * 60 * 1000;
+/// And no more than this many in all, whatever their age.
+const MAX_REMEMBERED: usize = 10_000;
+/// Characters of the secret part of an approval's id.
+const ID_LENGTH: usize = 20;
+
+/// How approvals are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct ApprovalsConfig {
+    /// Whether people are asked at all; otherwise a confirmation is waived.
+    pub ask: bool,
+    /// How long a call waits for the answer.
+    pub hold: Duration,
+    /// How long an approval can be given and used.
+    pub expire: Duration,
+}
+
+impl Default for ApprovalsConfig {
+    fn default() -> Self {
+        Self { ask: true, hold: Duration::from_secs(30), expire: Duration::from_secs(300) }
+    }
+}
+
+/// Where an approval stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    /// Nobody has decided.
+    Pending,
+    /// Yes, and not used yet.
+    Approved,
+    /// No.
+    Denied,
+    /// Yes, and the call was made.
+    Used,
+    /// Time ran out.
+    Expired,
+}
+
+/// One question to a person, and the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// Its name.
+    pub id: String,
+    /// The tool.
+    pub tool_id: String,
+    /// Who wants to call it.
+    pub principal: Principal,
+    /// The keyed hash of tool, definition, arguments and caller.
+    pub binding: String,
+    /// The arguments, redacted, in full.
+    pub arguments: Value,
+    /// Why a person is asked.
+    pub reason: String,
+    /// What makes it risky.
+    #[serde(default)]
+    pub risk_tags: Vec<RiskTag>,
+    /// When it was asked, in milliseconds since the epoch.
+    pub created_at: u64,
+    /// When it ends.
+    pub expires_at: u64,
+    /// Where it stands.
+    pub state: ApprovalState,
+    /// When it was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<u64>,
+}
+
+/// What an approval is about, reduced to a keyed hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding(String);
+
+/// A question that has not been asked yet.
+#[derive(Debug, Clone)]
+pub struct ApprovalTicket {
+    /// The tool.
+    pub tool_id: ToolId,
+    /// Who calls.
+    pub principal: Principal,
+    /// What it is bound to.
+    pub binding: Binding,
+    /// The arguments, redacted.
+    pub arguments: Value,
+    /// Why a person is asked.
+    pub reason: String,
+    /// What makes it risky.
+    pub risk_tags: Vec<RiskTag>,
+}
+
+/// Why an approval can't be asked for or decided.
+#[derive(Debug, thiserror::Error)]
+pub enum ApprovalError {
+    /// Too many wait already.
+    #[error("{0} approvals are waiting already; decide some with `drawgate approvals`")]
+    TooMany(usize),
+    /// No such approval.
+    #[error("there is no approval `{0}`; `drawgate approvals list` shows them")]
+    Unknown(String),
+    /// Decided, used or expired.
+    #[error("approval `{id}` is {state} already", state = state_name(*.state))]
+    Settled {
+        /// Its id.
+        id: String,
+        /// Where it stands.
+        state: ApprovalState,
+    },
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+const fn state_name(state: ApprovalState) -> &'static str {
+    match state {
+        ApprovalState::Pending => "pending",
+        ApprovalState::Approved => "approved",
+        ApprovalState::Denied => "denied",
+        ApprovalState::Used => "used",
+        ApprovalState::Expired => "expired",
+    }
+}
+
+/// The book of approvals.
+pub struct Approvals {
+    book: Mutex<BTreeMap<String, Approval>>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    key: [u8; 32],
+    deciding: tokio::sync::Mutex<()>,
+    decided: watch::Sender<u64>,
+    asked: broadcast::Sender<Approval>,
+}
+
+impl Approvals {
+    /// Loads the book. `key` is the installation's own secret for bindings.
+    pub async fn load(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        key: [u8; 32],
+    ) -> Result<Self, StoreError> {
+        let book = store.approvals().await?.into_iter().map(|approval| (approval.id.clone(), approval));
+        Ok(Self {
+            book: Mutex::new(book.collect()),
+            store,
+            clock,
+            ids,
+            key,
+            deciding: tokio::sync::Mutex::new(()),
+            decided: watch::Sender::new(0),
+            asked: broadcast::Sender::new(64),
+        })
+    }
+
+    /// New questions, as they are asked.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<Approval> {
+        self.asked.subscribe()
+    }
+
+    /// Changes whenever something is decided.
+    #[must_use]
+    pub fn decisions(&self) -> watch::Receiver<u64> {
+        self.decided.subscribe()
+    }
+
+    /// Binds an approval to one exact call.
+    #[must_use]
+    pub fn bind(&self, tool: &ToolId, definition: &str, caller: &Principal, arguments: &[u8]) -> Binding {
+        // HMAC takes a key of any length, so this can't fail; an empty binding would match nothing.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return Binding(String::new()) };
+        for part in [tool.as_str().as_bytes(), definition.as_bytes(), caller.as_str().as_bytes(), arguments] {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        Binding(hex::encode(mac.finalize().into_bytes()))
+    }
+
+    /// All approvals that are remembered, oldest first, with expiry taken into account.
+    #[must_use]
+    pub fn list(&self) -> Vec<Approval> {
+        let now = self.clock.now_ms();
+        let mut all: Vec<Approval> =
+            self.book.lock().values().cloned().map(|approval| aged(approval, now)).collect();
+        all.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        all
+    }
+
+    /// The approval that stands for this call now, if there is one that has not ended.
+    #[must_use]
+    pub fn find(&self, binding: &Binding) -> Option<Approval> {
+        let now = self.clock.now_ms();
+        current(&self.book.lock(), &binding.0, now)
+    }
+
+    /// Asks: records the question and tells the subscribers. A question that stands is not asked twice.
+    pub async fn ask(&self, ticket: ApprovalTicket, expire: Duration) -> Result<Approval, ApprovalError> {
+        let now = self.clock.now_ms();
+        self.forget_old(now).await?;
+        let approval = Approval {
+            id: self.ids.secret().chars().take(ID_LENGTH).collect(),
+            tool_id: ticket.tool_id.to_string(),
+            principal: ticket.principal,
+            binding: ticket.binding.0,
+            arguments: ticket.arguments,
+            reason: ticket.reason,
+            risk_tags: ticket.risk_tags,
+            created_at: now,
+            expires_at: now.saturating_add(u64::try_from(expire.as_millis()).unwrap_or(u64::MAX)),
+            state: ApprovalState::Pending,
+            decided_at: None,
+        };
+        if let Some(standing) = self.admit(&approval, now)? {
+            return Ok(standing);
+        }
+        if let Err(error) = self.store.put_approval(&approval).await {
+            self.book.lock().remove(&approval.id);
+            return Err(error.into());
+        }
+        // Nobody listening is fine: the question also stands in the list.
+        let _ = self.asked.send(approval.clone());
+        Ok(approval)
+    }
+
+    fn admit(&self, approval: &Approval, now: u64) -> Result<Option<Approval>, ApprovalError> {
+        let mut book = self.book.lock();
+        if let Some(standing) = current(&book, &approval.binding, now) {
+            return Ok(Some(standing));
+        }
+        let pending = |other: &&Approval| other.state == ApprovalState::Pending && now < other.expires_at;
+        let all = book.values().filter(pending).count();
+        let own = book.values().filter(pending).filter(|other| other.principal == approval.principal).count();
+        if all >= MAX_PENDING {
+            return Err(ApprovalError::TooMany(all));
+        }
+        if own >= MAX_PENDING_PER_CALLER {
+            return Err(ApprovalError::TooMany(own));
+        }
+        book.insert(approval.id.clone(), approval.clone());
+        Ok(None)
+    }
+
+    async fn forget_old(&self, now: u64) -> Result<(), ApprovalError> {
+        let old = forgettable(&mut self.book.lock(), now);
+        for id in old {
+            self.store.remove_approval(&id).await?;
+        }
+        Ok(())
+    }
+
+    /// A person decides; `yes` or no. Only a pending approval can be decided.
+    pub async fn decide(&self, id: &str, answer: ApprovalState) -> Result<Approval, ApprovalError> {
+        let _deciding = self.deciding.lock().await;
+        let now = self.clock.now_ms();
+        let mut decided = self.in_state(id, ApprovalState::Pending, now)?;
+        decided.state = answer;
+        decided.decided_at = Some(now);
+        // Stored first: a yes that was reported as failed must not let a call pass.
+        self.store.put_approval(&decided).await?;
+        self.book.lock().insert(decided.id.clone(), decided.clone());
+        self.decided.send_modify(|count| *count += 1);
+        Ok(decided)
+    }
+
+    /// Uses an approval for the call it is bound to. Only one caller of this ever gets it.
+    pub async fn consume(&self, id: &str) -> Result<Approval, ApprovalError> {
+        let now = self.clock.now_ms();
+        let used = self.settle(id, ApprovalState::Approved, ApprovalState::Used, now)?;
+        self.store.put_approval(&used).await?;
+        Ok(used)
+    }
+
+    fn in_state(&self, id: &str, state: ApprovalState, now: u64) -> Result<Approval, ApprovalError> {
+        let book = self.book.lock();
+        let approval = book.get(id).ok_or_else(|| ApprovalError::Unknown(id.to_owned()))?;
+        let approval = aged(approval.clone(), now);
+        if approval.state == state {
+            return Ok(approval);
+        }
+        Err(ApprovalError::Settled { id: id.to_owned(), state: approval.state })
+    }
+
+    fn settle(
+        &self,
+        id: &str,
+        from: ApprovalState,
+        to: ApprovalState,
+        now: u64,
+    ) -> Result<Approval, ApprovalError> {
+        let mut book = self.book.lock();
+        let approval = book.get_mut(id).ok_or_else(|| ApprovalError::Unknown(id.to_owned()))?;
+        let state = aged(approval.clone(), now).state;
+        if state != from {
+            return Err(ApprovalError::Settled { id: id.to_owned(), state });
+        }
+        approval.state = to;
+        approval.decided_at = Some(now);
+        Ok(approval.clone())
+    }
+}
+
+/// The approval that stands for a binding: not used, not expired.
+fn current(book: &BTreeMap<String, Approval>, binding: &str, now: u64) -> Option<Approval> {
+    let bound = book.values().filter(|approval| approval.binding == binding);
+    let standing = bound.map(|approval| aged(approval.clone(), now)).filter(|approval| match approval.state {
+        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied => true,
+        ApprovalState::Used | ApprovalState::Expired => false,
+    });
+    standing.max_by_key(|approval| approval.created_at)
+}
+
+/// Takes out of the book what ended long ago, and the oldest that have ended where there are too many.
+fn forgettable(book: &mut BTreeMap<String, Approval>, now: u64) -> Vec<String> {
+    let mut ended: Vec<(u64, String)> = book
+        .values()
+        .filter(|approval| now >= approval.expires_at)
+        .map(|approval| (approval.expires_at, approval.id.clone()))
+        .collect();
+    ended.sort();
+    let surplus = book.len().saturating_sub(MAX_REMEMBERED);
+    let old = ended.into_iter().enumerate();
+    let old = old.filter(|(at, (end, _))| *at < surplus || end.saturating_add(REMEMBER_MS) < now);
+    let old: Vec<String> = old.map(|(_, (_, id))| id).collect();
+    for id in &old {
+        book.remove(id);
+    }
+    old
+}
+
+/// An approval that nobody used in time has expired.
+fn aged(mut approval: Approval, now: u64) -> Approval {
+    match approval.state {
+        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied
+            if now >= approval.expires_at =>
+        {
+            approval.state = ApprovalState::Expired;
+        }
+        ApprovalState::Pending
+        | ApprovalState::Approved
+        | ApprovalState::Denied
+        | ApprovalState::Used
+        | ApprovalState::Expired => {}
+    }
+    approval
+}
+
+#[cfg(test)]
+#[path = "approvals_tests.rs"]
+mod tests;

@@ -1,0 +1,143 @@
+//! The decision, a pure function of rules and request.
+
+use serde_json::{Map, Value};
+
+use super::places::{hosts, paths};
+use super::rules::{Condition, Matcher, Pattern, Rule, Rules};
+use crate::model::{PolicyDecision, Principal, ToolId, Verdict};
+
+/// What a rule may look at.
+#[derive(Debug, Clone, Copy)]
+pub struct PolicyRequest<'a> {
+    /// The tool.
+    pub tool_id: &'a ToolId,
+    /// The action that it performs, if it says.
+    pub action: Option<&'a str>,
+    /// Who calls.
+    pub principal: &'a Principal,
+    /// With what.
+    pub arguments: &'a Map<String, Value>,
+    /// The arguments' size in bytes, in canonical JSON.
+    pub size: u64,
+}
+
+/// Decides a call: the strictest of the rules that match, or the fallback.
+#[must_use]
+pub fn decide(rules: &Rules, request: &PolicyRequest<'_>) -> PolicyDecision {
+    let mut strictest: Option<&Rule> = None;
+    for rule in rules.rules.iter().filter(|rule| applies(rule, request)) {
+        // The first rule of the strictest verdict is the one to name.
+        if strictest.is_none_or(|found| rule.decision > found.decision) {
+            strictest = Some(rule);
+        }
+    }
+    strictest.map_or_else(|| by_fallback(rules.fallback), by_rule)
+}
+
+fn by_rule(rule: &Rule) -> PolicyDecision {
+    let reason = rule.reason.clone().unwrap_or_else(|| format!("rule `{}`", rule.id));
+    PolicyDecision {
+        decision: rule.decision,
+        requires_confirmation: rule.decision == Verdict::AllowWithConfirm,
+        reason,
+        risk_tags: rule.risk_tags.clone(),
+        rule_id: Some(rule.id.clone()),
+    }
+}
+
+fn by_fallback(fallback: Verdict) -> PolicyDecision {
+    PolicyDecision {
+        decision: fallback,
+        requires_confirmation: fallback == Verdict::AllowWithConfirm,
+        reason: "no rule matches".to_owned(),
+        risk_tags: Vec::new(),
+        rule_id: None,
+    }
+}
+
+fn applies(rule: &Rule, request: &PolicyRequest<'_>) -> bool {
+    rule.action.matches(request.action.unwrap_or_default()) && holds(&rule.when, rule.decision, request)
+}
+
+fn holds(when: &Condition, verdict: Verdict, request: &PolicyRequest<'_>) -> bool {
+    let name = |patterns: &Option<Vec<Pattern>>, text: &str| {
+        patterns.as_ref().is_none_or(|list| list.iter().any(|pattern| pattern.matches(text)))
+    };
+    name(&when.tool_id, request.tool_id.as_str())
+        && name(&when.principal, request.principal.as_str())
+        && name(&when.connector_scope, request.tool_id.source().as_str())
+        && when.size_over.is_none_or(|limit| request.size > limit)
+        && when.arguments.iter().all(|(path, matcher)| {
+            let found = lookup(request.arguments, path);
+            matcher.matches_absence(&found) || quantified(verdict, &found, |value| matches(matcher, value))
+        })
+        && when.path.as_ref().is_none_or(|patterns| {
+            let found = paths(request.arguments);
+            quantified(verdict, &found, |path| patterns.iter().any(|pattern| pattern.matches(path)))
+        })
+        && when.host.as_ref().is_none_or(|patterns| {
+            let found = hosts(request.arguments);
+            quantified(verdict, &found, |host| patterns.iter().any(|pattern| pattern.matches(host)))
+        })
+}
+
+/// A rule that allows must match everything it finds; one that does not allow, anything.
+fn quantified<T>(verdict: Verdict, found: &[T], matches: impl Fn(&T) -> bool) -> bool {
+    match verdict {
+        Verdict::Allow => !found.is_empty() && found.iter().all(matches),
+        Verdict::AllowWithConfirm | Verdict::Deny => found.iter().any(matches),
+    }
+}
+
+/// The values under a dotted name. An argument may itself have a dot in its name, and then there can
+/// be two: a harmless one must not hide the other.
+fn lookup<'a>(arguments: &'a Map<String, Value>, path: &str) -> Vec<&'a Value> {
+    let nested = path.contains('.').then(|| descend(arguments, path)).flatten();
+    arguments.get(path).into_iter().chain(nested).collect()
+}
+
+fn descend<'a>(arguments: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+    let mut parts = path.split('.');
+    let mut value = arguments.get(parts.next()?)?;
+    for part in parts {
+        value = match value {
+            Value::Object(map) => map.get(part)?,
+            Value::Array(list) => list.get(part.parse::<usize>().ok()?)?,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+        };
+    }
+    Some(value)
+}
+
+impl Matcher {
+    fn matches_absence(&self, found: &[&Value]) -> bool {
+        found.is_empty() && self.present == Some(false)
+    }
+}
+
+fn matches(matcher: &Matcher, value: &Value) -> bool {
+    matcher.present != Some(false)
+        && matcher.equals.as_ref().is_none_or(|wanted| same(wanted, value))
+        && matcher.one_of.as_ref().is_none_or(|list| list.iter().any(|wanted| same(wanted, value)))
+        && matcher
+            .matches
+            .as_ref()
+            .is_none_or(|pattern| value.as_str().is_some_and(|text| pattern.matches(text)))
+        && matcher.greater_than.is_none_or(|limit| value.as_f64().is_some_and(|number| number > limit))
+}
+
+/// Equality as JSON has it: `1` and `1.0` are one number, also inside lists and objects.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

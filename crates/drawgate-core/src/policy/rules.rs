@@ -1,0 +1,303 @@
+//! The policy file: its shape, and the patterns compiled from it.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::{RiskTag, Verdict};
+
+/// The only version of the policy file so far.
+const VERSION: &str = "1.0";
+/// A policy that no person can read is no policy.
+const MAX_RULES: usize = 10_000;
+
+/// A policy file that can't be used.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RulesError {
+    /// Not the shape of a policy.
+    #[error("the policy is malformed: {0}")]
+    Shape(String),
+    /// A version that this program does not know.
+    #[error("policy version `{0}` is unknown; use `{VERSION}`")]
+    Version(String),
+    /// Two rules with one id.
+    #[error("rule id `{0}` is used twice")]
+    DuplicateRule(String),
+    /// More rules than allowed.
+    #[error("the policy has more than {MAX_RULES} rules")]
+    TooMany,
+}
+
+/// A policy, ready to decide.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// What happens where no rule matches.
+    pub fallback: Verdict,
+    /// The rules; all that match count, and the strictest wins.
+    pub rules: Vec<Rule>,
+}
+
+impl Default for Rules {
+    /// No policy at all: grants alone decide.
+    fn default() -> Self {
+        Self { fallback: Verdict::Allow, rules: Vec::new() }
+    }
+}
+
+impl Rules {
+    /// Reads a policy from its JSON form.
+    pub fn from_value(value: Value) -> Result<Self, RulesError> {
+        let file: PolicyFile =
+            serde_json::from_value(value).map_err(|error| RulesError::Shape(error.to_string()))?;
+        if file.version != VERSION {
+            return Err(RulesError::Version(file.version));
+        }
+        if file.rules.len() > MAX_RULES {
+            return Err(RulesError::TooMany);
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for rule in &file.rules {
+            if !seen.insert(rule.id.clone()) {
+                return Err(RulesError::DuplicateRule(rule.id.clone()));
+            }
+        }
+        Ok(Self { fallback: file.defaults.fallback, rules: file.rules })
+    }
+
+    /// The JSON Schema of the policy file, for editors.
+    #[must_use]
+    pub fn json_schema() -> Value {
+        schemars::schema_for!(PolicyFile).to_value()
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PolicyFile {
+    /// `"1.0"`.
+    version: String,
+    /// What happens where no rule matches.
+    #[serde(default)]
+    defaults: Defaults,
+    /// The rules.
+    #[serde(default)]
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Defaults {
+    /// The verdict where no rule matches; `deny` unless said otherwise.
+    #[serde(default = "deny")]
+    fallback: Verdict,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self { fallback: deny() }
+    }
+}
+
+const fn deny() -> Verdict {
+    Verdict::Deny
+}
+
+/// One rule.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Rule {
+    /// Its name, in decisions and in the audit log.
+    pub id: String,
+    /// The policy action it is about: `file.write`, `file.*`, or `*` for any tool.
+    pub action: Pattern,
+    /// Further conditions; all must hold.
+    #[serde(default)]
+    pub when: Condition,
+    /// The verdict.
+    pub decision: Verdict,
+    /// What makes such calls risky.
+    #[serde(default)]
+    pub risk_tags: Vec<RiskTag>,
+    /// Why, for the caller and for the person who is asked.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// Conditions of a rule. An absent one always holds.
+///
+/// Paths and hosts are looked for in the arguments. A rule that denies or asks applies if *any* of
+/// them matches; a rule that allows applies only if *all* do, and there is at least one.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Condition {
+    /// Tool ids, `source:tool`.
+    #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(with = "Option<OneOrMany>")]
+    pub tool_id: Option<Vec<Pattern>>,
+    /// Callers.
+    #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(with = "Option<OneOrMany>")]
+    pub principal: Option<Vec<Pattern>>,
+    /// Sources of tools.
+    #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(with = "Option<OneOrMany>")]
+    pub connector_scope: Option<Vec<Pattern>>,
+    /// Paths in the arguments; `*` stays within one folder, `**` does not.
+    #[serde(default, deserialize_with = "paths")]
+    #[schemars(with = "Option<OneOrMany>")]
+    pub path: Option<Vec<PathPattern>>,
+    /// Hosts in the arguments, of URLs too.
+    #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(with = "Option<OneOrMany>")]
+    pub host: Option<Vec<Pattern>>,
+    /// The arguments' size in bytes is above this.
+    #[serde(default)]
+    pub size_over: Option<u64>,
+    /// Values of arguments, by dotted name.
+    #[serde(default)]
+    pub arguments: BTreeMap<String, Matcher>,
+}
+
+/// A test of one argument; all members given must hold.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Matcher {
+    /// Exactly this value, `null` included.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub equals: Option<Value>,
+    /// One of these values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_of: Option<Vec<Value>>,
+    /// Text that matches the pattern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matches: Option<Pattern>,
+    /// A number above this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub greater_than: Option<f64>,
+    /// Whether the argument is there at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub present: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes the JSON form only")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+fn texts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match Form::deserialize(deserializer)? {
+        Form::One(text) => vec![text],
+        // It would match nothing, and a rule that denies would be silent for ever.
+        Form::Many(list) if list.is_empty() => {
+            return Err(serde::de::Error::custom("a condition needs at least one pattern"));
+        }
+        Form::Many(texts) => texts,
+    })
+}
+
+/// A `null` that is written is a value, not an absence.
+fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+fn one_or_many<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Pattern>>, D::Error> {
+    let compile = |text: &String| Pattern::new(text).map_err(serde::de::Error::custom);
+    texts(deserializer)?.iter().map(compile).collect::<Result<_, _>>().map(Some)
+}
+
+fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<PathPattern>>, D::Error> {
+    let compile = |text: &String| PathPattern::new(text).map_err(serde::de::Error::custom);
+    texts(deserializer)?.iter().map(compile).collect::<Result<_, _>>().map(Some)
+}
+
+/// A pattern over names and hosts: `*` is any text, `?` any character; case is ignored.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Pattern {
+    text: String,
+    regex: Regex,
+}
+
+/// A pattern over paths: `*` stays within one folder, `**` does not.
+#[derive(Debug, Clone)]
+pub struct PathPattern(Regex);
+
+impl Pattern {
+    /// Compiles the pattern.
+    pub fn new(text: &str) -> Result<Self, RulesError> {
+        let regex = compile(text, ".*", ".*", ".")?;
+        Ok(Self { text: text.to_owned(), regex })
+    }
+
+    /// Whether `candidate` matches as a whole.
+    #[must_use]
+    pub fn matches(&self, candidate: &str) -> bool {
+        self.text == "*" || self.regex.is_match(candidate)
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = RulesError;
+    fn try_from(text: String) -> Result<Self, RulesError> {
+        Self::new(&text)
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.text
+    }
+}
+
+impl PathPattern {
+    fn new(text: &str) -> Result<Self, RulesError> {
+        compile(text, "[^/]*", ".*", "[^/]").map(Self)
+    }
+
+    /// Whether `candidate`, a path without `.` and `..`, matches as a whole.
+    #[must_use]
+    pub fn matches(&self, candidate: &str) -> bool {
+        self.0.is_match(candidate)
+    }
+}
+
+/// Longest pattern, and the memory its automaton may take.
+const MAX_PATTERN: usize = 1024;
+const PATTERN_MEMORY: usize = 1 << 20;
+
+fn compile(text: &str, star: &str, double_star: &str, any: &str) -> Result<Regex, RulesError> {
+    if text.is_empty() || text.len() > MAX_PATTERN {
+        return Err(RulesError::Shape(format!("a pattern has 1 to {MAX_PATTERN} characters")));
+    }
+    let mut source = String::from("(?is)^");
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '*' if rest.peek() == Some(&'*') => {
+                rest.next();
+                source.push_str(double_star);
+            }
+            '*' => source.push_str(star),
+            '?' => source.push_str(any),
+            other => source.push_str(&regex::escape(other.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    source.push('$');
+    regex::RegexBuilder::new(&source)
+        .size_limit(PATTERN_MEMORY)
+        .build()
+        .map_err(|_| RulesError::Shape(format!("the pattern `{text}` is too complex")))
+}

@@ -1,0 +1,366 @@
+//! One registered tool: the author's definition under the operator's terms.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::schema::{CompiledSchema, normalised};
+use super::{RegistrationError, Snapshot, names};
+use crate::canonical;
+use crate::model::{
+    Capability, Concurrency, IdError, McpManifest, McpToolSpec, SourceId, ToolId, ToolRegistryEntry, WireName,
+};
+use crate::source::ToolSource;
+
+/// Longest description that is passed to a model.
+const MAX_DESCRIPTION: usize = 16 * 1024;
+/// Annotations of the MCP specification itself, legal in a declared manifest beside our own.
+const MCP_ANNOTATIONS: [&str; 5] =
+    ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+/// How a source's tools are named towards models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// The author's own names.
+    Flat,
+    /// `source__tool`.
+    Qualified,
+}
+
+/// Who wrote the manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// An author whose manifest is accepted whole or not at all.
+    Declared,
+    /// A running server that was asked; its bad tools are left out and reported.
+    Discovered,
+}
+
+/// Bounds of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The tool's time.
+    pub timeout: Duration,
+    /// Bytes of text that are returned; more is spooled.
+    pub max_output_bytes: usize,
+    /// Lines of text that are returned.
+    pub max_output_lines: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(30), max_output_bytes: 256 * 1024, max_output_lines: 5000 }
+    }
+}
+
+/// The operator's terms for one tool; what is absent comes from the source's.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolTerms {
+    /// Not offered at all.
+    pub disabled: bool,
+    /// What a caller needs, instead of the source's.
+    pub capabilities: Option<Vec<Capability>>,
+    /// A person must confirm.
+    pub requires_confirmation: Option<bool>,
+    /// The policy action.
+    pub policy_action: Option<String>,
+    /// May be called again without harm.
+    pub idempotent: bool,
+    /// Another description.
+    pub description: Option<String>,
+    /// Its own time.
+    pub timeout: Option<Duration>,
+    /// Its own byte cap.
+    pub max_output_bytes: Option<usize>,
+    /// Its own line cap.
+    pub max_output_lines: Option<usize>,
+}
+
+/// The operator's terms for a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceTerms {
+    /// How tools are named.
+    pub naming: Naming,
+    /// What a caller needs for all of its tools.
+    pub capabilities: Vec<Capability>,
+    /// Bounds of its calls.
+    pub limits: Limits,
+    /// How many of its calls run at once.
+    pub concurrency: usize,
+    /// Terms of single tools, by the source's own names.
+    pub tools: BTreeMap<String, ToolTerms>,
+    /// Policy actions that are known.
+    pub actions: BTreeSet<String>,
+    /// A tool without policy action is refused.
+    pub require_action: bool,
+}
+
+impl Default for SourceTerms {
+    fn default() -> Self {
+        Self {
+            naming: Naming::Qualified,
+            capabilities: Vec::new(),
+            limits: Limits::default(),
+            concurrency: 64,
+            tools: BTreeMap::new(),
+            actions: crate::policy::KNOWN_ACTIONS.iter().map(|action| (*action).to_owned()).collect(),
+            require_action: false,
+        }
+    }
+}
+
+/// A source and its tools, on their way into the registry.
+pub struct Registration {
+    /// The description.
+    pub manifest: McpManifest,
+    /// The operator's terms.
+    pub terms: SourceTerms,
+    /// Who wrote the manifest.
+    pub origin: Origin,
+    /// Who performs the calls.
+    pub source: Arc<dyn ToolSource>,
+}
+
+/// A tool that can't be registered, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize)]
+#[error("tool `{}` of `{source_id}`: {reason}", .tool.escape_debug())]
+pub struct BadTool {
+    /// The source.
+    pub source_id: SourceId,
+    /// The author's name for the tool.
+    pub tool: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// One registered tool.
+pub struct Entry {
+    /// `source:tool`.
+    pub id: ToolId,
+    /// What models see.
+    pub wire: WireName,
+    /// The author's definition.
+    pub spec: McpToolSpec,
+    /// What a caller needs, in order, each once.
+    pub requires: Vec<Capability>,
+    /// The policy action.
+    pub action: Option<String>,
+    /// A person must confirm each call.
+    pub confirm: bool,
+    /// May be called again without harm.
+    pub idempotent: bool,
+    /// Bounds of a call.
+    pub limits: Limits,
+    /// SHA-256 of the definition.
+    pub definition: String,
+    /// The definition as clients list it, under its wire name.
+    pub listing: Value,
+    pub(crate) arguments: CompiledSchema,
+    pub(crate) output: Option<CompiledSchema>,
+    pub(crate) source: Arc<dyn ToolSource>,
+    /// Slots of the source's calls, shared by its tools, and how many there are.
+    pub(crate) slots: Arc<Semaphore>,
+    concurrency: usize,
+    /// The one slot of a tool whose calls must not overlap.
+    pub(crate) exclusive: Option<Arc<Semaphore>>,
+    pub(crate) meter: crate::pipeline::Meter,
+}
+
+impl Entry {
+    /// As a list for programs shows it.
+    #[must_use]
+    pub fn describe(&self) -> ToolRegistryEntry {
+        ToolRegistryEntry {
+            tool_id: self.id.clone(),
+            server_id: self.id.source().clone(),
+            wire_name: self.wire.clone(),
+            requires: self.requires.clone(),
+            tool: self.spec.clone(),
+        }
+    }
+
+    /// Takes over the slots of an earlier registration: calls that run on it count for this one too.
+    pub(super) fn inherit(&mut self, before: &Snapshot, source: &SourceId) {
+        if let Some(sibling) = before.any_of(source)
+            && sibling.concurrency == self.concurrency
+        {
+            self.slots = Arc::clone(&sibling.slots);
+        }
+        if let (Some(own), Some(earlier)) = (&mut self.exclusive, before.get(&self.id))
+            && let Some(slot) = &earlier.exclusive
+        {
+            *own = Arc::clone(slot);
+        }
+    }
+
+    pub(super) fn same_as(&self, other: &Self) -> bool {
+        self.id == other.id
+            && self.wire == other.wire
+            && self.definition == other.definition
+            && self.requires == other.requires
+            && self.listing == other.listing
+            && self.confirm == other.confirm
+            && self.action == other.action
+    }
+}
+
+/// SHA-256 over everything in a definition that a caller or a person may rely upon.
+#[must_use]
+pub fn definition_hash(source: &SourceId, spec: &McpToolSpec) -> String {
+    let mut parts = Map::new();
+    parts.insert("source".to_owned(), source.as_str().into());
+    parts.insert("tool".to_owned(), serde_json::to_value(spec).unwrap_or_default());
+    canonical::hash(&Value::Object(parts))
+}
+
+/// Turns a manifest into entries. A declared manifest with any fault is refused whole.
+pub(super) fn build(registration: Registration) -> Result<(Vec<Entry>, Vec<BadTool>), RegistrationError> {
+    let Registration { manifest, terms, origin, source } = registration;
+    let slots = Arc::new(Semaphore::new(terms.concurrency.max(1)));
+    let mut specs = manifest.tools;
+    specs.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut entries: Vec<Entry> = Vec::with_capacity(specs.len());
+    let mut bad = Vec::new();
+    let mut seen = BTreeMap::new();
+    for spec in specs {
+        let own = terms.tools.get(&spec.name).cloned().unwrap_or_default();
+        if own.disabled {
+            continue;
+        }
+        let name = spec.name.clone();
+        let part = Part { id: &manifest.server_id, terms: &terms, own, origin, source: &source, slots: &slots };
+        match part.entry(spec) {
+            Ok(entry) => match seen.insert(names::skeleton(entry.wire.as_str()), name.clone()) {
+                None => entries.push(entry),
+                Some(twin) => bad.push(fault(&manifest.server_id, name, format!("its name clashes with `{twin}`"))),
+            },
+            Err(reason) => bad.push(fault(&manifest.server_id, name, reason)),
+        }
+    }
+    if origin == Origin::Declared && !bad.is_empty() {
+        return Err(RegistrationError::BadManifest(bad));
+    }
+    Ok((entries, bad))
+}
+
+fn fault(source_id: &SourceId, tool: String, reason: String) -> BadTool {
+    BadTool { source_id: source_id.clone(), tool, reason }
+}
+
+struct Part<'a> {
+    id: &'a SourceId,
+    terms: &'a SourceTerms,
+    own: ToolTerms,
+    origin: Origin,
+    source: &'a Arc<dyn ToolSource>,
+    slots: &'a Arc<Semaphore>,
+}
+
+impl Part<'_> {
+    fn entry(self, spec: McpToolSpec) -> Result<Entry, String> {
+        let text = |error: IdError| error.to_string();
+        let id = ToolId::new(self.id, &spec.name).map_err(text)?;
+        let wire = match self.terms.naming {
+            Naming::Flat => names::flat(&id).map_err(text)?,
+            Naming::Qualified => names::qualified(&id).map_err(text)?,
+        };
+        self.check_declared(&spec)?;
+        let arguments = CompiledSchema::for_object(&spec.input_schema)
+            .map_err(|error| format!("`inputSchema`: {error}"))?;
+        let output = match spec.rest.get("outputSchema") {
+            Some(schema) => Some(CompiledSchema::for_object(schema).map_err(|e| format!("`outputSchema`: {e}"))?),
+            None => None,
+        };
+        let annotations = spec.annotations.clone().unwrap_or_default();
+        let action = self.action(annotations.policy_action.as_deref())?;
+        let exclusive = annotations.concurrency == Some(Concurrency::Exclusive);
+        let limits = &self.terms.limits;
+        Ok(Entry {
+            requires: self.requires(annotations.required_scopes, action.as_deref()),
+            confirm: self.own.requires_confirmation == Some(true)
+                || annotations.requires_confirmation == Some(true),
+            idempotent: self.own.idempotent,
+            limits: Limits {
+                timeout: self.own.timeout.unwrap_or(limits.timeout),
+                max_output_bytes: self.own.max_output_bytes.unwrap_or(limits.max_output_bytes),
+                max_output_lines: self.own.max_output_lines.unwrap_or(limits.max_output_lines),
+            },
+            definition: definition_hash(self.id, &spec),
+            listing: listing(&spec, &wire, self.own.description.as_deref()),
+            meter: crate::pipeline::Meter::new(&id),
+            action,
+            id,
+            wire,
+            spec,
+            arguments,
+            output,
+            source: Arc::clone(self.source),
+            slots: Arc::clone(self.slots),
+            concurrency: self.terms.concurrency,
+            exclusive: exclusive.then(|| Arc::new(Semaphore::new(1))),
+        })
+    }
+
+    /// What a declared manifest must have; of a running server it would be too much to ask.
+    fn check_declared(&self, spec: &McpToolSpec) -> Result<(), String> {
+        if spec.description.len() > MAX_DESCRIPTION {
+            return Err(format!("`description` is longer than {MAX_DESCRIPTION} bytes"));
+        }
+        if self.origin == Origin::Discovered {
+            return Ok(());
+        }
+        if spec.description.trim().is_empty() {
+            return Err("`description` is missing".to_owned());
+        }
+        let unknown = spec.annotations.iter().flat_map(|a| a.rest.keys());
+        match unknown.filter(|key| !MCP_ANNOTATIONS.contains(&key.as_str())).next() {
+            Some(key) => Err(format!("annotation `{}` is not supported", key.escape_debug())),
+            None => Ok(()),
+        }
+    }
+
+    /// The operator's word counts; what a server says of itself must at least be known.
+    fn action(&self, claimed: Option<&str>) -> Result<Option<String>, String> {
+        let action = self.own.policy_action.as_deref().or(claimed);
+        match action {
+            Some(action) if !self.terms.actions.contains(action) => Err(format!(
+                "`annotations.policyAction` is `{}`, which is not known; add it to `policy.actions`",
+                action.escape_debug()
+            )),
+            None if self.terms.require_action => {
+                Err("`annotations.policyAction` is missing, and `require_policy_action` is set".to_owned())
+            }
+            Some(action) => Ok(Some(action.to_owned())),
+            None => Ok(None),
+        }
+    }
+
+    fn requires(&self, claimed: Option<Vec<Capability>>, action: Option<&str>) -> Vec<Capability> {
+        let own = self.own.capabilities.as_ref().unwrap_or(&self.terms.capabilities);
+        let action = action.and_then(|action| Capability::new(action).ok());
+        let all = own.iter().cloned().chain(claimed.into_iter().flatten()).chain(action);
+        all.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+fn listing(spec: &McpToolSpec, wire: &WireName, description: Option<&str>) -> Value {
+    let mut copy = spec.clone();
+    wire.as_str().clone_into(&mut copy.name);
+    let text = description.unwrap_or(&spec.description);
+    copy.description = names::visible_text(text).into_owned();
+    copy.input_schema = normalised(&spec.input_schema);
+    if let Some(Value::String(title)) = copy.rest.get_mut("title") {
+        *title = names::visible_text(title).into_owned();
+    }
+    let mut value = serde_json::to_value(copy).unwrap_or_default();
+    if let Value::Object(map) = &mut value
+        && spec.description.is_empty()
+        && description.is_none()
+    {
+        map.remove("description");
+    }
+    value
+}

@@ -1,0 +1,296 @@
+//! Keeps sources registered: asks for manifests, follows changes, retries what fails.
+//!
+//! Each source has one task. A source that fails harms no other: its tools leave the list, it is
+//! tried again with growing pauses, and its state can be read by people.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::{BadTool, Origin, Registration, RegistrationError, Registry, SourceTerms};
+use crate::guard;
+use crate::model::SourceId;
+use crate::source::ToolSource;
+
+/// A server that announces changes all the time is asked no more often than this.
+const REFRESH_PAUSE: Duration = Duration::from_secs(1);
+/// The first and the longest pause before a failed source is asked again.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+/// How long one manifest may take.
+const MANIFEST_TIME: Duration = Duration::from_secs(30);
+
+/// Where a source stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceState {
+    /// Asked, not answered yet.
+    Starting,
+    /// Its tools are registered.
+    Ready,
+    /// It could not be reached or understood; it is tried again.
+    Failed,
+    /// Its tools could not be registered; a change of configuration is needed.
+    Refused,
+}
+
+/// A source's state, for people.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceStatus {
+    /// The source.
+    pub id: SourceId,
+    /// Where it stands.
+    pub state: SourceState,
+    /// What it calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// How many of its tools are registered.
+    pub tools: usize,
+    /// Tools that were left out, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<BadTool>,
+    /// The last failure, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Failures in a row.
+    pub failures: u32,
+}
+
+impl SourceStatus {
+    fn starting(id: SourceId) -> Self {
+        Self {
+            id,
+            state: SourceState::Starting,
+            server: None,
+            tools: 0,
+            left_out: Vec::new(),
+            problem: None,
+            failures: 0,
+        }
+    }
+}
+
+struct Kept {
+    source: Arc<dyn ToolSource>,
+    status: Arc<Mutex<SourceStatus>>,
+    task: JoinHandle<()>,
+}
+
+/// Every source of the gateway.
+pub struct Keeper {
+    registry: Arc<Registry>,
+    kept: Mutex<BTreeMap<SourceId, Kept>>,
+    unusable: Mutex<BTreeMap<SourceId, SourceStatus>>,
+    settled: watch::Sender<u64>,
+}
+
+impl Keeper {
+    /// A keeper of nothing yet.
+    #[must_use]
+    pub fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, kept: Mutex::default(), unusable: Mutex::default(), settled: watch::Sender::new(0) }
+    }
+
+    /// Begins to keep a source.
+    pub fn add(
+        &self,
+        source: Arc<dyn ToolSource>,
+        terms: SourceTerms,
+        origin: Origin,
+    ) -> Result<(), RegistrationError> {
+        let id = source.id().clone();
+        let mut kept = self.kept.lock();
+        if kept.contains_key(&id) {
+            return Err(RegistrationError::SourceTaken(id));
+        }
+        let status = Arc::new(Mutex::new(SourceStatus::starting(id.clone())));
+        let attendant = Attendant {
+            registry: Arc::clone(&self.registry),
+            source: Arc::clone(&source),
+            terms,
+            origin,
+            status: Arc::clone(&status),
+            settled: self.settled.clone(),
+        };
+        let task = tokio::spawn(attendant.attend());
+        self.unusable.lock().remove(&id);
+        kept.insert(id, Kept { source, status, task });
+        Ok(())
+    }
+
+    /// Stops keeping a source: its tools go, its connections and children end.
+    pub async fn remove(&self, id: &SourceId) {
+        self.unusable.lock().remove(id);
+        let Some(kept) = self.kept.lock().remove(id) else { return };
+        kept.task.abort();
+        // Its end is awaited, lest it registers the tools once more after they are gone.
+        let _ = kept.task.await;
+        self.registry.remove(id);
+        kept.source.close().await;
+    }
+
+    /// Ends all sources at once.
+    pub async fn close(&self) {
+        let all: Vec<Kept> = std::mem::take(&mut *self.kept.lock()).into_values().collect();
+        let ends = all.into_iter().map(|kept| {
+            kept.task.abort();
+            tokio::spawn(async move { kept.source.close().await })
+        });
+        for end in ends.collect::<Vec<_>>() {
+            // A panic while closing one source must not keep the others open.
+            let _ = end.await;
+        }
+    }
+
+    /// The sources' ids.
+    #[must_use]
+    pub fn ids(&self) -> Vec<SourceId> {
+        self.kept.lock().keys().cloned().collect()
+    }
+
+    /// One source.
+    #[must_use]
+    pub fn source(&self, id: &SourceId) -> Option<Arc<dyn ToolSource>> {
+        self.kept.lock().get(id).map(|kept| Arc::clone(&kept.source))
+    }
+
+    /// Notes a source that could not even be made, so that people can see why.
+    pub fn report_unusable(&self, id: &SourceId, problem: String) {
+        let status = SourceStatus {
+            state: SourceState::Refused,
+            problem: Some(problem),
+            ..SourceStatus::starting(id.clone())
+        };
+        self.unusable.lock().insert(id.clone(), status);
+    }
+
+    /// Every source's state, by id.
+    #[must_use]
+    pub fn status(&self) -> Vec<SourceStatus> {
+        let mut all: Vec<SourceStatus> = self.unusable.lock().values().cloned().collect();
+        all.extend(self.kept.lock().values().map(|kept| kept.status.lock().clone()));
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
+    }
+
+    /// Waits until every source has been tried once, or `limit` has passed.
+    pub async fn settle(&self, limit: Duration) {
+        let mut changes = self.settled.subscribe();
+        let all_tried = async {
+            while self.status().iter().any(|status| status.state == SourceState::Starting) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Running out of time is an answer too: the rest goes on in the background.
+        let _ = tokio::time::timeout(limit, all_tried).await;
+    }
+}
+
+/// The task of one source.
+struct Attendant {
+    registry: Arc<Registry>,
+    source: Arc<dyn ToolSource>,
+    terms: SourceTerms,
+    origin: Origin,
+    status: Arc<Mutex<SourceStatus>>,
+    settled: watch::Sender<u64>,
+}
+
+impl Attendant {
+    async fn attend(self) {
+        let mut changes = self.source.changes();
+        let mut pause = FIRST_RETRY;
+        loop {
+            if let Some(changes) = &mut changes {
+                changes.mark_unchanged();
+            }
+            let asked = Instant::now();
+            let worked = self.refresh().await;
+            self.settled.send_modify(|count| *count += 1);
+            self.wait(&mut changes, worked, pause).await;
+            let least = if worked { REFRESH_PAUSE } else { REFRESH_PAUSE.min(pause) };
+            tokio::time::sleep_until(asked + least).await;
+            pause = if worked { FIRST_RETRY } else { (pause * 2).min(LAST_RETRY) };
+        }
+    }
+
+    /// Until the source announces a change or, if it failed, until it is time to try again.
+    async fn wait(&self, changes: &mut Option<watch::Receiver<u64>>, worked: bool, pause: Duration) {
+        let announced = async {
+            let heard = match changes {
+                Some(changes) => changes.changed().await.is_ok(),
+                None => false,
+            };
+            if !heard {
+                std::future::pending::<()>().await;
+            }
+        };
+        if worked {
+            announced.await;
+        } else {
+            let _ = tokio::time::timeout(pause, announced).await;
+        }
+    }
+
+    /// Asks once. `true` if there is nothing to retry.
+    async fn refresh(&self) -> bool {
+        let asked = guard::catch(self.source.manifest());
+        let manifest = match tokio::time::timeout(MANIFEST_TIME, asked).await {
+            Ok(Ok(Ok(manifest))) => manifest,
+            Ok(Ok(Err(error))) => return self.failed(error.to_string()),
+            Ok(Err(guard::Panicked)) => return self.failed("the source failed inside".to_owned()),
+            Err(_) => return self.failed(format!("no answer within {} s", MANIFEST_TIME.as_secs())),
+        };
+        let server = format!("{} {}", manifest.name, manifest.version);
+        let registration = Registration {
+            manifest,
+            terms: self.terms.clone(),
+            origin: self.origin,
+            source: Arc::clone(&self.source),
+        };
+        let result = self.registry.replace(registration);
+        let mut status = self.status.lock();
+        status.server = Some(server);
+        status.failures = 0;
+        match result {
+            Ok(left_out) => {
+                for tool in &left_out {
+                    tracing::warn!(source = %status.id, tool = tool.tool.escape_debug().to_string(), reason = tool.reason, "a tool was left out");
+                }
+                let snapshot = self.registry.snapshot();
+                let tools = snapshot.entries().filter(|entry| entry.id.source() == self.source.id()).count();
+                tracing::info!(source = %status.id, tools, "source ready");
+                status.state = SourceState::Ready;
+                status.tools = tools;
+                status.left_out = left_out;
+                status.problem = None;
+            }
+            Err(error) => {
+                tracing::error!(source = %status.id, error = %error, "source refused");
+                status.state = SourceState::Refused;
+                status.problem = Some(error.to_string());
+            }
+        }
+        true
+    }
+
+    fn failed(&self, problem: String) -> bool {
+        self.registry.set_down(self.source.id());
+        let mut status = self.status.lock();
+        tracing::warn!(source = %status.id, problem, "source failed; it will be tried again");
+        status.state = SourceState::Failed;
+        status.tools = 0;
+        status.problem = Some(problem);
+        status.failures += 1;
+        false
+    }
+}

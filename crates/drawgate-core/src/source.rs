@@ -1,0 +1,121 @@
+//! What a source of tools owes to the gate.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::model::{McpManifest, SourceId, ToolOutput, TraceParent};
+pub use crate::pipeline::PermittedCall;
+
+/// Something that offers tools.
+///
+/// A source translates. It does not decide who may call, does not log arguments and does not retry
+/// on its own account. It honours `cx.deadline` and `cx.cancel`; the gate enforces them anyway, by
+/// dropping the future of [`call`](ToolSource::call), so a source must release what it holds on drop.
+#[async_trait]
+pub trait ToolSource: Send + Sync + 'static {
+    /// The source's id, the first half of its tools' ids.
+    fn id(&self) -> &SourceId;
+
+    /// Connects if necessary and describes the tools.
+    async fn manifest(&self) -> Result<McpManifest, SourceError>;
+
+    /// Performs a call.
+    async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError>;
+
+    /// A channel whose value changes when the manifest may have: tools changed, the connection was
+    /// lost or came back. The keeper then asks for the manifest again.
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// Whether the source works; the default asks for the manifest.
+    async fn check(&self) -> Result<(), SourceError> {
+        self.manifest().await.map(drop)
+    }
+
+    /// What a person needs to find out why it does not work: process, restarts, last words. Holds no
+    /// secrets.
+    fn diagnostics(&self) -> Value {
+        Value::Null
+    }
+
+    /// Ends connections and children.
+    async fn close(&self) {}
+}
+
+/// What accompanies a call on its way to a source.
+#[derive(Clone)]
+pub struct CallContext {
+    /// When the answer must be there.
+    pub deadline: Instant,
+    /// Cancelled when the caller gives up or the gateway stops.
+    pub cancel: CancellationToken,
+    /// Where progress goes, if the caller wants to hear it.
+    pub progress: Option<Arc<dyn ProgressSink>>,
+    /// The trace that the call belongs to.
+    pub trace: Option<TraceParent>,
+    /// The caller's protocol metadata, without its progress token.
+    pub meta: Map<String, Value>,
+}
+
+/// Receives progress of a running call. Must not block; may drop what comes too fast.
+pub trait ProgressSink: Send + Sync {
+    /// One report, with the members that MCP gives it: `progress`, `total`, `message`.
+    fn report(&self, progress: Map<String, Value>);
+}
+
+/// Why a source could not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SourceError {
+    /// Not reachable, not started, or lost during the call.
+    #[error("{message}")]
+    Unavailable {
+        /// A sentence for the caller.
+        message: String,
+        /// Whether the tool may have begun to work.
+        sent: Sent,
+    },
+    /// It answered, and the answer is a failure: the tool's own message.
+    #[error("{message}")]
+    Failed {
+        /// The tool's message.
+        message: String,
+        /// The tool's own data on it.
+        details: Option<Value>,
+    },
+    /// It answered with something that is not an answer.
+    #[error("{0}")]
+    Protocol(String),
+    /// The deadline passed inside the source.
+    #[error("{0}")]
+    Timeout(String),
+    /// The sandbox stopped it.
+    #[error("{0}")]
+    Sandbox(String),
+}
+
+impl SourceError {
+    /// The source could not be reached, and nothing was sent.
+    pub fn unreachable(message: impl Into<String>) -> Self {
+        Self::Unavailable { message: message.into(), sent: Sent::Nothing }
+    }
+
+    /// The source was lost with the call under way.
+    pub fn lost(message: impl Into<String>) -> Self {
+        Self::Unavailable { message: message.into(), sent: Sent::Perhaps }
+    }
+}
+
+/// Whether a failed call may have reached the tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// Certainly not: it may be tried again.
+    Nothing,
+    /// It may have.
+    Perhaps,
+}

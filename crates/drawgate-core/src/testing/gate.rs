@@ -1,0 +1,137 @@
+//! A whole gate on fakes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use serde_json::{Map, Value};
+
+use super::{MemoryStore, TestClock, TestIds};
+use crate::audit::ToolAuditEvent;
+use crate::model::{
+    Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, SurfaceKind, ToolInvocation, ToolResult,
+};
+use crate::pipeline::{CallOptions, Gateway, GatewayParts, GatewaySettings};
+use crate::policy::{Approvals, Grants, Rules};
+use crate::redact::Redactor;
+use crate::registry::{BadTool, Origin, Registration, RegistrationError, Registry, SourceTerms};
+use crate::source::{SourceError, ToolSource};
+use crate::store::AuditLog;
+
+/// A caller over the command line.
+pub fn caller(name: &str) -> Caller {
+    Caller {
+        principal: Principal::new(name).unwrap_or_else(|error| panic!("{error}")),
+        session: None,
+        surface: SurfaceKind::Cli,
+    }
+}
+
+/// A gate, and the fakes it stands on.
+pub struct TestGate {
+    /// The gate.
+    pub gateway: Gateway,
+    /// Its store, audit log and artifacts.
+    pub store: Arc<MemoryStore>,
+    /// Its clock.
+    pub clock: Arc<TestClock>,
+}
+
+impl TestGate {
+    /// A gate without tools, where nobody holds anything.
+    pub async fn new() -> Self {
+        Self::with(MemoryStore::default()).await
+    }
+
+    /// The same on a store of the test's own.
+    pub async fn with(store: MemoryStore) -> Self {
+        let store = Arc::new(store);
+        let clock = Arc::new(TestClock::default());
+        let ids = Arc::new(TestIds::default());
+        let grants = Grants::load(store.clone(), Vec::new()).await.unwrap_or_else(|error| panic!("{error}"));
+        let approvals = Approvals::load(store.clone(), clock.clone(), ids.clone(), [7; 32])
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let gateway = Gateway::new(GatewayParts {
+            registry: Arc::new(Registry::default()),
+            grants: Arc::new(grants),
+            approvals: Arc::new(approvals),
+            rules: Arc::new(ArcSwap::from_pointee(Rules::default())),
+            redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
+            settings: Arc::new(ArcSwap::from_pointee(GatewaySettings::default())),
+            audit: store.clone(),
+            artifacts: store.clone(),
+            clock: clock.clone(),
+            ids,
+        });
+        Self { gateway, store, clock }
+    }
+
+    /// Registers a source by asking it for its manifest.
+    pub async fn register(&self, source: Arc<dyn ToolSource>) -> Result<Vec<BadTool>, SourceError> {
+        let manifest = source.manifest().await?;
+        Ok(self
+            .declare(source, manifest, SourceTerms::default(), Origin::Discovered)
+            .unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// Registers a manifest under terms.
+    pub fn declare(
+        &self,
+        source: Arc<dyn ToolSource>,
+        manifest: McpManifest,
+        terms: SourceTerms,
+        origin: Origin,
+    ) -> Result<Vec<BadTool>, RegistrationError> {
+        self.gateway.parts().registry.replace(Registration { manifest, terms, origin, source })
+    }
+
+    /// Grants a capability to a principal and returns the grant's id.
+    pub async fn grant(&self, name: &str, capability: &str, expires_at: Option<u64>) -> String {
+        let id = format!("grant-{name}-{capability}");
+        let grant = CapabilityGrant {
+            grant_id: id.as_str().into(),
+            capability: Capability::new(capability).unwrap_or_else(|error| panic!("{error}")),
+            issued_at: 0,
+            expires_at,
+            scope: Some(GrantScope::User(caller(name).principal)),
+            approval_id: None,
+        };
+        self.gateway.parts().grants.issue(grant).await.unwrap_or_else(|error| panic!("{error}"));
+        id
+    }
+
+    /// Sets policy from its JSON form.
+    pub fn policy(&self, rules: Value) {
+        let rules = Rules::from_value(rules).unwrap_or_else(|error| panic!("{error}"));
+        self.gateway.parts().rules.store(Arc::new(rules));
+    }
+
+    /// How long a call waits for a person.
+    pub fn hold(&self, hold: Duration) {
+        let mut settings = GatewaySettings::clone(&self.gateway.parts().settings.load());
+        settings.approvals.hold = hold;
+        self.gateway.parts().settings.store(Arc::new(settings));
+    }
+
+    /// Calls a tool.
+    pub async fn call(&self, name: &str, tool: &str, arguments: Value) -> ToolResult {
+        let arguments = match arguments {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        let call = ToolInvocation {
+            tool_id: tool.to_owned(),
+            request_id: "r1".to_owned(),
+            arguments,
+            ..ToolInvocation::default()
+        };
+        self.gateway.call(&caller(name), call, CallOptions::default()).await
+    }
+
+    /// All audit events.
+    pub async fn events(&self) -> Vec<ToolAuditEvent> {
+        let stored = self.store.read(0, usize::MAX).await.unwrap_or_else(|error| panic!("{error}"));
+        stored.iter().map(|event| event.event().unwrap_or_else(|error| panic!("{error}"))).collect()
+    }
+}

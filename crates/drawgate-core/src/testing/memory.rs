@@ -1,0 +1,229 @@
+//! Storage in memory: for tests, and for embedders that keep nothing. It keeps the whole contract of
+//! the three traits but durability; nothing in it is bounded but the artifacts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use crate::audit::{Chain, Checkpoint, EventDraft, OpenCalls, Signer, StoredEvent, ZERO_HASH};
+use crate::canonical;
+use crate::model::{ArtifactRef, CapabilityGrant, Principal};
+use crate::policy::Approval;
+use crate::store::{Agent, ArtifactInfo, Artifacts, AuditLog, NewArtifact, Store, StoreError};
+
+/// How many bytes of artifacts are kept.
+const QUOTA: u64 = 64 * 1024 * 1024;
+
+/// State, audit log and artifacts in memory. Clones share their content.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+    log: Arc<Mutex<Log>>,
+    artifacts: Arc<Mutex<BTreeMap<String, Kept>>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    agents: BTreeMap<Principal, Agent>,
+    grants: BTreeMap<String, CapabilityGrant>,
+    approvals: BTreeMap<String, Approval>,
+}
+
+#[derive(Debug)]
+struct Log {
+    chain: Chain,
+    open: OpenCalls,
+    events: Vec<StoredEvent>,
+    checkpoints: Vec<Checkpoint>,
+    signer: Signer,
+    last_at: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    bytes: Vec<u8>,
+    owners: Vec<ArtifactInfo>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            chain: Chain::default(),
+            open: OpenCalls::default(),
+            events: Vec::new(),
+            checkpoints: Vec::new(),
+            signer: Signer::new(&[7; 32]),
+            last_at: 0,
+        }
+    }
+}
+
+impl MemoryStore {
+    /// The name that checkpoints give this installation.
+    pub const INSTALL: &str = "memory";
+
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All audit events so far.
+    #[must_use]
+    pub fn events(&self) -> Vec<StoredEvent> {
+        self.log.lock().events.clone()
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
+        Ok(self.state.lock().agents.values().cloned().collect())
+    }
+
+    async fn put_agent(&self, agent: &Agent) -> Result<(), StoreError> {
+        self.state.lock().agents.insert(agent.name.clone(), agent.clone());
+        Ok(())
+    }
+
+    async fn remove_agent(&self, name: &Principal) -> Result<bool, StoreError> {
+        Ok(self.state.lock().agents.remove(name).is_some())
+    }
+
+    async fn grants(&self) -> Result<Vec<CapabilityGrant>, StoreError> {
+        Ok(self.state.lock().grants.values().cloned().collect())
+    }
+
+    async fn put_grant(&self, grant: &CapabilityGrant) -> Result<(), StoreError> {
+        self.state.lock().grants.insert(grant.grant_id.to_string(), grant.clone());
+        Ok(())
+    }
+
+    async fn remove_grant(&self, id: &str) -> Result<bool, StoreError> {
+        Ok(self.state.lock().grants.remove(id).is_some())
+    }
+
+    async fn approvals(&self) -> Result<Vec<Approval>, StoreError> {
+        let mut all: Vec<Approval> = self.state.lock().approvals.values().cloned().collect();
+        all.sort_by_key(|approval| approval.created_at);
+        Ok(all)
+    }
+
+    async fn put_approval(&self, approval: &Approval) -> Result<(), StoreError> {
+        self.state.lock().approvals.insert(approval.id.clone(), approval.clone());
+        Ok(())
+    }
+
+    async fn remove_approval(&self, id: &str) -> Result<(), StoreError> {
+        self.state.lock().approvals.remove(id);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl AuditLog for MemoryStore {
+    async fn append(&self, draft: EventDraft) -> Result<u64, StoreError> {
+        let mut log = self.log.lock();
+        let sealed = log.chain.seal(&draft);
+        log.open.note(sealed.sequence, &draft);
+        log.last_at = draft.at_ms();
+        log.events.push(StoredEvent { sequence: sealed.sequence, body: sealed.body });
+        Ok(sealed.sequence)
+    }
+
+    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        let skip = usize::try_from(after).unwrap_or(usize::MAX);
+        Ok(self.log.lock().events.iter().skip(skip).take(limit).cloned().collect())
+    }
+
+    fn head(&self) -> u64 {
+        self.log.lock().chain.sequence()
+    }
+
+    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        let mut log = self.log.lock();
+        let newest = log.checkpoints.last();
+        if log.chain.sequence() <= newest.map_or(0, |checkpoint| checkpoint.sequence) {
+            return Ok(None);
+        }
+        let checkpoint = log.signer.checkpoint(Checkpoint {
+            sequence: log.chain.sequence(),
+            head: log.chain.head().to_owned(),
+            at: log.last_at,
+            install: Self::INSTALL.to_owned(),
+            oldest_open: log.open.oldest(),
+            previous: newest.map_or_else(|| ZERO_HASH.to_owned(), Checkpoint::hash),
+            key: String::new(),
+            signature: String::new(),
+        });
+        log.checkpoints.push(checkpoint.clone());
+        Ok(Some(checkpoint))
+    }
+
+    fn queued(&self) -> usize {
+        0
+    }
+}
+
+#[async_trait]
+impl Artifacts for MemoryStore {
+    async fn put(&self, artifact: NewArtifact) -> Result<ArtifactRef, StoreError> {
+        let sha256 = canonical::sha256_hex(&artifact.bytes);
+        let size = u64::try_from(artifact.bytes.len()).unwrap_or(u64::MAX);
+        let mut all = self.artifacts.lock();
+        let used =
+            all.values().fold(0, |sum: u64, kept| sum.saturating_add(kept.bytes.len() as u64));
+        if !all.contains_key(&sha256) && used.saturating_add(size) > QUOTA {
+            return Err(StoreError::Quota { used, quota: QUOTA });
+        }
+        let info = ArtifactInfo {
+            reference: ArtifactRef {
+                uri: format!("drawgate://artifacts/{sha256}"),
+                size,
+                sha256: sha256.clone(),
+                mime_type: artifact.mime_type,
+            },
+            owner: artifact.owner,
+            tool_id: artifact.tool_id,
+            created_at: artifact.created_at,
+        };
+        let kept = all.entry(sha256).or_insert(Kept { bytes: artifact.bytes, owners: Vec::new() });
+        kept.owners.retain(|other| other.owner != info.owner);
+        kept.owners.push(info.clone());
+        Ok(info.reference)
+    }
+
+    async fn get(
+        &self,
+        sha256: &str,
+        reader: &Principal,
+    ) -> Result<Option<(ArtifactInfo, Vec<u8>)>, StoreError> {
+        let all = self.artifacts.lock();
+        let Some(kept) = all.get(sha256) else { return Ok(None) };
+        let info = kept.owners.iter().find(|info| may_read(reader, info));
+        Ok(info.map(|info| (info.clone(), kept.bytes.clone())))
+    }
+
+    async fn list(&self, reader: &Principal) -> Result<Vec<ArtifactInfo>, StoreError> {
+        let all = self.artifacts.lock();
+        let owned =
+            all.values().flat_map(|kept| &kept.owners).filter(|info| may_read(reader, info));
+        let mut found: Vec<ArtifactInfo> = owned.cloned().collect();
+        found.sort_by_key(|info| std::cmp::Reverse(info.created_at));
+        Ok(found)
+    }
+
+    async fn remove(&self, sha256: &str) -> Result<bool, StoreError> {
+        Ok(self.artifacts.lock().remove(sha256).is_some())
+    }
+}
+
+fn may_read(reader: &Principal, info: &ArtifactInfo) -> bool {
+    info.owner == *reader || *reader == Principal::local()
+}
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;

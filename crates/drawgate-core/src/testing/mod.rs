@@ -1,0 +1,55 @@
+//! Fakes for tests: a clock that stands, a memory store, sources made of closures, a whole gate, and
+//! the conformance suite that every kind of source must pass.
+
+pub mod conformance;
+mod gate;
+mod memory;
+mod source;
+
+pub use gate::{TestGate, caller};
+pub use memory::MemoryStore;
+pub use source::{FakeSource, tool};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock::{Clock, Ids};
+
+/// A clock that moves only when told.
+#[derive(Debug)]
+pub struct TestClock(AtomicU64);
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self(AtomicU64::new(1_700_000_000_000))
+    }
+}
+
+impl TestClock {
+    /// Moves the clock on.
+    pub fn advance(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Ids that count.
+#[derive(Debug, Default)]
+pub struct TestIds(AtomicU64);
+
+impl Ids for TestIds {
+    fn unique(&self) -> String {
+        format!("id{}", self.0.fetch_add(1, Ordering::SeqCst))
+    }
+
+    fn secret(&self) -> String {
+        format!("{:064x}", self.0.fetch_add(1, Ordering::SeqCst) + 0xabc0_0000)
+            .chars()
+            .rev()
+            .collect()
+    }
+}

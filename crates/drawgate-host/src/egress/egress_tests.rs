@@ -1,0 +1,132 @@
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+/// Serves each connection with one of the given raw answers, repeating the last, and counts them.
+async fn server(answers: Vec<&'static str>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut answers = answers.into_iter().cycle();
+        while let (Ok((mut stream, _)), Some(answer)) = (listener.accept().await, answers.next()) {
+            read_head(&mut stream).await;
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    address
+}
+
+async fn read_head(stream: &mut TcpStream) {
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).await.unwrap();
+        seen.extend(byte);
+    }
+}
+
+fn get(address: &str) -> Request<Body> {
+    Request::get(address).body(Body::default()).unwrap()
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+async fn fetch(answer: &'static str, cap: usize) -> Result<Bytes, EgressError> {
+    let address = server(vec![answer]).await;
+    let response = Egress::new().request(get(&format!("http://{address}/")), soon()).await?;
+    read_body(response.into_body(), cap, soon()).await
+}
+
+#[tokio::test]
+async fn bodies_are_whole_and_bounded() {
+    let short = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+    assert_eq!(fetch(short, 5).await.unwrap(), "hello");
+    assert!(matches!(fetch(short, 4).await, Err(EgressError::TooLarge(4))));
+    let chunked =
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+    assert_eq!(fetch(chunked, 5).await.unwrap(), "hello");
+    assert!(matches!(fetch(chunked, 4).await, Err(EgressError::TooLarge(4))));
+}
+
+#[tokio::test]
+async fn a_truncated_body_is_an_error() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel",
+    ] {
+        let error = fetch(answer, 100).await.unwrap_err();
+        assert!(matches!(error, EgressError::Lost(_)), "{error:?}");
+        assert!(!error.nothing_was_sent());
+    }
+}
+
+#[tokio::test]
+async fn redirects_are_answers_like_any_other() {
+    let address = server(vec![
+        "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
+    ])
+    .await;
+    let response = Egress::new().request(get(&format!("http://{address}/")), soon()).await.unwrap();
+    assert_eq!(response.status(), 302);
+}
+
+#[tokio::test]
+async fn refused_means_nothing_was_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let error =
+        Egress::new().request(get(&format!("http://{address}/")), soon()).await.unwrap_err();
+    assert!(error.nothing_was_sent(), "{error:?}");
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_lost_connection_means_perhaps_sent() {
+    let address = server(vec![""]).await;
+    let error =
+        Egress::new().request(get(&format!("http://{address}/")), soon()).await.unwrap_err();
+    assert!(matches!(error, EgressError::Lost(_)), "{error:?}");
+    assert!(!error.nothing_was_sent());
+}
+
+#[tokio::test]
+async fn silence_ends_at_the_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let deadline = Instant::now() + Duration::from_millis(20);
+    let error =
+        Egress::new().request(get(&format!("http://{address}/")), deadline).await.unwrap_err();
+    assert!(matches!(error, EgressError::Deadline), "{error:?}");
+}
+
+#[tokio::test]
+async fn other_schemes_are_refused() {
+    let error = Egress::new().request(get("ftp://127.0.0.1/"), soon()).await.unwrap_err();
+    assert!(matches!(error, EgressError::Address(_)), "{error:?}");
+    assert!(error.nothing_was_sent());
+}
+
+#[tokio::test]
+async fn connections_are_reused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for _ in 0..3 {
+            read_head(&mut stream).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        }
+    });
+    let egress = Egress::new();
+    for _ in 0..3 {
+        let response = egress.request(get(&format!("http://{address}/")), soon()).await.unwrap();
+        assert_eq!(read_body(response.into_body(), 10, soon()).await.unwrap(), "ok");
+    }
+    connections.await.unwrap();
+}

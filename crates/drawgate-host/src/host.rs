@@ -1,0 +1,40 @@
+//! What sources and stores need of the machine, in one value that they share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use drawgate_core::clock::{Clock, Ids};
+
+use crate::clock::{NoRandomness, SystemClock, SystemIds};
+use crate::egress::Egress;
+use crate::process::Processes;
+use crate::secrets::Secrets;
+
+/// The machine, as the rest of the program sees it.
+pub struct Host {
+    /// References to the environment.
+    pub secrets: Secrets,
+    /// Outgoing HTTP.
+    pub egress: Egress,
+    /// Child processes.
+    pub processes: Processes,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// New names.
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Host {
+    /// This machine. With a launcher (this program's own path), children die with the gateway even
+    /// when it is killed; see [`process::launcher`](crate::process::launcher).
+    pub fn new(secrets: Secrets, launcher: Option<PathBuf>) -> Result<Self, NoRandomness> {
+        let processes = Processes::new(&secrets, launcher);
+        Ok(Self {
+            secrets,
+            egress: Egress::new(),
+            processes,
+            clock: Arc::new(SystemClock::new()),
+            ids: Arc::new(SystemIds::new()?),
+        })
+    }
+}

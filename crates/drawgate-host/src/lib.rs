@@ -1,0 +1,14 @@
+//! Everything that touches the machine: child processes, outgoing HTTP, the environment, the clock
+//! and storage. Knows nothing of tools or of MCP.
+//!
+//! The calls that the rest of the workspace must not make (spawning, HTTP clients, the environment)
+//! are made here and nowhere else.
+
+pub mod clock;
+pub mod egress;
+pub mod host;
+pub mod process;
+pub mod secrets;
+pub mod store;
+
+pub use host::Host;

@@ -1,0 +1,195 @@
+//! `env:NAME` references in what the operator writes, and the memory of every value they gave.
+//!
+//! The only module that reads the environment. Values leave it inside [`Resolved`], which does not
+//! print them; [`Secrets::known_values`] is for the redactor, which must know what to mask.
+
+#![expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+
+use drawgate_core::secret::Secret;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// What a reference to a variable begins with.
+const REFERENCE: &str = "env:";
+
+/// Where variables come from.
+pub trait Environment: Send + Sync + 'static {
+    /// The variable's value, if it is set.
+    fn get(&self, name: &str) -> Option<OsString>;
+}
+
+/// The environment of this process.
+#[derive(Debug, Clone, Copy)]
+struct ProcessEnvironment;
+
+impl Environment for ProcessEnvironment {
+    fn get(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name)
+    }
+}
+
+impl Environment for BTreeMap<String, String> {
+    fn get(&self, name: &str) -> Option<OsString> {
+        self.get(name).map(OsString::from)
+    }
+}
+
+/// A configured string after its reference, if it was one, has been followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolved {
+    /// It stood in the configuration as it is.
+    Plain(String),
+    /// It came from the environment.
+    Secret(Secret<String>),
+}
+
+impl Resolved {
+    /// The text itself, for the one place that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        match self {
+            Self::Plain(text) => text,
+            Self::Secret(secret) => secret.expose(),
+        }
+    }
+}
+
+/// Why a reference can't be followed. Never contains a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// The variable is not set.
+    #[error(
+        "the environment variable `{0}` is not set; set it, or change the `env:{0}` that refers to it"
+    )]
+    Missing(String),
+    /// The variable is not text.
+    #[error("the environment variable `{0}` is not valid UTF-8")]
+    NotText(String),
+    /// What follows `env:` can't be a variable's name.
+    #[error("`env:` must be followed by a variable's name, such as `env:API_TOKEN`")]
+    Name,
+}
+
+/// Follows references and remembers what they gave.
+pub struct Secrets {
+    environment: Box<dyn Environment>,
+    known: Mutex<BTreeSet<String>>,
+    generation: watch::Sender<u64>,
+}
+
+impl Secrets {
+    /// Reads the environment of this process.
+    #[must_use]
+    pub fn from_process() -> Self {
+        Self::new(ProcessEnvironment)
+    }
+
+    /// Reads an environment of the caller's choice.
+    pub fn new(environment: impl Environment) -> Self {
+        Self {
+            environment: Box::new(environment),
+            known: Mutex::default(),
+            generation: watch::Sender::new(0),
+        }
+    }
+
+    /// A string that starts with `env:` is replaced whole by the variable's value.
+    pub fn resolve(&self, text: &str) -> Result<Resolved, SecretError> {
+        let Some(name) = text.strip_prefix(REFERENCE) else {
+            return Ok(Resolved::Plain(text.to_owned()));
+        };
+        if !is_name(name) {
+            return Err(SecretError::Name);
+        }
+        let value =
+            self.environment.get(name).ok_or_else(|| SecretError::Missing(name.to_owned()))?;
+        let value = value.into_string().map_err(|_| SecretError::NotText(name.to_owned()))?;
+        self.remember(&value);
+        Ok(Resolved::Secret(Secret::new(value)))
+    }
+
+    /// The user's home folder.
+    #[must_use]
+    pub fn home(&self) -> Option<std::path::PathBuf> {
+        self.environment.get("HOME").filter(|home| !home.is_empty()).map(Into::into)
+    }
+
+    /// Adds a value that must be masked wherever it appears.
+    pub fn remember(&self, value: &str) {
+        if !value.is_empty() && self.known.lock().insert(value.to_owned()) {
+            self.generation.send_modify(|generation| *generation += 1);
+        }
+    }
+
+    /// Every value that was resolved or remembered, in order.
+    #[must_use]
+    pub fn known_values(&self) -> Vec<String> {
+        self.known.lock().iter().cloned().collect()
+    }
+
+    /// Changes whenever there is a new value.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// A variable that is no secret, such as `PATH`.
+    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
+        self.environment.get(name)
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets() -> Secrets {
+        Secrets::new(BTreeMap::from([
+            ("TOKEN".to_owned(), "hunter2".to_owned()),
+            ("EMPTY".to_owned(), String::new()),
+        ]))
+    }
+
+    #[test]
+    fn a_reference_is_replaced_whole_and_not_printed() {
+        let secrets = secrets();
+        let resolved = secrets.resolve("env:TOKEN").unwrap();
+        assert_eq!(resolved.expose(), "hunter2");
+        assert!(!format!("{resolved:?}").contains("hunter2"));
+        assert_eq!(
+            secrets.resolve("Bearer env:TOKEN").unwrap(),
+            Resolved::Plain("Bearer env:TOKEN".to_owned())
+        );
+    }
+
+    #[test]
+    fn errors_name_the_variable() {
+        let secrets = secrets();
+        let message = |text| secrets.resolve(text).unwrap_err().to_string();
+        assert!(message("env:ABSENT").contains("`ABSENT` is not set"));
+        for bad in ["env:", "env:1A", "env:A B", "env:A=B", "env:${A}"] {
+            assert_eq!(secrets.resolve(bad).unwrap_err(), SecretError::Name, "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_value_is_remembered_once_and_announced() {
+        let secrets = secrets();
+        let mut watch = secrets.watch();
+        for _ in 0..2 {
+            secrets.resolve("env:TOKEN").unwrap();
+            secrets.resolve("env:EMPTY").unwrap();
+        }
+        secrets.remember("other");
+        assert_eq!(secrets.known_values(), ["hunter2", "other"]);
+        assert_eq!(*watch.borrow_and_update(), 2);
+    }
+}

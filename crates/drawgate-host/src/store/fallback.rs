@@ -1,0 +1,210 @@
+//! What happens when the audit log can't be written: nothing goes on, or a bounded memory log stands
+//! in until the log is back. The gap is then written down before what was kept.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use drawgate_core::audit::{Checkpoint, EventDraft, EventKind, StoredEvent};
+use drawgate_core::clock::Clock;
+use drawgate_core::store::{AuditLog, StoreError};
+use parking_lot::Mutex;
+
+/// Most events that are kept in memory.
+pub const MAX_KEPT: usize = 10_000;
+/// How often the log is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What an event meets when the log can't be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnAuditFailure {
+    /// A bounded memory log.
+    #[default]
+    Memory,
+    /// An error, so that no call goes on.
+    Refuse,
+}
+
+/// The state of the audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditHealth {
+    /// Events are written.
+    Ok,
+    /// Events are kept in memory.
+    Degraded {
+        /// How many.
+        kept: usize,
+        /// Since when, in milliseconds since the epoch.
+        since: u64,
+    },
+    /// Events are refused.
+    Failed,
+}
+
+/// An audit log that can do without its store for a while.
+pub struct ResilientAudit {
+    shared: Arc<Shared>,
+    mode: OnAuditFailure,
+}
+
+struct Shared {
+    log: Arc<dyn AuditLog>,
+    clock: Arc<dyn Clock>,
+    retry: Duration,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    drafts: VecDeque<EventDraft>,
+    /// When the log failed; while it is set, events queue behind the ones that are kept.
+    since: Option<u64>,
+    is_refusing: bool,
+}
+
+impl ResilientAudit {
+    /// Wraps a log.
+    pub fn new(log: Arc<dyn AuditLog>, mode: OnAuditFailure, clock: Arc<dyn Clock>) -> Self {
+        Self::with_retry(log, mode, clock, RETRY)
+    }
+
+    /// The same, with another time between attempts.
+    pub fn with_retry(
+        log: Arc<dyn AuditLog>,
+        mode: OnAuditFailure,
+        clock: Arc<dyn Clock>,
+        retry: Duration,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { log, clock, retry, kept: Mutex::default() }), mode }
+    }
+
+    /// How the log does.
+    #[must_use]
+    pub fn health(&self) -> AuditHealth {
+        let kept = self.shared.kept.lock();
+        match kept.since {
+            _ if kept.is_refusing => AuditHealth::Failed,
+            Some(since) => AuditHealth::Degraded { kept: kept.drafts.len(), since },
+            None => AuditHealth::Ok,
+        }
+    }
+}
+
+impl Shared {
+    /// Keeps an event. The first one starts the task that tries the log again.
+    fn keep(
+        self: &Arc<Self>,
+        draft: EventDraft,
+        error: Option<StoreError>,
+    ) -> Result<u64, StoreError> {
+        let mut kept = self.kept.lock();
+        if kept.drafts.len() >= MAX_KEPT {
+            kept.is_refusing = true;
+            return Err(error.unwrap_or_else(full));
+        }
+        kept.drafts.push_back(draft);
+        if kept.since.is_none() {
+            kept.since = Some(self.clock.now_ms());
+            tracing::error!("the audit log can't be written; events are kept in memory");
+            let shared = Arc::clone(self);
+            drop(tokio::spawn(async move { shared.restore().await }));
+        }
+        // The event has no place in the log yet.
+        Ok(0)
+    }
+
+    async fn restore(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(self.retry).await;
+            if self.flush().await {
+                tracing::info!("the audit log is written again");
+                return;
+            }
+        }
+    }
+
+    /// Writes the gap and what was kept, in order; whether nothing is left. What could not be written
+    /// stays kept.
+    async fn flush(&self) -> bool {
+        if self.log.append(self.gap()).await.is_err() {
+            return false;
+        }
+        loop {
+            let Some(draft) = self.oldest_or_done() else { return true };
+            if self.log.append(draft).await.is_err() {
+                return false;
+            }
+            self.kept.lock().drafts.pop_front();
+        }
+    }
+
+    fn gap(&self) -> EventDraft {
+        let kept = self.kept.lock();
+        EventDraft::new(EventKind::AuditGap, self.clock.now_ms())
+            .number("kept", kept.drafts.len() as u64)
+            .number("since", kept.since.unwrap_or_default())
+    }
+
+    /// The oldest kept event; none ends the gap, under the same lock, so that no event is left behind.
+    fn oldest_or_done(&self) -> Option<EventDraft> {
+        let mut kept = self.kept.lock();
+        let oldest = kept.drafts.front().cloned();
+        if oldest.is_none() {
+            kept.since = None;
+            kept.is_refusing = false;
+        }
+        oldest
+    }
+}
+
+#[async_trait]
+impl AuditLog for ResilientAudit {
+    /// Returns 0 for an event that is kept in memory.
+    async fn append(&self, draft: EventDraft) -> Result<u64, StoreError> {
+        if self.shared.kept.lock().since.is_some() {
+            return self.shared.keep(draft, None);
+        }
+        let result = self.shared.log.append(draft.clone()).await;
+        match (&result, self.mode) {
+            (Ok(_), _) => {
+                if self.mode == OnAuditFailure::Refuse {
+                    self.shared.kept.lock().is_refusing = false;
+                }
+                result
+            }
+            (Err(StoreError::Unavailable { .. }), OnAuditFailure::Memory) => {
+                self.shared.keep(draft, result.err())
+            }
+            (Err(_), _) => {
+                self.shared.kept.lock().is_refusing = true;
+                result
+            }
+        }
+    }
+
+    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        self.shared.log.read(after, limit).await
+    }
+
+    fn head(&self) -> u64 {
+        self.shared.log.head()
+    }
+
+    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        self.shared.log.checkpoint().await
+    }
+
+    fn queued(&self) -> usize {
+        self.shared.log.queued() + self.shared.kept.lock().drafts.len()
+    }
+}
+
+fn full() -> StoreError {
+    StoreError::Unavailable {
+        operation: "append to the audit log",
+        reason: format!(
+            "the log can't be written, and {MAX_KEPT} events are kept in memory already"
+        ),
+    }
+}

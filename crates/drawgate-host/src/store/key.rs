@@ -1,0 +1,80 @@
+//! The installation's signing key: `audit.key`, readable by its owner alone, and `audit.pub`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use drawgate_core::audit::{Signer, VerifyKeys};
+use drawgate_core::store::StoreError;
+
+use super::lock::DataDir;
+
+const KEY: &str = "audit.key";
+const PUBLIC: &str = "audit.pub";
+/// A key in hexadecimal and its line end, with some room for white space.
+const MAX_KEY_FILE: u64 = 128;
+
+/// A signing key, and whether it was made just now.
+pub(super) struct Key {
+    pub(super) signer: Signer,
+    pub(super) is_new: bool,
+}
+
+/// Reads the signing key, or makes it at the first start.
+pub(super) fn load_or_create(dir: &DataDir) -> Result<Key, StoreError> {
+    let path = dir.file(KEY);
+    let (signer, is_new) = match File::open(&path) {
+        Ok(file) => (read(&path, file)?, false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (create(&path)?, true),
+        Err(error) => return Err(unusable(&path, &error)),
+    };
+    let public = dir.file(PUBLIC);
+    if !public.exists() {
+        let text = format!("{}\n", signer.keys().public_hex());
+        fs::write(&public, text).map_err(|error| unusable(&public, &error))?;
+    }
+    Ok(Key { signer, is_new })
+}
+
+/// What a reader can check with: everything, or signatures only if it may not read the secret.
+pub(super) fn verify_keys(dir: &DataDir) -> Result<VerifyKeys, StoreError> {
+    let path = dir.file(KEY);
+    if let Ok(file) = File::open(&path) {
+        return read(&path, file).map(|signer| signer.keys().clone());
+    }
+    let path = dir.file(PUBLIC);
+    let text = fs::read_to_string(&path).map_err(|error| unusable(&path, &error))?;
+    VerifyKeys::public(&text).map_err(|error| unusable(&path, &error))
+}
+
+fn read(path: &Path, file: File) -> Result<Signer, StoreError> {
+    let mode = file.metadata().map_err(|error| unusable(path, &error))?.mode();
+    if mode & 0o077 != 0 {
+        return Err(unusable(path, &"others may read it; run `chmod 600` on it"));
+    }
+    let mut text = String::new();
+    file.take(MAX_KEY_FILE).read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
+    let mut secret = [0; 32];
+    hex::decode_to_slice(text.trim(), &mut secret).map_err(|error| unusable(path, &error))?;
+    Ok(Signer::new(&secret))
+}
+
+fn create(path: &Path) -> Result<Signer, StoreError> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|error| unusable(path, &error))?;
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        writeln!(file, "{}", hex::encode(secret))?;
+        file.sync_all()
+    };
+    write().map_err(|error| unusable(path, &error))?;
+    Ok(Signer::new(&secret))
+}
+
+fn unusable(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Unavailable {
+        operation: "read the audit key",
+        reason: format!("`{}`: {error}", path.display()),
+    }
+}

@@ -1,0 +1,173 @@
+//! Group commit without a hand-over. Whoever appends and finds nobody committing commits everything
+//! that waits, on its own thread: a commit costs less than waking another thread. The others wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use drawgate_core::audit::EventDraft;
+use drawgate_core::store::StoreError;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::commit::Writer;
+use super::connection::{Durability, unavailable};
+use super::wal::Nudge;
+
+/// Most events in one transaction.
+const MAX_BATCH: usize = 512;
+/// Batches that a caller commits before others must go on: its own, and one more.
+const MAX_TURNS: usize = 2;
+/// Most appends that may wait; beyond it the disk is so slow that refusing is kinder.
+const MAX_QUEUED: usize = 65_536;
+
+/// What appends and the leader share.
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    pub(super) writer: Arc<Mutex<Writer>>,
+    pub(super) head: AtomicU64,
+    durability: Durability,
+    nudge: Nudge,
+}
+
+type Answer = oneshot::Sender<Result<u64, StoreError>>;
+
+#[derive(Default)]
+struct Waiting {
+    drafts: VecDeque<EventDraft>,
+    answers: VecDeque<Answer>,
+    is_led: bool,
+    is_closed: bool,
+}
+
+/// Whether the leader has work left.
+#[derive(PartialEq, Eq)]
+enum Turn {
+    More,
+    Done,
+}
+
+impl Queue {
+    pub(super) fn new(writer: Arc<Mutex<Writer>>, nudge: Nudge) -> Arc<Self> {
+        let (head, durability) = {
+            let writer = writer.lock();
+            (writer.chain.sequence(), writer.durability)
+        };
+        Arc::new(Self { waiting: Mutex::default(), writer, head: head.into(), durability, nudge })
+    }
+
+    /// Appends an event; done when it is committed. It is committed also if nobody waits for that.
+    pub(super) async fn append(self: &Arc<Self>, draft: EventDraft) -> Result<u64, StoreError> {
+        let (answer, committed) = oneshot::channel();
+        if self.enqueue(draft, answer)? {
+            self.start();
+        }
+        committed.await.unwrap_or_else(|_| Err(unavailable(OPERATION, &"the writer has stopped")))
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.waiting.lock().drafts.len()
+    }
+
+    /// Lets no further append in.
+    pub(super) fn close(&self) {
+        self.waiting.lock().is_closed = true;
+    }
+
+    /// Ends the thread that belongs to the log.
+    pub(super) fn stop(&self) {
+        self.nudge.stop();
+    }
+
+    /// Whether the caller has become the leader.
+    fn enqueue(&self, draft: EventDraft, answer: Answer) -> Result<bool, StoreError> {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_closed {
+            return Err(unavailable(OPERATION, &"the log is closed"));
+        }
+        if waiting.drafts.len() >= MAX_QUEUED {
+            return Err(unavailable(OPERATION, &"too many events wait to be written"));
+        }
+        waiting.drafts.push_back(draft);
+        waiting.answers.push_back(answer);
+        Ok(!std::mem::replace(&mut waiting.is_led, true))
+    }
+
+    fn start(self: &Arc<Self>) {
+        match self.durability {
+            Durability::Process => {
+                if self.lead(MAX_TURNS) == Turn::More {
+                    self.hand_over();
+                }
+            }
+            // A sync takes milliseconds, which must not hold up other calls.
+            Durability::Power => {
+                let queue = Arc::clone(self);
+                drop(tokio::task::spawn_blocking(
+                    move || while queue.lead(MAX_TURNS) == Turn::More {},
+                ));
+            }
+        }
+    }
+
+    /// Leaves the leadership to a task, so that this caller gets its answer.
+    fn hand_over(self: &Arc<Self>) {
+        let queue = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            while queue.lead(MAX_TURNS) == Turn::More {
+                tokio::task::yield_now().await;
+            }
+        }));
+    }
+
+    fn lead(&self, turns: usize) -> Turn {
+        let guard = Leadership(self);
+        for _ in 0..turns {
+            let Some((drafts, answers)) = self.take() else {
+                std::mem::forget(guard);
+                return Turn::Done;
+            };
+            self.commit(&drafts, answers);
+        }
+        std::mem::forget(guard);
+        Turn::More
+    }
+
+    /// The next batch; none ends the leadership.
+    fn take(&self) -> Option<(Vec<EventDraft>, Vec<Answer>)> {
+        let mut waiting = self.waiting.lock();
+        let count = waiting.drafts.len().min(MAX_BATCH);
+        if count == 0 {
+            waiting.is_led = false;
+            return None;
+        }
+        Some((waiting.drafts.drain(..count).collect(), waiting.answers.drain(..count).collect()))
+    }
+
+    fn commit(&self, drafts: &[EventDraft], answers: Vec<Answer>) {
+        let (result, head) = {
+            let mut writer = self.writer.lock();
+            (writer.commit(drafts), writer.chain.sequence())
+        };
+        self.head.store(head, Ordering::Release);
+        self.nudge.written(drafts.len());
+        for (place, answer) in (0..).zip(answers) {
+            // A caller that has gone away needs no answer.
+            drop(answer.send(result.clone().map(|first| first + place)));
+        }
+    }
+}
+
+/// Ends the leadership if committing panics: those who wait get an error instead of waiting for ever.
+struct Leadership<'a>(&'a Queue);
+
+impl Drop for Leadership<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting.lock();
+        waiting.is_led = false;
+        waiting.drafts.clear();
+        waiting.answers.clear();
+    }
+}
+
+const OPERATION: &str = "append to the audit log";

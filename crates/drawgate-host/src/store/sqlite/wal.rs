@@ -1,0 +1,80 @@
+//! Moves the audit log's WAL into its database, on a thread of its own, so that no commit does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use drawgate_core::store::StoreError;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+
+use super::super::lock::DataDir;
+use super::commit::Writer;
+use super::connection::{Durability, open_audit, unavailable};
+
+/// So many events are about as many pages: 8 MiB of WAL.
+const EVENTS: usize = 2000;
+/// Beyond so many pages the writer is held for a moment, because only a WAL that was moved as a whole
+/// is begun anew.
+const MAX_PAGES: i64 = 8192;
+
+/// Tells the thread that events were written, and stops it.
+pub(super) struct Nudge {
+    thread: Mutex<Option<(SyncSender<()>, JoinHandle<()>)>>,
+    written: AtomicUsize,
+}
+
+impl Nudge {
+    /// Starts the thread.
+    pub(super) fn start(dir: &DataDir, writer: Arc<Mutex<Writer>>) -> Result<Self, StoreError> {
+        let connection = open_audit(dir, Durability::Process)?;
+        let (wake, woken) = sync_channel(1);
+        let thread = std::thread::Builder::new()
+            .name("audit-wal".to_owned())
+            .spawn(move || keep(&woken, &connection, &writer))
+            .map_err(|error| unavailable("start the audit log's thread", &error))?;
+        Ok(Self { thread: Mutex::new(Some((wake, thread))), written: AtomicUsize::new(0) })
+    }
+
+    /// Counts events, and wakes the thread when there is enough to move.
+    pub(super) fn written(&self, events: usize) {
+        if self.written.fetch_add(events, Ordering::Relaxed) + events < EVENTS {
+            return;
+        }
+        self.written.store(0, Ordering::Relaxed);
+        if let Some((wake, _)) = &*self.thread.lock() {
+            // Full means that it is awake already.
+            let _awake = wake.try_send(());
+        }
+    }
+
+    /// Ends the thread and waits until its connection is closed.
+    pub(super) fn stop(&self) {
+        let Some((wake, thread)) = self.thread.lock().take() else { return };
+        drop(wake);
+        if thread.join().is_err() {
+            tracing::error!("the audit log's thread panicked");
+        }
+    }
+}
+
+fn keep(woken: &Receiver<()>, connection: &Connection, writer: &Mutex<Writer>) {
+    while woken.recv().is_ok() {
+        let moved = checkpoint(connection).and_then(|pages| {
+            if pages <= MAX_PAGES {
+                return Ok(pages);
+            }
+            let _held = writer.lock();
+            checkpoint(connection)
+        });
+        if let Err(error) = moved {
+            tracing::warn!(error = %error, "the audit log's WAL could not be moved; it is tried again");
+        }
+    }
+}
+
+/// Moves what it can without waiting for anybody; returns the pages in the WAL.
+fn checkpoint(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
+}

@@ -1,0 +1,124 @@
+use std::path::PathBuf;
+
+use drawgate_core::audit::{EventDraft, EventKind};
+use drawgate_core::clock::Clock as _;
+use drawgate_core::model::{ArtifactRef, Principal};
+use drawgate_core::store::{Artifacts, AuditLog, NewArtifact, StoreError};
+use drawgate_core::testing::TestClock;
+use drawgate_host::store::{
+    ArtifactLimits, AuditReader, DataDir, Durability, FileArtifacts, VerifyOptions,
+};
+
+use super::{decision, folder, open};
+
+fn artifact(owner: &str, bytes: &[u8], created_at: u64) -> NewArtifact {
+    NewArtifact {
+        bytes: bytes.to_vec(),
+        mime_type: "text/plain".to_owned(),
+        owner: Principal::new(owner).unwrap(),
+        tool_id: "demo:echo".to_owned(),
+        created_at,
+    }
+}
+
+fn limited(dir: &DataDir, quota: u64, max_age_ms: u64) -> FileArtifacts {
+    FileArtifacts::open(dir, Durability::Process, ArtifactLimits { quota, max_age_ms }).unwrap()
+}
+
+fn file(dir: &DataDir, kept: &ArtifactRef) -> PathBuf {
+    dir.file("artifacts").join(&kept.sha256[..2]).join(&kept.sha256)
+}
+
+async fn names(store: &FileArtifacts) -> Vec<u64> {
+    store.list(&Principal::local()).await.unwrap().iter().map(|info| info.created_at).collect()
+}
+
+#[tokio::test]
+async fn bytes_come_back_to_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_keep, dir) = folder();
+    let store = limited(&dir, 1000, 1000);
+    let kept = store.put(artifact("ada", b"hello", 1)).await.unwrap();
+    assert_eq!(std::fs::metadata(file(&dir, &kept)).unwrap().permissions().mode() & 0o777, 0o600);
+    let read =
+        async |name: &str| store.get(&kept.sha256, &Principal::new(name).unwrap()).await.unwrap();
+    let (info, bytes) = read("ada").await.unwrap();
+    assert_eq!((info.reference, bytes.as_slice()), (kept.clone(), &b"hello"[..]));
+    assert!(read("local").await.is_some());
+    assert!(read("bob").await.is_none());
+    store.put(artifact("bob", b"hello", 2)).await.unwrap();
+    assert!(read("bob").await.is_some());
+    assert!(store.remove(&kept.sha256).await.unwrap());
+    assert!(!store.remove(&kept.sha256).await.unwrap());
+    assert!(read("ada").await.is_none() && !file(&dir, &kept).exists());
+    assert!(store.get("../../audit.key", &Principal::local()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_oldest_make_room() {
+    let (_keep, dir) = folder();
+    let store = limited(&dir, 10, 1000);
+    for at in 1..=3 {
+        store.put(artifact("ada", format!("{at}aaa").as_bytes(), at)).await.unwrap();
+    }
+    assert_eq!(names(&store).await, [3, 2]);
+    assert!(matches!(
+        store.put(artifact("ada", &[0; 11], 4)).await,
+        Err(StoreError::Quota { quota: 10, .. })
+    ));
+    store.put(artifact("ada", b"x", 2000)).await.unwrap();
+    assert_eq!(names(&store).await, [2000], "the others were too old");
+}
+
+#[tokio::test]
+async fn a_changed_file_is_never_served() {
+    let (_keep, dir) = folder();
+    let store = limited(&dir, 1000, 1000);
+    let kept = store.put(artifact("ada", b"hello", 1)).await.unwrap();
+    std::fs::write(file(&dir, &kept), b"hellO").unwrap();
+    let result = store.get(&kept.sha256, &Principal::local()).await;
+    assert!(matches!(result, Err(StoreError::Corrupt { .. })), "{result:?}");
+}
+
+#[tokio::test]
+async fn leftovers_of_a_crash_are_removed() {
+    let (_keep, dir) = folder();
+    drop(limited(&dir, 1000, 1000).put(artifact("ada", b"a", 1)).await);
+    let leftover = dir.file("artifacts").join("abc.tmp");
+    std::fs::write(&leftover, b"half").unwrap();
+    let store = limited(&dir, 1000, 1000);
+    assert!(!leftover.exists());
+    assert_eq!(names(&store).await, [1]);
+}
+
+#[tokio::test]
+async fn verification_compares_artifacts_with_events() {
+    let (_keep, dir) = folder();
+    let store = limited(&dir, 1000, u64::MAX);
+    let log = open(&dir);
+    let mut kept = Vec::new();
+    for call in ["a", "b"] {
+        let reference = store.put(artifact("ada", call.as_bytes(), 1)).await.unwrap();
+        log.append(decision(call)).await.unwrap();
+        // As young as the log's own events, so that age does not explain that an artifact is gone.
+        let draft = EventDraft::new(EventKind::Outcome, TestClock::default().now_ms());
+        let draft =
+            draft.text("callId", call).flag("started", true).text("artifact", &reference.sha256);
+        log.append(draft).await.unwrap();
+        kept.push(reference);
+    }
+    let check = || {
+        let options = VerifyOptions { anchor: None, artifacts: true };
+        AuditReader::open(&dir).unwrap().verify(options).unwrap()
+    };
+    assert_eq!(check().exit_code(), 0, "{}", check());
+    std::fs::write(file(&dir, &kept[1]), b"B").unwrap();
+    assert_eq!(check().first_bad.map(|bad| bad.0), Some(5));
+    std::fs::remove_file(file(&dir, &kept[1])).unwrap();
+    let report = check();
+    assert!(report.to_string().contains(&kept[1].sha256), "the artifact is named: {report}");
+    assert_eq!(report.first_bad.map(|bad| bad.0), Some(5));
+    std::fs::write(file(&dir, &kept[1]), b"b").unwrap();
+    store.remove(&kept[0].sha256).await.unwrap();
+    assert_eq!(check().exit_code(), 0, "its removal is on record");
+}

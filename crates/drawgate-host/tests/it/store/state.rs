@@ -1,0 +1,92 @@
+use drawgate_core::model::{Capability, CapabilityGrant, Principal};
+use drawgate_core::store::{Agent, Store, StoreError};
+use drawgate_host::store::{DataDir, DataDirError, Durability, SqliteStore};
+
+use super::folder;
+
+fn agent(name: &str) -> Agent {
+    Agent {
+        name: Principal::new(name).unwrap(),
+        token_hash: "ab".repeat(32),
+        capabilities: vec![Capability::new("demo").unwrap()],
+        created_at: 5,
+    }
+}
+
+fn grant(id: &str) -> CapabilityGrant {
+    CapabilityGrant {
+        grant_id: id.into(),
+        capability: Capability::new("file.read").unwrap(),
+        issued_at: 1,
+        expires_at: Some(9),
+        scope: None,
+        approval_id: None,
+    }
+}
+
+#[tokio::test]
+async fn agents_and_grants_outlive_the_store() {
+    let (_keep, dir) = folder();
+    let store = SqliteStore::open(&dir, Durability::Power).unwrap();
+    store.put_agent(&agent("bob")).await.unwrap();
+    store.put_agent(&agent("ada")).await.unwrap();
+    store.put_agent(&Agent { created_at: 6, ..agent("bob") }).await.unwrap();
+    store.put_grant(&grant("g2")).await.unwrap();
+    store.put_grant(&grant("g1")).await.unwrap();
+    drop(store);
+    let store = SqliteStore::open(&dir, Durability::Process).unwrap();
+    let agents = store.agents().await.unwrap();
+    assert_eq!(
+        agents,
+        [agent("ada"), Agent { created_at: 6, ..agent("bob") }],
+        "with their tokens' hashes"
+    );
+    assert_eq!(store.grants().await.unwrap(), [grant("g1"), grant("g2")]);
+    assert!(store.remove_grant("g1").await.unwrap());
+    assert!(!store.remove_grant("g1").await.unwrap());
+    assert!(store.remove_agent(&Principal::new("ada").unwrap()).await.unwrap());
+    assert_eq!(store.agents().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    let (_keep, dir) = folder();
+    drop(SqliteStore::open(&dir, Durability::Process).unwrap());
+    let connection = rusqlite::Connection::open(dir.file("drawgate.db")).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(connection);
+    let Err(StoreError::Corrupt { reason, .. }) = SqliteStore::open(&dir, Durability::Process)
+    else {
+        panic!("opened")
+    };
+    assert!(
+        reason.contains("newer version (schema 99") && reason.contains("drawgate.db"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn one_process_writes_in_a_folder() {
+    let (_keep, dir) = folder();
+    let lock = dir.exclusive().unwrap();
+    let Err(DataDirError::Locked { pid, .. }) = DataDir::open(dir.path()).unwrap().exclusive()
+    else {
+        panic!("locked twice")
+    };
+    assert_eq!(pid, std::process::id().to_string());
+    drop(lock);
+    dir.exclusive().unwrap();
+}
+
+#[test]
+fn a_folder_is_for_its_owner_alone_and_named_in_errors() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (keep, dir) = folder();
+    assert_eq!(std::fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    let file = keep.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = DataDir::open(file.join("data")).unwrap_err();
+    assert!(error.to_string().contains("file/data"), "{error}");
+    let error = DataDir::existing(keep.path().join("absent")).unwrap_err();
+    assert!(error.to_string().contains("absent"), "{error}");
+}

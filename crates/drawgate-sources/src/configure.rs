@@ -1,0 +1,100 @@
+//! What several kinds of source have in their configuration: commands, addresses, headers.
+//!
+//! References to the environment are followed here, so that a missing variable is reported when the
+//! configuration is read.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use drawgate_host::process::Spawn;
+use drawgate_host::secrets::{Resolved, Secrets};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+
+use crate::kind::ConfigError;
+
+/// Refuses a field that the configuration's other fields make meaningless.
+pub(crate) fn unused(
+    field: &'static str,
+    present: bool,
+    why: &'static str,
+) -> Result<(), ConfigError> {
+    if present { Err(ConfigError::Unused { field, why }) } else { Ok(()) }
+}
+
+/// A command whose references have been followed.
+pub(crate) fn spawn(
+    command: &str,
+    args: &[String],
+    env: &BTreeMap<String, String>,
+    working_dir: Option<PathBuf>,
+    secrets: &Secrets,
+) -> Result<Spawn, ConfigError> {
+    let program = resolve("command", command, secrets)?.expose().to_owned();
+    let args = args
+        .iter()
+        .map(|arg| Ok(resolve("args", arg, secrets)?.expose().to_owned()))
+        .collect::<Result<_, ConfigError>>()?;
+    let env = env
+        .iter()
+        .map(|(name, value)| {
+            Ok((name.clone(), resolve(&format!("env.{name}"), value, secrets)?.expose().to_owned()))
+        })
+        .collect::<Result<_, ConfigError>>()?;
+    Ok(Spawn { program, args, env, working_dir })
+}
+
+/// An absolute `http` or `https` address.
+pub(crate) fn uri(text: &str, secrets: &Secrets) -> Result<Uri, ConfigError> {
+    let resolved = resolve("url", text, secrets)?;
+    let bad =
+        || ConfigError::value("url", "not an address; use one such as `http://127.0.0.1:3000/mcp`");
+    let uri: Uri = resolved.expose().parse().map_err(|_| bad())?;
+    let usable = matches!(uri.scheme_str(), Some("http" | "https"))
+        && uri.host().is_some_and(|host| !host.is_empty());
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err(ConfigError::value(
+            "url",
+            "must not contain a user name or password; use `headers`",
+        ));
+    }
+    if usable { Ok(uri) } else { Err(bad()) }
+}
+
+/// Headers, marked so that they don't show in logs.
+pub(crate) fn headers(
+    configured: &BTreeMap<String, String>,
+    secrets: &Secrets,
+) -> Result<HeaderMap, ConfigError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in configured {
+        let field = format!("headers.{name}");
+        let resolved = resolve(&field, value, secrets)?;
+        if let (Resolved::Secret(_), Some((_, token))) =
+            (&resolved, resolved.expose().split_once(' '))
+        {
+            // A server that repeats `Bearer abc` often repeats only `abc`.
+            secrets.remember(token.trim());
+        }
+        let header = HeaderName::try_from(name).ok().filter(|header| !is_reserved(header));
+        let header = header.ok_or_else(|| {
+            ConfigError::value(&field, "the gateway can't send a header of this name")
+        })?;
+        let mut value = HeaderValue::try_from(resolved.expose())
+            .map_err(|_| ConfigError::value(&field, "the value can't stand in a header"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+/// Headers that the protocol itself needs.
+fn is_reserved(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let framing =
+        ["host", "content-length", "content-type", "transfer-encoding", "connection", "accept"];
+    name.starts_with("mcp-") || framing.contains(&name) || name == "last-event-id"
+}
+
+fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {
+    secrets.resolve(text).map_err(|source| ConfigError::Secret { field: field.to_owned(), source })
+}

@@ -1,0 +1,140 @@
+//! How configuration becomes a source.
+
+use std::sync::Arc;
+
+use drawgate_core::model::SourceId;
+use drawgate_core::source::ToolSource;
+use drawgate_host::Host;
+use drawgate_host::secrets::SecretError;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{builtin, mcp, oneshot};
+
+/// Every kind, in the order in which help lists them.
+pub const KINDS: &[&dyn SourceKind] = &[&builtin::Kind, &mcp::Kind, &oneshot::Kind];
+
+/// One kind of source.
+pub trait SourceKind: Send + Sync {
+    /// Its name in configuration.
+    fn name(&self) -> &'static str;
+
+    /// Whether it may appear under `connectors[]` in a toolpack.
+    fn is_connector(&self) -> bool {
+        false
+    }
+
+    /// Makes a source of its configuration, without starting anything yet. Kinds that register
+    /// themselves keep the default, which refuses.
+    fn build(
+        &self,
+        id: SourceId,
+        config: Value,
+        host: &Arc<Host>,
+    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
+        let _unused = (id, config, host);
+        Err(ConfigError::NotConfigurable(self.name()))
+    }
+}
+
+/// Why configuration does not describe a source.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// There is no such kind.
+    #[error("unknown kind of source `{name}`; use {known}")]
+    UnknownKind {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// Sources of this kind register themselves.
+    #[error("sources of kind `{0}` can't be configured; they register themselves")]
+    NotConfigurable(&'static str),
+    /// A field is missing, unknown or of the wrong type.
+    #[error("{0}")]
+    Shape(String),
+    /// A field that this combination needs is missing.
+    #[error("`{field}` is missing; {why}")]
+    Missing {
+        /// The field.
+        field: &'static str,
+        /// Why it is needed.
+        why: &'static str,
+    },
+    /// A field that this combination does not use is present.
+    #[error("`{field}` has no meaning here; {why}")]
+    Unused {
+        /// The field.
+        field: &'static str,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A field has a value that can't be used.
+    #[error("`{field}`: {reason}")]
+    Value {
+        /// The field.
+        field: String,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// A reference to the environment can't be followed.
+    #[error("`{field}`: {source}")]
+    Secret {
+        /// The field.
+        field: String,
+        /// Why not.
+        source: SecretError,
+    },
+}
+
+impl ConfigError {
+    pub(crate) fn value(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Value { field: field.into(), reason: reason.into() }
+    }
+}
+
+/// The kind of this name.
+pub fn kind(name: &str) -> Result<&'static dyn SourceKind, ConfigError> {
+    KINDS.iter().find(|kind| kind.name() == name).copied().ok_or_else(|| {
+        let known: Vec<String> = KINDS.iter().map(|kind| format!("`{}`", kind.name())).collect();
+        ConfigError::UnknownKind { name: name.escape_debug().to_string(), known: known.join(", ") }
+    })
+}
+
+/// Makes a source of the named kind.
+pub fn build(
+    name: &str,
+    id: SourceId,
+    config: Value,
+    host: &Arc<Host>,
+) -> Result<Arc<dyn ToolSource>, ConfigError> {
+    kind(name)?.build(id, config, host)
+}
+
+/// Reads a kind's configuration struct.
+pub(crate) fn parse<T: DeserializeOwned>(config: Value) -> Result<T, ConfigError> {
+    serde_json::from_value(config).map_err(|error| ConfigError::Shape(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for expected in KINDS {
+            assert_eq!(kind(expected.name()).unwrap().name(), expected.name());
+            assert_eq!(KINDS.iter().filter(|other| other.name() == expected.name()).count(), 1);
+        }
+    }
+
+    #[test]
+    fn an_unknown_kind_is_answered_with_the_known_ones() {
+        let error = kind("carrier_pigeon").err().unwrap().to_string();
+        assert_eq!(
+            error,
+            "unknown kind of source `carrier_pigeon`; use `builtin`, `mcp`, `oneshot`"
+        );
+    }
+}

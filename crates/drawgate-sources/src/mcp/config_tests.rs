@@ -1,0 +1,74 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn secrets() -> Secrets {
+    Secrets::new(BTreeMap::from([("AUTH".to_owned(), "Bearer abc123".to_owned())]))
+}
+
+fn understand(config: Value) -> Result<Settings, String> {
+    let config: McpConfig = crate::kind::parse(config).map_err(|error| error.to_string())?;
+    config.understand(&secrets()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn transports_have_several_spellings_and_may_be_left_out() {
+    for transport in ["streamable_http", "streamableHttp", "http"] {
+        let settings =
+            understand(json!({ "transport": transport, "url": "http://127.0.0.1:1/mcp" })).unwrap();
+        assert!(matches!(settings.endpoint, Endpoint::Http { .. }));
+    }
+    assert!(matches!(understand(json!({ "command": "x" })).unwrap().endpoint, Endpoint::Stdio(_)));
+    assert!(matches!(
+        understand(json!({ "url": "https://h/mcp" })).unwrap().endpoint,
+        Endpoint::Http { .. }
+    ));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let cases = [
+        (json!({}), "`transport` is missing"),
+        (json!({ "command": "x", "url": "http://h/" }), "`transport` is missing"),
+        (json!({ "transport": "pigeon" }), "unknown variant `pigeon`"),
+        (json!({ "transport": "stdio" }), "`command` is missing"),
+        (json!({ "transport": "http" }), "`url` is missing"),
+        (
+            json!({ "transport": "stdio", "command": "x", "url": "http://h/" }),
+            "`url` has no meaning here",
+        ),
+        (json!({ "url": "http://h/", "env": { "A": "b" } }), "`env` has no meaning here"),
+        (json!({ "url": "h/mcp" }), "`url`: not an address"),
+        (json!({ "url": "ftp://h/mcp" }), "`url`: not an address"),
+        (json!({ "url": "http://me:pw@h/mcp" }), "must not contain a user name"),
+        (
+            json!({ "url": "http://h/", "headers": { "Mcp-Method": "x" } }),
+            "can't send a header of this name",
+        ),
+        (json!({ "url": "http://h/", "headers": { "A": "b\r\nC: d" } }), "can't stand in a header"),
+        (
+            json!({ "url": "http://h/", "headers": { "A": "env:ABSENT" } }),
+            "`headers.A`: the environment variable `ABSENT`",
+        ),
+        (
+            json!({ "command": "x", "env": { "A": "env:ABSENT" } }),
+            "`env.A`: the environment variable `ABSENT`",
+        ),
+        (json!({ "command": "x", "concurrency": 0 }), "must be at least 1"),
+        (json!({ "command": "x", "comand": "y" }), "unknown field `comand`"),
+    ];
+    for (config, expected) in cases {
+        let error = understand(config.clone()).err().unwrap_or_default();
+        assert!(error.contains(expected), "{config}: {error}");
+    }
+}
+
+#[test]
+fn secrets_reach_headers_and_the_redactor_but_not_debug_output() {
+    let secrets = secrets();
+    let map = BTreeMap::from([("Authorization".to_owned(), "env:AUTH".to_owned())]);
+    let headers = headers(&map, &secrets).unwrap();
+    assert_eq!(headers["authorization"], "Bearer abc123");
+    assert!(!format!("{headers:?}").contains("abc123"));
+    assert_eq!(secrets.known_values(), ["Bearer abc123", "abc123"]);
+}

@@ -1,0 +1,134 @@
+//! What a person needs to know about a server that does not work.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::wire::ServerInfo;
+
+/// How many lines of a server's complaints are kept.
+const TAIL_LINES: usize = 64;
+/// How many characters of each.
+const TAIL_CHARS: usize = 500;
+
+/// The state of a source, for `doctor` and for the console.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceDiagnostics {
+    /// Where it stands.
+    pub state: SourceState,
+    /// The child's process id.
+    pub pid: Option<u32>,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// Why it failed last.
+    pub last_error: Option<String>,
+    /// The last lines that it wrote to its standard error.
+    pub stderr_tail: Vec<String>,
+    /// What the server calls itself.
+    pub server_name: Option<String>,
+    /// The server's version.
+    pub server_version: Option<String>,
+    /// The protocol revision in use.
+    pub protocol_version: Option<String>,
+    /// Tools that are not offered, and why.
+    pub left_out: Vec<LeftOut>,
+    /// Messages that were ignored: not JSON, or answers to nothing.
+    pub ignored_messages: u64,
+}
+
+/// Where a source stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceState {
+    /// Not asked for yet.
+    #[default]
+    Idle,
+    /// On its way.
+    Starting,
+    /// At work.
+    Ready,
+    /// It failed; another attempt will be made.
+    Failed,
+    /// Ended for good.
+    Closed,
+}
+
+/// A tool that is not offered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Its name, if it has one.
+    pub tool: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Collects the above while a source lives.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    facts: Mutex<SourceDiagnostics>,
+    tail: Mutex<VecDeque<String>>,
+}
+
+impl Journal {
+    pub(super) fn read(&self) -> SourceDiagnostics {
+        let stderr_tail = self.tail.lock().iter().cloned().collect();
+        SourceDiagnostics { stderr_tail, ..self.facts.lock().clone() }
+    }
+
+    pub(super) fn starting(&self) {
+        self.facts.lock().state = SourceState::Starting;
+    }
+
+    pub(super) fn ready(&self, info: &ServerInfo) {
+        let mut facts = self.facts.lock();
+        facts.state = SourceState::Ready;
+        facts.server_name = Some(info.name.clone());
+        facts.server_version = Some(info.version.clone());
+        facts.protocol_version = Some(info.protocol.clone());
+    }
+
+    pub(super) fn failed(&self, reason: &str) {
+        let mut facts = self.facts.lock();
+        facts.state = SourceState::Failed;
+        facts.pid = None;
+        facts.last_error = Some(reason.to_owned());
+    }
+
+    pub(super) fn restarting(&self) {
+        self.facts.lock().restarts += 1;
+    }
+
+    pub(super) fn closed(&self) {
+        let mut facts = self.facts.lock();
+        facts.state = SourceState::Closed;
+        facts.pid = None;
+    }
+
+    pub(super) fn pid(&self, pid: u32) {
+        self.facts.lock().pid = Some(pid);
+    }
+
+    pub(super) fn gone(&self) {
+        self.facts.lock().pid = None;
+    }
+
+    pub(super) fn left_out(&self, left_out: Vec<LeftOut>) {
+        self.facts.lock().left_out = left_out;
+    }
+
+    pub(super) fn ignored(&self) {
+        self.facts.lock().ignored_messages += 1;
+    }
+
+    pub(super) fn complaint(&self, line: &[u8]) {
+        let line: String =
+            String::from_utf8_lossy(line).trim_end().chars().take(TAIL_CHARS).collect();
+        let mut tail = self.tail.lock();
+        if tail.len() == TAIL_LINES {
+            tail.pop_front();
+        }
+        tail.push_back(line);
+    }
+}

@@ -1,0 +1,83 @@
+//! Lines of bounded length from a pipe.
+
+use std::io;
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+
+/// What a read brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A line is in the buffer, without its end.
+    Whole,
+    /// A line was longer than allowed; the buffer holds its beginning, the rest was thrown away.
+    TooLong,
+    /// Nothing more comes.
+    End,
+}
+
+/// Reads one line of at most `cap` bytes into `buffer`.
+pub(super) async fn read_line<R: AsyncBufRead + Unpin>(
+    reader: &mut R,
+    buffer: &mut Vec<u8>,
+    cap: usize,
+) -> io::Result<Line> {
+    buffer.clear();
+    let mut too_long = false;
+    loop {
+        let available = reader.fill_buf().await?;
+        if available.is_empty() {
+            let nothing = buffer.is_empty() && !too_long;
+            return Ok(if nothing { Line::End } else { finish(too_long) });
+        }
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let (piece, _) = available.split_at(end.unwrap_or(available.len()));
+        let room = cap.saturating_sub(buffer.len());
+        too_long |= piece.len() > room;
+        buffer.extend(piece.iter().take(room));
+        let used = piece.len() + usize::from(end.is_some());
+        reader.consume(used);
+        if end.is_some() {
+            return Ok(finish(too_long));
+        }
+    }
+}
+
+const fn finish(too_long: bool) -> Line {
+    if too_long { Line::TooLong } else { Line::Whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::BufReader;
+
+    use super::*;
+
+    async fn lines(text: &str, chunk: usize, cap: usize) -> Vec<(Line, String)> {
+        let mut reader = BufReader::with_capacity(chunk, text.as_bytes());
+        let (mut buffer, mut all) = (Vec::new(), Vec::new());
+        loop {
+            let line = read_line(&mut reader, &mut buffer, cap).await.unwrap();
+            if line == Line::End {
+                return all;
+            }
+            all.push((line, String::from_utf8(buffer.clone()).unwrap()));
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_bounded_whatever_the_chunks() {
+        for chunk in [1, 2, 3, 64] {
+            let expected = [
+                (Line::Whole, "abcd".to_owned()),
+                (Line::TooLong, "abcd".to_owned()),
+                (Line::Whole, String::new()),
+                (Line::Whole, "end".to_owned()),
+            ];
+            assert_eq!(
+                lines("abcd\nabcdefgh\n\nend", chunk, 4).await,
+                expected,
+                "chunks of {chunk}"
+            );
+        }
+    }
+}

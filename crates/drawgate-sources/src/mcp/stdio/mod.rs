@@ -1,0 +1,149 @@
+//! A server that is a child process and speaks line by line.
+
+mod connection;
+mod pending;
+
+use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) use connection::Connection;
+use drawgate_core::source::SourceError;
+use drawgate_host::Host;
+use drawgate_host::process::{Running, Spawn};
+use tokio::io::BufReader;
+use tokio::process::ChildStderr;
+use tokio::time::timeout;
+
+use super::changes::Changes;
+use super::describe;
+use super::diagnostics::Journal;
+use super::lines::{Line, read_line};
+use super::wire::{self, Era, Meta, PlainParams, ServerInfo};
+
+/// How long a server may take to end by itself once its input is closed, and again after it was
+/// asked to.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long answers that a server wrote before it exited may take to be read.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+/// How much of a line of complaint is read into memory.
+const COMPLAINT_CAP: usize = 4 * 1024;
+
+/// How to start the server.
+pub(super) struct Link {
+    pub(super) host: Arc<Host>,
+    pub(super) spawn: Spawn,
+    pub(super) start_timeout: Duration,
+}
+
+/// A running server. Dropping it kills the process and all its descendants.
+pub(super) struct Server {
+    pub(super) connection: Arc<Connection>,
+    pub(super) info: ServerInfo,
+    child: Running,
+}
+
+impl Link {
+    /// Starts the server and shakes hands with it.
+    pub(super) async fn connect(
+        &self,
+        journal: &Arc<Journal>,
+        changes: &Changes,
+    ) -> Result<Server, SourceError> {
+        let started = self.host.processes.spawn(&self.spawn);
+        let mut child = started.map_err(|error| SourceError::unreachable(describe(&error)))?;
+        journal.pid(child.pid());
+        let pipes = (child.take_stdin(), child.take_stdout(), child.take_stderr());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(SourceError::unreachable("the server's pipes are missing"));
+        };
+        tokio::spawn(keep_complaints(stderr, Arc::clone(journal)));
+        let connection = Connection::open(stdin, stdout, Arc::clone(journal), changes.clone());
+        let mut server = Server { connection, info: ServerInfo::default(), child };
+        server.info = self.within_start_timeout(&mut server, journal).await?;
+        Ok(server)
+    }
+
+    async fn within_start_timeout(
+        &self,
+        server: &mut Server,
+        journal: &Journal,
+    ) -> Result<ServerInfo, SourceError> {
+        let connection = Arc::clone(&server.connection);
+        let shake_hands = timeout(self.start_timeout, handshake(&connection));
+        tokio::select! {
+            outcome = shake_hands => outcome.unwrap_or_else(|_| Err(SourceError::unreachable(format!(
+                "the server did not finish its start within {} ms; raise `start_timeout_ms` if it needs longer",
+                self.start_timeout.as_millis()
+            )))),
+            reason = server.served(journal) => Err(SourceError::unreachable(reason)),
+        }
+    }
+}
+
+impl Server {
+    /// Waits until the server is gone, and says why. Calls under way have failed when it returns.
+    pub(super) async fn served(&mut self, journal: &Journal) -> String {
+        let reason = tokio::select! {
+            reason = exited(&mut self.child) => reason,
+            () = self.connection.closed() => match timeout(LAST_WORDS, exited(&mut self.child)).await {
+                Ok(reason) => reason,
+                Err(_) => "the server closed its output".to_owned(),
+            },
+        };
+        // What the server wrote before it ended may still wait in the pipe.
+        let _late = timeout(LAST_WORDS, self.connection.closed()).await;
+        self.connection.fail_all(&reason);
+        journal.gone();
+        reason
+    }
+
+    /// Ends the server in the order that the protocol asks for: close its input, ask, kill.
+    pub(super) async fn end(mut self) {
+        self.connection.close_input();
+        if timeout(GRACE, self.child.wait()).await.is_err()
+            && let Err(error) = self.child.stop(GRACE).await
+        {
+            tracing::warn!(pid = self.child.pid(), %error, "a server could not be waited for");
+        }
+        self.connection.fail_all("the server was stopped");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.connection.fail_all("the server was stopped");
+        self.connection.close_input();
+    }
+}
+
+async fn exited(child: &mut Running) -> String {
+    match child.wait().await {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("the server exited with code {code}"),
+            (None, Some(signal)) => format!("the server was ended by signal {signal}"),
+            (None, None) => "the server exited".to_owned(),
+        },
+        Err(error) => format!("the server can't be waited for: {error}"),
+    }
+}
+
+async fn handshake(connection: &Connection) -> Result<ServerInfo, SourceError> {
+    let params = wire::initialize_params();
+    let params = PlainParams { members: &params, meta: Meta::own(Era::Sessions) };
+    let reply = connection.ask("initialize", &params).await?;
+    let info = wire::initialized(&reply.result)?;
+    connection.notify(&wire::ready()).await?;
+    Ok(info)
+}
+
+/// Reads a server's standard error for ever: a full pipe would stop the server.
+async fn keep_complaints(stderr: ChildStderr, journal: Arc<Journal>) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    while let Ok(Line::Whole | Line::TooLong) =
+        read_line(&mut reader, &mut line, COMPLAINT_CAP).await
+    {
+        journal.complaint(&line);
+    }
+}

@@ -1,0 +1,99 @@
+//! One JSON call in, one JSON result out: a program started for each call, or an HTTP address.
+//!
+//! The tools are declared in the configuration, since there is nobody to ask.
+
+mod config;
+mod http;
+mod stdio;
+mod wire;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+pub use config::{OneshotConfig, OneshotManifest, OneshotTransport, Protocol};
+use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
+use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
+use drawgate_host::Host;
+use serde_json::Value;
+use tokio::time::timeout_at;
+
+use crate::kind::{self, ConfigError, SourceKind};
+use config::Endpoint;
+
+/// The largest result that is read.
+const MAX_RESULT: usize = 64 * 1024 * 1024;
+
+/// Kind `oneshot`.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind;
+
+impl SourceKind for Kind {
+    fn name(&self) -> &'static str {
+        "oneshot"
+    }
+
+    fn is_connector(&self) -> bool {
+        true
+    }
+
+    fn build(
+        &self,
+        id: SourceId,
+        config: Value,
+        host: &Arc<Host>,
+    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
+        Ok(Arc::new(OneshotSource::new(id, kind::parse(config)?, host)?))
+    }
+}
+
+/// A program or an address with declared tools.
+pub struct OneshotSource {
+    host: Arc<Host>,
+    manifest: McpManifest,
+    endpoint: Endpoint,
+}
+
+impl OneshotSource {
+    /// A source as configured.
+    pub fn new(id: SourceId, config: OneshotConfig, host: &Arc<Host>) -> Result<Self, ConfigError> {
+        let (manifest, endpoint) = config.understand(id, &host.secrets)?;
+        Ok(Self { host: Arc::clone(host), manifest, endpoint })
+    }
+
+    async fn perform(
+        &self,
+        call: &PermittedCall,
+        cx: &CallContext,
+    ) -> Result<ToolOutput, SourceError> {
+        let body = wire::call(call)?;
+        let result: Bytes = match &self.endpoint {
+            Endpoint::Stdio(spawn) => stdio::perform(&self.host, spawn, &body).await?.into(),
+            Endpoint::Http { uri, headers } => {
+                http::perform(&self.host, uri, headers, body, cx.deadline).await?
+            }
+        };
+        wire::result(&result)
+    }
+}
+
+#[async_trait]
+impl ToolSource for OneshotSource {
+    fn id(&self) -> &SourceId {
+        &self.manifest.server_id
+    }
+
+    async fn manifest(&self) -> Result<McpManifest, SourceError> {
+        Ok(self.manifest.clone())
+    }
+
+    async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
+        tokio::select! {
+            biased;
+            outcome = timeout_at(cx.deadline.into(), self.perform(&call, cx)) => outcome.unwrap_or_else(|_| {
+                Err(SourceError::Timeout("there was no result before the deadline".to_owned()))
+            }),
+            () = cx.cancel.cancelled() => Err(SourceError::lost("the call was cancelled")),
+        }
+    }
+}

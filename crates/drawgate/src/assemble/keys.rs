@@ -1,0 +1,63 @@
+//! The secrets of a data folder, made at the first start and readable by their owner alone.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use drawgate_core::secret::Secret;
+
+/// No key of ours is longer.
+const MAX_FILE: u64 = 256;
+
+/// The local user's token.
+pub(super) fn admin_token(path: &Path) -> anyhow::Result<Secret<String>> {
+    let text = read_or_make(path, || Ok(format!("dg_{}", random()?)))?;
+    Ok(Secret::new(text))
+}
+
+/// The key that binds approvals to calls.
+pub(super) fn approval_key(path: &Path) -> anyhow::Result<[u8; 32]> {
+    let text = read_or_make(path, random)?;
+    let mut key = [0; 32];
+    hex::decode_to_slice(&text, &mut key).with_context(|| format!("`{}` is damaged", path.display()))?;
+    Ok(key)
+}
+
+fn random() -> anyhow::Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    Ok(hex::encode(bytes))
+}
+
+fn read_or_make(path: &Path, make: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<String> {
+    match File::open(path) {
+        Ok(file) => read(path, file),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let text = make()?;
+            let write = || {
+                let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+                writeln!(file, "{text}")?;
+                file.sync_all()
+            };
+            write().with_context(|| format!("`{}` can't be written", path.display()))?;
+            Ok(text)
+        }
+        Err(error) => Err(error).with_context(|| format!("`{}` can't be read", path.display())),
+    }
+}
+
+fn read(path: &Path, file: File) -> anyhow::Result<String> {
+    let mode = file.metadata()?.permissions().mode();
+    if mode & 0o077 != 0 {
+        bail!("others may read `{}`; run `chmod 600` on it", path.display());
+    }
+    let mut text = String::new();
+    file.take(MAX_FILE).read_to_string(&mut text)?;
+    let text = text.trim().to_owned();
+    if text.len() < 32 {
+        bail!("`{}` is damaged; remove it to get a new one at the next start", path.display());
+    }
+    Ok(text)
+}

@@ -1,0 +1,233 @@
+//! From configuration to a gateway: the only place that sees all parts.
+
+mod keys;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use drawgate_core::audit::{EventDraft, EventKind};
+use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
+use drawgate_core::pipeline::{Gateway, GatewayParts, GatewaySettings};
+use drawgate_core::policy::{Approvals, ApprovalsConfig, Grants, Rules, standing_grants};
+use drawgate_core::redact::Redactor;
+use drawgate_core::registry::{Keeper, Registry};
+use drawgate_core::secret::Secret;
+use drawgate_core::store::{Agent, AuditLog, Store};
+use drawgate_host::Host;
+use drawgate_host::secrets::Secrets;
+use drawgate_host::store::{
+    ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure, ResilientAudit,
+    SqliteAudit, SqliteStore,
+};
+use parking_lot::Mutex;
+
+use crate::config::{self, Config, Loaded};
+use crate::operations::Operations;
+use crate::surface::callers::Callers;
+
+/// The file with the local user's token.
+pub const ADMIN_TOKEN: &str = "admin.token";
+
+/// Whether the sources of tools are started. Commands that only look at the data folder do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// All that is configured.
+    Sources,
+    /// None.
+    Nothing,
+}
+
+/// A gateway, put together.
+pub struct Assembly {
+    /// What an operator can do to it.
+    pub operations: Arc<Operations>,
+    /// Its sources.
+    pub keeper: Arc<Keeper>,
+    /// Its audit log.
+    pub audit: Arc<ResilientAudit>,
+    /// The machine.
+    pub host: Arc<Host>,
+    /// The data folder.
+    pub data: PathBuf,
+    log: Arc<SqliteAudit>,
+    start: Start,
+    servers: Mutex<BTreeMap<SourceId, config::Server>>,
+    _lock: DataDirLock,
+}
+
+impl Assembly {
+    /// Opens the data folder, which no other gateway may be using, and puts a gateway together.
+    pub async fn open(loaded: &Loaded, data: &Path, start: Start) -> anyhow::Result<Self> {
+        let dir = DataDir::open(data)?;
+        let lock = dir.exclusive()?;
+        let launcher = std::env::current_exe().ok();
+        let secrets = Secrets::from_process();
+        let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
+        secrets.remember(admin.expose());
+        let host = Arc::new(Host::new(secrets, launcher)?);
+        let config = &loaded.config;
+        let durability = match config.audit.durability {
+            config::Durability::Process => Durability::Process,
+            config::Durability::Power => Durability::Power,
+        };
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&dir, durability)?);
+        let log = Arc::new(SqliteAudit::open(
+            &dir,
+            AuditOptions {
+                durability,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                clock: Arc::clone(&host.clock),
+            },
+        )?);
+        let on_failure = match config.audit.on_audit_failure {
+            config::AuditFailure::Memory => OnAuditFailure::Memory,
+            config::AuditFailure::Refuse => OnAuditFailure::Refuse,
+        };
+        let appendable: Arc<dyn AuditLog> = log.clone();
+        let audit = Arc::new(ResilientAudit::new(appendable, on_failure, Arc::clone(&host.clock)));
+        let limits = ArtifactLimits {
+            quota: config.artifacts.quota_bytes,
+            max_age_ms: config.artifacts.max_age_days.saturating_mul(24 * 60 * 60 * 1000),
+        };
+        let artifacts = Arc::new(FileArtifacts::open(&dir, durability, limits)?);
+        let agents = store.agents().await?;
+        let standing = agents.iter().flat_map(standing_grants).chain(local_grants(config)).collect();
+        let key = keys::approval_key(&dir.file("approvals.key"))?;
+        let parts = GatewayParts {
+            registry: Arc::new(Registry::default()),
+            grants: Arc::new(Grants::load(Arc::clone(&store), standing).await?),
+            approvals: Arc::new(
+                Approvals::load(Arc::clone(&store), Arc::clone(&host.clock), Arc::clone(&host.ids), key).await?,
+            ),
+            rules: Arc::new(ArcSwap::from_pointee(rules(loaded)?)),
+            redactor: redactor(&host),
+            settings: Arc::new(ArcSwap::from_pointee(settings(config))),
+            audit: audit.clone(),
+            artifacts,
+            clock: Arc::clone(&host.clock),
+            ids: Arc::clone(&host.ids),
+        };
+        let keeper = Arc::new(Keeper::new(Arc::clone(&parts.registry)));
+        let callers = Arc::new(Callers::default());
+        callers.set(&admin, &agents);
+        let operations =
+            Arc::new(Operations { gateway: Gateway::new(parts), store, callers, admin });
+        let assembly = Self {
+            operations,
+            keeper,
+            audit,
+            host,
+            data: data.to_owned(),
+            log,
+            start,
+            servers: Mutex::default(),
+            _lock: lock,
+        };
+        if start == Start::Sources {
+            assembly.start_builtin(loaded)?;
+            assembly.apply_servers(loaded).await;
+        }
+        Ok(assembly)
+    }
+
+    /// The gate.
+    #[must_use]
+    pub fn gateway(&self) -> &Gateway {
+        &self.operations.gateway
+    }
+
+    /// The local user's token.
+    #[must_use]
+    pub fn admin_token(&self) -> &Secret<String> {
+        &self.operations.admin
+    }
+
+    /// Takes over an edited configuration. Rules, limits and sources change at once; on an error
+    /// nothing does.
+    pub async fn apply(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        let rules = rules(loaded)?;
+        let parts = self.gateway().parts();
+        parts.rules.store(Arc::new(rules));
+        parts.settings.store(Arc::new(settings(&loaded.config)));
+        parts.grants.stand(&Principal::local(), local_grants(&loaded.config)).await;
+        if self.start == Start::Sources {
+            self.apply_servers(loaded).await;
+        }
+        let now = self.host.clock.now_ms();
+        let draft = EventDraft::new(EventKind::ConfigLoaded, now).text("configHash", &loaded.text_hash);
+        parts.audit.append(draft).await.context("the audit log can't be written")?;
+        Ok(())
+    }
+
+    /// Ends sources and closes the log. Calls under way should have ended.
+    pub async fn close(&self) {
+        self.keeper.close().await;
+        if let Err(error) = self.log.close().await {
+            tracing::error!(error = %error, "the audit log could not be closed");
+        }
+    }
+}
+
+/// What the local user holds, by configuration.
+fn local_grants(config: &Config) -> Vec<CapabilityGrant> {
+    standing_grants(&Agent {
+        name: Principal::local(),
+        token_hash: String::new(),
+        capabilities: config.local.capabilities.clone(),
+        created_at: 0,
+    })
+}
+
+fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
+    let policy = &loaded.config.policy;
+    let document = match (&policy.file, policy.inline()) {
+        (Some(file), _) => {
+            let path = loaded.resolve(file);
+            let text = std::fs::read(&path).with_context(|| format!("policy file `{}`", path.display()))?;
+            let parsed = drawgate_core::json::parse(&text);
+            Some(parsed.with_context(|| format!("policy file `{}`", path.display()))?)
+        }
+        (None, inline) => inline,
+    };
+    Ok(document.map(Rules::from_value).transpose()?.unwrap_or_default())
+}
+
+fn settings(config: &Config) -> GatewaySettings {
+    let limits = &config.limits;
+    GatewaySettings {
+        max_timeout: Duration::from_secs(limits.max_timeout_seconds),
+        max_calls: limits.max_concurrent_calls,
+        max_calls_per_caller: limits.max_concurrent_calls_per_agent,
+        max_argument_bytes: limits.max_argument_bytes as u64,
+        approvals: ApprovalsConfig {
+            ask: config.approvals.mode == config::ApprovalsMode::Ask,
+            hold: Duration::from_secs(config.approvals.hold_seconds),
+            expire: Duration::from_secs(config.approvals.expire_seconds),
+        },
+        keep_payloads: config.audit.payloads == config::Payloads::Redacted,
+    }
+}
+
+/// A redactor that learns every secret as it becomes known.
+fn redactor(host: &Arc<Host>) -> Arc<ArcSwap<Redactor>> {
+    let build = |host: &Host| {
+        let known = host.secrets.known_values();
+        Redactor::new(known.iter().map(String::as_str))
+    };
+    let current = Arc::new(ArcSwap::from_pointee(build(host)));
+    let (watched, weak) = (Arc::downgrade(host), Arc::downgrade(&current));
+    let mut changes = host.secrets.watch();
+    changes.mark_changed();
+    tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            let (Some(host), Some(current)) = (watched.upgrade(), weak.upgrade()) else { return };
+            current.store(Arc::new(build(&host)));
+        }
+    });
+    current
+}

@@ -1,0 +1,147 @@
+//! Sources from configuration: what is new is started, what is gone is ended, what changed is both.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use drawgate_core::model::SourceId;
+use drawgate_core::registry::{Limits, Naming, Origin, SourceTerms, ToolTerms};
+use serde_json::{Value, json};
+
+use super::Assembly;
+use crate::config::{Config, Loaded, Names, Protocol, Server, Transport};
+
+impl Assembly {
+    /// The built-in tools.
+    pub(super) fn start_builtin(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        let builtin = &loaded.config.builtin;
+        if !builtin.enabled {
+            return Ok(());
+        }
+        let id = SourceId::new("builtin")?;
+        let settings = json!({ "workspace": self.data.join(&builtin.workspace) });
+        let source = drawgate_sources::build("builtin", id, settings, &self.host)?;
+        let terms = SourceTerms { naming: Naming::Flat, ..base_terms(&loaded.config) };
+        self.keeper.add(source, terms, Origin::Declared)?;
+        Ok(())
+    }
+
+    /// Brings the running servers in line with the configuration. A server that can't be set up is
+    /// reported and left out; the others are not touched.
+    pub(super) async fn apply_servers(&self, loaded: &Loaded) {
+        let wanted: BTreeMap<SourceId, Server> = loaded
+            .config
+            .servers
+            .iter()
+            .filter(|(_, server)| server.enabled)
+            .map(|(id, server)| (id.clone(), server.clone()))
+            .collect();
+        let before = self.servers.lock().clone();
+        for (id, _) in before.iter().filter(|(id, server)| wanted.get(*id) != Some(server)) {
+            self.keeper.remove(id).await;
+        }
+        for (id, server) in wanted.iter().filter(|(id, server)| before.get(*id) != Some(server)) {
+            if let Err(error) = self.start_server(loaded, id, server) {
+                tracing::error!(source = %id, error = format!("{error:#}"), "server could not be set up");
+                self.keeper.report_unusable(id, format!("{error:#}"));
+            }
+        }
+        *self.servers.lock() = wanted;
+    }
+
+    fn start_server(&self, loaded: &Loaded, id: &SourceId, server: &Server) -> anyhow::Result<()> {
+        let (kind, origin) = match server.protocol {
+            Protocol::Mcp => ("mcp", Origin::Discovered),
+            Protocol::Call => ("oneshot", Origin::Declared),
+        };
+        let source = drawgate_sources::build(kind, id.clone(), settings(loaded, server)?, &self.host)?;
+        self.keeper.add(source, terms(&loaded.config, server), origin)?;
+        Ok(())
+    }
+}
+
+/// What the kind of source needs to know, in its own spelling.
+fn settings(loaded: &Loaded, server: &Server) -> anyhow::Result<Value> {
+    let transport = match (server.protocol, server.transport()) {
+        (Protocol::Call, Transport::StreamableHttp) => json!("http"),
+        (_, transport) => json!(transport),
+    };
+    let mut settings = json!({ "transport": transport });
+    let mut put = |key: &str, value: Value| {
+        if !value.is_null() {
+            settings[key] = value;
+        }
+    };
+    put("command", json!(server.command));
+    put("url", json!(server.url));
+    put("working_dir", json!(server.working_dir.as_ref().map(|path| loaded.resolve(path))));
+    if !server.args.is_empty() {
+        put("args", json!(server.args));
+    }
+    // References stay references; the kind resolves them.
+    let exposed = |map: &BTreeMap<String, crate::config::Setting>| -> Value {
+        map.iter().map(|(key, value)| (key.clone(), Value::from(value.expose()))).collect::<serde_json::Map<_, _>>().into()
+    };
+    if !server.env.is_empty() {
+        put("env", exposed(&server.env));
+    }
+    if !server.headers.is_empty() {
+        put("headers", exposed(&server.headers));
+    }
+    match server.protocol {
+        Protocol::Call => put("manifest", json!({ "tools": server.manifest_tools()? })),
+        Protocol::Mcp => {
+            if let Some(concurrency) = server.concurrency {
+                put("concurrency", json!(concurrency));
+            }
+        }
+    }
+    Ok(settings)
+}
+
+fn base_terms(config: &Config) -> SourceTerms {
+    let defaults = SourceTerms::default();
+    SourceTerms {
+        limits: Limits {
+            timeout: Duration::from_secs(config.limits.timeout_seconds),
+            max_output_bytes: config.limits.max_output_bytes,
+            max_output_lines: config.limits.max_output_lines,
+        },
+        actions: defaults.actions.iter().cloned().chain(config.policy.actions.iter().cloned()).collect(),
+        require_action: config.policy.require_policy_action,
+        ..defaults
+    }
+}
+
+fn terms(config: &Config, server: &Server) -> SourceTerms {
+    let base = base_terms(config);
+    let tools = server.tools.iter().map(|(name, own)| {
+        let terms = ToolTerms {
+            disabled: own.enabled == Some(false),
+            // An empty list means what the server as a whole requires.
+            capabilities: (!own.capabilities.is_empty()).then(|| own.capabilities.clone()),
+            requires_confirmation: own.requires_confirmation,
+            policy_action: own.policy_action.clone(),
+            idempotent: own.idempotent == Some(true),
+            description: own.description.clone(),
+            timeout: own.timeout_seconds.map(Duration::from_secs),
+            max_output_bytes: own.max_output_bytes,
+            max_output_lines: own.max_output_lines,
+        };
+        (name.clone(), terms)
+    });
+    SourceTerms {
+        naming: match server.names {
+            Names::Qualified => Naming::Qualified,
+            Names::Flat => Naming::Flat,
+        },
+        capabilities: server.capabilities.clone(),
+        limits: Limits {
+            timeout: server.timeout_seconds.map_or(base.limits.timeout, Duration::from_secs),
+            max_output_bytes: server.max_output_bytes.unwrap_or(base.limits.max_output_bytes),
+            max_output_lines: server.max_output_lines.unwrap_or(base.limits.max_output_lines),
+        },
+        concurrency: server.concurrency.unwrap_or(base.concurrency),
+        tools: tools.collect(),
+        ..base
+    }
+}

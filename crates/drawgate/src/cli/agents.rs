@@ -1,0 +1,94 @@
+//! `drawgate agents`: who may call.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::Context;
+use super::backend::{Backend, part};
+use super::output::time;
+use crate::assemble::Start;
+use crate::surface::control::NewAgent;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum AgentsCommand {
+    /// Add an agent; its token is shown this once and kept nowhere
+    Add {
+        /// Its name
+        name: String,
+        /// What it may do; repeat for more
+        #[arg(long = "capability", value_name = "CAPABILITY")]
+        capabilities: Vec<String>,
+        /// Print the token alone
+        #[arg(long)]
+        quiet: bool,
+    },
+    /// List agents and what they may do
+    List,
+    /// Give an agent a new token; the old one ends at once
+    Rotate {
+        /// Its name
+        name: String,
+        /// Print the token alone
+        #[arg(long)]
+        quiet: bool,
+    },
+    /// Remove an agent; its token ends at once
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+pub(super) async fn run(command: AgentsCommand, context: Context) -> anyhow::Result<ExitCode> {
+    let backend = Backend::open(&context, Start::Nothing).await?;
+    let done = perform(command, &context, &backend).await;
+    backend.close().await;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn perform(command: AgentsCommand, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+    match command {
+        AgentsCommand::Add { name, capabilities, quiet } => {
+            let made: Value = backend.post("/agents", &NewAgent { name: name.clone(), capabilities }).await?;
+            show_token(context, &name, &made, quiet)
+        }
+        AgentsCommand::Rotate { name, quiet } => {
+            let made: Value = backend.post(&format!("/agents/{}/rotate", part(&name)), &json!({})).await?;
+            show_token(context, &name, &made, quiet)
+        }
+        AgentsCommand::List => {
+            let agents: Vec<Value> = backend.get("/agents").await?;
+            let rows = agents.iter().map(|agent| {
+                vec![text(agent, "name"), list(agent, "capabilities"), time(agent["createdAt"].as_u64().unwrap_or(0))]
+            });
+            let empty = "no agents yet; `drawgate agents add NAME --capability CAPABILITY` adds one";
+            context.out.table(&agents, &["name", "capabilities", "added"], rows.collect(), empty)
+        }
+        AgentsCommand::Remove { name } => {
+            backend.delete(&format!("/agents/{}", part(&name))).await?;
+            context.out.either(&json!({ "removed": name }), || format!("removed `{name}`"))
+        }
+    }
+}
+
+fn show_token(context: &Context, name: &str, made: &Value, quiet: bool) -> anyhow::Result<()> {
+    let token = text(made, "token");
+    if quiet {
+        return context.out.raw(format!("{token}\n").as_bytes());
+    }
+    context.out.either(&json!({ "name": name, "token": token }), || {
+        format!("agent `{name}`; its token, shown this once:\n{token}")
+    })
+}
+
+/// A text member of an object.
+pub(super) fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// A list of texts, joined.
+pub(super) fn list(value: &Value, key: &str) -> String {
+    let items = value[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+}

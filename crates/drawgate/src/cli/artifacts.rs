@@ -1,0 +1,69 @@
+//! `drawgate artifacts`: outputs that were too long to return.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::Context;
+use super::agents::text;
+use super::backend::{Backend, part};
+use super::output::time;
+use crate::assemble::Start;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum ArtifactsCommand {
+    /// List artifacts, newest first
+    List,
+    /// Print an artifact, or write it to a file
+    Get {
+        /// Its hash or its URI
+        hash: String,
+        /// The file to write
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Remove an artifact
+    Remove {
+        /// Its hash or its URI
+        hash: String,
+    },
+}
+
+pub(super) async fn run(command: ArtifactsCommand, context: Context) -> anyhow::Result<ExitCode> {
+    let backend = Backend::open(&context, Start::Nothing).await?;
+    let done = perform(command, &context, &backend).await;
+    backend.close().await;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn perform(command: ArtifactsCommand, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+    match command {
+        ArtifactsCommand::List => {
+            let all: Vec<Value> = backend.get("/artifacts").await?;
+            let rows = all.iter().map(|info| {
+                let size = info["size"].as_u64().unwrap_or(0).to_string();
+                let made = time(info["createdAt"].as_u64().unwrap_or(0));
+                vec![text(info, "sha256"), size, text(info, "mimeType"), text(info, "toolId"), text(info, "owner"), made]
+            });
+            let header = ["hash", "bytes", "type", "tool", "owner", "made"];
+            context.out.table(&all, &header, rows.collect(), "no artifacts")
+        }
+        ArtifactsCommand::Get { hash, output } => {
+            let bytes = backend.get_bytes(&path_of(&hash)).await?;
+            match output {
+                Some(file) => std::fs::write(&file, &bytes).with_context(|| format!("`{}`", file.display())),
+                None => context.out.raw(&bytes),
+            }
+        }
+        ArtifactsCommand::Remove { hash } => {
+            backend.delete(&path_of(&hash)).await?;
+            context.out.either(&json!({ "removed": hash }), || format!("removed {hash}"))
+        }
+    }
+}
+
+fn path_of(hash: &str) -> String {
+    format!("/artifacts/{}", part(hash.trim_start_matches("drawgate://artifacts/")))
+}

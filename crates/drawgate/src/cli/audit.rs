@@ -1,0 +1,169 @@
+//! `drawgate audit`: what happened, and whether the record of it is whole.
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use drawgate_core::audit::{Anchor, StoredEvent, VerifyKeys};
+use drawgate_host::store::{AuditReader, DataDir, VerifyOptions, verify_file};
+use serde_json::{Value, json};
+
+use super::Context;
+use super::agents::text;
+use super::output::time;
+
+/// How often `tail --follow` looks for new events.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum AuditCommand {
+    /// Show the newest events
+    Tail {
+        /// How many
+        #[arg(long, short = 'n', default_value_t = 20)]
+        lines: usize,
+        /// Go on as events come
+        #[arg(long, short)]
+        follow: bool,
+    },
+    /// Show events in full, by sequence, request id or call id
+    Show {
+        /// The sequence or id
+        id: String,
+    },
+    /// Print all events as JSON, one a line
+    Export {
+        /// Signed checkpoints too, so that the file can be verified by itself
+        #[arg(long)]
+        checkpoints: bool,
+    },
+    /// Check that nothing was changed, removed, swapped or cut: exits 0 if so, 2 if it was tampered
+    /// with, 3 if only the last record is incomplete
+    Verify {
+        /// A head kept elsewhere, `SEQUENCE:HASH`, that the log must contain
+        #[arg(long, value_name = "SEQUENCE:HASH")]
+        anchor: Option<String>,
+        /// Compare stored artifacts with their recorded hashes too
+        #[arg(long)]
+        artifacts: bool,
+        /// Verify an exported file instead of the data folder
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// The public key for `--file`, in hexadecimal, as in `audit.pub`
+        #[arg(long, value_name = "HEX", requires = "file")]
+        key: Option<String>,
+    },
+}
+
+pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    if let AuditCommand::Verify { anchor, artifacts, file, key } = &command {
+        return verify(context, anchor.as_deref(), *artifacts, file.as_ref(), key.as_deref());
+    }
+    let dir = DataDir::existing(&context.data)?;
+    let reader = AuditReader::open(&dir)?;
+    match command {
+        AuditCommand::Tail { lines, follow } => tail(context, &reader, lines, follow).await?,
+        AuditCommand::Show { id } => {
+            let found = reader.show(&id)?;
+            anyhow::ensure!(!found.is_empty(), "there is no event `{id}`");
+            for event in found {
+                let value: Value = serde_json::from_str(&event.body)?;
+                context.out.raw(format!("{}\n", serde_json::to_string_pretty(&value)?).as_bytes())?;
+            }
+        }
+        AuditCommand::Export { checkpoints } => export(&reader, checkpoints)?,
+        AuditCommand::Verify { .. } => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn tail(context: &Context, reader: &AuditReader, lines: usize, follow: bool) -> anyhow::Result<()> {
+    let mut last = 0;
+    for event in reader.tail(lines)? {
+        last = event.sequence;
+        print(context, &event)?;
+    }
+    while follow {
+        tokio::time::sleep(FOLLOW_PAUSE).await;
+        let mut fresh = Vec::new();
+        reader.events(last, usize::MAX, |event| {
+            fresh.push(event);
+            Ok(())
+        })?;
+        for event in fresh {
+            last = event.sequence;
+            print(context, &event)?;
+        }
+    }
+    Ok(())
+}
+
+fn print(context: &Context, event: &StoredEvent) -> anyhow::Result<()> {
+    if context.out.is_json() {
+        return context.out.raw(format!("{}\n", event.body).as_bytes());
+    }
+    let value: Value = serde_json::from_str(&event.body)?;
+    let when = time(value["createdAt"].as_u64().unwrap_or(0));
+    let what = match value["kind"].as_str() {
+        Some("decision") => text(&value["decision"], "decision"),
+        Some("outcome") => value["code"].as_str().unwrap_or("OK").to_owned(),
+        _ => String::new(),
+    };
+    let took = value["durationMs"].as_u64().map(|ms| format!("{ms} ms")).unwrap_or_default();
+    let columns = [text(&value, "kind"), text(&value, "principal"), text(&value, "toolId"), what, took];
+    let rest: Vec<String> = columns.into_iter().filter(|column| !column.is_empty()).collect();
+    context.out.text(&format!("{:>8}  {when}  {}", event.sequence, rest.join("  ")))
+}
+
+fn export(reader: &AuditReader, checkpoints: bool) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let done = if checkpoints {
+        reader.export(&mut out)
+    } else {
+        let mut closed = false;
+        reader.events(0, usize::MAX, |event| {
+            // A reader that has had enough is no error.
+            closed |= writeln!(out, "{}", event.body).is_err();
+            Ok(())
+        })
+    };
+    let _ = out.flush();
+    Ok(done?)
+}
+
+fn verify(
+    context: &Context,
+    anchor: Option<&str>,
+    artifacts: bool,
+    file: Option<&PathBuf>,
+    key: Option<&str>,
+) -> anyhow::Result<ExitCode> {
+    let anchor = anchor.map(parse_anchor).transpose()?;
+    let report = match file {
+        Some(file) => verify_file(file, key.map(VerifyKeys::public).transpose()?, anchor)?,
+        None => {
+            let dir = DataDir::existing(&context.data)?;
+            AuditReader::open(&dir)?.verify(VerifyOptions { anchor, artifacts })?
+        }
+    };
+    let bad = report.first_bad.as_ref();
+    let value = json!({
+        "intact": report.exit_code() == 0,
+        "events": report.events,
+        "checkpoints": report.checkpoints,
+        "head": { "sequence": report.head.0, "hash": report.head.1 },
+        "firstBad": bad.map(|(sequence, reason)| json!({ "sequence": sequence, "reason": reason })),
+        "torn": report.torn,
+        "warnings": report.warnings,
+    });
+    context.out.either(&value, || report.to_string())?;
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+fn parse_anchor(text: &str) -> anyhow::Result<Anchor> {
+    let wrong = || format!("`{text}` is not an anchor; write `SEQUENCE:HASH`, as `audit verify` prints the head");
+    let (sequence, hash) = text.split_once(':').with_context(wrong)?;
+    Ok(Anchor { sequence: sequence.parse().with_context(wrong)?, hash: hash.to_owned() })
+}

@@ -1,0 +1,133 @@
+//! What commands talk to: the gateway that runs on the data folder, or one of their own.
+
+use anyhow::{Context as _, bail};
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use drawgate_host::store::DataDirError;
+use http::{Method, Request, Response, header::CONTENT_TYPE};
+use http_body_util::BodyExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tower::ServiceExt;
+
+use super::Context;
+use super::running::Running;
+use crate::assemble::{Assembly, Start};
+use crate::surface::control::{Control, Refused};
+use crate::surface::mcp::{Mcp, Sessions};
+use crate::telemetry::Spans;
+
+/// How long a gateway of a command's own waits for its sources.
+const SETTLE: std::time::Duration = std::time::Duration::from_secs(15);
+/// Sessions in a gateway of a command's own.
+const FEW_SESSIONS: usize = 16;
+
+/// A gateway to talk to.
+pub(super) enum Backend {
+    /// Another process.
+    Running(Running),
+    /// This process.
+    Own(Box<Assembly>, Router),
+}
+
+impl Backend {
+    /// Finds the running gateway, or puts one together without an endpoint.
+    pub(super) async fn open(context: &Context, start: Start) -> anyhow::Result<Self> {
+        if let Some(running) = Running::find(&context.data).await {
+            return Ok(Self::Running(running));
+        }
+        match Assembly::open(&context.loaded, &context.data, start).await {
+            Ok(assembly) => Self::own(assembly).await,
+            Err(error) if is_in_use(&error) => Ok(Self::Running(Running::wait(&context.data).await?)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn own(assembly: Assembly) -> anyhow::Result<Self> {
+        assembly.keeper.settle(SETTLE).await;
+        let router = control(&assembly, None).router();
+        Ok(Self::Own(Box::new(assembly), router))
+    }
+
+    /// Asks for something.
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let answer = self.exchange(Method::GET, path, Vec::new()).await?;
+        serde_json::from_slice(&answer).context("the gateway's answer can't be read")
+    }
+
+    /// Asks for bytes.
+    pub(super) async fn get_bytes(&self, path: &str) -> anyhow::Result<Bytes> {
+        self.exchange(Method::GET, path, Vec::new()).await
+    }
+
+    /// Has something done.
+    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        let answer = self.exchange(Method::POST, path, serde_json::to_vec(body)?).await?;
+        serde_json::from_slice(&answer).context("the gateway's answer can't be read")
+    }
+
+    /// Has something removed.
+    pub(super) async fn delete(&self, path: &str) -> anyhow::Result<()> {
+        self.exchange(Method::DELETE, path, Vec::new()).await.map(drop)
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Vec<u8>) -> anyhow::Result<Bytes> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Body::from(body))?;
+        let answer = match self {
+            Self::Running(running) => running.exchange(request).await?,
+            Self::Own(_, router) => {
+                let (head, body) = router.clone().oneshot(request).await?.into_parts();
+                Response::from_parts(head, body.collect().await?.to_bytes())
+            }
+        };
+        if answer.status().is_success() {
+            return Ok(answer.into_body());
+        }
+        match serde_json::from_slice::<Refused>(answer.body()) {
+            Ok(refused) => bail!(refused.error),
+            Err(_) => bail!("the gateway answered {}: {}", answer.status(), String::from_utf8_lossy(answer.body())),
+        }
+    }
+
+    /// Ends a gateway of our own in order.
+    pub(super) async fn close(self) {
+        match self {
+            Self::Running(_) => {}
+            Self::Own(assembly, _) => assembly.close().await,
+        }
+    }
+}
+
+/// The operator's door of an assembly that has no endpoint.
+pub(super) fn control(assembly: &Assembly, mcp: Option<(Mcp, String)>) -> Control {
+    let (mcp, endpoint) = match mcp {
+        Some((mcp, endpoint)) => (mcp, Some(endpoint)),
+        None => {
+            let (clock, ids) = (assembly.host.clock.clone(), assembly.host.ids.clone());
+            let sessions = Sessions::new(FEW_SESSIONS, u64::MAX, clock, ids);
+            let max_body = crate::config::Config::default().server.max_body_bytes;
+            (Mcp::new(assembly.gateway().clone(), sessions, Spans::default(), max_body), None)
+        }
+    };
+    Control { operations: assembly.operations.clone(), keeper: assembly.keeper.clone(), mcp, endpoint }
+}
+
+/// Whether the folder could not be opened because another process has it.
+pub(super) fn is_in_use(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<DataDirError>(), Some(DataDirError::Locked { .. }))
+}
+
+/// A name as one part of a path.
+pub(super) fn part(name: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if keep(byte) { out.push(char::from(byte)) } else { out.push_str(&format!("%{byte:02X}")) }
+    }
+    out
+}

@@ -1,0 +1,133 @@
+//! `drawgate connect`: the configuration of an MCP client for this gateway, printed or written.
+//!
+//! Clients' files are often shared with a project, so no token ever goes into one: the default is
+//! the stdio form, which needs none, and the HTTP form refers to an environment variable or lets
+//! the client ask. [`plan`] decides and touches nothing; [`Plan::apply`] writes.
+
+mod client;
+mod command;
+mod merge;
+mod write;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use drawgate_core::model::{IdError, SourceId};
+
+pub use client::Client;
+pub use command::{ConnectArgs, Gateway, Report, run};
+pub use merge::MergeError;
+pub use write::{Applied, ApplyError};
+
+/// The variable that holds the token, unless another is named.
+pub const TOKEN_VARIABLE: &str = "DRAWGATE_TOKEN";
+
+/// How the client reaches the gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Over HTTP, with a token that the client takes from elsewhere.
+    Http {
+        /// The address of `/mcp`.
+        url: String,
+        /// Where the token is.
+        token: TokenRef,
+    },
+    /// The client starts this program.
+    Stdio {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        args: Vec<String>,
+    },
+}
+
+/// An environment variable that holds a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRef {
+    /// Its name.
+    pub variable: String,
+}
+
+impl Default for TokenRef {
+    fn default() -> Self {
+        Self { variable: TOKEN_VARIABLE.to_owned() }
+    }
+}
+
+impl Endpoint {
+    /// The HTTP form for a gateway that listens on `listen`, as a client on this machine sees it.
+    #[must_use]
+    pub fn http(listen: SocketAddr, scheme: &str) -> Self {
+        let host = if listen.ip().is_unspecified() {
+            format!("127.0.0.1:{}", listen.port())
+        } else {
+            listen.to_string()
+        };
+        Self::Http { url: format!("{scheme}://{host}/mcp"), token: TokenRef::default() }
+    }
+
+    /// The stdio form: `PROGRAM mcp --data DIR`, with `--config FILE` if there is one. The client
+    /// starts it in a folder of its own choice, so both must be absolute.
+    #[must_use]
+    pub fn stdio(program: &Path, data: &Path, config: Option<&Path>) -> Self {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let mut args = vec!["mcp".to_owned(), "--data".to_owned(), text(data)];
+        args.extend(config.into_iter().flat_map(|file| ["--config".to_owned(), text(file)]));
+        Self::Stdio { program: text(program), args }
+    }
+}
+
+/// Where clients keep their configuration.
+#[derive(Debug, Clone)]
+pub struct Folders {
+    /// The user's home.
+    pub home: PathBuf,
+    /// The project: the current folder.
+    pub project: PathBuf,
+}
+
+/// What to put where, for one client.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The client.
+    pub client: Client,
+    /// Its file.
+    pub path: PathBuf,
+    /// What the file needs, on its own.
+    pub snippet: String,
+    /// The client's own command that does the same, where there is one.
+    pub command_line: Option<String>,
+    /// What else the user should know or do.
+    pub notes: Vec<String>,
+    entry: client::Entry,
+}
+
+impl Plan {
+    /// The whole new content of the client's file, given what it holds now.
+    pub fn merge(&self, existing: Option<&str>) -> Result<String, MergeError> {
+        merge::merge(&self.entry, existing)
+    }
+}
+
+/// Plans the connection of a client, under the name that the client will show.
+pub fn plan(
+    client: Client,
+    name: &str,
+    endpoint: &Endpoint,
+    folders: &Folders,
+) -> Result<Plan, IdError> {
+    SourceId::new(name)?;
+    let entry = client.entry(name, endpoint);
+    Ok(Plan {
+        client,
+        path: client.path(folders),
+        snippet: entry.snippet(),
+        command_line: client.command_line(name, endpoint),
+        notes: client.notes(endpoint),
+        entry,
+    })
+}
+
+#[cfg(test)]
+#[path = "connect/connect_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! The command itself: its flags, and what it reports.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Applied, Client, Endpoint, Folders, plan};
+
+/// Connect an MCP client to this gateway: print its configuration, or write it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ConnectArgs {
+    /// The client.
+    #[arg(value_enum)]
+    pub client: Client,
+    /// Write the client's file; everything else in it stays, and a copy is kept as `.bak`.
+    #[arg(long)]
+    pub write: bool,
+    /// Let the client start `drawgate mcp`. This is the default, and needs no token.
+    #[arg(long, conflicts_with = "http")]
+    pub stdio: bool,
+    /// Let the client call a running gateway over HTTP, with the token in `DRAWGATE_TOKEN`.
+    #[arg(long)]
+    pub http: bool,
+    /// The name under which the client shows the gateway.
+    #[arg(long, default_value = "drawgate")]
+    pub name: String,
+}
+
+/// The gateway that a client is connected to. All paths are absolute.
+#[derive(Debug, Clone, Copy)]
+pub struct Gateway<'a> {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// This program.
+    pub program: &'a Path,
+    /// Its data folder.
+    pub data: &'a Path,
+    /// Its configuration, if it has one.
+    pub config: Option<&'a Path>,
+}
+
+/// What the command has to say; as text for people, serialized for `--json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    client: &'static str,
+    path: PathBuf,
+    snippet: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    notes: Vec<String>,
+    written: Written,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Written {
+    No,
+    Created,
+    Updated,
+    Unchanged,
+}
+
+/// Runs the command.
+pub fn run(args: &ConnectArgs, gateway: Gateway<'_>, folders: &Folders) -> anyhow::Result<Report> {
+    let endpoint = if args.http {
+        Endpoint::http(gateway.listen, gateway.scheme)
+    } else {
+        Endpoint::stdio(gateway.program, gateway.data, gateway.config)
+    };
+    let plan = plan(args.client, &args.name, &endpoint, folders)?;
+    let applied = if args.write { Some(plan.apply()?) } else { None };
+    let (written, backup) = match applied {
+        None => (Written::No, None),
+        Some(Applied::Created) => (Written::Created, None),
+        Some(Applied::Unchanged) => (Written::Unchanged, None),
+        Some(Applied::Updated { backup }) => (Written::Updated, Some(backup)),
+    };
+    Ok(Report {
+        client: plan.client.title(),
+        path: plan.path,
+        snippet: plan.snippet,
+        command: plan.command_line,
+        notes: plan.notes,
+        written,
+        backup,
+    })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match self.written {
+            Written::No => {
+                writeln!(f, "{}: put this into {path}, or run again with --write:\n", self.client)?;
+                writeln!(f, "{}", self.snippet)?;
+                if let Some(command) = &self.command {
+                    writeln!(f, "or run:\n\n{command}\n")?;
+                }
+            }
+            Written::Created => writeln!(f, "{}: created {path}", self.client)?,
+            Written::Updated => writeln!(f, "{}: changed {path}", self.client)?,
+            Written::Unchanged => writeln!(f, "{}: {path} says so already", self.client)?,
+        }
+        if let Some(backup) = &self.backup {
+            writeln!(f, "its earlier content is in {}", backup.display())?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+    }
+}

@@ -1,0 +1,111 @@
+//! `drawgate grants`: capabilities for a time.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::Context;
+use super::agents::text;
+use super::backend::{Backend, part};
+use super::output::time;
+use crate::assemble::Start;
+use crate::surface::control::NewGrant;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum GrantsCommand {
+    /// Grant a capability
+    Add {
+        /// What it allows, such as `file.read`
+        capability: String,
+        /// To this agent
+        #[arg(long, value_name = "NAME", conflicts_with = "scope")]
+        agent: Option<String>,
+        /// To a scope: `workspace`, `user:NAME` or `session:ID` [default: `workspace`]
+        #[arg(long)]
+        scope: Option<String>,
+        /// For this long: `90s`, `15m`, `8h`, `7d` [default: until revoked]
+        #[arg(long = "for", value_name = "TIME")]
+        lifetime: Option<String>,
+        /// Print the grant's id alone
+        #[arg(long)]
+        quiet: bool,
+    },
+    /// List the grants that are live
+    List {
+        /// Of this agent only
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+    },
+    /// Revoke a grant: it covers no further call
+    Revoke {
+        /// Its id
+        id: String,
+    },
+}
+
+pub(super) async fn run(command: GrantsCommand, context: Context) -> anyhow::Result<ExitCode> {
+    let backend = Backend::open(&context, Start::Nothing).await?;
+    let done = perform(command, &context, &backend).await;
+    backend.close().await;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn perform(command: GrantsCommand, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+    match command {
+        GrantsCommand::Add { capability, agent, scope, lifetime, quiet } => {
+            let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose()?;
+            let scope = agent.map(|name| format!("user:{name}")).or(scope);
+            let grant: Value = backend.post("/grants", &NewGrant { capability, scope, lifetime_ms }).await?;
+            let id = text(&grant, "grantId");
+            if quiet {
+                return context.out.raw(format!("{id}\n").as_bytes());
+            }
+            context.out.either(&grant, || format!("granted `{}` as {id}", text(&grant, "capability")))
+        }
+        GrantsCommand::List { agent } => {
+            let mut grants: Vec<Value> = backend.get("/grants").await?;
+            if let Some(agent) = agent {
+                grants.retain(|grant| text(grant, "scope") == format!("user:{agent}"));
+            }
+            let rows = grants.iter().map(|grant| {
+                let scope = grant["scope"].as_str().unwrap_or("workspace").to_owned();
+                let expires = grant["expiresAt"].as_u64().map_or_else(|| "-".to_owned(), time);
+                vec![text(grant, "grantId"), text(grant, "capability"), scope, expires]
+            });
+            let empty = "no grants; `drawgate grants add CAPABILITY --agent NAME` issues one";
+            context.out.table(&grants, &["id", "capability", "scope", "expires"], rows.collect(), empty)
+        }
+        GrantsCommand::Revoke { id } => {
+            backend.delete(&format!("/grants/{}", part(&id))).await?;
+            context.out.either(&json!({ "revoked": id }), || format!("revoked {id}"))
+        }
+    }
+}
+
+fn milliseconds(text: &str) -> anyhow::Result<u64> {
+    let wrong = || format!("`{text}` is not a time; write it like `90s`, `15m`, `8h` or `7d`");
+    let unit = text.chars().last().with_context(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => anyhow::bail!(wrong()),
+    };
+    let number: u64 = text.trim_end_matches(unit).parse().with_context(wrong)?;
+    number.checked_mul(seconds * 1000).with_context(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn times() {
+        for (text, ms) in [("1s", Some(1000)), ("2m", Some(120_000)), ("1h", Some(3_600_000)), ("7d", Some(604_800_000))] {
+            assert_eq!(super::milliseconds(text).ok(), ms, "{text}");
+        }
+        for text in ["", "5", "s", "-1s", "1.5h", "99999999999999999999d", "5ss"] {
+            assert!(super::milliseconds(text).is_err(), "{text}");
+        }
+    }
+}

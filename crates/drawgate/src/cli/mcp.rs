@@ -1,0 +1,108 @@
+//! `drawgate mcp`: MCP on standard input and output.
+//!
+//! It is a bridge to the gateway that runs on the data folder. Where none runs, this process becomes
+//! one, without an endpoint; should the other one end, this one takes over.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use drawgate_core::model::Principal;
+use tokio::net::UnixStream;
+
+use super::Context;
+use super::backend::is_in_use;
+use super::running::Running;
+use super::serve::{Signals, drain, follow_config, open_control, upkeep};
+use crate::assemble::{Assembly, Start};
+use crate::server::Server;
+use crate::surface::control::SOCKET;
+use crate::surface::mcp::bridge::{Bridge, Gate};
+use crate::surface::mcp::{Mcp, Sessions};
+use crate::telemetry::{self, Spans};
+
+/// How long calls may still run when the client has gone.
+const GRACE: Duration = Duration::from_secs(2);
+/// A first list should not be empty because servers are still starting.
+const SETTLE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct McpArgs {
+    /// Act as this agent instead of the local user
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+}
+
+pub(super) async fn run(args: &McpArgs, context: Context) -> anyhow::Result<ExitCode> {
+    let agent = args.agent.as_deref().map(Principal::new).transpose()?;
+    let home = Arc::new(Home { context, own: tokio::sync::Mutex::new(None) });
+    let socket = home.context.data.join(SOCKET);
+    home.ensure().await?;
+    let mut signals = Signals::new()?;
+    let bridge = Bridge::new(socket, agent, Arc::clone(&home) as Arc<dyn Gate>);
+    tokio::select! {
+        done = bridge.run(tokio::io::stdin(), tokio::io::stdout()) => done?,
+        () = signals.next() => {}
+    }
+    if let Some(own) = home.own.lock().await.take() {
+        drain(&own.assembly, &own.server, &own.mcp, GRACE, &mut signals).await;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the gateway lives: in another process, or here.
+struct Home {
+    context: Context,
+    own: tokio::sync::Mutex<Option<Own>>,
+}
+
+struct Own {
+    assembly: Arc<Assembly>,
+    server: Server,
+    mcp: Mcp,
+}
+
+#[async_trait::async_trait]
+impl Gate for Home {
+    /// Makes sure that a gateway answers on the socket, by becoming it if need be.
+    async fn ensure(&self) -> anyhow::Result<()> {
+        let mut own = self.own.lock().await;
+        if own.is_some() || answers(&self.context.data).await {
+            return Ok(());
+        }
+        match self.become_gateway().await {
+            Ok(made) => *own = Some(made),
+            Err(error) if is_in_use(&error) => {
+                Running::wait(&self.context.data).await?;
+            }
+            Err(error) => return Err(error).context("no gateway runs, and none can be started"),
+        }
+        Ok(())
+    }
+}
+
+impl Home {
+    async fn become_gateway(&self) -> anyhow::Result<Own> {
+        let loaded = &self.context.loaded;
+        let assembly = Arc::new(Assembly::open(loaded, &self.context.data, Start::Sources).await?);
+        let config = &loaded.config;
+        let redactor = Arc::clone(&assembly.gateway().parts().redactor);
+        telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, redactor);
+        let host = &assembly.host;
+        let sessions =
+            Sessions::new(config.server.max_sessions, u64::MAX, Arc::clone(&host.clock), Arc::clone(&host.ids));
+        let mcp = Mcp::new(assembly.gateway().clone(), sessions, Spans::default(), config.server.max_body_bytes);
+        let server = Server::new(config.server.max_connections);
+        assembly.keeper.settle(SETTLE).await;
+        open_control(&assembly, &server, &mcp, "stdio")?;
+        tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
+        tokio::spawn(follow_config(Arc::clone(&assembly), loaded.clone()));
+        Ok(Own { assembly, server, mcp })
+    }
+}
+
+async fn answers(data: &Path) -> bool {
+    UnixStream::connect(data.join(SOCKET)).await.is_ok()
+}

@@ -1,0 +1,193 @@
+//! The command line: one file per command.
+
+mod agents;
+mod approvals;
+mod artifacts;
+mod audit;
+mod backend;
+mod config;
+pub mod connect;
+mod grants;
+mod init;
+mod mcp;
+mod output;
+mod running;
+mod serve;
+mod servers;
+mod tools;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::config::{Config, Loaded};
+use output::Output;
+
+/// The tool gateway for AI agents: one gate to all tools, where every call is named, validated,
+/// authorised and written down.
+#[derive(Debug, Parser)]
+#[command(name = "drawgate", version, propagate_version = true, after_help = HELP)]
+struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const HELP: &str = "\
+Begin with:
+  drawgate serve                                   run the gateway on this machine
+  drawgate tools list                              see the tools
+  drawgate tools call vfs_write path=hello.txt content=hi
+  drawgate connect claude --write                  let a client use it";
+
+#[derive(Debug, Clone, clap::Args)]
+struct Globals {
+    /// The configuration file [default: `drawgate.toml` in the current folder, if it is there]
+    #[arg(long, global = true, env = "DRAWGATE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data folder [default: `.drawgate`]
+    #[arg(long, global = true, env = "DRAWGATE_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The address to listen on [default: `127.0.0.1:7700`]
+    #[arg(long, global = true, env = "DRAWGATE_LISTEN", value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Print JSON instead of tables and prose
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway: MCP over HTTP, until a signal ends it
+    Serve(serve::ServeArgs),
+    /// Speak MCP on standard input and output, for clients that start their servers
+    Mcp(mcp::McpArgs),
+    /// Write a commented `drawgate.toml` to start from
+    Init(init::InitArgs),
+    /// Check and show the configuration
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// List, show and call tools
+    #[command(subcommand)]
+    Tools(tools::ToolsCommand),
+    /// The servers behind the gateway, and how they are
+    #[command(subcommand)]
+    Servers(servers::ServersCommand),
+    /// Agents that may call, each with a token and capabilities
+    #[command(subcommand)]
+    Agents(agents::AgentsCommand),
+    /// Grants: capabilities for a time, revocable
+    #[command(subcommand)]
+    Grants(grants::GrantsCommand),
+    /// Calls that wait for a person's yes
+    #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
+    /// The audit log
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
+    /// Outputs that were too long to return
+    #[command(subcommand)]
+    Artifacts(artifacts::ArtifactsCommand),
+    /// Connect an MCP client to this gateway
+    Connect(connect::ConnectArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What every command starts from.
+struct Context {
+    loaded: Loaded,
+    data: PathBuf,
+    listen: SocketAddr,
+    out: Output,
+}
+
+/// Parses the command line and runs the command.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("drawgate: the runtime can't be started: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = runtime.block_on(run(cli));
+    // Blocking work that nobody waits for any more must not keep the process.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("drawgate: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    // These need no configuration, and one repairs it.
+    match &cli.command {
+        Command::Completions { shell } => return completions(*shell),
+        Command::Init(args) => return init::run(args, &Output::new(cli.globals.json)),
+        Command::Config(command) => return config::run(command, &cli.globals),
+        _ => {}
+    }
+    let context = context(cli.globals)?;
+    match cli.command {
+        Command::Serve(args) => serve::run(&args, context).await,
+        Command::Mcp(args) => mcp::run(&args, context).await,
+        Command::Tools(command) => tools::run(command, context).await,
+        Command::Servers(command) => servers::run(&command, context).await,
+        Command::Agents(command) => agents::run(command, context).await,
+        Command::Grants(command) => grants::run(command, context).await,
+        Command::Approvals(command) => approvals::run(command, context).await,
+        Command::Audit(command) => audit::run(command, &context).await,
+        Command::Artifacts(command) => artifacts::run(command, context).await,
+        Command::Connect(args) => connect_client(&args, &context),
+        Command::Init(_) | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn context(globals: Globals) -> anyhow::Result<Context> {
+    let loaded = Config::load(globals.config.as_deref())?;
+    for warning in &loaded.warnings {
+        eprintln!("drawgate: {warning}");
+    }
+    let data = globals.data.unwrap_or_else(|| loaded.resolve(&loaded.config.data));
+    let listen = globals.listen.unwrap_or(loaded.config.listen);
+    Ok(Context { loaded, data, listen, out: Output::new(globals.json) })
+}
+
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "drawgate", &mut script);
+    Output::new(false).raw(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn connect_client(args: &connect::ConnectArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("this program's own path is not known")?;
+    let data = std::path::absolute(&context.data)?;
+    let config = context.loaded.path.as_deref().map(std::path::absolute).transpose()?;
+    let gateway = connect::Gateway {
+        listen: context.listen,
+        scheme: if context.loaded.config.server.tls.is_some() { "https" } else { "http" },
+        program: &program,
+        data: &data,
+        config: config.as_deref(),
+    };
+    let secrets = drawgate_host::secrets::Secrets::from_process();
+    let home = secrets.home().context("the home folder is not known; set `HOME`")?;
+    let folders = connect::Folders { home, project: std::env::current_dir()? };
+    let report = connect::run(args, gateway, &folders)?;
+    context.out.either(&report, || report.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}

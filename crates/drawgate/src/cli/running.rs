@@ -1,0 +1,66 @@
+//! A gateway that runs on a data folder, reached by its control socket.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+
+use crate::surface::control::SOCKET;
+
+/// A gateway that holds the folder but does not answer yet is given this long.
+const STARTING: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// The way to a running gateway.
+#[derive(Debug, Clone)]
+pub(super) struct Running {
+    socket: PathBuf,
+}
+
+impl Running {
+    /// The gateway of a data folder, if one answers there.
+    pub(super) async fn find(data: &Path) -> Option<Self> {
+        let socket = data.join(SOCKET);
+        UnixStream::connect(&socket).await.ok().map(|_| Self { socket })
+    }
+
+    /// The same, for a folder that is known to be in use: waits while it starts.
+    pub(super) async fn wait(data: &Path) -> anyhow::Result<Self> {
+        let until = Instant::now() + STARTING;
+        loop {
+            if let Some(found) = Self::find(data).await {
+                return Ok(found);
+            }
+            if Instant::now() > until {
+                bail!("a gateway uses `{}` but does not answer on its control socket", data.display());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Sends one request on a connection of its own.
+    pub(super) async fn send(&self, request: Request<Body>) -> anyhow::Result<Response<Incoming>> {
+        let lost = || format!("the gateway at `{}` does not answer", self.socket.display());
+        let stream = UnixStream::connect(&self.socket).await.with_context(lost)?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.with_context(lost)?;
+        tokio::spawn(connection);
+        let (mut head, body) = request.into_parts();
+        head.headers.insert(http::header::HOST, http::HeaderValue::from_static("localhost"));
+        sender.send_request(Request::from_parts(head, body)).await.with_context(lost)
+    }
+
+    /// Sends one request and reads the whole answer.
+    pub(super) async fn exchange(&self, request: Request<Body>) -> anyhow::Result<Response<Bytes>> {
+        use http_body_util::BodyExt;
+        let (head, body) = self.send(request).await?.into_parts();
+        let body = body.collect().await.context("the gateway's answer ended early")?.to_bytes();
+        Ok(Response::from_parts(head, body))
+    }
+}

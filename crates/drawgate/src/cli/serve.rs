@@ -1,0 +1,255 @@
+//! `drawgate serve`: the gateway, until a signal ends it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use drawgate_core::store::AuditLog;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::backend::control;
+use super::{Context, Output};
+use crate::assemble::{ADMIN_TOKEN, Assembly, Start};
+use crate::config::{Config, Loaded};
+use crate::server::{self, Endpoint, Server};
+use crate::surface::control::SOCKET;
+use crate::surface::guard::Guard;
+use crate::surface::mcp::{Mcp, Sessions};
+use crate::surface::ops::Ops;
+use crate::telemetry::{self, Exporter, Spans};
+
+/// How often the configuration file is looked at.
+const CONFIG_PAUSE: Duration = Duration::from_secs(1);
+/// How often idle sessions are looked for, and the log's head is signed.
+const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
+/// A gateway counts as ready when its sources have been tried, or after this.
+const READY_TIME: Duration = Duration::from_millis(1500);
+/// How long cancelled calls get to be written down.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ServeArgs {
+    /// Listen beyond this machine without TLS: tokens and results can be read on the way
+    #[arg(long)]
+    insecure: bool,
+}
+
+pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<ExitCode> {
+    let config = &context.loaded.config;
+    let tls = match &config.server.tls {
+        Some(tls) => Some(server::tls(&context.loaded.resolve(&tls.cert), &context.loaded.resolve(&tls.key))?),
+        None => None,
+    };
+    if tls.is_none() && !server::is_private(context.listen) && !args.insecure {
+        bail!(
+            "`{}` is reachable from other machines; set `[server.tls]`, or say `--insecure` if something in front of it encrypts",
+            context.listen
+        );
+    }
+    let listener = TcpListener::bind(context.listen).await;
+    let listener = listener.with_context(|| format!("`{}` can't be listened on", context.listen))?;
+    let listen = listener.local_addr()?;
+    let metrics = telemetry::init_metrics();
+    let assembly = Arc::new(Assembly::open(&context.loaded, &context.data, Start::Sources).await?);
+    let redactor = Arc::clone(&assembly.gateway().parts().redactor);
+    telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, redactor);
+    let mcp = mcp(&assembly, config)?;
+    let server = Server::new(config.server.max_connections);
+    let ready = Arc::new(AtomicBool::new(false));
+    let endpoint = Endpoint {
+        guard: Arc::new(Guard::new(listen, &config.server.allowed_hosts, &config.server.allowed_origins)),
+        callers: Arc::clone(&assembly.operations.callers),
+        mcp: mcp.clone(),
+        ops: Ops {
+            gateway: assembly.gateway().clone(),
+            keeper: Arc::clone(&assembly.keeper),
+            audit: Arc::clone(&assembly.audit),
+            ready: Arc::clone(&ready),
+            metrics,
+            mcp: mcp.clone(),
+        },
+    };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{listen}/mcp");
+    open_control(&assembly, &server, &mcp, &url)?;
+    tokio::spawn(server.clone().serve_tcp(listener, tls, endpoint));
+    tokio::spawn(become_ready(Arc::clone(&assembly), Arc::clone(&ready)));
+    tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
+    tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone()));
+    greet(context.out, &context.data, &url)?;
+    let mut signals = Signals::new()?;
+    signals.next().await;
+    ready.store(false, Ordering::Relaxed);
+    let grace = Duration::from_secs(config.server.drain_seconds);
+    drain(&assembly, &server, &mcp, grace, &mut signals).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn mcp(assembly: &Assembly, config: &Config) -> anyhow::Result<Mcp> {
+    let host = &assembly.host;
+    let idle_ms = config.server.session_idle_seconds.saturating_mul(1000);
+    let sessions =
+        Sessions::new(config.server.max_sessions, idle_ms, Arc::clone(&host.clock), Arc::clone(&host.ids));
+    let spans = spans(assembly, config)?;
+    Ok(Mcp::new(assembly.gateway().clone(), sessions, spans, config.server.max_body_bytes))
+}
+
+fn spans(assembly: &Assembly, config: &Config) -> anyhow::Result<Spans> {
+    let Some(endpoint) = &config.telemetry.otlp_endpoint else { return Ok(Spans::default()) };
+    let mut headers = http::HeaderMap::new();
+    for (name, value) in &config.telemetry.headers {
+        let value = assembly.host.secrets.resolve(value.expose())?;
+        let mut value = http::HeaderValue::from_str(value.expose())
+            .with_context(|| format!("`telemetry.headers.{name}` is no header value"))?;
+        value.set_sensitive(true);
+        headers.insert(http::HeaderName::try_from(name.as_str())?, value);
+    }
+    let exporter =
+        Exporter { endpoint: endpoint.clone(), headers, service: config.telemetry.service_name.clone() };
+    Ok(exporter.start(&assembly.host))
+}
+
+/// Opens the door by which commands reach this gateway.
+pub(super) fn open_control(assembly: &Assembly, server: &Server, mcp: &Mcp, url: &str) -> anyhow::Result<()> {
+    let path = assembly.data.join(SOCKET);
+    let listener = server::bind_unix(&path);
+    let listener = listener.with_context(|| format!("control socket `{}`", path.display()))?;
+    let router = control(assembly, Some((mcp.clone(), url.to_owned()))).router();
+    tokio::spawn(server.clone().serve_unix(listener, router));
+    Ok(())
+}
+
+async fn become_ready(assembly: Arc<Assembly>, ready: Arc<AtomicBool>) {
+    assembly.keeper.settle(READY_TIME).await;
+    ready.store(true, Ordering::Relaxed);
+}
+
+/// What has to be done from time to time.
+pub(super) async fn upkeep(assembly: Arc<Assembly>, mcp: Mcp) {
+    loop {
+        tokio::time::sleep(UPKEEP_PAUSE).await;
+        mcp.sweep();
+        if let Err(error) = assembly.audit.checkpoint().await {
+            tracing::warn!(error = %error, "the audit log's head could not be signed");
+        }
+    }
+}
+
+/// Takes over edits of the configuration file. A file that can't be used changes nothing.
+pub(super) async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded) {
+    let Some(path) = loaded.path.clone() else { return };
+    let mut hangups = signal(SignalKind::hangup()).ok();
+    let mut seen = stamp(&path);
+    let mut current = loaded.text_hash;
+    loop {
+        let asked = tokio::select! {
+            () = tokio::time::sleep(CONFIG_PAUSE) => false,
+            () = hangup(&mut hangups) => true,
+        };
+        let now = stamp(&path);
+        if now == seen && !asked {
+            continue;
+        }
+        seen = now;
+        match Config::load(Some(&path)) {
+            Ok(loaded) if loaded.text_hash == current && !asked => {}
+            Ok(loaded) => match assembly.apply(&loaded).await {
+                Ok(()) => {
+                    tracing::info!("configuration taken over");
+                    current = loaded.text_hash;
+                }
+                Err(error) => tracing::error!(error = format!("{error:#}"), "configuration not taken over"),
+            },
+            Err(errors) => tracing::error!(error = %errors, "configuration not taken over; the old one stays"),
+        }
+    }
+}
+
+async fn hangup(hangups: &mut Option<Signal>) {
+    match hangups {
+        Some(hangups) => drop(hangups.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Changes when the file does: its time, its size, its inode.
+fn stamp(path: &PathBuf) -> Option<(std::time::SystemTime, u64, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), std::os::unix::fs::MetadataExt::ino(&metadata)))
+}
+
+fn greet(out: Output, data: &Path, url: &str) -> anyhow::Result<()> {
+    let token = data.join(ADMIN_TOKEN);
+    let report = serde_json::json!({ "endpoint": url, "token": token, "pid": std::process::id() });
+    if out.is_json() {
+        return out.raw(format!("{report}\n").as_bytes());
+    }
+    out.text(&format!(
+        "Drawgate serves MCP at {url}\n\
+         token    in {}\n\
+         tools    drawgate tools list\n\
+         connect  drawgate connect claude --write    (or codex, gemini, cursor, vscode)\n\
+         stop     Ctrl-C",
+        token.display()
+    ))
+}
+
+/// The signals that end a gateway.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.quit.recv() => {}
+        }
+    }
+}
+
+/// No new calls; those under way end by themselves, or are cancelled when the grace is over or a
+/// second signal comes. Then children end and the log is closed.
+pub(super) async fn drain(
+    assembly: &Assembly,
+    server: &Server,
+    mcp: &Mcp,
+    grace: Duration,
+    signals: &mut Signals,
+) {
+    tracing::info!(calls = assembly.gateway().under_way(), "stopping");
+    server.stop.cancel();
+    mcp.close();
+    server.connections.close();
+    tokio::select! {
+        () = server.connections.wait() => {}
+        () = tokio::time::sleep(grace) => tracing::warn!("the grace time is over; calls under way are cancelled"),
+        () = signals.next() => tracing::warn!("a second signal; calls under way are cancelled"),
+    }
+    server.cut.cancel();
+    let ended = async {
+        server.connections.wait().await;
+        while assembly.gateway().under_way() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+    // A leftover socket would only make the next command try it in vain.
+    let _ = std::fs::remove_file(assembly.data.join(SOCKET));
+    assembly.close().await;
+}

@@ -1,0 +1,149 @@
+//! `drawgate tools`: what can be called, and calling it.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use drawgate_core::model::Principal;
+use serde_json::{Map, Value};
+
+use super::Context;
+use super::agents::{list, text};
+use super::backend::{Backend, part};
+use crate::assemble::Start;
+use crate::surface::control::CliCall;
+
+/// Columns that a description gets in a table.
+const SHORT: usize = 70;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum ToolsCommand {
+    /// List the tools
+    List {
+        /// As this agent sees them
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+    },
+    /// Show one tool in full
+    Show {
+        /// Its name or id
+        name: String,
+    },
+    /// Call a tool: `drawgate tools call vfs_write path=a.txt content=hello`
+    Call {
+        /// Its name or id
+        name: String,
+        /// Arguments as `name=text`, or `name:=JSON` for anything that is not text
+        arguments: Vec<String>,
+        /// All arguments as one JSON object; `-` reads it from standard input
+        #[arg(long, value_name = "JSON", conflicts_with = "arguments")]
+        input: Option<String>,
+        /// Wait at most this long, in milliseconds
+        #[arg(long, value_name = "MS")]
+        timeout: Option<u64>,
+        /// As this agent
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+    },
+}
+
+pub(super) async fn run(command: ToolsCommand, context: Context) -> anyhow::Result<ExitCode> {
+    let backend = Backend::open(&context, Start::Sources).await?;
+    let done = perform(command, &context, &backend).await;
+    backend.close().await;
+    done
+}
+
+async fn perform(command: ToolsCommand, context: &Context, backend: &Backend) -> anyhow::Result<ExitCode> {
+    match command {
+        ToolsCommand::List { agent } => {
+            let query = agent.map_or(String::new(), |name| format!("?agent={}", part(&name)));
+            let tools: Vec<Value> = backend.get(&format!("/tools{query}")).await?;
+            let rows = tools.iter().map(|tool| {
+                let description = text(&tool["tool"], "description");
+                let first = description.lines().next().unwrap_or_default();
+                let short: String = first.chars().take(SHORT).collect();
+                vec![text(tool, "wireName"), text(tool, "serverId"), list(tool, "requires"), short]
+            });
+            let header = ["name", "source", "requires", "description"];
+            context.out.table(&tools, &header, rows.collect(), "no tools; `drawgate servers doctor` may say why")?;
+        }
+        ToolsCommand::Show { name } => {
+            let tools: Vec<Value> = backend.get("/tools").await?;
+            let named = |tool: &&Value| {
+                tool["wireName"] == name.as_str() || tool["toolId"] == name.as_str() || tool["tool"]["name"] == name.as_str()
+            };
+            let tool = tools.iter().find(named);
+            let tool = tool.with_context(|| format!("unknown tool `{name}`; `drawgate tools list` shows them"))?;
+            context.out.raw(format!("{}\n", serde_json::to_string_pretty(tool)?).as_bytes())?;
+        }
+        ToolsCommand::Call { name, arguments, input, timeout, agent } => {
+            let call = CliCall {
+                tool: name,
+                arguments: read_arguments(&arguments, input.as_deref())?,
+                timeout_ms: timeout,
+                agent: agent.as_deref().map(Principal::new).transpose()?,
+            };
+            let result: Value = backend.post("/call", &call).await?;
+            return show_result(context, &result);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_arguments(pairs: &[String], input: Option<&str>) -> anyhow::Result<Map<String, Value>> {
+    if let Some(input) = input {
+        let text = if input == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            text
+        } else {
+            input.to_owned()
+        };
+        return match drawgate_core::json::parse(text.as_bytes()).context("`--input`")? {
+            Value::Object(map) => Ok(map),
+            _ => bail!("`--input` must be a JSON object"),
+        };
+    }
+    pairs.iter().map(|pair| argument(pair)).collect()
+}
+
+fn argument(pair: &str) -> anyhow::Result<(String, Value)> {
+    let (name, text) = pair
+        .split_once('=')
+        .with_context(|| format!("`{pair}` is not an argument; write `name=text` or `name:=JSON`"))?;
+    match name.strip_suffix(':') {
+        Some(name) => {
+            let value = drawgate_core::json::parse(text.as_bytes());
+            Ok((name.to_owned(), value.with_context(|| format!("the JSON of `{name}`"))?))
+        }
+        None => Ok((name.to_owned(), text.into())),
+    }
+}
+
+fn show_result(context: &Context, result: &Value) -> anyhow::Result<ExitCode> {
+    let code = if result["success"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if context.out.is_json() {
+        context.out.raw(format!("{}\n", serde_json::to_string_pretty(result)?).as_bytes())?;
+        return Ok(code);
+    }
+    for block in result["content"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        match (block["type"].as_str(), block["text"].as_str()) {
+            (Some("text"), Some(text)) => context.out.text(text)?,
+            (Some("resource_link"), _) => context.out.text(&format!("[{}]", text(block, "uri")))?,
+            _ => context.out.text(&serde_json::to_string(block)?)?,
+        }
+    }
+    let no_content = result["content"].as_array().is_none_or(Vec::is_empty);
+    match (result["error"].as_object(), result["structuredContent"].as_object()) {
+        (Some(_), _) if no_content => {
+            let error = &result["error"];
+            eprintln!("drawgate: {}: {}", text(error, "code"), drawgate_core::registry::visible_text(&text(error, "message")));
+        }
+        (None, Some(_)) if no_content => {
+            context.out.text(&serde_json::to_string_pretty(&result["structuredContent"])?)?;
+        }
+        _ => {}
+    }
+    Ok(code)
+}

@@ -1,0 +1,117 @@
+//! Checks of meaning: what the JSON Schema can't say.
+
+mod files;
+mod servers;
+
+use std::collections::BTreeSet;
+
+use drawgate_core::policy::Rule;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Config;
+use super::problem::Problem;
+use super::servers::has_user_info;
+use super::tree::{child, element};
+
+impl Config {
+    /// Everything that is wrong with the meaning of the configuration. Touches no file.
+    #[must_use]
+    pub fn check(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        self.check_endpoint(&mut problems);
+        self.check_limits(&mut problems);
+        self.check_policy(&mut problems);
+        self.check_telemetry(&mut problems);
+        for (name, server) in &self.servers {
+            servers::check(self, name, server, &mut problems);
+        }
+        problems
+    }
+
+    fn check_endpoint(&self, problems: &mut Vec<Problem>) {
+        if !self.listen.ip().is_loopback() && self.server.tls.is_none() {
+            let message = format!("`{}` can be reached from other machines", self.listen);
+            problems.push(Problem::warning("listen", message).hint(
+                "set [server.tls], or `serve` refuses to start unless it is given `--insecure`",
+            ));
+        }
+    }
+
+    fn check_limits(&self, problems: &mut Vec<Problem>) {
+        let limits = &self.limits;
+        check_timeout(self, "limits", Some(limits.timeout_seconds), problems);
+        if limits.max_concurrent_calls_per_agent > limits.max_concurrent_calls {
+            let message = "`max_concurrent_calls_per_agent` is above `max_concurrent_calls`";
+            let key = "limits.max_concurrent_calls_per_agent";
+            problems.push(Problem::error(key, message).hint("lower it or raise the other"));
+        }
+        if self.approvals.hold_seconds > self.approvals.expire_seconds {
+            let message = "calls would wait longer than approvals last";
+            problems.push(
+                Problem::error("approvals.hold_seconds", message)
+                    .hint("make `hold_seconds` at most `expire_seconds`"),
+            );
+        }
+    }
+
+    fn check_policy(&self, problems: &mut Vec<Problem>) {
+        let policy = &self.policy;
+        if policy.file.is_some() && policy.inline().is_some() {
+            let message = "rules stand both in `policy.file` and in [policy]";
+            problems.push(Problem::error("policy.file", message).hint("keep one of the two"));
+        }
+        if policy.version.as_deref().is_some_and(|version| version != "1.0") {
+            let message = "unknown version of the policy rules";
+            problems.push(Problem::error("policy.version", message).hint("use `1.0`"));
+        }
+        let mut seen = BTreeSet::new();
+        for (index, rule) in policy.rules.iter().enumerate() {
+            let path = element("policy.rules", index);
+            match Rule::deserialize(&Value::Object(rule.clone())) {
+                Err(error) => problems.push(Problem::error(path, format!("not a rule: {error}"))),
+                Ok(rule) if seen.contains(&rule.id) => {
+                    let message = format!("another rule has the id `{}`", rule.id.escape_debug());
+                    let problem = Problem::error(child(&path, "id"), message);
+                    problems.push(problem.hint("give each its own"));
+                }
+                Ok(rule) => drop(seen.insert(rule.id)),
+            }
+        }
+    }
+
+    fn check_telemetry(&self, problems: &mut Vec<Problem>) {
+        if let Some(url) = &self.telemetry.otlp_endpoint {
+            check_url("telemetry.otlp_endpoint", url, problems);
+        }
+        servers::check_headers("telemetry.headers", &self.telemetry.headers, problems);
+    }
+}
+
+/// A timeout may not be longer than the gateway's own limit.
+fn check_timeout(config: &Config, table: &str, seconds: Option<u64>, problems: &mut Vec<Problem>) {
+    let most = config.limits.max_timeout_seconds;
+    if let Some(seconds) = seconds.filter(|seconds| *seconds > most) {
+        let message = format!("{seconds} is above `limits.max_timeout_seconds`, which is {most}");
+        let key = child(table, "timeout_seconds");
+        problems.push(Problem::error(key, message).hint("lower it or raise the limit"));
+    }
+}
+
+/// A URL must be absolute, HTTP, and without a password.
+fn check_url(key: &str, url: &str, problems: &mut Vec<Problem>) {
+    if has_user_info(url) {
+        let message = "the URL contains a user name or password";
+        let hint = "remove it, and send an `Authorization` header with an `env:NAME` reference";
+        problems.push(Problem::error(key, message).hint(hint));
+        return;
+    }
+    let uri = url.parse::<http::Uri>().ok();
+    let scheme = uri.as_ref().and_then(http::Uri::scheme_str);
+    if !matches!(scheme, Some("http" | "https"))
+        || uri.as_ref().is_none_or(|it| it.host().is_none())
+    {
+        let message = format!("`{}` is not an absolute HTTP URL", url.escape_debug());
+        problems.push(Problem::error(key, message).hint("write `https://host/path`"));
+    }
+}

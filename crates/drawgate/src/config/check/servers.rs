@@ -1,0 +1,250 @@
+//! Checks of `[servers.NAME]`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drawgate_core::model::{McpToolSpec, SourceId};
+use drawgate_core::policy::KNOWN_ACTIONS;
+use http::HeaderName;
+use serde::Deserialize;
+
+use super::{check_timeout, check_url};
+use crate::config::formats::check_format;
+use crate::config::problem::Problem;
+use crate::config::servers::{Protocol, Server, Transport};
+use crate::config::setting::{Setting, is_key_shaped, looks_like_secret};
+use crate::config::suggest::nearest;
+use crate::config::tree::{child, element};
+use crate::config::{Config, shape};
+
+/// Headers that the transport sets itself; a second value would break the protocol.
+const OWN_HEADERS: [&str; 9] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Everything that is wrong with one server.
+pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &mut Vec<Problem>) {
+    let table = child("servers", name.as_str());
+    match server.transport() {
+        Transport::Stdio => check_stdio(&table, server, found),
+        Transport::StreamableHttp => check_http(&table, server, found),
+        Transport::Sse | Transport::Websocket => check_unavailable(&table, server, found),
+    }
+    check_timeout(config, &table, server.timeout_seconds, found);
+    check_manifest(&table, server, found);
+    for (tool, settings) in &server.tools {
+        let table = child(&child(&table, "tools"), tool);
+        check_timeout(config, &table, settings.timeout_seconds, found);
+        if let Some(action) = &settings.policy_action {
+            check_action(config, &child(&table, "policy_action"), action, found);
+        }
+    }
+}
+
+fn check_stdio(table: &str, server: &Server, found: &mut Vec<Problem>) {
+    match server.command.as_deref().map(str::trim) {
+        None if server.transport.is_none() => {
+            let message = format!("[{table}] has neither `command` nor `url`");
+            found.push(Problem::error(table, message).hint("add the one that reaches the server"));
+        }
+        None | Some("") => {
+            let message = format!("[{table}] needs `command`");
+            found.push(Problem::error(table, message).hint("name the program to start"));
+        }
+        Some(command) => check_command(table, command, server, found),
+    }
+    let unused = [("url", server.url.is_some()), ("headers", !server.headers.is_empty())];
+    refuse_unused(table, Transport::Stdio, &unused, found);
+    check_environment(&child(table, "env"), &server.env, found);
+    for (index, arg) in server.args.iter().enumerate() {
+        if is_key_shaped(arg.rsplit('=').next().unwrap_or(arg)) {
+            let message = "the argument looks like a secret, and other users can read arguments";
+            let hint = "pass it in `env` as `env:NAME`";
+            let key = element(&child(table, "args"), index);
+            found.push(Problem::warning(key, message).hint(hint));
+        }
+    }
+}
+
+/// No shell splits the command, a habit from other files.
+fn check_command(table: &str, command: &str, server: &Server, found: &mut Vec<Problem>) {
+    if command.contains(char::is_whitespace) && server.args.is_empty() && !command.contains('/') {
+        let message = "`command` is one program, without arguments";
+        found
+            .push(Problem::error(child(table, "command"), message).hint("move the rest to `args`"));
+    }
+}
+
+fn check_http(table: &str, server: &Server, found: &mut Vec<Problem>) {
+    match &server.url {
+        None => {
+            let message = format!("[{table}] needs `url`");
+            found.push(Problem::error(table, message).hint("write `https://host/path`"));
+        }
+        Some(url) => check_url(&child(table, "url"), url, found),
+    }
+    let unused = [
+        ("command", server.command.is_some()),
+        ("args", !server.args.is_empty()),
+        ("env", !server.env.is_empty()),
+        ("working_dir", server.working_dir.is_some()),
+    ];
+    refuse_unused(table, Transport::StreamableHttp, &unused, found);
+    check_headers(&child(table, "headers"), &server.headers, found);
+}
+
+fn check_unavailable(table: &str, server: &Server, found: &mut Vec<Problem>) {
+    if server.enabled {
+        let message =
+            format!("transport `{}` is not available in this version", server.transport().as_str());
+        let hint = "use `streamable_http`";
+        found.push(Problem::error(child(table, "transport"), message).hint(hint));
+    }
+}
+
+fn refuse_unused(
+    table: &str,
+    transport: Transport,
+    unused: &[(&str, bool)],
+    found: &mut Vec<Problem>,
+) {
+    for (key, _) in unused.iter().filter(|(_, present)| *present) {
+        let message = format!("`{key}` has no meaning for a `{}` server", transport.as_str());
+        let hint = "remove it, or change `transport`";
+        found.push(Problem::error(child(table, key), message).hint(hint));
+    }
+}
+
+fn check_environment(table: &str, env: &BTreeMap<String, Setting>, found: &mut Vec<Problem>) {
+    for (name, value) in env {
+        let key = child(table, name);
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let message = format!("`{}` can't be the name of a variable", name.escape_debug());
+            found.push(Problem::error(&key, message).hint("leave out `=` and control characters"));
+        }
+        check_setting(&key, name, value, found);
+    }
+}
+
+/// Headers must be legal, not the transport's own, and free of literal secrets.
+pub(super) fn check_headers(
+    table: &str,
+    headers: &BTreeMap<String, Setting>,
+    found: &mut Vec<Problem>,
+) {
+    for (name, value) in headers {
+        let key = child(table, name);
+        if name.parse::<HeaderName>().is_err() {
+            let message = format!("`{}` can't be the name of a header", name.escape_debug());
+            found.push(Problem::error(&key, message).hint("use letters, digits and `-`"));
+        } else if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            let message = format!("`{name}` is set by the gateway itself");
+            found.push(Problem::error(&key, message).hint("remove it"));
+        }
+        if value.expose().chars().any(char::is_control) {
+            let message = format!("the value of `{}` has a control character", name.escape_debug());
+            found.push(Problem::error(&key, message).hint("remove it"));
+        }
+        check_setting(&key, name, value, found);
+    }
+}
+
+fn check_setting(key: &str, name: &str, value: &Setting, found: &mut Vec<Problem>) {
+    if value.is_broken_reference() {
+        let message = "the reference names no variable";
+        found.push(
+            Problem::error(key, message).hint("write `env:NAME`, of letters, digits and `_`"),
+        );
+    } else if value.variable().is_none() && looks_like_secret(name, value.expose()) {
+        let message = format!("the value of `{name}` looks like a secret");
+        let hint = "put it in an environment variable, and write `env:NAME`";
+        found.push(Problem::warning(key, message).hint(hint));
+    }
+}
+
+fn check_manifest(table: &str, server: &Server, found: &mut Vec<Problem>) {
+    let key = child(table, "manifest");
+    match (server.protocol, &server.manifest) {
+        (Protocol::Mcp, None) => {}
+        (Protocol::Mcp, Some(_)) => {
+            let message = "`manifest` has no meaning for a server that speaks MCP";
+            found.push(Problem::error(key, message).hint("set `protocol = \"call\"` or remove it"));
+        }
+        (Protocol::Call, None) => {
+            let message = format!("[{table}] needs `manifest`, for `protocol = \"call\"`");
+            found.push(Problem::error(table, message).hint("list the tools"));
+        }
+        (Protocol::Call, Some(_)) => check_tools(table, &key, server, found),
+    }
+}
+
+fn check_tools(table: &str, key: &str, server: &Server, found: &mut Vec<Problem>) {
+    let items = server.manifest_items();
+    if items.is_empty() {
+        let message = "`manifest` lists no tool";
+        let hint = "make it an array of tools with `name`, `description` and `inputSchema`";
+        found.push(Problem::error(key, message).hint(hint));
+    }
+    let is_array = server.manifest.as_ref().is_some_and(serde_json::Value::is_array);
+    let list = if is_array { key.to_owned() } else { child(key, "tools") };
+    let mut names = BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        let path = element(&list, index);
+        match McpToolSpec::deserialize(item) {
+            Ok(tool) => check_tool(&path, tool, &mut names, found),
+            Err(error) => found.push(Problem::error(path, format!("not a tool: {error}"))),
+        }
+    }
+    for tool in server.tools.keys().filter(|tool| !names.contains(*tool)) {
+        let path = child(&child(table, "tools"), tool);
+        let mut problem = Problem::warning(path, format!("`manifest` has no tool `{tool}`"));
+        problem.hint = nearest(tool, names.iter().map(String::as_str))
+            .map(|near| format!("did you mean `{near}`?"));
+        found.push(problem);
+    }
+}
+
+fn check_tool(
+    path: &str,
+    tool: McpToolSpec,
+    names: &mut BTreeSet<String>,
+    found: &mut Vec<Problem>,
+) {
+    if let Err(message) = check_format("tool-name", &tool.name) {
+        found.push(Problem::error(child(path, "name"), message));
+    }
+    if tool.description.trim().is_empty() {
+        let message = format!("the tool `{}` needs `description`", tool.name.escape_debug());
+        found.push(Problem::error(path, message).hint("say what it does, for the model"));
+    }
+    if !tool.input_schema.is_object() {
+        let message = "`inputSchema` must be a table";
+        found.push(Problem::error(child(path, "inputSchema"), message).hint("write a JSON Schema"));
+    }
+    if names.contains(&tool.name) {
+        let message = format!("`manifest` has two tools `{}`", tool.name.escape_debug());
+        found.push(Problem::error(path, message).hint("rename one"));
+    }
+    names.insert(tool.name);
+}
+
+fn check_action(config: &Config, key: &str, action: &str, found: &mut Vec<Problem>) {
+    let own = config.policy.actions.iter().map(String::as_str);
+    let known: Vec<&str> = KNOWN_ACTIONS.into_iter().chain(own).collect();
+    if known.contains(&action) {
+        return;
+    }
+    let hint = match nearest(action, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("use {}, or add it to `policy.actions`", shape::list(&known, "or")),
+    };
+    let message = format!("unknown policy action `{}`", action.escape_debug());
+    found.push(Problem::error(key, message).hint(hint));
+}

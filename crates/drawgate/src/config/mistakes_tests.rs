@@ -1,0 +1,654 @@
+//! Every kind of mistake, with the exact words that its author gets.
+
+use std::path::Path;
+
+use super::Config;
+
+struct Case {
+    name: &'static str,
+    text: &'static str,
+    said: &'static str,
+}
+
+/// What the reader says about a text, errors or warnings.
+fn said(text: &str) -> String {
+    let problems = match Config::parse(text, Path::new("drawgate.toml")) {
+        Ok(loaded) => loaded.warnings,
+        Err(errors) => errors.problems,
+    };
+    problems.iter().map(|problem| problem.to_string() + "\n").collect()
+}
+
+#[test]
+fn every_mistake_is_explained() {
+    for Case { name, text, said: expected } in CASES {
+        assert_eq!(said(text), *expected, "{name}");
+    }
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "syntax",
+        text: "listen =
+[server
+",
+        said: "drawgate.toml:1:9: error: not valid TOML: string values must be quoted, expected literal string
+drawgate.toml:2:8: error: not valid TOML: unclosed table, expected `]`
+",
+    },
+    Case {
+        name: "duplicate key",
+        text: r#"data = "a"
+data = "b""#,
+        said: "drawgate.toml:2:1: error: not valid TOML: duplicate key
+",
+    },
+    Case {
+        name: "unknown key with suggestion",
+        text: r#"[servers.everything]
+comand = "npx""#,
+        said: "drawgate.toml:2:1: error: unknown key `comand` in [servers.everything]; did you mean `command`?
+",
+    },
+    Case {
+        name: "unknown key without suggestion",
+        text: "[builtin]
+colour = 1",
+        said: "drawgate.toml:2:1: error: unknown key `colour` in [builtin]; known keys are `enabled` and `workspace`
+",
+    },
+    Case {
+        name: "unknown section",
+        text: "[sevrer]
+max_sessions = 1",
+        said: "drawgate.toml:1:2: error: unknown key `sevrer` in the file; did you mean `server`?
+",
+    },
+    Case {
+        name: "server for servers",
+        text: r#"[server.everything]
+command = "npx""#,
+        said: "drawgate.toml:1:9: error: unknown key `everything` in [server]; did you mean [servers.everything]?
+",
+    },
+    Case {
+        name: "camel case",
+        text: "[server]
+maxBodyBytes = 5000",
+        said: "drawgate.toml:2:1: error: unknown key `maxBodyBytes` in [server]; did you mean `max_body_bytes`?
+",
+    },
+    Case {
+        name: "unknown key of a tool",
+        text: r#"[servers.a]
+command = "x"
+[servers.a.tools.t]
+capabilites = []"#,
+        said: "drawgate.toml:4:1: error: unknown key `capabilites` in [servers.a.tools.t]; did you mean `capabilities`?
+",
+    },
+    Case {
+        name: "unknown word",
+        text: r#"[servers.a]
+transport = "carrier_pigeon"
+command = "x""#,
+        said: "drawgate.toml:2:13: error: unknown transport `carrier_pigeon`; use `stdio`, `streamable_http`, `sse`, `websocket`, `http` or `streamableHttp`
+",
+    },
+    Case {
+        name: "misspelt word",
+        text: r#"[servers.a]
+transport = "stdo"
+command = "x""#,
+        said: "drawgate.toml:2:13: error: unknown transport `stdo`; did you mean `stdio`?
+",
+    },
+    Case {
+        name: "misspelt verdict",
+        text: r#"[policy.defaults]
+fallback = "denny""#,
+        said: "drawgate.toml:2:12: error: unknown fallback `denny`; did you mean `deny`?
+",
+    },
+    Case {
+        name: "string for number",
+        text: r#"[limits]
+timeout_seconds = "30""#,
+        said: "drawgate.toml:2:19: error: `timeout_seconds` must be a whole number, not a string; write 30 without quotes
+",
+    },
+    Case {
+        name: "fraction for number",
+        text: "[limits]
+timeout_seconds = 1.5",
+        said: "drawgate.toml:2:19: error: `timeout_seconds` must be a whole number, not a fraction
+",
+    },
+    Case {
+        name: "huge number",
+        text: "[limits]
+timeout_seconds = 99999999999999999999",
+        said: "drawgate.toml:2:19: error: `timeout_seconds` must be a whole number, not a number beyond 64 bits
+",
+    },
+    Case {
+        name: "number for string",
+        text: "data = 3",
+        said: "drawgate.toml:1:8: error: `data` must be a string, not a number
+",
+    },
+    Case {
+        name: "string for array",
+        text: r#"[servers.a]
+command = "x"
+args = "-y""#,
+        said: "drawgate.toml:3:8: error: `args` must be an array, not a string; put it in `[` and `]`
+",
+    },
+    Case {
+        name: "string for table",
+        text: r#"[servers.a]
+command = "x"
+env = "A=1""#,
+        said: "drawgate.toml:3:7: error: `env` must be a table, not a string
+",
+    },
+    Case {
+        name: "string for flag",
+        text: r#"[builtin]
+enabled = "true""#,
+        said: "drawgate.toml:2:11: error: `enabled` must be true or false, not a string; write true without quotes
+",
+    },
+    Case {
+        name: "number for word",
+        text: "[audit]
+durability = 1",
+        said: "drawgate.toml:2:14: error: `durability` must be a string, not a number
+",
+    },
+    Case {
+        name: "wrong element",
+        text: r#"[servers.a]
+command = "x"
+args = ["a", 2]"#,
+        said: "drawgate.toml:3:14: error: `args[1]` must be a string, not a number
+",
+    },
+    Case {
+        name: "zero",
+        text: "[limits]
+timeout_seconds = 0",
+        said: "drawgate.toml:2:19: error: `timeout_seconds` can't be 0; use 1 to 86400
+",
+    },
+    Case {
+        name: "too many",
+        text: "[server]
+drain_seconds = 4000",
+        said: "drawgate.toml:2:17: error: `drain_seconds` can't be 4000; use 0 to 3600
+",
+    },
+    Case {
+        name: "negative",
+        text: "[artifacts]
+max_age_days = -1",
+        said: "drawgate.toml:2:16: error: `max_age_days` can't be -1; use 1 to 36500
+",
+    },
+    Case {
+        name: "listen without address",
+        text: r#"listen = "7700""#,
+        said: "drawgate.toml:1:10: error: `7700` is not an address with a port; write `127.0.0.1:7700`
+",
+    },
+    Case {
+        name: "listen by name",
+        text: r#"listen = "localhost:8080""#,
+        said: "drawgate.toml:1:10: error: `localhost:8080` is not an address with a port; write `127.0.0.1:8080`
+",
+    },
+    Case {
+        name: "listen nonsense",
+        text: r#"listen = "here""#,
+        said: "drawgate.toml:1:10: error: `here` is not an address with a port; write `127.0.0.1:7700`
+",
+    },
+    Case {
+        name: "server name",
+        text: r#"[servers."a b"]
+command = "x""#,
+        said: "drawgate.toml:1:10: error: `a b` is not a valid server name; use 1 to 64 of `a-z A-Z 0-9 _ -`
+",
+    },
+    Case {
+        name: "server name builtin",
+        text: r#"[servers.builtin]
+command = "x""#,
+        said: "drawgate.toml:1:10: error: `builtin` is the name of the built-in tools; choose another
+",
+    },
+    Case {
+        name: "tool name",
+        text: r#"[servers.a]
+command = "x"
+[servers.a.tools."x y"]
+enabled = false"#,
+        said: "drawgate.toml:3:18: error: `x y` is not a valid tool name; use 1 to 128 of `a-z A-Z 0-9 _ - .`
+",
+    },
+    Case {
+        name: "capability",
+        text: r#"[local]
+capabilities = ["file.read", "all files"]"#,
+        said: "drawgate.toml:2:30: error: `all files` is not a capability; use 1 to 128 of `a-z A-Z 0-9 . _ : / - *`
+",
+    },
+    Case {
+        name: "tls without key",
+        text: r#"[server.tls]
+cert = "a.pem""#,
+        said: "drawgate.toml:1:9: error: `key` is missing in [server.tls]; add it, or remove the table
+",
+    },
+    Case {
+        name: "allowed host",
+        text: r#"[server]
+allowed_hosts = ["https://a.example"]"#,
+        said: "drawgate.toml:2:18: error: `https://a.example` is not a host name; write `gateway.example` or `gateway.example:8443`
+",
+    },
+    Case {
+        name: "allowed origin any",
+        text: r#"[server]
+allowed_origins = ["*"]"#,
+        said: "drawgate.toml:2:20: error: `*` is not an origin; write scheme and host alone, `https://console.example`
+",
+    },
+    Case {
+        name: "allowed origin path",
+        text: r#"[server]
+allowed_origins = ["https://a.example/x"]"#,
+        said: "drawgate.toml:2:20: error: `https://a.example/x` is not an origin; write scheme and host alone, `https://console.example`
+",
+    },
+    Case {
+        name: "own policy action",
+        text: r#"[policy]
+actions = ["Mail"]"#,
+        said: "drawgate.toml:2:12: error: `Mail` is not a policy action; write one like `mail.send`
+",
+    },
+    Case {
+        name: "insecure in the file",
+        text: "[server]
+insecure = true",
+        said: "drawgate.toml:2:1: error: unknown key `insecure` in [server]; known keys are `allowed_hosts`, `allowed_origins`, `tls`, `max_body_bytes`, `max_sessions`, `session_idle_seconds`, `max_connections` and `drain_seconds`
+",
+    },
+    Case {
+        name: "no command",
+        text: r#"[servers.a]
+transport = "stdio""#,
+        said: "drawgate.toml:1:10: error: [servers.a] needs `command`; name the program to start
+",
+    },
+    Case {
+        name: "neither command nor url",
+        text: "[servers.a]
+enabled = true",
+        said: "drawgate.toml:1:10: error: [servers.a] has neither `command` nor `url`; add the one that reaches the server
+",
+    },
+    Case {
+        name: "empty command",
+        text: r#"[servers.a]
+command = " ""#,
+        said: "drawgate.toml:1:10: error: [servers.a] needs `command`; name the program to start
+",
+    },
+    Case {
+        name: "command line",
+        text: r#"[servers.a]
+command = "npx -y thing""#,
+        said: "drawgate.toml:2:1: error: `command` is one program, without arguments; move the rest to `args`
+",
+    },
+    Case {
+        name: "no url",
+        text: r#"[servers.a]
+transport = "http""#,
+        said: "drawgate.toml:1:10: error: [servers.a] needs `url`; write `https://host/path`
+",
+    },
+    Case {
+        name: "relative url",
+        text: r#"[servers.a]
+url = "search/mcp""#,
+        said: "drawgate.toml:2:1: error: `search/mcp` is not an absolute HTTP URL; write `https://host/path`
+",
+    },
+    Case {
+        name: "url of another scheme",
+        text: r#"[servers.a]
+url = "ftp://a.example""#,
+        said: "drawgate.toml:2:1: error: `ftp://a.example` is not an absolute HTTP URL; write `https://host/path`
+",
+    },
+    Case {
+        name: "password in url",
+        text: r#"[servers.a]
+url = "https://me:hunter22@a.example/mcp""#,
+        said: "drawgate.toml:2:1: error: the URL contains a user name or password; remove it, and send an `Authorization` header with an `env:NAME` reference
+",
+    },
+    Case {
+        name: "both kinds",
+        text: r#"[servers.a]
+transport = "stdio"
+command = "x"
+url = "https://a.example""#,
+        said: "drawgate.toml:4:1: error: `url` has no meaning for a `stdio` server; remove it, or change `transport`
+",
+    },
+    Case {
+        name: "command for http",
+        text: r#"[servers.a]
+transport = "streamableHttp"
+url = "https://a.example"
+args = ["x"]"#,
+        said: "drawgate.toml:4:1: error: `args` has no meaning for a `streamable_http` server; remove it, or change `transport`
+",
+    },
+    Case {
+        name: "sse",
+        text: r#"[servers.a]
+transport = "sse"
+url = "https://a.example""#,
+        said: "drawgate.toml:2:1: error: transport `sse` is not available in this version; use `streamable_http`
+",
+    },
+    Case {
+        name: "websocket",
+        text: r#"[servers.a]
+transport = "websocket"
+url = "wss://a.example""#,
+        said: "drawgate.toml:2:1: error: transport `websocket` is not available in this version; use `streamable_http`
+",
+    },
+    Case {
+        name: "timeout above the cap",
+        text: r#"[servers.a]
+command = "x"
+timeout_seconds = 601"#,
+        said: "drawgate.toml:3:1: error: 601 is above `limits.max_timeout_seconds`, which is 600; lower it or raise the limit
+",
+    },
+    Case {
+        name: "tool timeout above the cap",
+        text: r#"[servers.a]
+command = "x"
+tools.t.timeout_seconds = 700"#,
+        said: "drawgate.toml:3:9: error: 700 is above `limits.max_timeout_seconds`, which is 600; lower it or raise the limit
+",
+    },
+    Case {
+        name: "default timeout above the cap",
+        text: "[limits]
+timeout_seconds = 20
+max_timeout_seconds = 10",
+        said: "drawgate.toml:2:1: error: 20 is above `limits.max_timeout_seconds`, which is 10; lower it or raise the limit
+",
+    },
+    Case {
+        name: "calls per agent",
+        text: "[limits]
+max_concurrent_calls = 5
+max_concurrent_calls_per_agent = 6",
+        said: "drawgate.toml:3:1: error: `max_concurrent_calls_per_agent` is above `max_concurrent_calls`; lower it or raise the other
+",
+    },
+    Case {
+        name: "hold",
+        text: "[approvals]
+hold_seconds = 30
+expire_seconds = 10",
+        said: "drawgate.toml:2:1: error: calls would wait longer than approvals last; make `hold_seconds` at most `expire_seconds`
+",
+    },
+    Case {
+        name: "reserved header",
+        text: r#"[servers.a]
+url = "https://a.example"
+headers = { Mcp-Session-Id = "x" }"#,
+        said: "drawgate.toml:3:13: error: `Mcp-Session-Id` is set by the gateway itself; remove it
+",
+    },
+    Case {
+        name: "bad header",
+        text: r#"[servers.a]
+url = "https://a.example"
+headers = { "a b" = "x" }"#,
+        said: "drawgate.toml:3:13: error: `a b` can't be the name of a header; use letters, digits and `-`
+",
+    },
+    Case {
+        name: "header injection",
+        text: r#"[servers.a]
+url = "https://a.example"
+headers = { A = "x\r\nB: y" }"#,
+        said: "drawgate.toml:3:13: error: the value of `A` has a control character; remove it
+",
+    },
+    Case {
+        name: "bad variable",
+        text: r#"[servers.a]
+command = "x"
+env = { "A=B" = "x" }"#,
+        said: "drawgate.toml:3:9: error: `A=B` can't be the name of a variable; leave out `=` and control characters
+",
+    },
+    Case {
+        name: "broken reference",
+        text: r#"[servers.a]
+command = "x"
+env = { A = "env:" }"#,
+        said: "drawgate.toml:3:9: error: the reference names no variable; write `env:NAME`, of letters, digits and `_`
+",
+    },
+    Case {
+        name: "policy twice",
+        text: r#"[policy]
+file = "Cargo.toml"
+defaults = { fallback = "deny" }"#,
+        said: "drawgate.toml:2:1: error: rules stand both in `policy.file` and in [policy]; keep one of the two
+drawgate.toml:2:1: error: in `Cargo.toml`: expected value at line 1 column 2
+",
+    },
+    Case {
+        name: "policy version",
+        text: r#"[policy]
+version = "2""#,
+        said: "drawgate.toml:2:1: error: unknown version of the policy rules; use `1.0`
+",
+    },
+    Case {
+        name: "policy rule with an unknown key",
+        text: r#"[[policy.rules]]
+id = "a"
+action = "file.*"
+decision = "deny"
+whn = {}"#,
+        said: "drawgate.toml:1:1: error: not a rule: unknown field `whn`, expected one of `id`, `action`, `when`, `decision`, `riskTags`, `reason`
+",
+    },
+    Case {
+        name: "policy file of another kind",
+        text: r#"[policy]
+file = "Cargo.toml""#,
+        said: "drawgate.toml:2:1: error: in `Cargo.toml`: expected value at line 1 column 2
+",
+    },
+    Case {
+        name: "policy rule",
+        text: r#"[[policy.rules]]
+id = "a"
+[[policy.rules]]
+id = "a"
+action = "file.*"
+decision = "deny""#,
+        said: "drawgate.toml:1:1: error: not a rule: missing field `action`
+",
+    },
+    Case {
+        name: "policy file",
+        text: r#"[policy]
+file = "no-such-policy.json""#,
+        said: "drawgate.toml:2:1: error: can't read `no-such-policy.json`: No such file or directory (os error 2)
+",
+    },
+    Case {
+        name: "tls files",
+        text: r#"[server.tls]
+cert = "no-cert.pem"
+key = "no-key.pem""#,
+        said: "drawgate.toml:2:1: error: can't read `no-cert.pem`: No such file or directory (os error 2)
+drawgate.toml:3:1: error: can't read `no-key.pem`: No such file or directory (os error 2)
+",
+    },
+    Case {
+        name: "working folder",
+        text: r#"[servers.a]
+command = "x"
+working_dir = "no-such-folder""#,
+        said: "drawgate.toml:3:1: error: there is no folder `no-such-folder`; create it or name another
+",
+    },
+    Case {
+        name: "unknown action",
+        text: r#"[servers.a]
+command = "x"
+tools.t.policy_action = "file.raed""#,
+        said: "drawgate.toml:3:9: error: unknown policy action `file.raed`; did you mean `file.read`?
+",
+    },
+    Case {
+        name: "call without manifest",
+        text: r#"[servers.a]
+command = "x"
+protocol = "call""#,
+        said: r#"drawgate.toml:1:10: error: [servers.a] needs `manifest`, for `protocol = "call"`; list the tools
+"#,
+    },
+    Case {
+        name: "manifest for mcp",
+        text: r#"[servers.a]
+command = "x"
+manifest = []"#,
+        said: r#"drawgate.toml:3:1: error: `manifest` has no meaning for a server that speaks MCP; set `protocol = "call"` or remove it
+"#,
+    },
+    Case {
+        name: "empty manifest",
+        text: r#"[servers.a]
+command = "x"
+protocol = "call"
+manifest = []"#,
+        said: "drawgate.toml:4:1: error: `manifest` lists no tool; make it an array of tools with `name`, `description` and `inputSchema`
+",
+    },
+    Case {
+        name: "bad tool",
+        text: r#"[servers.a]
+command = "x"
+protocol = "call"
+[[servers.a.manifest]]
+name = "t""#,
+        said: "drawgate.toml:4:1: error: not a tool: missing field `inputSchema`
+",
+    },
+    Case {
+        name: "two tools",
+        text: r#"[servers.a]
+command = "x"
+protocol = "call"
+[[servers.a.manifest.tools]]
+name = "t"
+description = "d"
+inputSchema = {}
+[[servers.a.manifest.tools]]
+name = "t"
+inputSchema = 1"#,
+        said: "drawgate.toml:8:1: error: the tool `t` needs `description`; say what it does, for the model
+drawgate.toml:8:1: error: `manifest` has two tools `t`; rename one
+drawgate.toml:10:1: error: `inputSchema` must be a table; write a JSON Schema
+",
+    },
+    Case {
+        name: "trace endpoint",
+        text: r#"[telemetry]
+otlp_endpoint = "localhost:4318""#,
+        said: "drawgate.toml:2:1: error: `localhost:4318` is not an absolute HTTP URL; write `https://host/path`
+",
+    },
+    Case {
+        name: "listen everywhere",
+        text: r#"listen = "0.0.0.0:7700""#,
+        said: "drawgate.toml:1:1: warning: `0.0.0.0:7700` can be reached from other machines; set [server.tls], or `serve` refuses to start unless it is given `--insecure`
+",
+    },
+    Case {
+        name: "secret in env",
+        text: r#"[servers.a]
+command = "x"
+env = { API_KEY = "abcdefgh1", MODE = "fast", GH = "ghp_0123456789abcdef" }"#,
+        said: "drawgate.toml:3:9: warning: the value of `API_KEY` looks like a secret; put it in an environment variable, and write `env:NAME`
+drawgate.toml:3:47: warning: the value of `GH` looks like a secret; put it in an environment variable, and write `env:NAME`
+",
+    },
+    Case {
+        name: "secret in headers",
+        text: r#"[servers.a]
+url = "https://a.example"
+headers = { Authorization = "Bearer abc" }"#,
+        said: "drawgate.toml:3:13: warning: the value of `Authorization` looks like a secret; put it in an environment variable, and write `env:NAME`
+",
+    },
+    Case {
+        name: "secret in args",
+        text: r#"[servers.a]
+command = "x"
+args = ["--key=sk-0123456789abcdef"]"#,
+        said: "drawgate.toml:3:9: warning: the argument looks like a secret, and other users can read arguments; pass it in `env` as `env:NAME`
+",
+    },
+    Case {
+        name: "setting for a tool that is not there",
+        text: r#"[servers.a]
+command = "x"
+protocol = "call"
+manifest = [{ name = "search", description = "d", inputSchema = {} }]
+tools.serch.enabled = false"#,
+        said: "drawgate.toml:5:7: warning: `manifest` has no tool `serch`; did you mean `search`?
+",
+    },
+    Case {
+        name: "everything at once",
+        text: r#"listen = "x"
+[limits]
+timeout_seconds = 0
+[servers.a]
+comand = "x"
+[servers.b]
+transport = "http"
+[servers.c]
+command = "x"
+env = { TOKEN = "abcdefghij" }"#,
+        said: "drawgate.toml:1:10: error: `x` is not an address with a port; write `127.0.0.1:7700`
+drawgate.toml:3:19: error: `timeout_seconds` can't be 0; use 1 to 86400
+drawgate.toml:5:1: error: unknown key `comand` in [servers.a]; did you mean `command`?
+drawgate.toml:6:10: error: [servers.b] needs `url`; write `https://host/path`
+drawgate.toml:10:9: warning: the value of `TOKEN` looks like a secret; put it in an environment variable, and write `env:NAME`
+",
+    },
+];

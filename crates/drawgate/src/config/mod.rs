@@ -1,0 +1,126 @@
+//! `drawgate.toml`: its types, how it is read, and everything that can be wrong with it.
+//!
+//! The doc comments on the types are the descriptions in the JSON Schema that editors use, and that
+//! schema in turn is what the reader checks keys and values against, so the three can't drift
+//! apart. Flags and environment variables win over the file; that is decided by the commands, not
+//! here. Secrets stay references (`env:NAME`): nothing in this module resolves or prints one.
+
+mod check;
+mod endpoint;
+mod formats;
+mod load;
+mod problem;
+mod schema;
+mod sections;
+mod servers;
+mod setting;
+mod shape;
+mod starter;
+mod suggest;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+
+use drawgate_core::model::SourceId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use endpoint::{Endpoint, Tls};
+pub use load::{DEFAULT_FILE, Loaded};
+pub use problem::{ConfigErrors, Location, Problem, Severity};
+pub use sections::{
+    Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
+    LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
+};
+pub use servers::{Names, Protocol, Server, ToolLimits, ToolSettings, Transport};
+pub use setting::Setting;
+pub use starter::STARTER;
+
+/// The configuration of a Drawgate gateway. Every key is optional.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Address and port to listen on. `--listen` and `DRAWGATE_LISTEN` win over it.
+    #[schemars(with = "formats::SocketAddress")]
+    pub listen: SocketAddr,
+    /// Folder for the database, keys, tokens and artifacts. `--data` and `DRAWGATE_DATA` win over
+    /// it. Relative to this file's folder.
+    pub data: PathBuf,
+    /// The gateway's own endpoint: who may reach it, and how much at once.
+    pub server: Endpoint,
+    /// The servers whose tools the gateway offers, by name.
+    #[schemars(with = "BTreeMap<String, Server>", extend("propertyNames" = {"format": "server-name"}))]
+    pub servers: BTreeMap<SourceId, Server>,
+    /// The built-in tools.
+    pub builtin: Builtin,
+    /// The local user, who holds the admin token.
+    pub local: Local,
+    /// Limits on calls and their output.
+    pub limits: Limits,
+    /// How calls that need a person's consent are treated.
+    pub approvals: Approvals,
+    /// Rules about which calls are allowed.
+    pub policy: Policy,
+    /// The audit log.
+    pub audit: Audit,
+    /// Large outputs that are kept as files.
+    pub artifacts: Artifacts,
+    /// Logs and traces.
+    pub telemetry: Telemetry,
+}
+
+/// The port that nothing else of note uses and that the documentation shows.
+const DEFAULT_PORT: u16 = 7700;
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+            data: PathBuf::from(".drawgate"),
+            server: Endpoint::default(),
+            servers: BTreeMap::new(),
+            builtin: Builtin::default(),
+            local: Local::default(),
+            limits: Limits::default(),
+            approvals: Approvals::default(),
+            policy: Policy::default(),
+            audit: Audit::default(),
+            artifacts: Artifacts::default(),
+            telemetry: Telemetry::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The effective configuration for `drawgate config show`: defaults filled in, `env:NAME`
+    /// references as they are, every other value in `env` and `headers` as `****`.
+    #[must_use]
+    pub fn redacted(&self) -> serde_json::Value {
+        let mut safe = self.clone();
+        for server in safe.servers.values_mut() {
+            server.mask_secrets();
+        }
+        serde_json::to_value(&safe).unwrap_or_default()
+    }
+
+    /// The limits of one tool: its own, else its server's, else the gateway's.
+    #[must_use]
+    pub fn tool_limits(&self, server: &str, tool: &str) -> ToolLimits {
+        ToolLimits::of(&self.limits, self.servers.get(server), tool)
+    }
+
+    /// The JSON Schema of the file, for editors.
+    #[must_use]
+    pub fn json_schema() -> serde_json::Value {
+        schema::generate()
+    }
+}
+
+#[cfg(test)]
+#[path = "mistakes_tests.rs"]
+mod mistakes_tests;
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

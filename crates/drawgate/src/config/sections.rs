@@ -1,0 +1,314 @@
+//! The small sections: built-ins, the local user, limits, approvals, policy, audit, artifacts and
+//! telemetry.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use drawgate_core::model::{Capability, Verdict};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::formats::{CapabilityText, PolicyAction};
+use super::setting::Setting;
+
+/// The built-in tools `vfs_read`, `vfs_write`, `vfs_list` and `vfs_delete`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Builtin {
+    /// Whether they are offered.
+    pub enabled: bool,
+    /// The one folder that they read and write. Relative to the data folder.
+    pub workspace: PathBuf,
+}
+
+impl Default for Builtin {
+    fn default() -> Self {
+        Self { enabled: true, workspace: PathBuf::from("workspace") }
+    }
+}
+
+/// The local user, who holds the admin token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Local {
+    /// What the local user may call: capabilities, `file.*` for all below `file.`, `*` for
+    /// everything.
+    #[schemars(with = "Vec<CapabilityText>")]
+    pub capabilities: Vec<Capability>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self { capabilities: Capability::new("*").into_iter().collect() }
+    }
+}
+
+/// Limits on calls and their output. A server or a tool may set its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Seconds that a call may take, unless its server or tool says otherwise.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub timeout_seconds: u64,
+    /// Seconds that no call may exceed, whatever a tool or a caller asks for.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub max_timeout_seconds: u64,
+    /// Bytes of output beyond which the whole is kept as an artifact and the caller gets the
+    /// beginning with a link.
+    #[schemars(range(min = 256, max = 1_073_741_824))]
+    pub max_output_bytes: usize,
+    /// Lines of output beyond which the whole is kept as an artifact.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub max_output_lines: usize,
+    /// Most calls under way at a time.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_concurrent_calls: usize,
+    /// Most calls under way at a time for one agent.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_concurrent_calls_per_agent: usize,
+    /// Largest arguments of a call, in bytes of JSON.
+    #[schemars(range(min = 256, max = 1_073_741_824))]
+    pub max_argument_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            timeout_seconds: 30,
+            max_timeout_seconds: 600,
+            max_output_bytes: 256 * 1024,
+            max_output_lines: 5000,
+            max_concurrent_calls: 1024,
+            max_concurrent_calls_per_agent: 256,
+            max_argument_bytes: 1024 * 1024,
+        }
+    }
+}
+
+/// How calls that need a person's consent are treated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Approvals {
+    /// Whether a person is asked at all.
+    pub mode: ApprovalsMode,
+    /// Seconds that a call waits for the decision before it is answered with the approval's id.
+    #[schemars(range(min = 0, max = 3600))]
+    pub hold_seconds: u64,
+    /// Seconds after which an approval can no longer be given or used.
+    #[schemars(range(min = 1, max = 604_800))]
+    pub expire_seconds: u64,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self { mode: ApprovalsMode::Ask, hold_seconds: 30, expire_seconds: 300 }
+    }
+}
+
+/// Whether a person is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalsMode {
+    /// A person decides with `drawgate approvals`.
+    Ask,
+    /// Calls that would need consent run without it.
+    Off,
+}
+
+/// Rules about which calls are allowed: in a file of their own, or here.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// A JSON file with `version`, `defaults` and `rules`. Relative to this file's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// The version of the rules below: `1.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What holds when no rule matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<PolicyDefaults>,
+    /// The rules: each with `id`, `action`, `decision` and perhaps `when`, `riskTags`, `reason`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Map<String, Value>>,
+    /// Policy actions of your own, beside the known ones such as `file.read`.
+    #[schemars(with = "Vec<PolicyAction>")]
+    pub actions: Vec<String>,
+    /// Whether a tool without a policy action is refused.
+    pub require_policy_action: bool,
+}
+
+/// What holds when no rule matches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyDefaults {
+    /// The decision.
+    pub fallback: Verdict,
+}
+
+impl Policy {
+    /// The rules that stand in `drawgate.toml` itself, in the shape of a policy file; `None` when
+    /// there are none.
+    #[must_use]
+    pub fn inline(&self) -> Option<Value> {
+        if self.rules.is_empty() && self.defaults.is_none() {
+            return None;
+        }
+        let mut document = serde_json::json!({
+            "version": self.version.as_deref().unwrap_or("1.0"),
+            "rules": self.rules,
+        });
+        if let (Some(defaults), Some(map)) = (&self.defaults, document.as_object_mut()) {
+            map.insert("defaults".into(), serde_json::json!({ "fallback": defaults.fallback }));
+        }
+        Some(document)
+    }
+}
+
+/// The audit log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Audit {
+    /// What an event survives once its call is answered.
+    pub durability: Durability,
+    /// What happens to calls while events can't be stored.
+    pub on_audit_failure: AuditFailure,
+    /// What an event keeps of arguments and results.
+    pub payloads: Payloads,
+    /// Events between two signed checkpoints.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub checkpoint_every: u64,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Process,
+            on_audit_failure: AuditFailure::Memory,
+            payloads: Payloads::Redacted,
+            checkpoint_every: 1000,
+        }
+    }
+}
+
+/// What an audit event survives once its call is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// The end of the process, also by `kill -9`.
+    Process,
+    /// A power failure: data is flushed to the disk before the answer.
+    Power,
+}
+
+/// What happens to calls while audit events can't be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditFailure {
+    /// They run; events wait in a bounded memory log, and `/healthz` says so.
+    Memory,
+    /// They are refused.
+    Refuse,
+}
+
+/// What an audit event keeps of arguments and results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Payloads {
+    /// The redacted payload and its hash.
+    Redacted,
+    /// The hash alone.
+    Hash,
+}
+
+/// Large outputs that are kept as files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Artifacts {
+    /// Bytes that all artifacts together may take; the oldest go first.
+    #[schemars(range(min = 1_048_576, max = 1_125_899_906_842_624u64))]
+    pub quota_bytes: u64,
+    /// Days after which an artifact is removed.
+    #[schemars(range(min = 1, max = 36_500))]
+    pub max_age_days: u64,
+}
+
+impl Default for Artifacts {
+    fn default() -> Self {
+        Self { quota_bytes: 1024 * 1024 * 1024, max_age_days: 30 }
+    }
+}
+
+/// Logs and traces.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Telemetry {
+    /// Where OpenTelemetry traces go, such as `http://127.0.0.1:4318`. Absent: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp_endpoint: Option<String>,
+    /// The name under which traces appear.
+    pub service_name: String,
+    /// The least severe log lines that are written to standard error.
+    pub log: LogLevel,
+    /// The form of log lines.
+    pub log_format: LogFormat,
+    /// Headers sent with traces. Values may be `env:NAME`.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub headers: BTreeMap<String, Setting>,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            otlp_endpoint: None,
+            service_name: "drawgate".to_owned(),
+            log: LogLevel::Info,
+            log_format: LogFormat::Text,
+            headers: BTreeMap::new(),
+        }
+    }
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// Nothing.
+    Off,
+    /// What went wrong.
+    Error,
+    /// And what may become wrong.
+    Warn,
+    /// And what happens.
+    Info,
+    /// And how.
+    Debug,
+    /// And every detail.
+    Trace,
+}
+
+impl LogLevel {
+    /// The level as a word, as log filters spell it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// The form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

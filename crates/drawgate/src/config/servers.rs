@@ -1,0 +1,270 @@
+//! `[servers.NAME]`: the servers whose tools the gateway offers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use drawgate_core::model::{Capability, McpToolSpec};
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::formats::{CapabilityText, PolicyAction};
+use super::sections::Limits;
+use super::setting::{MASK, Setting, is_key_shaped};
+
+/// A server whose tools the gateway offers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// How to reach it. Absent: `stdio` with `command`, `streamable_http` with `url`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
+    /// The program to start, for `stdio`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its arguments. They are passed as they are, without a shell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Its environment, beside a small safe set. Write secrets as `env:NAME`.
+    #[schemars(with = "BTreeMap<String, String>")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, Setting>,
+    /// The folder it starts in. Relative to this file's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<PathBuf>,
+    /// Its address, for `streamable_http`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Headers sent with each request. Write secrets as `env:NAME`.
+    #[schemars(with = "BTreeMap<String, String>")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Setting>,
+    /// Whether it is used.
+    pub enabled: bool,
+    /// How its tools are named towards callers.
+    pub names: Names,
+    /// What a caller needs for all of its tools.
+    #[schemars(with = "Vec<CapabilityText>")]
+    pub capabilities: Vec<Capability>,
+    /// What it is for, in your words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Seconds that a call may take. Absent: `limits.timeout_seconds`.
+    #[schemars(range(min = 1, max = 86_400))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+    /// Bytes of output that are passed on whole. Absent: `limits.max_output_bytes`.
+    #[schemars(range(min = 256, max = 1_073_741_824))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_bytes: Option<usize>,
+    /// Lines of output that are passed on whole. Absent: `limits.max_output_lines`.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_lines: Option<usize>,
+    /// Most calls under way at a time. Absent: no limit of its own.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Its tools, for `protocol = "call"`: an array of tools, or a table with `tools`. Each has
+    /// `name`, `description` and `inputSchema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<Value>,
+    /// Settings for single tools, by the name that the server gives them.
+    #[schemars(extend("propertyNames" = {"format": "tool-name"}))]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, ToolSettings>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            transport: None,
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            working_dir: None,
+            url: None,
+            headers: BTreeMap::new(),
+            enabled: true,
+            names: Names::Qualified,
+            capabilities: Vec::new(),
+            description: None,
+            timeout_seconds: None,
+            max_output_bytes: None,
+            max_output_lines: None,
+            concurrency: None,
+            protocol: Protocol::Mcp,
+            manifest: None,
+            tools: BTreeMap::new(),
+        }
+    }
+}
+
+impl Server {
+    /// How to reach it: as set, else by which of `command` and `url` is there.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        match (self.transport, &self.url) {
+            (Some(transport), _) => transport,
+            (None, Some(_)) => Transport::StreamableHttp,
+            (None, None) => Transport::Stdio,
+        }
+    }
+
+    /// The tools of `manifest`, for `protocol = "call"`.
+    pub fn manifest_tools(&self) -> Result<Vec<McpToolSpec>, serde_json::Error> {
+        self.manifest_items().iter().map(McpToolSpec::deserialize).collect()
+    }
+
+    /// The entries of `manifest`, in either of its two forms.
+    pub(super) fn manifest_items(&self) -> &[Value] {
+        let listed = self.manifest.as_ref().and_then(|given| given.get("tools").or(Some(given)));
+        listed.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// Hides what should have been a reference in the places that are printed.
+    pub(super) fn mask_secrets(&mut self) {
+        for arg in &mut self.args {
+            if is_key_shaped(arg.rsplit('=').next().unwrap_or(arg)) {
+                MASK.clone_into(arg);
+            }
+        }
+        if self.url.as_deref().is_some_and(has_user_info) {
+            self.url = Some(MASK.to_owned());
+        }
+    }
+}
+
+/// Whether a URL carries a user name or password.
+pub(super) fn has_user_info(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(transform = add_spellings)]
+pub enum Transport {
+    /// The gateway starts a program and speaks over its standard input and output.
+    Stdio,
+    /// HTTP, with answers as JSON or as a stream.
+    #[serde(alias = "http", alias = "streamableHttp")]
+    StreamableHttp,
+    /// The older HTTP transport with server-sent events. Not available in this version.
+    Sse,
+    /// WebSocket with the subprotocol `mcp`. Not available in this version.
+    Websocket,
+}
+
+impl Transport {
+    /// The word in the file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::StreamableHttp => "streamable_http",
+            Self::Sse => "sse",
+            Self::Websocket => "websocket",
+        }
+    }
+}
+
+/// The derive knows nothing of `alias`, so that editors would refuse the other spellings.
+fn add_spellings(schema: &mut Schema) {
+    if let Some(Value::Array(variants)) = schema.get_mut("oneOf") {
+        for spelling in ["http", "streamableHttp"] {
+            let same = "The same as `streamable_http`.";
+            variants.push(json!({ "description": same, "type": "string", "const": spelling }));
+        }
+    }
+}
+
+/// How a server's tools are named towards callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Names {
+    /// `server__tool`: never in conflict with another server's.
+    Qualified,
+    /// The tool's own name, which must then be unique in the gateway.
+    Flat,
+}
+
+/// What a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// The Model Context Protocol; tools are discovered.
+    Mcp,
+    /// One JSON call in, one JSON result out; tools are listed in `manifest`.
+    Call,
+}
+
+/// Settings for one tool. What stands here wins over what the server says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolSettings {
+    /// What a caller needs for this tool, beside what the server demands.
+    #[schemars(with = "Vec<CapabilityText>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<Capability>,
+    /// Whether the tool is offered. Absent: yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Seconds that a call may take.
+    #[schemars(range(min = 1, max = 86_400))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+    /// Whether a person must confirm each call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requires_confirmation: Option<bool>,
+    /// The policy action that the tool performs, such as `file.write`.
+    #[schemars(with = "Option<PolicyAction>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_action: Option<String>,
+    /// Whether a call may be repeated safely, so that the gateway may retry it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// A description that replaces the server's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Bytes of output that are passed on whole.
+    #[schemars(range(min = 256, max = 1_073_741_824))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_bytes: Option<usize>,
+    /// Lines of output that are passed on whole.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_lines: Option<usize>,
+}
+
+/// The limits that hold for one tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolLimits {
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// Bytes of output that are passed on whole.
+    pub max_output_bytes: usize,
+    /// Lines of output that are passed on whole.
+    pub max_output_lines: usize,
+}
+
+impl ToolLimits {
+    pub(super) fn of(limits: &Limits, server: Option<&Server>, tool: &str) -> Self {
+        let own = server.and_then(|server| server.tools.get(tool));
+        let seconds = own.and_then(|own| own.timeout_seconds);
+        let bytes = own.and_then(|own| own.max_output_bytes);
+        let lines = own.and_then(|own| own.max_output_lines);
+        let seconds = seconds.or_else(|| server?.timeout_seconds).unwrap_or(limits.timeout_seconds);
+        let bytes = bytes.or_else(|| server?.max_output_bytes).unwrap_or(limits.max_output_bytes);
+        let lines = lines.or_else(|| server?.max_output_lines).unwrap_or(limits.max_output_lines);
+        Self {
+            timeout: Duration::from_secs(seconds.min(limits.max_timeout_seconds)),
+            max_output_bytes: bytes,
+            max_output_lines: lines,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What an operator does to a gateway: agents, grants, approvals. Each act is written down.
+
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use drawgate_core::audit::{EventDraft, EventKind};
+use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
+use drawgate_core::pipeline::Gateway;
+use drawgate_core::policy::{Approval, ApprovalState, GrantError, standing_grants};
+use drawgate_core::secret::Secret;
+use drawgate_core::store::{Agent, Store};
+
+use crate::surface::callers::{Callers, new_token};
+
+/// Characters of a grant's id.
+const GRANT_ID: usize = 12;
+
+/// The operator's hand on the gateway.
+pub struct Operations {
+    /// The gate.
+    pub gateway: Gateway,
+    /// Where agents are kept.
+    pub store: Arc<dyn Store>,
+    /// Who has a token.
+    pub callers: Arc<Callers>,
+    /// The local user's token.
+    pub admin: Secret<String>,
+}
+
+impl Operations {
+    /// All agents, by name.
+    pub async fn agents(&self) -> anyhow::Result<Vec<Agent>> {
+        Ok(self.store.agents().await?)
+    }
+
+    /// Adds an agent and returns its token, which is shown this once.
+    pub async fn add_agent(&self, name: Principal, capabilities: Vec<Capability>) -> anyhow::Result<Secret<String>> {
+        if name == Principal::local() {
+            bail!("`local` is the owner of the data folder; choose another name");
+        }
+        if self.store.agents().await?.iter().any(|agent| agent.name == name) {
+            bail!("there is an agent `{name}` already; `drawgate agents rotate {name}` gives it a new token");
+        }
+        self.register(name, capabilities, EventKind::AgentAdded).await
+    }
+
+    /// Gives an agent a new token; the old one ends at once.
+    pub async fn rotate_agent(&self, name: &Principal) -> anyhow::Result<Secret<String>> {
+        let agents = self.store.agents().await?;
+        let agent = agents.into_iter().find(|agent| agent.name == *name);
+        let agent = agent.with_context(|| unknown_agent(name))?;
+        self.register(agent.name, agent.capabilities, EventKind::AgentAdded).await
+    }
+
+    async fn register(
+        &self,
+        name: Principal,
+        mut capabilities: Vec<Capability>,
+        kind: EventKind,
+    ) -> anyhow::Result<Secret<String>> {
+        capabilities.sort();
+        capabilities.dedup();
+        let parts = self.gateway.parts();
+        let (token, token_hash) = new_token(&*parts.ids);
+        let agent = Agent { name, token_hash, capabilities, created_at: parts.clock.now_ms() };
+        let list: Vec<&str> = agent.capabilities.iter().map(Capability::as_str).collect();
+        self.note(self.draft(kind).text("agent", agent.name.as_str()).texts("capabilities", list)).await?;
+        self.store.put_agent(&agent).await?;
+        parts.grants.stand(&agent.name, standing_grants(&agent)).await;
+        self.refresh_callers().await?;
+        Ok(token)
+    }
+
+    /// Removes an agent: its token and its standing capabilities end at once.
+    pub async fn remove_agent(&self, name: &Principal) -> anyhow::Result<()> {
+        if !self.store.remove_agent(name).await? {
+            bail!(unknown_agent(name));
+        }
+        self.gateway.parts().grants.stand(name, Vec::new()).await;
+        self.refresh_callers().await?;
+        self.note(self.draft(EventKind::AgentRemoved).text("agent", name.as_str())).await
+    }
+
+    /// Takes the agents in the store as the ones that have tokens.
+    pub async fn refresh_callers(&self) -> anyhow::Result<()> {
+        let agents = self.store.agents().await?;
+        self.callers.set(&self.admin, &agents);
+        Ok(())
+    }
+
+    /// Issues a grant.
+    pub async fn issue_grant(
+        &self,
+        capability: Capability,
+        scope: Option<GrantScope>,
+        lifetime_ms: Option<u64>,
+    ) -> anyhow::Result<CapabilityGrant> {
+        let parts = self.gateway.parts();
+        let now = parts.clock.now_ms();
+        let id: String = parts.ids.secret().chars().take(GRANT_ID).collect();
+        let grant = CapabilityGrant {
+            grant_id: format!("g_{id}").into(),
+            capability,
+            issued_at: now,
+            expires_at: lifetime_ms.map(|lifetime| now.saturating_add(lifetime)),
+            scope,
+            approval_id: None,
+        };
+        let scope = grant.scope.clone().map(String::from);
+        let draft = self
+            .draft(EventKind::GrantIssued)
+            .texts("grantIds", [&*grant.grant_id])
+            .text("capability", grant.capability.as_str())
+            .maybe_text("scope", scope.as_deref());
+        let draft = match grant.expires_at {
+            Some(end) => draft.number("expiresAt", end),
+            None => draft,
+        };
+        self.note(draft).await?;
+        parts.grants.issue(grant.clone()).await?;
+        Ok(grant)
+    }
+
+    /// Revokes a grant: it covers no further call. One that stands by an agent's registration leaves
+    /// the registration too.
+    pub async fn revoke_grant(&self, id: &str) -> anyhow::Result<()> {
+        let grants = &self.gateway.parts().grants;
+        match grants.revoke(id).await {
+            Err(GrantError::Standing(_)) => self.withdraw(id).await?,
+            done => done?,
+        }
+        self.note(self.draft(EventKind::GrantRevoked).texts("grantIds", [id])).await
+    }
+
+    /// Takes a capability out of an agent's registration.
+    async fn withdraw(&self, id: &str) -> anyhow::Result<()> {
+        for mut agent in self.store.agents().await? {
+            let standing = standing_grants(&agent);
+            let Some(grant) = standing.iter().find(|grant| &*grant.grant_id == id) else { continue };
+            agent.capabilities.retain(|capability| *capability != grant.capability);
+            // Out of memory first: should the store fail, the capability is at least not usable now.
+            self.gateway.parts().grants.stand(&agent.name, standing_grants(&agent)).await;
+            self.store.put_agent(&agent).await?;
+            return Ok(());
+        }
+        bail!("`{id}` stands by the configuration; change `[local] capabilities` there")
+    }
+
+    /// Decides an approval.
+    pub async fn decide(&self, id: &str, answer: ApprovalState) -> anyhow::Result<Approval> {
+        let approval = self.gateway.parts().approvals.decide(id, answer).await?;
+        let yes = answer == ApprovalState::Approved;
+        let draft = self
+            .draft(EventKind::ApprovalDecided)
+            .text("approvalId", id)
+            .text("toolId", &approval.tool_id)
+            .text("requestedBy", approval.principal.as_str())
+            .flag("approved", yes);
+        self.note(draft).await?;
+        Ok(approval)
+    }
+
+    fn draft(&self, kind: EventKind) -> EventDraft {
+        let now = self.gateway.parts().clock.now_ms();
+        EventDraft::new(kind, now).text("principal", Principal::local().as_str())
+    }
+
+    async fn note(&self, draft: EventDraft) -> anyhow::Result<()> {
+        self.gateway.parts().audit.append(draft).await.context("the audit log can't be written")?;
+        Ok(())
+    }
+}
+
+fn unknown_agent(name: &Principal) -> String {
+    format!("there is no agent `{name}`; `drawgate agents list` shows them")
+}

@@ -1,0 +1,266 @@
+//! Sockets: who may connect, for how long, and how it all ends.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use drawgate_core::audit::{EventDraft, EventKind};
+use drawgate_core::model::Principal;
+use http::{HeaderValue, Request, StatusCode};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use crate::surface::callers::{Callers, Unauthenticated};
+use crate::surface::guard::Guard;
+use crate::surface::mcp::{self, Mcp, Transport};
+use crate::surface::ops::Ops;
+
+/// How long the head of a request may take to arrive.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// How long a TLS handshake may take.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Bytes and lines of a request's head.
+const MAX_HEAD: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+/// How long accepting pauses when the process has no descriptors left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// The endpoint for callers.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// Which hosts and origins are ours.
+    pub guard: Arc<Guard>,
+    /// Who has a token.
+    pub callers: Arc<Callers>,
+    /// The MCP surface.
+    pub mcp: Mcp,
+    /// Health and metrics.
+    pub ops: Ops,
+}
+
+impl Endpoint {
+    /// Answers one request. Everything but health and readiness needs a token.
+    async fn answer(&self, request: Request<Body>, local: IpAddr) -> Response {
+        if let Err((status, message)) = self.guard.check(request.uri(), request.headers(), local) {
+            return refused(status, message);
+        }
+        match request.uri().path() {
+            "/healthz" if request.method() == http::Method::GET => return self.ops.healthz(),
+            "/readyz" if request.method() == http::Method::GET => return self.ops.readyz(),
+            _ => {}
+        }
+        let principal = match self.callers.identify(request.headers()) {
+            Ok(principal) => principal,
+            Err(problem) => return self.unauthenticated(problem).await,
+        };
+        match request.uri().path() {
+            "/mcp" => mcp::handle(&self.mcp, principal, Transport::Http, request).await,
+            "/metrics" if principal == Principal::local() => self.ops.metrics(),
+            _ => refused(StatusCode::NOT_FOUND, "no such path; the endpoint is `/mcp`"),
+        }
+    }
+
+    async fn unauthenticated(&self, problem: Unauthenticated) -> Response {
+        let (reason, message) = match problem {
+            Unauthenticated::Missing => {
+                ("missing", "unauthorized: a bearer token is needed; `drawgate agents add NAME` makes one")
+            }
+            Unauthenticated::Unknown => ("unknown", "unauthorized: this token is not known"),
+            Unauthenticated::Malformed => ("malformed", "unauthorized: send one `Authorization: Bearer TOKEN`"),
+        };
+        metrics::counter!("drawgate_refused_callers_total", "reason" => reason).increment(1);
+        if problem == Unauthenticated::Unknown {
+            let parts = self.ops.gateway.parts();
+            let draft = EventDraft::new(EventKind::CallerRefused, parts.clock.now_ms()).text("reason", reason);
+            // The caller is refused whether or not that can be written down.
+            let _ = parts.audit.append(draft).await;
+        }
+        let mut response = refused(StatusCode::UNAUTHORIZED, message);
+        response.headers_mut().insert("www-authenticate", HeaderValue::from_static("Bearer realm=\"drawgate\""));
+        response
+    }
+}
+
+fn refused(status: StatusCode, message: &str) -> Response {
+    (status, format!("{message}\n")).into_response()
+}
+
+/// Everything that is served, and how it ends.
+#[derive(Clone)]
+pub struct Server {
+    /// Cancelled when no new connection or request is taken.
+    pub stop: CancellationToken,
+    /// Cancelled when connections that are still open are cut.
+    pub cut: CancellationToken,
+    /// The connections.
+    pub connections: TaskTracker,
+    slots: Arc<Semaphore>,
+}
+
+impl Server {
+    /// A server with room for so many connections.
+    #[must_use]
+    pub fn new(max_connections: usize) -> Self {
+        Self {
+            stop: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            connections: TaskTracker::new(),
+            slots: Arc::new(Semaphore::new(max_connections)),
+        }
+    }
+
+    /// Serves callers until told to stop.
+    pub async fn serve_tcp(self, listener: TcpListener, tls: Option<TlsAcceptor>, endpoint: Endpoint) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.stop.cancelled() => return,
+            };
+            let Some((stream, _)) = admitted(accepted).await else { continue };
+            // Without this a small answer waits for the peer's acknowledgement: 40 ms instead of 60 µs.
+            if stream.set_nodelay(true).is_err() {
+                continue;
+            }
+            let local = stream.local_addr().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip());
+            // Refused at once rather than queued: the peer can go elsewhere.
+            let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { continue };
+            let (server, tls, endpoint) = (self.clone(), tls.clone(), endpoint.clone());
+            self.connections.spawn(async move {
+                match tls {
+                    None => server.connection(stream, endpoint, local, slot).await,
+                    Some(tls) => {
+                        let handshake = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await;
+                        if let Ok(Ok(stream)) = handshake {
+                            server.connection(stream, endpoint, local, slot).await;
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    async fn connection(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        endpoint: Endpoint,
+        local: IpAddr,
+        _slot: OwnedSemaphorePermit,
+    ) {
+        let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+            let endpoint = endpoint.clone();
+            async move { Ok::<_, Infallible>(endpoint.answer(request.map(Body::new), local).await) }
+        });
+        self.drive(protocol().serve_connection(TokioIo::new(stream), service)).await;
+    }
+
+    /// Runs a connection to its end: the peer's, a graceful one, or the cut.
+    async fn drive<I, S>(&self, connection: http1::Connection<I, S>)
+    where
+        I: hyper::rt::Read + hyper::rt::Write + Unpin,
+        S: hyper::service::HttpService<hyper::body::Incoming, ResBody = Body>,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let mut connection = std::pin::pin!(connection);
+        // A connection that ends badly is the peer's affair.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = self.stop.cancelled() => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            _ = connection => {}
+            () = self.cut.cancelled() => {}
+        }
+    }
+
+    /// Serves the operator on a Unix socket until told to stop.
+    pub async fn serve_unix(self, listener: UnixListener, router: Router) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.stop.cancelled() => return,
+            };
+            let Some((stream, _)) = admitted(accepted).await else { continue };
+            let (server, router) = (self.clone(), router.clone());
+            self.connections.spawn(async move {
+                let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+                    router.clone().oneshot(request.map(Body::new))
+                });
+                server.drive(protocol().serve_connection(TokioIo::new(stream), service)).await;
+            });
+        }
+    }
+}
+
+fn protocol() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_buf_size(MAX_HEAD)
+        .max_headers(MAX_HEADERS)
+        .pipeline_flush(true);
+    builder
+}
+
+/// A process without descriptors must not stop accepting for ever, nor spin.
+async fn admitted<T>(accepted: io::Result<T>) -> Option<T> {
+    match accepted {
+        Ok(accepted) => Some(accepted),
+        Err(error) => {
+            tracing::warn!(error = %error, "a connection could not be accepted");
+            tokio::time::sleep(EXHAUSTED_PAUSE).await;
+            None
+        }
+    }
+}
+
+/// Opens the operator's socket, readable by its owner alone. The caller holds the folder's lock, so
+/// that a socket that is there already is a leftover.
+pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Reads certificate and key.
+pub fn tls(certificates: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
+    use anyhow::Context;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let chain = CertificateDer::pem_file_iter(certificates)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("certificate `{}`", certificates.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key).with_context(|| format!("key `{}`", key.display()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Whether an address may be served in clear.
+#[must_use]
+pub fn is_private(listen: SocketAddr) -> bool {
+    listen.ip().is_loopback()
+}

@@ -1,0 +1,265 @@
+//! The operator's door: JSON over a Unix socket in the data folder, open to the folder's owner alone.
+//!
+//! The command line speaks to a running gateway through it, and to a gateway of its own where none
+//! runs, so that every command is one piece of code.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, delete, get, post};
+use axum::{Json, Router};
+use drawgate_core::model::{Caller, Capability, GrantScope, Principal, SurfaceKind, ToolInvocation};
+use drawgate_core::pipeline::CallOptions;
+use drawgate_core::policy::ApprovalState;
+use drawgate_core::registry::Keeper;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::mcp::{self, Mcp, Transport};
+use crate::operations::Operations;
+
+/// The name of the socket in the data folder.
+pub const SOCKET: &str = "control.sock";
+/// The header by which the owner of the folder acts as one of the agents.
+pub const AS_AGENT: &str = "drawgate-agent";
+
+/// What the door opens to.
+#[derive(Clone)]
+pub struct Control {
+    /// Acts of an operator.
+    pub operations: Arc<Operations>,
+    /// The sources.
+    pub keeper: Arc<Keeper>,
+    /// The MCP surface, for the bridge from standard input and output.
+    pub mcp: Mcp,
+    /// The address of the endpoint, if there is one.
+    pub endpoint: Option<String>,
+}
+
+impl Control {
+    /// The routes.
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/status", get(status))
+            .route("/tools", get(tools))
+            .route("/call", post(call))
+            .route("/servers", get(servers))
+            .route("/agents", get(agents).post(add_agent))
+            .route("/agents/{name}", delete(remove_agent))
+            .route("/agents/{name}/rotate", post(rotate_agent))
+            .route("/grants", get(grants).post(issue_grant))
+            .route("/grants/{id}", delete(revoke_grant))
+            .route("/approvals", get(approvals))
+            .route("/approvals/{id}", post(decide))
+            .route("/artifacts", get(artifacts))
+            .route("/artifacts/{hash}", get(artifact).delete(remove_artifact))
+            .route("/mcp", any(bridge))
+            .with_state(self)
+    }
+}
+
+/// A refusal, as the command line shows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Refused {
+    /// The sentence.
+    pub error: String,
+}
+
+struct Failure(anyhow::Error);
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (StatusCode::BAD_REQUEST, Json(Refused { error: format!("{:#}", self.0) })).into_response()
+    }
+}
+
+type Answer = Result<Json<Value>, Failure>;
+
+fn answer(value: impl Serialize) -> Answer {
+    Ok(Json(serde_json::to_value(value)?))
+}
+
+async fn status(State(control): State<Control>) -> Answer {
+    let parts = control.operations.gateway.parts();
+    answer(json!({
+        "pid": std::process::id(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "endpoint": control.endpoint,
+        "tools": parts.registry.snapshot().available().count(),
+        "callsUnderWay": control.operations.gateway.under_way(),
+        "auditHead": parts.audit.head(),
+    }))
+}
+
+/// On whose behalf the owner asks.
+#[derive(Deserialize)]
+struct OnBehalf {
+    agent: Option<Principal>,
+}
+
+fn caller(agent: Option<Principal>) -> Caller {
+    Caller { principal: agent.unwrap_or_else(Principal::local), session: None, surface: SurfaceKind::Cli }
+}
+
+async fn tools(State(control): State<Control>, Query(who): Query<OnBehalf>) -> Answer {
+    let tools = control.operations.gateway.tools(&caller(who.agent));
+    answer(tools.iter().map(|entry| entry.describe()).collect::<Vec<_>>())
+}
+
+/// A call from the command line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CliCall {
+    /// The tool.
+    pub tool: String,
+    /// The arguments.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+    /// A shorter limit.
+    pub timeout_ms: Option<u64>,
+    /// On whose behalf.
+    pub agent: Option<Principal>,
+}
+
+async fn call(State(control): State<Control>, Json(call): Json<CliCall>) -> Answer {
+    let ids = &control.operations.gateway.parts().ids;
+    let invocation = ToolInvocation {
+        tool_id: call.tool,
+        request_id: format!("cli-{}", ids.unique()),
+        arguments: call.arguments,
+        timeout_ms: call.timeout_ms,
+        ..ToolInvocation::default()
+    };
+    answer(control.operations.gateway.call(&caller(call.agent), invocation, CallOptions::default()).await)
+}
+
+async fn servers(State(control): State<Control>) -> Answer {
+    let mut all = Vec::new();
+    for status in control.keeper.status() {
+        let mut value = serde_json::to_value(&status)?;
+        if let Some(source) = control.keeper.source(&status.id) {
+            value["diagnostics"] = source.diagnostics();
+        }
+        all.push(value);
+    }
+    answer(all)
+}
+
+async fn agents(State(control): State<Control>) -> Answer {
+    answer(control.operations.agents().await?)
+}
+
+/// A new agent.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NewAgent {
+    /// Its name.
+    pub name: String,
+    /// What it may always do.
+    pub capabilities: Vec<String>,
+}
+
+async fn add_agent(State(control): State<Control>, Json(new): Json<NewAgent>) -> Answer {
+    let name = Principal::new(&new.name)?;
+    let capabilities = new.capabilities.iter().map(|text| Capability::new(text)).collect::<Result<_, _>>()?;
+    let token = control.operations.add_agent(name, capabilities).await?;
+    // The one place where a token is told: to the owner of the folder, who asked for it.
+    answer(json!({ "token": token.expose() }))
+}
+
+async fn rotate_agent(State(control): State<Control>, Path(name): Path<String>) -> Answer {
+    let token = control.operations.rotate_agent(&Principal::new(&name)?).await?;
+    answer(json!({ "token": token.expose() }))
+}
+
+async fn remove_agent(State(control): State<Control>, Path(name): Path<String>) -> Answer {
+    control.operations.remove_agent(&Principal::new(&name)?).await?;
+    answer(json!({}))
+}
+
+async fn grants(State(control): State<Control>) -> Answer {
+    let parts = control.operations.gateway.parts();
+    answer(parts.grants.live(parts.clock.now_ms()))
+}
+
+/// A new grant.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewGrant {
+    /// What it allows.
+    pub capability: String,
+    /// To whom: `workspace`, `user:NAME` or `session:ID`.
+    pub scope: Option<String>,
+    /// For how long.
+    pub lifetime_ms: Option<u64>,
+}
+
+async fn issue_grant(State(control): State<Control>, Json(new): Json<NewGrant>) -> Answer {
+    let scope = new.scope.map(GrantScope::try_from).transpose()?;
+    let capability = Capability::new(&new.capability)?;
+    answer(control.operations.issue_grant(capability, scope, new.lifetime_ms).await?)
+}
+
+async fn revoke_grant(State(control): State<Control>, Path(id): Path<String>) -> Answer {
+    control.operations.revoke_grant(&id).await?;
+    answer(json!({}))
+}
+
+async fn approvals(State(control): State<Control>) -> Answer {
+    answer(control.operations.gateway.parts().approvals.list())
+}
+
+/// A person's answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Decision {
+    /// Yes or no.
+    pub approve: bool,
+}
+
+async fn decide(State(control): State<Control>, Path(id): Path<String>, Json(decision): Json<Decision>) -> Answer {
+    let state = if decision.approve { ApprovalState::Approved } else { ApprovalState::Denied };
+    answer(control.operations.decide(&id, state).await?)
+}
+
+async fn artifacts(State(control): State<Control>) -> Answer {
+    answer(control.operations.gateway.parts().artifacts.list(&Principal::local()).await?)
+}
+
+async fn artifact(State(control): State<Control>, Path(hash): Path<String>) -> Result<Response, Failure> {
+    let artifacts = &control.operations.gateway.parts().artifacts;
+    match artifacts.get(&hash, &Principal::local()).await? {
+        Some((info, bytes)) => Ok(([("content-type", info.reference.mime_type)], bytes).into_response()),
+        None => Err(unknown_artifact(&hash)),
+    }
+}
+
+async fn remove_artifact(State(control): State<Control>, Path(hash): Path<String>) -> Answer {
+    if control.operations.gateway.parts().artifacts.remove(&hash).await? {
+        answer(json!({}))
+    } else {
+        Err(unknown_artifact(&hash))
+    }
+}
+
+fn unknown_artifact(hash: &str) -> Failure {
+    let shown = drawgate_core::model::shown_name(hash);
+    Failure(anyhow::anyhow!("there is no artifact `{shown}`; `drawgate artifacts list` shows them"))
+}
+
+/// MCP on behalf of the owner, or of an agent that the owner names.
+async fn bridge(State(control): State<Control>, request: Request) -> Response {
+    let named = request.headers().get(AS_AGENT).and_then(|value| value.to_str().ok());
+    let principal = match named.map(Principal::new) {
+        None => Principal::local(),
+        Some(Ok(name)) => name,
+        Some(Err(error)) => return Failure(error.into()).into_response(),
+    };
+    mcp::handle(&control.mcp, principal, Transport::Stdio, request).await
+}

@@ -1,0 +1,324 @@
+//! From standard input and output to a gateway's control socket: each line is one message.
+//!
+//! The bridge knows nothing of tools. It remembers the client's `initialize`, so that it can open a
+//! new session when the gateway behind it has changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use axum::body::Body;
+use bytes::Bytes;
+use drawgate_core::json;
+use drawgate_core::model::Principal;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::era::SESSION_HEADER;
+use crate::surface::control::AS_AGENT;
+
+/// Longest line that is read as a message.
+const MAX_LINE: usize = 16 * 1024 * 1024;
+/// Lines that wait to be written.
+const MAX_WAITING: usize = 64;
+/// Messages under way at once; more wait in the pipe.
+const MAX_OPEN: usize = 256;
+
+/// Sees to it that a gateway answers on the socket.
+#[async_trait]
+pub trait Gate: Send + Sync {
+    /// Returns when one does.
+    async fn ensure(&self) -> anyhow::Result<()>;
+}
+
+/// The bridge of one client.
+#[derive(Clone)]
+pub struct Bridge {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    socket: PathBuf,
+    agent: Option<Principal>,
+    gate: Arc<dyn Gate>,
+    state: Mutex<State>,
+    /// Ends the stream of notices when the input has ended.
+    closing: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    session: Option<String>,
+    initialize: Option<Bytes>,
+}
+
+impl Bridge {
+    /// A bridge to the gateway at a socket.
+    #[must_use]
+    pub fn new(socket: PathBuf, agent: Option<Principal>, gate: Arc<dyn Gate>) -> Self {
+        Self { shared: Arc::new(Shared { socket, agent, gate, state: Mutex::default(), closing: CancellationToken::new() }) }
+    }
+
+    /// Carries messages until the input ends; answers that are under way are still written.
+    pub async fn run(
+        &self,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let (lines, waiting) = mpsc::channel(MAX_WAITING);
+        let writer = tokio::spawn(write_lines(output, waiting));
+        let open = Arc::new(tokio::sync::Semaphore::new(MAX_OPEN));
+        let tasks = TaskTracker::new();
+        let mut input = BufReader::new(input);
+        while let Some(line) = read_line(&mut input).await? {
+            let Line::Whole(line) = line else {
+                let refused = json!({ "jsonrpc": "2.0", "id": null, "error": {
+                    "code": super::message::INVALID_REQUEST, "message": format!("a message is larger than {MAX_LINE} bytes") } });
+                lines.send(Bytes::from(refused.to_string())).await?;
+                continue;
+            };
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let kind = Kind::of(&line);
+            // What opens or cancels must not be overtaken by what follows it.
+            if kind == Kind::Initialize || kind == Kind::Notification {
+                self.carry(line, kind, &lines).await;
+                continue;
+            }
+            let permit = Arc::clone(&open).acquire_owned().await?;
+            let (bridge, lines) = (self.clone(), lines.clone());
+            tasks.spawn(async move {
+                bridge.carry(line, kind, &lines).await;
+                drop(permit);
+            });
+        }
+        tasks.close();
+        tasks.wait().await;
+        self.shared.closing.cancel();
+        drop(lines);
+        writer.await??;
+        Ok(())
+    }
+
+    async fn carry(&self, line: Bytes, kind: Kind, lines: &mpsc::Sender<Bytes>) {
+        if kind == Kind::Initialize {
+            let mut state = self.shared.state.lock();
+            state.initialize = Some(line.clone());
+            state.session = None;
+        }
+        if let Err(error) = self.exchange(line.clone(), kind, lines).await {
+            tracing::warn!(error = format!("{error:#}"), "a message could not be carried");
+            if let Some(id) = request_id(&line) {
+                let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
+                    "code": super::message::INTERNAL_ERROR, "message": "the gateway is not reachable" } });
+                // The client may be gone; then there is nobody to tell.
+                let _ = lines.send(Bytes::from(refused.to_string())).await;
+            }
+        }
+    }
+
+    async fn exchange(&self, line: Bytes, kind: Kind, lines: &mpsc::Sender<Bytes>) -> anyhow::Result<()> {
+        let sent = self.post(line.clone()).await;
+        let answer = match sent {
+            Ok(answer) if answer.status() != StatusCode::NOT_FOUND || kind == Kind::Initialize => answer,
+            // The gateway has changed: nothing was done yet, so the message goes to the new one.
+            Ok(_) => {
+                self.reopen(lines).await?;
+                self.post(line).await?
+            }
+            Err(Lost::BeforeSending(_)) => {
+                self.shared.gate.ensure().await?;
+                self.reopen(lines).await?;
+                self.post(line).await.map_err(Lost::into_error)?
+            }
+            Err(lost @ Lost::Perhaps(_)) => return Err(lost.into_error()),
+        };
+        if kind == Kind::Initialize {
+            self.opened(&answer, lines);
+        }
+        forward(answer, lines).await
+    }
+
+    /// Opens a session anew with what the client said at first.
+    async fn reopen(&self, lines: &mpsc::Sender<Bytes>) -> anyhow::Result<()> {
+        let initialize = {
+            let mut state = self.shared.state.lock();
+            state.session = None;
+            state.initialize.clone()
+        };
+        let Some(initialize) = initialize else { return Ok(()) };
+        let answer = self.post(initialize).await.map_err(Lost::into_error)?;
+        self.opened(&answer, lines);
+        Ok(())
+    }
+
+    fn opened(&self, answer: &Response<Incoming>, lines: &mpsc::Sender<Bytes>) {
+        let session = answer.headers().get(SESSION_HEADER).and_then(|value| value.to_str().ok());
+        let Some(session) = session.map(str::to_owned) else { return };
+        self.shared.state.lock().session = Some(session);
+        let (bridge, lines) = (self.clone(), lines.clone());
+        tokio::spawn(async move {
+            // Without the stream the client misses notices of changes, nothing else.
+            let stream = async {
+                if let Ok(answer) = bridge.send(Method::GET, Bytes::new()).await {
+                    let _ = forward(answer, &lines).await;
+                }
+            };
+            tokio::select! {
+                () = stream => {}
+                () = bridge.shared.closing.cancelled() => {}
+            }
+        });
+    }
+
+    async fn post(&self, line: Bytes) -> Result<Response<Incoming>, Lost> {
+        self.send(Method::POST, line).await
+    }
+
+    async fn send(&self, method: Method, body: Bytes) -> Result<Response<Incoming>, Lost> {
+        let stream = UnixStream::connect(&self.shared.socket).await;
+        let stream = stream.map_err(|error| Lost::BeforeSending(error.into()))?;
+        let connected = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = connected.map_err(|error| Lost::BeforeSending(error.into()))?;
+        tokio::spawn(connection);
+        let mut request = Request::builder()
+            .method(method)
+            .uri("/mcp")
+            .header("host", "localhost")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
+        if let Some(session) = &self.shared.state.lock().session {
+            request = request.header(SESSION_HEADER, session);
+        }
+        if let Some(agent) = &self.shared.agent {
+            request = request.header(AS_AGENT, agent.as_str());
+        }
+        let request = request.body(Body::from(body)).map_err(|error| Lost::BeforeSending(error.into()))?;
+        sender.send_request(request).await.map_err(|error| Lost::Perhaps(error.into()))
+    }
+}
+
+/// A gateway that did not answer.
+enum Lost {
+    BeforeSending(anyhow::Error),
+    Perhaps(anyhow::Error),
+}
+
+impl Lost {
+    fn into_error(self) -> anyhow::Error {
+        match self {
+            Self::BeforeSending(error) | Self::Perhaps(error) => error,
+        }
+    }
+}
+
+impl From<Lost> for anyhow::Error {
+    fn from(lost: Lost) -> Self {
+        lost.into_error()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Initialize,
+    Request,
+    Notification,
+}
+
+impl Kind {
+    /// A glance; the gateway is the one that judges messages.
+    fn of(line: &[u8]) -> Self {
+        match json::parse(line) {
+            Ok(value) if value.get("method").and_then(Value::as_str) == Some("initialize") => Self::Initialize,
+            Ok(value) if value.get("id").is_none() && value.is_object() => Self::Notification,
+            _ => Self::Request,
+        }
+    }
+}
+
+fn request_id(line: &[u8]) -> Option<Value> {
+    json::parse(line).ok()?.get("id").cloned()
+}
+
+/// Writes an answer's messages as lines: one for JSON, one per event for a stream.
+async fn forward(answer: Response<Incoming>, lines: &mpsc::Sender<Bytes>) -> anyhow::Result<()> {
+    let kind = answer.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if kind.starts_with("application/json") {
+        let body = answer.into_body().collect().await.context("the answer ended early")?.to_bytes();
+        lines.send(body).await?;
+        return Ok(());
+    }
+    if !kind.starts_with("text/event-stream") {
+        return Ok(());
+    }
+    let mut body = answer.into_body();
+    let mut text = Vec::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.context("the stream ended early")?.into_data() {
+            text.extend_from_slice(&data);
+        }
+        while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
+            let event: Vec<u8> = text.drain(..end + 2).collect();
+            if let Some(message) = event_data(&event) {
+                lines.send(message).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Our own events have exactly one line of data.
+fn event_data(event: &[u8]) -> Option<Bytes> {
+    let data = event.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data: "))?;
+    Some(Bytes::copy_from_slice(data))
+}
+
+async fn write_lines(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
+    while let Some(line) = waiting.recv().await {
+        output.write_all(&line).await?;
+        output.write_all(b"\n").await?;
+        output.flush().await?;
+    }
+    Ok(())
+}
+
+enum Line {
+    Whole(Bytes),
+    TooLong,
+}
+
+/// One line, without its end. A line that is too long is read to its end and dropped.
+async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    let mut too_long = false;
+    loop {
+        let chunk = input.fill_buf().await?;
+        if chunk.is_empty() {
+            return Ok((!line.is_empty()).then(|| Line::Whole(line.into())));
+        }
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(chunk.len());
+        too_long |= line.len() + taken > MAX_LINE;
+        if too_long {
+            line.clear();
+        } else if let Some(part) = chunk.get(..taken) {
+            line.extend_from_slice(part);
+        }
+        input.consume(taken + usize::from(end.is_some()));
+        if end.is_some() {
+            return Ok(Some(if too_long { Line::TooLong } else { Line::Whole(line.into()) }));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The revisions of the protocol, and the rules by which a request shows its own.
+
+use http::HeaderMap;
+use serde_json::{Map, Value, json};
+
+use super::message::{HEADER_MISMATCH, INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION};
+
+/// The revision without sessions.
+pub(super) const STATELESS: &str = "2026-07-28";
+/// The revisions with sessions, newest first.
+pub(super) const WITH_SESSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+
+pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
+const METHOD_HEADER: &str = "mcp-method";
+const NAME_HEADER: &str = "mcp-name";
+
+/// Prefix of the metadata that belongs to one hop of the protocol.
+pub(super) const PROTOCOL_META: &str = "io.modelcontextprotocol/";
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Which rules a request follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Era {
+    /// `initialize`, then a session.
+    Sessions,
+    /// Every request stands alone.
+    Stateless,
+}
+
+/// Whether the headers and the body matter to each other: not over standard input and output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Headers {
+    Checked,
+    Absent,
+}
+
+/// All revisions, newest first.
+pub(super) fn supported() -> Vec<&'static str> {
+    std::iter::once(STATELESS).chain(WITH_SESSIONS).collect()
+}
+
+/// Finds the era of a request and checks what that era demands of its headers and metadata.
+pub(super) fn establish(
+    method: &str,
+    params: &Map<String, Value>,
+    headers: &HeaderMap,
+    mode: Headers,
+) -> Result<Era, RpcError> {
+    let header = header(headers, VERSION_HEADER);
+    let meta = params.get("_meta").and_then(Value::as_object);
+    let claimed = meta.and_then(|meta| meta.get(META_VERSION));
+    if claimed.is_none() && header != Some(STATELESS) && method != "server/discover" {
+        return match header {
+            Some(version) if method != "initialize" && !WITH_SESSIONS.contains(&version) => Err(unsupported(version)),
+            _ => Ok(Era::Sessions),
+        };
+    }
+    let version = match claimed {
+        Some(Value::String(version)) => version,
+        _ => return Err(invalid(&format!("`_meta` must hold `{META_VERSION}`"))),
+    };
+    if !meta.and_then(|meta| meta.get(META_CAPABILITIES)).is_some_and(Value::is_object) {
+        return Err(invalid(&format!("`_meta` must hold `{META_CAPABILITIES}`")));
+    }
+    if mode == Headers::Checked {
+        check_headers(method, params, headers, version)?;
+    }
+    if version != STATELESS {
+        return Err(unsupported(version));
+    }
+    Ok(Era::Stateless)
+}
+
+fn check_headers(
+    method: &str,
+    params: &Map<String, Value>,
+    headers: &HeaderMap,
+    version: &str,
+) -> Result<(), RpcError> {
+    expect(headers, VERSION_HEADER, version)?;
+    expect(headers, METHOD_HEADER, method)?;
+    let named = match method {
+        "tools/call" | "prompts/get" => params.get("name"),
+        "resources/read" => params.get("uri"),
+        _ => None,
+    };
+    match named {
+        Some(Value::String(name)) => expect(headers, NAME_HEADER, name),
+        _ => Ok(()),
+    }
+}
+
+fn expect(headers: &HeaderMap, name: &str, wanted: &str) -> Result<(), RpcError> {
+    let mismatch = || RpcError::new(HEADER_MISMATCH, format!("header `{name}` does not match the body"));
+    let mut all = headers.get_all(name).iter();
+    let (Some(value), None) = (all.next(), all.next()) else { return Err(mismatch()) };
+    let text = value.to_str().map_err(|_| mismatch())?.trim();
+    let decoded = match text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
+        Some(encoded) => {
+            let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded);
+            String::from_utf8(bytes.map_err(|_| mismatch())?).map_err(|_| mismatch())?
+        }
+        None => text.to_owned(),
+    };
+    if decoded == wanted { Ok(()) } else { Err(mismatch()) }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+fn invalid(message: &str) -> RpcError {
+    RpcError::new(INVALID_PARAMS, message)
+}
+
+fn unsupported(version: &str) -> RpcError {
+    let shown = drawgate_core::model::shown_name(version);
+    RpcError::new(UNSUPPORTED_VERSION, format!("protocol version `{shown}` is not supported"))
+        .with_data(json!({ "supported": supported(), "requested": shown }))
+}

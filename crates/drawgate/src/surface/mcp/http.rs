@@ -1,0 +1,234 @@
+//! The HTTP end: what a request must look like, which session it belongs to, how it is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use drawgate_core::model::{Caller, Principal, SurfaceKind};
+use http::header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use serde_json::{Map, Value};
+
+use super::era::{self, Era, Headers, SESSION_HEADER};
+use super::message::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError};
+use super::session::Session;
+use super::{Mcp, watch};
+
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// How the client is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Streamable HTTP.
+    Http,
+    /// Standard input and output, through the bridge.
+    Stdio,
+}
+
+/// Who sends a request, by which rules.
+pub(super) struct Peer {
+    pub(super) caller: Caller,
+    pub(super) era: Era,
+    pub(super) session: Option<Arc<Session>>,
+}
+
+/// Answers one HTTP request of an authenticated principal.
+pub async fn handle(mcp: &Mcp, principal: Principal, transport: Transport, request: Request<Body>) -> Response {
+    match *request.method() {
+        Method::POST => post(mcp, principal, transport, request).await,
+        Method::GET => get(mcp, &principal, transport, request.headers()),
+        Method::DELETE => delete(mcp, &principal, request.headers()),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE"),
+    }
+}
+
+async fn post(mcp: &Mcp, principal: Principal, transport: Transport, request: Request<Body>) -> Response {
+    let (head, body) = request.into_parts();
+    if let Err(response) = check_types(&head.headers) {
+        return *response;
+    }
+    let body = match read(body, mcp.inner.max_body).await {
+        Ok(body) => body,
+        Err(response) => return *response,
+    };
+    answer(mcp, principal, transport, &head.headers, &body).await.unwrap_or_else(|error| rpc(&error))
+}
+
+async fn answer(
+    mcp: &Mcp,
+    principal: Principal,
+    transport: Transport,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Response, RpcError> {
+    match message::parse(body)? {
+        Message::Response => Ok(empty(StatusCode::ACCEPTED)),
+        Message::Notification { method, params } => {
+            notification(mcp, &principal, headers, &method, params);
+            Ok(empty(StatusCode::ACCEPTED))
+        }
+        Message::Request { id, method, params } => {
+            let Params::Given(params) = params else {
+                return Err(RpcError::new(INVALID_PARAMS, "`params` must be an object").of(&id));
+            };
+            request(mcp, principal, transport, headers, &id, &method, params).await.map_err(|error| error.of(&id))
+        }
+    }
+}
+
+async fn request(
+    mcp: &Mcp,
+    principal: Principal,
+    transport: Transport,
+    headers: &HeaderMap,
+    id: &RequestId,
+    method: &str,
+    params: Map<String, Value>,
+) -> Result<Response, RpcError> {
+    let mode = match transport {
+        Transport::Http => Headers::Checked,
+        Transport::Stdio => Headers::Absent,
+    };
+    let era = era::establish(method, &params, headers, mode)?;
+    let session = match era {
+        Era::Sessions if method == "initialize" => return super::methods::initialize(mcp, &principal, id, &params),
+        Era::Sessions => Some(find_session(mcp, &principal, headers)?),
+        Era::Stateless => None,
+    };
+    let surface = match transport {
+        Transport::Http => SurfaceKind::McpHttp,
+        Transport::Stdio => SurfaceKind::McpStdio,
+    };
+    let caller = Caller { principal, session: session.as_ref().map(|session| session.id.clone()), surface };
+    let peer = Peer { caller, era, session };
+    let done = super::methods::dispatch(mcp, peer, id, method, params).await;
+    // Revisions with sessions report a request's error in an answer that is itself a success.
+    match era {
+        Era::Sessions => done.map_err(|error| error.with_status(StatusCode::OK)),
+        Era::Stateless => done,
+    }
+}
+
+fn notification(mcp: &Mcp, principal: &Principal, headers: &HeaderMap, method: &str, params: Params) {
+    let (Params::Given(params), Ok(session)) = (params, find_session(mcp, principal, headers)) else { return };
+    if method == "notifications/cancelled" {
+        let id = match params.get("requestId") {
+            Some(Value::String(text)) => RequestId::Text(text.clone()),
+            Some(Value::Number(number)) => RequestId::Number(number.clone()),
+            _ => return,
+        };
+        session.cancel(&id);
+    }
+}
+
+fn find_session(mcp: &Mcp, principal: &Principal, headers: &HeaderMap) -> Result<Arc<Session>, RpcError> {
+    let Some(id) = headers.get(SESSION_HEADER) else {
+        return Err(RpcError::new(INVALID_REQUEST, "`Mcp-Session-Id` is missing; send `initialize` first"));
+    };
+    let found = id.to_str().ok().and_then(|id| mcp.inner.sessions.find(id, principal));
+    found.ok_or_else(|| {
+        RpcError::new(INVALID_REQUEST, "no such session; send `initialize` again").with_status(StatusCode::NOT_FOUND)
+    })
+}
+
+fn get(mcp: &Mcp, principal: &Principal, transport: Transport, headers: &HeaderMap) -> Response {
+    if !accepts(headers, "text/event-stream") {
+        return plain(StatusCode::NOT_ACCEPTABLE, "a GET needs `Accept: text/event-stream`");
+    }
+    if !headers.contains_key(SESSION_HEADER) {
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "a GET needs the `Mcp-Session-Id` of a session");
+    }
+    let surface = match transport {
+        Transport::Http => SurfaceKind::McpHttp,
+        Transport::Stdio => SurfaceKind::McpStdio,
+    };
+    match find_session(mcp, principal, headers) {
+        Ok(session) => watch::session_stream(mcp, &session, surface),
+        Err(error) => rpc(&error),
+    }
+}
+
+fn delete(mcp: &Mcp, principal: &Principal, headers: &HeaderMap) -> Response {
+    let Some(id) = headers.get(SESSION_HEADER) else {
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "a DELETE needs the `Mcp-Session-Id` of a session");
+    };
+    match id.to_str() {
+        Ok(id) if mcp.inner.sessions.close(id, principal) => empty(StatusCode::NO_CONTENT),
+        _ => plain(StatusCode::NOT_FOUND, "no such session"),
+    }
+}
+
+/// A browser can send a form across sites without asking; it can't send JSON.
+fn check_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    let plain_charset = !kind.to_ascii_lowercase().contains("charset=") || kind.to_ascii_lowercase().contains("utf-8");
+    if !essence.eq_ignore_ascii_case("application/json") || !plain_charset {
+        return Err(Box::new(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `Content-Type: application/json`")));
+    }
+    if headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity") {
+        return Err(Box::new(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body without `Content-Encoding`")));
+    }
+    if headers.contains_key(ACCEPT) && !accepts(headers, "application/json") && !accepts(headers, "text/event-stream") {
+        return Err(Box::new(plain(
+            StatusCode::NOT_ACCEPTABLE,
+            "accept `application/json` and `text/event-stream`",
+        )));
+    }
+    Ok(())
+}
+
+fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    let family = kind.split('/').next().unwrap_or_default();
+    headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| {
+        value.split(',').any(|part| {
+            let range = part.split(';').next().unwrap_or_default().trim();
+            range.eq_ignore_ascii_case(kind) || range == "*/*" || range == format!("{family}/*")
+        })
+    })
+}
+
+async fn read(body: Body, max: usize) -> Result<Bytes, Box<Response>> {
+    let collected = tokio::time::timeout(BODY_TIME, Limited::new(body, max).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            let message = format!("the body is larger than {max} bytes");
+            Err(Box::new(plain(StatusCode::PAYLOAD_TOO_LARGE, &message)))
+        }
+        Ok(Err(_)) => Err(Box::new(plain(StatusCode::BAD_REQUEST, "the body ended early"))),
+        Err(_) => Err(Box::new(plain(StatusCode::REQUEST_TIMEOUT, "the body took too long"))),
+    }
+}
+
+/// A JSON answer.
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn rpc(error: &RpcError) -> Response {
+    json(error.status, error.to_bytes())
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A refusal before the protocol's own form applies.
+fn plain(status: StatusCode, message: &str) -> Response {
+    let mut response = Response::new(Body::from(format!("{message}\n")));
+    *response.status_mut() = status;
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+    }
+    response
+}

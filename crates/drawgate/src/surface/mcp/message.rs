@@ -1,0 +1,186 @@
+//! JSON-RPC messages: parsed strictly, answered exactly.
+
+use drawgate_core::json::{self, JsonError};
+use drawgate_core::model::shown_name;
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+/// Longest id that a client may choose.
+const MAX_ID: usize = 256;
+/// Longest method name worth looking at.
+const MAX_METHOD: usize = 128;
+
+pub(super) const PARSE_ERROR: i64 = -32700;
+pub(super) const INVALID_REQUEST: i64 = -32600;
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
+pub(super) const INVALID_PARAMS: i64 = -32602;
+pub(super) const INTERNAL_ERROR: i64 = -32603;
+/// Revision 2026-07-28: a header does not match the body.
+pub(super) const HEADER_MISMATCH: i64 = -32020;
+/// Revision 2026-07-28: the protocol version is not supported.
+pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
+/// Revisions with sessions: no such resource.
+pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
+
+/// A request's name, as the client chose it: a string or an integer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum RequestId {
+    Text(String),
+    Number(serde_json::Number),
+}
+
+impl RequestId {
+    fn parse(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) if text.len() <= MAX_ID => Some(Self::Text(text.clone())),
+            Value::Number(number) if number.is_i64() || number.is_u64() => Some(Self::Number(number.clone())),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        match self {
+            Self::Text(text) => Value::String(text.clone()),
+            Self::Number(number) => Value::Number(number.clone()),
+        }
+    }
+
+    /// As a text for the audit log.
+    pub(super) fn label(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(number) => number.to_string(),
+        }
+    }
+}
+
+/// What a client sent.
+pub(super) enum Message {
+    Request { id: RequestId, method: String, params: Params },
+    Notification { method: String, params: Params },
+    /// An answer to a request of ours. We make none yet, so it is only acknowledged.
+    Response,
+}
+
+/// The parameters of a message.
+pub(super) enum Params {
+    Given(Map<String, Value>),
+    /// Present, and not an object.
+    Malformed,
+}
+
+/// An error in the protocol's own form.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RpcError {
+    pub(super) id: Option<RequestId>,
+    pub(super) status: StatusCode,
+    pub(super) code: i64,
+    pub(super) message: String,
+    pub(super) data: Option<Value>,
+}
+
+impl RpcError {
+    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
+        let status = if code == METHOD_NOT_FOUND { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
+        Self { id: None, status, code, message: message.into(), data: None }
+    }
+
+    pub(super) fn of(mut self, id: &RequestId) -> Self {
+        self.id = Some(id.clone());
+        self
+    }
+
+    pub(super) fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    pub(super) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    pub(super) fn unknown_method(method: &str) -> Self {
+        Self::new(METHOD_NOT_FOUND, format!("unknown method `{}`", shown_name(method)))
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let id = self.id.as_ref().map_or(Value::Null, RequestId::to_value);
+        let mut error = serde_json::json!({ "code": self.code, "message": self.message });
+        if let Some(data) = &self.data {
+            error["data"] = data.clone();
+        }
+        let body = serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": error });
+        body.to_string().into_bytes()
+    }
+}
+
+/// Parses a body. Duplicate keys, absurd nesting, batches and anything that is not JSON-RPC 2.0 are
+/// refused.
+pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
+    let value = json::parse(body).map_err(|error| {
+        let code = match error {
+            JsonError::Duplicate(_) => INVALID_REQUEST,
+            JsonError::Syntax(_) | JsonError::Depth => PARSE_ERROR,
+        };
+        RpcError::new(code, error.to_string())
+    })?;
+    let Value::Object(mut map) = value else {
+        return Err(RpcError::new(INVALID_REQUEST, "a message must be one JSON object; batches are not supported"));
+    };
+    if map.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(RpcError::new(INVALID_REQUEST, "`jsonrpc` must be \"2.0\""));
+    }
+    let id = match map.get("id") {
+        None => None,
+        Some(value) => Some(RequestId::parse(value).ok_or_else(|| {
+            RpcError::new(INVALID_REQUEST, format!("`id` must be an integer or a string of at most {MAX_ID} bytes"))
+        })?),
+    };
+    if !map.contains_key("method") {
+        return response(&map, id);
+    }
+    let method = match map.shift_remove("method") {
+        Some(Value::String(method)) if method.len() <= MAX_METHOD => method,
+        _ => return Err(RpcError::new(INVALID_REQUEST, "`method` must be a short string")),
+    };
+    if map.contains_key("result") || map.contains_key("error") {
+        return Err(RpcError::new(INVALID_REQUEST, "a request has no `result` and no `error`"));
+    }
+    let params = match map.shift_remove("params") {
+        None => Params::Given(Map::new()),
+        Some(Value::Object(params)) => Params::Given(params),
+        Some(_) => Params::Malformed,
+    };
+    Ok(match id {
+        Some(id) => Message::Request { id, method, params },
+        None => Message::Notification { method, params },
+    })
+}
+
+fn response(map: &Map<String, Value>, id: Option<RequestId>) -> Result<Message, RpcError> {
+    match (map.contains_key("result"), map.contains_key("error"), id) {
+        (true, false, Some(_)) | (false, true, Some(_)) => Ok(Message::Response),
+        _ => Err(RpcError::new(INVALID_REQUEST, "a message needs a `method`, or an `id` with `result` or `error`")),
+    }
+}
+
+/// `{"jsonrpc":"2.0","id":…,"result":` — the caller writes the result and closes the brace.
+pub(super) fn open_result(id: &RequestId, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    match id {
+        // Writing to a vector can't fail.
+        RequestId::Text(text) => drop(serde_json::to_writer(&mut *out, text)),
+        RequestId::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+    }
+    out.extend_from_slice(b",\"result\":");
+}
+
+/// A whole answer around a result.
+pub(super) fn result_bytes(id: &RequestId, result: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    open_result(id, &mut out);
+    drop(serde_json::to_writer(&mut out, result));
+    out.push(b'}');
+    out
+}

@@ -1,0 +1,158 @@
+//! Sessions of the revisions that have them: names, not rights. A session counts only together with
+//! the principal that opened it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use drawgate_core::clock::{Clock, Ids};
+use drawgate_core::model::Principal;
+use parking_lot::{Mutex, RwLock};
+use tokio_util::sync::CancellationToken;
+
+use super::message::RequestId;
+
+/// How many requests of one session may be open at once.
+const MAX_IN_FLIGHT: usize = 1024;
+
+/// One client's session.
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) principal: Principal,
+    last_used: AtomicU64,
+    in_flight: Mutex<HashMap<RequestId, CancellationToken>>,
+    /// Ends the session's streams.
+    pub(super) closed: CancellationToken,
+}
+
+/// A request that is open, until this is dropped.
+pub(super) struct InFlight {
+    session: Arc<Session>,
+    id: RequestId,
+}
+
+impl Session {
+    /// Notes a request, so that the client can cancel it. `None` if the id is in use or too many are.
+    pub(super) fn open(self: &Arc<Self>, id: &RequestId, cancel: &CancellationToken) -> Option<InFlight> {
+        let mut open = self.in_flight.lock();
+        if open.len() >= MAX_IN_FLIGHT || open.contains_key(id) {
+            return None;
+        }
+        open.insert(id.clone(), cancel.clone());
+        Some(InFlight { session: Arc::clone(self), id: id.clone() })
+    }
+
+    /// Cancels a request, if it is open.
+    pub(super) fn cancel(&self, id: &RequestId) {
+        if let Some(cancel) = self.in_flight.lock().get(id) {
+            cancel.cancel();
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.session.in_flight.lock().remove(&self.id);
+    }
+}
+
+/// All sessions: bounded in number, ended when idle.
+pub struct Sessions {
+    all: RwLock<HashMap<String, Arc<Session>>>,
+    max: usize,
+    idle_ms: u64,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+impl Sessions {
+    /// No sessions yet.
+    #[must_use]
+    pub fn new(max: usize, idle_ms: u64, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+        Self { all: RwLock::default(), max, idle_ms, clock, ids }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.read().len()
+    }
+
+    /// Opens a session. When there is no room, the one that has been idle longest gives way, if it
+    /// has been idle for some time.
+    pub(super) fn open(&self, principal: &Principal) -> Option<Arc<Session>> {
+        const MAY_GIVE_WAY_MS: u64 = 60_000;
+        let now = self.clock.now_ms();
+        let mut all = self.all.write();
+        if all.len() >= self.max {
+            sweep(&mut all, now, self.idle_ms);
+        }
+        if all.len() >= self.max {
+            let oldest = all.values().min_by_key(|session| session.last_used.load(Ordering::Relaxed))?;
+            if now.saturating_sub(oldest.last_used.load(Ordering::Relaxed)) < MAY_GIVE_WAY_MS {
+                return None;
+            }
+            let id = oldest.id.clone();
+            end(&mut all, &id);
+        }
+        let session = Arc::new(Session {
+            id: self.ids.secret(),
+            principal: principal.clone(),
+            last_used: AtomicU64::new(now),
+            in_flight: Mutex::default(),
+            closed: CancellationToken::new(),
+        });
+        all.insert(session.id.clone(), Arc::clone(&session));
+        Some(session)
+    }
+
+    /// The session of this id, if it is this principal's.
+    pub(super) fn find(&self, id: &str, principal: &Principal) -> Option<Arc<Session>> {
+        let now = self.clock.now_ms();
+        let all = self.all.read();
+        let session = all.get(id).filter(|session| session.principal == *principal)?;
+        let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed));
+        let streaming = Arc::strong_count(session) > 1;
+        if idle > self.idle_ms && !streaming {
+            return None;
+        }
+        session.last_used.store(now, Ordering::Relaxed);
+        Some(Arc::clone(session))
+    }
+
+    /// Ends a session of this principal.
+    pub(super) fn close(&self, id: &str, principal: &Principal) -> bool {
+        let mut all = self.all.write();
+        let own = all.get(id).is_some_and(|session| session.principal == *principal);
+        if own {
+            end(&mut all, id);
+        }
+        own
+    }
+
+    /// Forgets what has been idle for too long; called from time to time.
+    pub fn sweep(&self) {
+        let mut all = self.all.write();
+        sweep(&mut all, self.clock.now_ms(), self.idle_ms);
+    }
+}
+
+fn sweep(all: &mut HashMap<String, Arc<Session>>, now: u64, idle_ms: u64) {
+    all.retain(|_, session| {
+        let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed)) > idle_ms;
+        let streaming = Arc::strong_count(session) > 1;
+        if idle && !streaming {
+            session.closed.cancel();
+        }
+        !idle || streaming
+    });
+    if all.capacity() > 4 * all.len().max(64) {
+        all.shrink_to_fit();
+    }
+}
+
+fn end(all: &mut HashMap<String, Arc<Session>>, id: &str) {
+    if let Some(session) = all.remove(id) {
+        session.closed.cancel();
+        let open: Vec<CancellationToken> = session.in_flight.lock().values().cloned().collect();
+        open.iter().for_each(CancellationToken::cancel);
+    }
+}

@@ -1,0 +1,60 @@
+//! Server-sent events: one JSON message each, so that no text of a tool can end an event early.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+use tokio_util::sync::DropGuard;
+
+/// One event. The message is JSON on one line.
+pub(super) fn event(message: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(message.len() + 24);
+    out.extend_from_slice(b"event: message\ndata: ");
+    out.extend_from_slice(message);
+    out.extend_from_slice(b"\n\n");
+    out.into()
+}
+
+/// Nothing, to show that the connection lives.
+pub(super) fn keep_alive() -> Bytes {
+    Bytes::from_static(b": keep-alive\n\n")
+}
+
+/// A response that is a stream of events.
+pub(super) fn response(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Events as they come; ends with the channel. Dropping it, as a lost client does, cancels the work.
+pub(super) struct Events {
+    received: mpsc::Receiver<Bytes>,
+    _cancel_on_drop: DropGuard,
+}
+
+impl Events {
+    pub(super) fn new(received: mpsc::Receiver<Bytes>, guard: DropGuard) -> Self {
+        Self { received, _cancel_on_drop: guard }
+    }
+}
+
+impl hyper::body::Body for Events {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.received.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}

@@ -1,0 +1,163 @@
+//! Streams that tell a client when its list of tools changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use drawgate_core::model::{Caller, SurfaceKind};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::era::PROTOCOL_META;
+use super::http::Peer;
+use super::message::RequestId;
+use super::session::Session;
+use super::{Mcp, sse};
+
+/// Streams open at once; more are refused.
+const MAX_STREAMS: usize = 10_000;
+/// How often a silent stream shows that it lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// A client that does not take an event for this long is gone.
+const SLOW_CLIENT: Duration = Duration::from_secs(30);
+
+/// The streams that are open.
+#[derive(Default)]
+pub(super) struct Streams {
+    open: Arc<AtomicUsize>,
+    closed: CancellationToken,
+}
+
+impl Streams {
+    pub(super) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    fn enter(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.open));
+        (self.open.fetch_add(1, Ordering::Relaxed) < MAX_STREAMS).then_some(place)
+    }
+}
+
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The stream of a session, opened by GET.
+pub(super) fn session_stream(mcp: &Mcp, session: &Arc<Session>, surface: SurfaceKind) -> Response {
+    let caller =
+        Caller { principal: session.principal.clone(), session: Some(session.id.clone()), surface };
+    let watcher = Watcher {
+        mcp: mcp.clone(),
+        caller,
+        ended: session.closed.clone(),
+        params: Map::new(),
+        // Holding the session keeps it from ending as idle while somebody listens.
+        _session: Some(Arc::clone(session)),
+    };
+    watcher.respond(None)
+}
+
+/// The stream of `subscriptions/listen`.
+pub(super) fn subscription(mcp: &Mcp, peer: &Peer, id: &RequestId, params: &Map<String, Value>) -> Response {
+    let wanted = params.get("notifications").and_then(Value::as_object);
+    let tools = wanted.and_then(|wanted| wanted.get("toolsListChanged")).and_then(Value::as_bool) == Some(true);
+    let mut granted = Map::new();
+    if tools {
+        granted.insert("toolsListChanged".to_owned(), true.into());
+    }
+    let meta = json!({ format!("{PROTOCOL_META}subscriptionId"): id.to_value() });
+    let mut params = Map::new();
+    params.insert("_meta".to_owned(), meta.clone());
+    let acknowledged = json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/subscriptions/acknowledged",
+        "params": { "_meta": meta, "notifications": granted },
+    });
+    let watcher = Watcher {
+        mcp: mcp.clone(),
+        caller: peer.caller.clone(),
+        ended: CancellationToken::new(),
+        params,
+        _session: None,
+    };
+    watcher.respond(Some(sse::event(acknowledged.to_string().as_bytes())))
+}
+
+struct Watcher {
+    mcp: Mcp,
+    caller: Caller,
+    ended: CancellationToken,
+    params: Map<String, Value>,
+    _session: Option<Arc<Session>>,
+}
+
+impl Watcher {
+    fn respond(self, first: Option<Bytes>) -> Response {
+        let Some(place) = self.mcp.inner.streams.enter() else {
+            return (StatusCode::SERVICE_UNAVAILABLE, "too many streams are open\n").into_response();
+        };
+        let (events, received) = mpsc::channel(4);
+        let gone = CancellationToken::new();
+        let guard = gone.clone().drop_guard();
+        tokio::spawn(async move {
+            let _place = place;
+            let shut = self.mcp.inner.streams.closed.clone();
+            let ended = self.ended.clone();
+            tokio::select! {
+                () = self.run(events, first) => {}
+                () = gone.cancelled() => {}
+                () = ended.cancelled() => {}
+                () = shut.cancelled() => {}
+            }
+        });
+        sse::response(Body::new(sse::Events::new(received, guard)))
+    }
+
+    async fn run(&self, events: mpsc::Sender<Bytes>, first: Option<Bytes>) {
+        let parts = self.mcp.inner.gateway.parts();
+        let (mut registry, mut grants) = (parts.registry.subscribe(), parts.grants.subscribe());
+        let mut known = self.digest();
+        // The first bytes go out at once, so that a client knows that the stream stands.
+        let mut next = Some(first.unwrap_or_else(sse::keep_alive));
+        loop {
+            if let Some(event) = next.take()
+                && !matches!(tokio::time::timeout(SLOW_CLIENT, events.send(event)).await, Ok(Ok(())))
+            {
+                return;
+            }
+            tokio::select! {
+                changed = registry.changed() => if changed.is_err() { return },
+                changed = grants.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(KEEP_ALIVE) => next = Some(sse::keep_alive()),
+            }
+            // Grants end by themselves too, so the list is compared at each turn.
+            let now = self.digest();
+            if now != known {
+                known = now;
+                next = Some(self.changed());
+            }
+        }
+    }
+
+    fn digest(&self) -> [u8; 32] {
+        self.mcp.inner.lists.of(&self.mcp.inner.gateway, &self.caller).digest
+    }
+
+    fn changed(&self) -> Bytes {
+        let mut message = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+        if !self.params.is_empty() {
+            message["params"] = Value::Object(self.params.clone());
+        }
+        sse::event(message.to_string().as_bytes())
+    }
+}

@@ -1,0 +1,8 @@
+//! The doors of the gateway. A surface authenticates, converts, calls the gate, converts back; it
+//! holds no rule about who may do what.
+
+pub mod callers;
+pub mod control;
+pub mod guard;
+pub mod mcp;
+pub mod ops;

@@ -1,0 +1,78 @@
+//! Structured logs on standard error. Every line passes the redactor.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use drawgate_core::redact::Redactor;
+use tracing::Level;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::{LogFormat, LogLevel};
+
+/// Begins to log. Later calls in the same process change nothing.
+pub fn init(level: LogLevel, format: LogFormat, redactor: Arc<ArcSwap<Redactor>>) {
+    let level = match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    // Libraries below us may log what they carry; only their errors are let through.
+    let targets = Targets::new()
+        .with_default(Level::ERROR)
+        .with_target("drawgate", level)
+        .with_target("drawgate_core", level)
+        .with_target("drawgate_host", level)
+        .with_target("drawgate_sources", level);
+    let writer = RedactedStderr(redactor);
+    let registry = tracing_subscriber::registry().with(targets);
+    let done = match format {
+        LogFormat::Json => registry.with(tracing_subscriber::fmt::layer().json().with_writer(writer)).try_init(),
+        LogFormat::Text => {
+            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            registry.with(tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer)).try_init()
+        }
+    };
+    drop(done);
+}
+
+struct RedactedStderr(Arc<ArcSwap<Redactor>>);
+
+/// One line on its way out.
+struct Line {
+    redactor: Arc<Redactor>,
+    text: Vec<u8>,
+}
+
+impl<'a> MakeWriter<'a> for RedactedStderr {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line { redactor: self.0.load_full(), text: Vec::with_capacity(256) }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let text = String::from_utf8_lossy(&self.text);
+        // Where standard error is closed there is nobody to tell.
+        let _ = std::io::stderr().lock().write_all(self.redactor.redact_text(&text).as_bytes());
+    }
+}

@@ -1,0 +1,3 @@
+# The whole gate: exactly what CI runs.
+check:
+    ./test

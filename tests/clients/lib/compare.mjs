@@ -1,0 +1,58 @@
+// What a gateway must not change: a server's definitions but for the name, and its answers.
+
+import assert from "node:assert/strict";
+import { call, listTools, overStdio } from "./connect.mjs";
+import { servers } from "./paths.mjs";
+
+/** The official client connected to a server with nothing in between. */
+export function direct(server) {
+  const { command, args } = servers[server];
+  return overStdio(command, args);
+}
+
+/** Calls whose answers depend on nothing but the arguments. */
+export const STEADY_CALLS = {
+  everything: [
+    ["echo", { message: "grüße, 世界 \u{1f980} \"quoted\" \\ \n" }],
+    ["get-sum", { a: 19, b: 23.5 }],
+    ["get-tiny-image", {}],
+    ["get-structured-content", { location: "Chicago" }],
+    ["get-annotated-message", { messageType: "error", includeImage: true }],
+    ["get-resource-reference", { resourceType: "Text", resourceId: 1 }],
+    ["get-resource-links", { count: 2 }],
+  ],
+  time: [
+    ["convert_time", { source_timezone: "Asia/Tokyo", time: "16:30", target_timezone: "Asia/Kolkata" }],
+    ["convert_time", { source_timezone: "Not/AZone", time: "16:30", target_timezone: "Asia/Kolkata" }],
+  ],
+};
+
+/** Replaces what differs between two honest runs: dates, clock times and days of the week. */
+export function steady(value) {
+  const moment = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\b\d{1,2}:\d\d:\d\d(\s[AP]M)?|\b[A-Z][a-z]+day\b/g;
+  return JSON.parse(JSON.stringify(value).replace(moment, "MOMENT"));
+}
+
+/** Every tool of `server` is listed by `through` as the server itself defines it. */
+export async function sameDefinitions(control, through, server) {
+  const prefix = `${server}__`;
+  const expected = (await listTools(control))
+    .map((tool) => ({ ...tool, name: prefix + tool.name }))
+    .sort(byName);
+  const listed = (await listTools(through))
+    .filter((tool) => tool.name.startsWith(prefix))
+    .sort(byName);
+  assert.ok(expected.length > 0, `\`${server}\` itself lists no tools`);
+  assert.deepEqual(listed, expected);
+}
+
+/** Every steady call answers through the gateway as it does directly. */
+export async function sameAnswers(control, through, server) {
+  for (const [tool, args] of STEADY_CALLS[server]) {
+    const expected = await call(control, tool, args);
+    const got = await call(through, `${server}__${tool}`, args);
+    assert.deepEqual(steady(got), steady(expected), `${server}: ${tool}`);
+  }
+}
+
+const byName = (a, b) => (a.name < b.name ? -1 : 1);

@@ -1,0 +1,132 @@
+// Starts and ends the program under test on a data folder of its own, and runs its other commands
+// beside it.
+
+import { execFile, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { listTools, names, overHttp } from "./connect.mjs";
+import { drawgate, servers } from "./paths.mjs";
+import { until } from "./until.mjs";
+
+const run = promisify(execFile);
+
+/** Room for the arguments of a call that writes a large file. */
+const LIMITS = `[server]
+max_body_bytes = 16777216
+
+[limits]
+max_argument_bytes = 16777216
+
+`;
+
+/** The configuration text for some of the servers. */
+function configuration(chosen) {
+  return LIMITS + chosen.map((name) => {
+    const { command, args, capability } = servers[name];
+    return [
+      `[servers.${name}]`,
+      `transport = "stdio"`,
+      `command = ${JSON.stringify(command)}`,
+      `args = ${JSON.stringify(args)}`,
+      `names = "qualified"`,
+      `capabilities = [${JSON.stringify(capability)}]`,
+      "",
+    ].join("\n");
+  }).join("\n");
+}
+
+/** A folder with a configuration in it; `data` is where the program keeps its state. */
+export function workplace(chosen) {
+  const home = mkdtempSync(join(tmpdir(), "drawgate-clients-"));
+  const config = join(home, "drawgate.toml");
+  const data = join(home, "data");
+  writeFileSync(config, configuration(chosen));
+  const remove = () => rmSync(home, { recursive: true, force: true });
+  return { home, config, data, remove };
+}
+
+async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** A running gateway. */
+class Gateway {
+  constructor(place, child, listen) {
+    Object.assign(this, place);
+    this.child = child;
+    this.base = `http://${listen}`;
+    this.url = `${this.base}/mcp`;
+    this.stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (chunk) => { this.stderr += chunk; });
+    this.exited = new Promise((resolve) => {
+      child.on("exit", (code, signal) => resolve({ code, signal }));
+    });
+  }
+
+  get adminToken() {
+    return readFileSync(join(this.data, "admin.token"), "utf8").trim();
+  }
+
+  /** A client of the gateway with a token, by default the administrator's. */
+  connect(token = this.adminToken) {
+    return overHttp(this.url, token);
+  }
+
+  /** Runs another command on the same data folder and returns what it printed. */
+  async cli(...args) {
+    const { stdout } = await run(drawgate, [...args, "--data", this.data, "--config", this.config]);
+    return stdout;
+  }
+
+  /** Ends it as a supervisor would, and returns how it exited. */
+  async stop() {
+    this.child.kill("SIGTERM");
+    const exit = await this.exited;
+    this.remove();
+    return exit;
+  }
+
+  async ready(expected) {
+    await until("`/readyz` answers 200", async () => {
+      if (this.child.exitCode !== null) throw new Error(`it exited: ${this.stderr}`);
+      return (await fetch(`${this.base}/readyz`)).ok && existsSync(join(this.data, "admin.token"));
+    });
+    const client = await this.connect();
+    await until(`the list holds ${expected.join(", ")}`, async () => {
+      const listed = names(await listTools(client));
+      return expected.every((name) => listed.includes(name));
+    });
+    await client.close();
+  }
+}
+
+/** One tool of each server: when it is listed, the server is connected. */
+const FIRST_TOOL = {
+  everything: "everything__echo",
+  time: "time__get_current_time",
+  probe: "probe__flood",
+};
+
+/** Starts a gateway with some of the servers and waits until all of them are listed. */
+export async function startGateway(chosen) {
+  const place = workplace(chosen);
+  const listen = `127.0.0.1:${await freePort()}`;
+  const args = ["serve", "--config", place.config, "--data", place.data, "--listen", listen];
+  const child = spawn(drawgate, args, { cwd: place.home, stdio: ["ignore", "ignore", "pipe"] });
+  const gateway = new Gateway(place, child, listen);
+  try {
+    await gateway.ready(chosen.map((name) => FIRST_TOOL[name]));
+  } catch (error) {
+    child.kill("SIGKILL");
+    place.remove();
+    throw new Error(`${error.message}\n${gateway.stderr}`, { cause: error.cause });
+  }
+  return gateway;
+}
