@@ -45,7 +45,21 @@ pub fn to_string(value: &Value) -> String {
 /// SHA-256 in hexadecimal.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex::encode(Sha256::digest(bytes))
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes in hexadecimal. Several per call are made, so this is a table and not a formatter.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or('0');
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    text
 }
 
 /// SHA-256 of the canonical form of a value, in hexadecimal.
@@ -74,9 +88,14 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// The order of keys: by UTF-16 code units, which is byte order unless a key leaves ASCII.
+/// The order of keys: by UTF-16 code units, which is byte order for most keys.
 pub(crate) fn utf16_order(a: &str, b: &str) -> Ordering {
-    if a.is_ascii() && b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
+    // Bytes below 0xEE mean code points below U+E000, where both orders agree.
+    match a.bytes().zip(b.bytes()).find(|(x, y)| x != y) {
+        Some((x, y)) if x < 0xEE && y < 0xEE => x.cmp(&y),
+        None => a.len().cmp(&b.len()),
+        Some(_) => a.encode_utf16().cmp(b.encode_utf16()),
+    }
 }
 
 /// Text from bytes that this module wrote, which are UTF-8 by construction.

@@ -115,7 +115,11 @@ pub trait Artifacts: Send + Sync + 'static {
     /// Keeps bytes for an owner. The same bytes of the same owner are kept once.
     async fn put(&self, artifact: NewArtifact) -> Result<ArtifactRef, StoreError>;
     /// The bytes, if this owner has them; the local principal may read all.
-    async fn get(&self, sha256: &str, reader: &Principal) -> Result<Option<(ArtifactInfo, Vec<u8>)>, StoreError>;
+    async fn get(
+        &self,
+        sha256: &str,
+        reader: &Principal,
+    ) -> Result<Option<(ArtifactInfo, Vec<u8>)>, StoreError>;
     /// What this reader may read, newest first.
     async fn list(&self, reader: &Principal) -> Result<Vec<ArtifactInfo>, StoreError>;
     /// Removes an artifact of all its owners; `false` if there is none.

@@ -96,5 +96,5 @@ fn is_reserved(name: &HeaderName) -> bool {
 }
 
 fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {
-    secrets.resolve(text).map_err(|source| ConfigError::Secret { field: field.to_owned(), source })
+    secrets.resolve(text).map_err(|error| ConfigError::value(field, error.to_string()))
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use drawgate_core::model::SourceId;
 use drawgate_core::source::ToolSource;
 use drawgate_host::Host;
-use drawgate_host::secrets::SecretError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -77,14 +76,6 @@ pub enum ConfigError {
         field: String,
         /// What is wrong, and what to do.
         reason: String,
-    },
-    /// A reference to the environment can't be followed.
-    #[error("`{field}`: {source}")]
-    Secret {
-        /// The field.
-        field: String,
-        /// Why not.
-        source: SecretError,
     },
 }
 

@@ -34,12 +34,18 @@ impl Operations {
     }
 
     /// Adds an agent and returns its token, which is shown this once.
-    pub async fn add_agent(&self, name: Principal, capabilities: Vec<Capability>) -> anyhow::Result<Secret<String>> {
+    pub async fn add_agent(
+        &self,
+        name: Principal,
+        capabilities: Vec<Capability>,
+    ) -> anyhow::Result<Secret<String>> {
         if name == Principal::local() {
             bail!("`local` is the owner of the data folder; choose another name");
         }
         if self.store.agents().await?.iter().any(|agent| agent.name == name) {
-            bail!("there is an agent `{name}` already; `drawgate agents rotate {name}` gives it a new token");
+            bail!(
+                "there is an agent `{name}` already; `drawgate agents rotate {name}` gives it a new token"
+            );
         }
         self.register(name, capabilities, EventKind::AgentAdded).await
     }
@@ -64,7 +70,8 @@ impl Operations {
         let (token, token_hash) = new_token(&*parts.ids);
         let agent = Agent { name, token_hash, capabilities, created_at: parts.clock.now_ms() };
         let list: Vec<&str> = agent.capabilities.iter().map(Capability::as_str).collect();
-        self.note(self.draft(kind).text("agent", agent.name.as_str()).texts("capabilities", list)).await?;
+        self.note(self.draft(kind).text("agent", agent.name.as_str()).texts("capabilities", list))
+            .await?;
         self.store.put_agent(&agent).await?;
         parts.grants.stand(&agent.name, standing_grants(&agent)).await;
         self.refresh_callers().await?;
@@ -136,7 +143,9 @@ impl Operations {
     async fn withdraw(&self, id: &str) -> anyhow::Result<()> {
         for mut agent in self.store.agents().await? {
             let standing = standing_grants(&agent);
-            let Some(grant) = standing.iter().find(|grant| &*grant.grant_id == id) else { continue };
+            let Some(grant) = standing.iter().find(|grant| &*grant.grant_id == id) else {
+                continue;
+            };
             agent.capabilities.retain(|capability| *capability != grant.capability);
             // Out of memory first: should the store fail, the capability is at least not usable now.
             self.gateway.parts().grants.stand(&agent.name, standing_grants(&agent)).await;

@@ -1,5 +1,7 @@
 //! Sockets: who may connect, for how long, and how it all ends.
 
+mod patience;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,10 +14,11 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::Principal;
+use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http::{HeaderValue, Request, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,13 +27,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+pub use patience::Patience;
+
 use crate::surface::callers::{Callers, Unauthenticated};
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{self, Mcp, Transport};
 use crate::surface::ops::Ops;
 
-/// How long the head of a request may take to arrive.
-const HEADER_TIME: Duration = Duration::from_secs(10);
 /// How long a TLS handshake may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Bytes and lines of a request's head.
@@ -40,7 +43,6 @@ const MAX_HEADERS: usize = 100;
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 /// The endpoint for callers.
-#[derive(Clone)]
 pub struct Endpoint {
     /// Which hosts and origins are ours.
     pub guard: Arc<Guard>,
@@ -76,21 +78,27 @@ impl Endpoint {
 
     async fn unauthenticated(&self, problem: Unauthenticated) -> Response {
         let (reason, message) = match problem {
-            Unauthenticated::Missing => {
-                ("missing", "unauthorized: a bearer token is needed; `drawgate agents add NAME` makes one")
-            }
+            Unauthenticated::Missing => (
+                "missing",
+                "unauthorized: a bearer token is needed; `drawgate agents add NAME` makes one",
+            ),
             Unauthenticated::Unknown => ("unknown", "unauthorized: this token is not known"),
-            Unauthenticated::Malformed => ("malformed", "unauthorized: send one `Authorization: Bearer TOKEN`"),
+            Unauthenticated::Malformed => {
+                ("malformed", "unauthorized: send one `Authorization: Bearer TOKEN`")
+            }
         };
         metrics::counter!("drawgate_refused_callers_total", "reason" => reason).increment(1);
         if problem == Unauthenticated::Unknown {
             let parts = self.ops.gateway.parts();
-            let draft = EventDraft::new(EventKind::CallerRefused, parts.clock.now_ms()).text("reason", reason);
+            let draft = EventDraft::new(EventKind::CallerRefused, parts.clock.now_ms())
+                .text("reason", reason);
             // The caller is refused whether or not that can be written down.
             let _ = parts.audit.append(draft).await;
         }
         let mut response = refused(StatusCode::UNAUTHORIZED, message);
-        response.headers_mut().insert("www-authenticate", HeaderValue::from_static("Bearer realm=\"drawgate\""));
+        response
+            .headers_mut()
+            .insert("www-authenticate", HeaderValue::from_static("Bearer realm=\"drawgate\""));
         response
     }
 }
@@ -109,13 +117,21 @@ pub struct Server {
     /// The connections.
     pub connections: TaskTracker,
     slots: Arc<Semaphore>,
+    patience: Patience,
 }
 
 impl Server {
     /// A server with room for so many connections.
     #[must_use]
     pub fn new(max_connections: usize) -> Self {
+        Self::with_patience(max_connections, Patience::default())
+    }
+
+    /// The same, with limits of its own on what a peer may take time for.
+    #[must_use]
+    pub fn with_patience(max_connections: usize, patience: Patience) -> Self {
         Self {
+            patience,
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
             connections: TaskTracker::new(),
@@ -124,7 +140,13 @@ impl Server {
     }
 
     /// Serves callers until told to stop.
-    pub async fn serve_tcp(self, listener: TcpListener, tls: Option<TlsAcceptor>, endpoint: Endpoint) {
+    pub async fn serve_tcp(
+        self,
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        endpoint: Endpoint,
+    ) {
+        let endpoint = Arc::new(endpoint);
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -135,15 +157,17 @@ impl Server {
             if stream.set_nodelay(true).is_err() {
                 continue;
             }
-            let local = stream.local_addr().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip());
+            let local =
+                stream.local_addr().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip());
             // Refused at once rather than queued: the peer can go elsewhere.
             let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { continue };
-            let (server, tls, endpoint) = (self.clone(), tls.clone(), endpoint.clone());
+            let (server, tls, endpoint) = (self.clone(), tls.clone(), Arc::clone(&endpoint));
             self.connections.spawn(async move {
                 match tls {
                     None => server.connection(stream, endpoint, local, slot).await,
                     Some(tls) => {
-                        let handshake = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await;
+                        let handshake =
+                            tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await;
                         if let Ok(Ok(stream)) = handshake {
                             server.connection(stream, endpoint, local, slot).await;
                         }
@@ -156,24 +180,40 @@ impl Server {
     async fn connection(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        endpoint: Endpoint,
+        endpoint: Arc<Endpoint>,
         local: IpAddr,
         _slot: OwnedSemaphorePermit,
     ) {
         let service = service_fn(move |request: Request<hyper::body::Incoming>| {
             let endpoint = endpoint.clone();
-            async move { Ok::<_, Infallible>(endpoint.answer(request.map(Body::new), local).await) }
+            async move {
+                // Whoever stands in front may have seen another end of this request than we do: what
+                // follows on the connection is not to be trusted.
+                let chunked = request.headers().contains_key(TRANSFER_ENCODING);
+                let mut response = endpoint.answer(request.map(Body::new), local).await;
+                if chunked {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
-        self.drive(protocol().serve_connection(TokioIo::new(stream), service)).await;
+        self.drive(stream, service).await;
     }
 
     /// Runs a connection to its end: the peer's, a graceful one, or the cut.
-    async fn drive<I, S>(&self, connection: http1::Connection<I, S>)
+    async fn drive<I, S>(&self, stream: I, service: S)
     where
-        I: hyper::rt::Read + hyper::rt::Write + Unpin,
+        I: AsyncRead + AsyncWrite + Unpin,
         S: hyper::service::HttpService<hyper::body::Incoming, ResBody = Body>,
         S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let (stream, timer) = self.patience.watch(stream);
+        let connection = http1::Builder::new()
+            .timer(timer)
+            .header_read_timeout(self.patience.idle)
+            .max_buf_size(MAX_HEAD)
+            .max_headers(MAX_HEADERS)
+            .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         // A connection that ends badly is the peer's affair.
         tokio::select! {
@@ -200,21 +240,10 @@ impl Server {
                 let service = service_fn(move |request: Request<hyper::body::Incoming>| {
                     router.clone().oneshot(request.map(Body::new))
                 });
-                server.drive(protocol().serve_connection(TokioIo::new(stream), service)).await;
+                server.drive(stream, service).await;
             });
         }
     }
-}
-
-fn protocol() -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
-        .max_buf_size(MAX_HEAD)
-        .max_headers(MAX_HEADERS)
-        .pipeline_flush(true);
-    builder
 }
 
 /// A process without descriptors must not stop accepting for ever, nor spin.
@@ -250,7 +279,8 @@ pub fn tls(certificates: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
     let chain = CertificateDer::pem_file_iter(certificates)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .with_context(|| format!("certificate `{}`", certificates.display()))?;
-    let key = PrivateKeyDer::from_pem_file(key).with_context(|| format!("key `{}`", key.display()))?;
+    let key =
+        PrivateKeyDer::from_pem_file(key).with_context(|| format!("key `{}`", key.display()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -264,3 +294,7 @@ pub fn tls(certificates: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
 pub fn is_private(listen: SocketAddr) -> bool {
     listen.ip().is_loopback()
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

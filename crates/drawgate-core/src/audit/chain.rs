@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use sha2::{Digest, Sha256};
-
 use super::event::{EventDraft, EventKind, RESERVED};
 use crate::canonical;
 
@@ -55,7 +53,7 @@ impl Chain {
     pub fn seal(&mut self, draft: &EventDraft) -> Sealed {
         let sequence = self.sequence + 1;
         let (mut body, hash_at) = self.render(draft, sequence);
-        let hash = hex::encode(Sha256::digest(&body));
+        let hash = canonical::sha256_hex(&body);
         let member = format!("\"hash\":\"{hash}\",");
         body.splice(hash_at..hash_at, member.into_bytes());
         self.sequence = sequence;
@@ -75,8 +73,9 @@ impl Chain {
         members.push(("createdAt", created_at.as_bytes()));
         members.push(("kind", kind.as_bytes()));
         members.push(("prev", prev.as_bytes()));
-        // Stable, so that of two values for a key the later one stays last, and is kept.
-        members.sort_by(|(a, _), (b, _)| canonical::utf16_order(a, b));
+        // Our keys are ASCII, so that byte order is the canonical one. The sort is stable: of two
+        // values for a key the later one stays last, and is kept.
+        members.sort_by_key(|(key, _)| *key);
         write_members(&members)
     }
 }

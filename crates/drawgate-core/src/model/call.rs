@@ -299,7 +299,8 @@ impl TraceParent {
         let parts: Vec<&str> = text.split('-').collect();
         let [version, trace, span, flags] = parts.as_slice() else { return None };
         let hex = |part: &str, len: usize| {
-            part.len() == len && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+            part.len() == len
+                && part.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
         };
         let nonzero = |part: &str| part.bytes().any(|b| b != b'0');
         let good = *version == "00"

@@ -19,7 +19,13 @@ pub struct IdError {
     rule: &'static str,
 }
 
-fn check(kind: &'static str, value: &str, max: usize, rule: &'static str, dots: Dots) -> Result<(), IdError> {
+fn check(
+    kind: &'static str,
+    value: &str,
+    max: usize,
+    rule: &'static str,
+    dots: Dots,
+) -> Result<(), IdError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let legal = |c: char| plain(c) || (dots == Dots::Allowed && c == '.');
     let starts = value.chars().next().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');

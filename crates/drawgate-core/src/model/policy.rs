@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The three answers of policy, mildest first: verdicts combine to the strictest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The call goes on.
@@ -14,8 +16,36 @@ pub enum Verdict {
     Deny,
 }
 
+impl Verdict {
+    /// As in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::AllowWithConfirm => "allow_with_confirm",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl RiskTag {
+    /// As in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Overwrite => "overwrite",
+            Self::Network => "network",
+            Self::Connector => "connector",
+            Self::Batch => "batch",
+        }
+    }
+}
+
 /// What makes a call risky, for the person who is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum RiskTag {
     /// Something is removed.

@@ -18,8 +18,8 @@ use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind};
 use crate::canonical;
 use crate::model::{
-    Caller, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, SurfaceKind, ToolError, ToolInvocation,
-    ToolOutput, ToolResult, shown_name,
+    Caller, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, SurfaceKind, ToolError,
+    ToolInvocation, ToolOutput, ToolResult, shown_name,
 };
 use crate::policy::{Approval, Cover};
 use crate::redact::Redactor;
@@ -65,18 +65,14 @@ struct Input {
 impl Trace {
     pub(super) fn start(gate: &Gateway, caller: &Caller, call: &ToolInvocation) -> Self {
         let redactor = gate.parts.redactor.load();
-        let cut: String = call.request_id.chars().take(MAX_REQUEST_ID).collect();
         Self {
             gate: gate.clone(),
             call_id: gate.parts.ids.unique(),
-            request_id: redactor.redact_text(&cut).into_owned(),
-            run_id: call.run_id.as_ref().map(|id| {
-                let cut: String = id.chars().take(MAX_REQUEST_ID).collect();
-                redactor.redact_text(&cut).into_owned()
-            }),
+            request_id: label(&redactor, &call.request_id),
+            run_id: call.run_id.as_ref().map(|id| label(&redactor, id)),
             principal: caller.principal.clone(),
             surface: caller.surface,
-            tool: redactor.redact_text(&shown_name(&call.tool_id)).into_owned(),
+            tool: call.tool_id.clone(),
             entry: None,
             grants: Vec::new(),
             redact_keys: Vec::new(),
@@ -86,6 +82,16 @@ impl Trace {
             finished: false,
             writing: Mutex::new(None),
             began: Instant::now(),
+        }
+    }
+
+    /// The tool's id, or what the caller asked for, made fit to be kept.
+    fn tool_label(&self) -> Cow<'_, str> {
+        match self.entry {
+            Some(_) => Cow::Borrowed(&self.tool),
+            None => Cow::Owned(
+                self.gate.parts.redactor.load().redact_text(&shown_name(&self.tool)).into_owned(),
+            ),
         }
     }
 
@@ -124,7 +130,8 @@ impl Trace {
 
     /// Hashes the redacted output, and hands the output on.
     pub(super) fn output(&mut self, output: ToolOutput) -> ToolOutput {
-        let (output, hash) = hash_output(output, &self.gate.parts.redactor.load(), &self.redact_keys);
+        let (output, hash) =
+            hash_output(output, &self.gate.parts.redactor.load(), &self.redact_keys);
         self.output_hash = Some(hash);
         output
     }
@@ -160,7 +167,9 @@ impl Trace {
         }
         if let Some(input) = &self.input {
             draft = draft.text("inputHash", &input.hash);
-            if self.gate.parts.settings.load().keep_payloads && input.canonical.len() <= MAX_KEPT_INPUT {
+            if self.gate.parts.settings.load().keep_payloads
+                && input.canonical.len() <= MAX_KEPT_INPUT
+            {
                 draft = draft.canonical("input", &input.canonical);
             }
         }
@@ -191,7 +200,7 @@ impl Trace {
             Err(refusal) => self.refused(refusal),
         };
         result.meta.duration_ms = duration_ms;
-        result.meta.tool_name.clone_from(&self.tool);
+        result.meta.tool_name = self.tool_label().into_owned();
         let code = result.error.as_ref().map(|error| error.code);
         let mut draft = self.outcome(code, duration_ms);
         if let Some(artifact) = &result.meta.output_spool {
@@ -218,7 +227,7 @@ impl Trace {
         })
         .await;
         *self.writing.get_mut() = None;
-        stored.map(drop).map_err(not_written)
+        stored.map(drop).map_err(|error| not_written(&error))
     }
 
     fn refused(&mut self, refusal: Refusal) -> ToolResult {
@@ -245,17 +254,17 @@ impl Trace {
             .text("requestId", &self.request_id)
             .text("principal", self.principal.as_str())
             .text("surface", self.surface.as_str())
-            .text("toolId", &self.tool)
+            .text("toolId", self.tool_label())
             .maybe_text("runId", self.run_id.as_deref())
             .texts("grantIds", self.grants.iter().map(AsRef::as_ref))
     }
 
     async fn append(&self, draft: EventDraft) -> Result<(), Refusal> {
-        self.gate.parts.audit.append(draft).await.map(drop).map_err(not_written)
+        self.gate.parts.audit.append(draft).await.map(drop).map_err(|error| not_written(&error))
     }
 }
 
-fn not_written(error: StoreError) -> Refusal {
+fn not_written(error: &StoreError) -> Refusal {
     tracing::error!(error = %error, "the audit log can't be written");
     refuse(ErrorCode::Unavailable, "the audit log can't be written, so the call is refused")
 }
@@ -274,7 +283,8 @@ impl Drop for Trace {
         if self.finished {
             return;
         }
-        self.output_hash = Some(canonical::hash(&serde_json::json!({ "error": "the call was given up" })));
+        self.output_hash =
+            Some(canonical::hash(&serde_json::json!({ "error": "the call was given up" })));
         let took = self.began.elapsed();
         if let Some(entry) = &self.entry {
             entry.meter.record(Some(ErrorCode::Cancelled), took);
@@ -296,6 +306,15 @@ fn in_background(writing: Writing) {
     }
 }
 
+/// A caller's name for something, made fit to be kept.
+fn label(redactor: &Redactor, text: &str) -> String {
+    if text.len() <= MAX_REQUEST_ID {
+        return redactor.redact_text(text).into_owned();
+    }
+    let cut: String = text.chars().take(MAX_REQUEST_ID).collect();
+    redactor.redact_text(&cut).into_owned()
+}
+
 fn hash_output(output: ToolOutput, redactor: &Redactor, keys: &[String]) -> (ToolOutput, String) {
     let mut whole = Map::new();
     let ToolOutput { content, structured, is_error, rest, sandboxed } = output;
@@ -314,8 +333,29 @@ fn hash_output(output: ToolOutput, redactor: &Redactor, keys: &[String]) -> (Too
     (ToolOutput { content, structured, is_error, rest, sandboxed }, hash)
 }
 
+/// Canonical JSON of a decision, written directly: there is one per call.
 fn decision_json(decision: &PolicyDecision) -> String {
-    canonical::to_string(&serde_json::to_value(decision).unwrap_or_default())
+    let mut out = Vec::with_capacity(160);
+    out.extend_from_slice(b"{\"decision\":");
+    canonical::write_text(decision.decision.as_str(), &mut out);
+    out.extend_from_slice(b",\"reason\":");
+    canonical::write_text(&decision.reason, &mut out);
+    out.extend_from_slice(b",\"requiresConfirmation\":");
+    out.extend_from_slice(if decision.requires_confirmation { b"true" } else { b"false" });
+    out.extend_from_slice(b",\"riskTags\":[");
+    for (at, tag) in decision.risk_tags.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        canonical::write_text(tag.as_str(), &mut out);
+    }
+    out.push(b']');
+    if let Some(rule) = &decision.rule_id {
+        out.extend_from_slice(b",\"ruleId\":");
+        canonical::write_text(rule, &mut out);
+    }
+    out.push(b'}');
+    canonical::into_text(out)
 }
 
 fn succeeded(spooled: Spooled) -> ToolResult {
@@ -330,7 +370,11 @@ fn succeeded(spooled: Spooled) -> ToolResult {
         content: output.content,
         structured_content: output.structured,
         error,
-        meta: ResultMeta { sandboxed: output.sandboxed, output_spool: artifact.clone(), ..ResultMeta::default() },
+        meta: ResultMeta {
+            sandboxed: output.sandboxed,
+            output_spool: artifact.clone(),
+            ..ResultMeta::default()
+        },
         artifacts: artifact.into_iter().collect(),
         rest: output.rest,
     }

@@ -13,7 +13,9 @@ use super::validate::Validated;
 use super::{Refusal, refuse};
 use crate::canonical;
 use crate::model::{Caller, ErrorCode, GrantId, PolicyDecision, ToolId, ToolInvocation, Verdict};
-use crate::policy::{Approval, ApprovalError, ApprovalState, ApprovalTicket, Binding, PolicyRequest, decide};
+use crate::policy::{
+    Approval, ApprovalError, ApprovalState, ApprovalTicket, Binding, PolicyRequest, decide,
+};
 use crate::registry::Entry;
 
 /// A call that may be made: named, valid, allowed, and written down.
@@ -106,12 +108,16 @@ impl Gateway {
         confirm_if_asked(&entry, &mut decision);
         if decision.decision == Verdict::Deny {
             trace.decided(&decision, None).await?;
-            return Err(refuse(ErrorCode::PermissionDenied, format!("policy denies it: {}", decision.reason)));
+            return Err(refuse(
+                ErrorCode::PermissionDenied,
+                format!("policy denies it: {}", decision.reason),
+            ));
         }
         let (approval, confirmed_by) = match (decision.requires_confirmation, cover.approval) {
-            (true, None) => {
-                (self.confirm(caller, &entry, &call, &decision, options, trace).await?, Confirmed::Otherwise)
-            }
+            (true, None) => (
+                self.confirm(caller, &entry, &call, &decision, options, trace).await?,
+                Confirmed::Otherwise,
+            ),
             (true, given @ Some(_)) => (given, Confirmed::Grant),
             (false, _) => (None, Confirmed::Otherwise),
         };
@@ -151,17 +157,17 @@ impl Gateway {
         canonical::write_map(&call.arguments, &mut arguments);
         let binding = approvals.bind(&entry.id, &entry.definition, &caller.principal, &arguments);
         let mut decisions = approvals.decisions();
-        let asked = match approvals.find(&binding) {
-            Some(standing) => standing,
-            None => {
-                let redactor = self.parts.redactor.load();
-                let shown = redactor.redact_map(&call.arguments, &call.redact_keys).into_owned();
-                drop(redactor);
-                let ticket = ticket(caller, entry, binding.clone(), shown, decision);
-                let asked = approvals.ask(ticket, config.expire).await.map_err(not_asked)?;
-                trace.asked(&asked).await?;
-                asked
-            }
+        let asked = if let Some(standing) = approvals.find(&binding) {
+            standing
+        } else {
+            let redactor = self.parts.redactor.load();
+            let shown = redactor.redact_map(&call.arguments, &call.redact_keys).into_owned();
+            drop(redactor);
+            let ticket = ticket(caller, entry, binding.clone(), shown, decision);
+            let asked =
+                approvals.ask(ticket, config.expire).await.map_err(|error| not_asked(&error))?;
+            trace.asked(&asked).await?;
+            asked
         };
         let answered = async {
             loop {
@@ -181,7 +187,7 @@ impl Gateway {
             () = tokio::time::sleep(config.hold) => return Err(needs_approval(&asked)),
         };
         // Not inside the wait: an approval must not be used up by a call that is given up meanwhile.
-        let used = approvals.consume(&approved.id).await.map_err(not_used)?;
+        let used = approvals.consume(&approved.id).await.map_err(|error| not_used(&error))?;
         Ok(Some(used.id))
     }
 
@@ -230,8 +236,8 @@ fn ticket(
     }
 }
 
-fn not_asked(error: ApprovalError) -> Refusal {
-    let code = match &error {
+fn not_asked(error: &ApprovalError) -> Refusal {
+    let code = match error {
         ApprovalError::TooMany(_) => ErrorCode::RateLimited,
         ApprovalError::Store(_) => ErrorCode::Unavailable,
         ApprovalError::Unknown(_) | ApprovalError::Settled { .. } => ErrorCode::Conflict,
@@ -239,8 +245,8 @@ fn not_asked(error: ApprovalError) -> Refusal {
     refuse(code, error.to_string())
 }
 
-fn not_used(error: ApprovalError) -> Refusal {
-    let code = match &error {
+fn not_used(error: &ApprovalError) -> Refusal {
+    let code = match error {
         ApprovalError::Store(_) => ErrorCode::Unavailable,
         ApprovalError::TooMany(_) | ApprovalError::Unknown(_) | ApprovalError::Settled { .. } => {
             ErrorCode::PermissionEscalationRequired

@@ -17,7 +17,7 @@ use crate::registry::Entry;
 use crate::source::{CallContext, Sent, SourceError, ToolSource};
 
 /// No clock reaches further than this without overflow.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const LONGEST: Duration = Duration::from_hours(365 * 24);
 
 /// A call that was made.
 pub(crate) struct Executed {
@@ -114,9 +114,12 @@ impl Gateway {
         let now = self.parts.clock.now_ms();
         let cover = self.parts.grants.cover(caller, &entry.requires, &call.grant_ids, now);
         match (cover, &call.confirmed_by) {
-            (Err(_), _) => Err(refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired")),
+            (Err(_), _) => {
+                Err(refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired"))
+            }
             (Ok(cover), Confirmed::Grant) if cover.approval.is_none() => {
-                let message = "the grant that stood for a person's approval was revoked or has expired";
+                let message =
+                    "the grant that stood for a person's approval was revoked or has expired";
                 Err(refuse(ErrorCode::PermissionDenied, message))
             }
             (Ok(_), Confirmed::Grant | Confirmed::Otherwise) => Ok(()),

@@ -6,10 +6,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
+use super::Refusal;
 use super::audit::Trace;
 use super::load::Load;
 use super::spool::Spooled;
-use super::Refusal;
 use crate::clock::{Clock, Ids};
 use crate::model::{Caller, ToolGatewaySnapshot, ToolInvocation, ToolResult, TraceParent};
 use crate::policy::{Approvals, ApprovalsConfig, Grants, Rules};
@@ -38,7 +38,7 @@ pub struct GatewaySettings {
 impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
-            max_timeout: Duration::from_secs(600),
+            max_timeout: Duration::from_mins(10),
             max_calls: 1024,
             max_calls_per_caller: 256,
             max_argument_bytes: 1024 * 1024,
@@ -111,7 +111,12 @@ impl Gateway {
 
     /// Performs a call. Always answers; an answer is given only after its event is stored. Dropping
     /// the future cancels the call, and that is recorded too.
-    pub async fn call(&self, caller: &Caller, call: ToolInvocation, options: CallOptions) -> ToolResult {
+    pub async fn call(
+        &self,
+        caller: &Caller,
+        call: ToolInvocation,
+        options: CallOptions,
+    ) -> ToolResult {
         let mut trace = Trace::start(self, caller, &call);
         trace.input(&call.arguments, &call.redact_keys);
         let outcome = self.run(caller, call, options, &mut trace).await;
@@ -143,7 +148,10 @@ impl Gateway {
         let held = self.parts.grants.held(caller, now);
         let snapshot = self.parts.registry.snapshot();
         let covered = |entry: &&Arc<Entry>| {
-            entry.requires.iter().all(|required| held.iter().any(|capability| capability.covers(required)))
+            entry
+                .requires
+                .iter()
+                .all(|required| held.iter().any(|capability| capability.covers(required)))
         };
         snapshot.available().filter(covered).cloned().collect()
     }

@@ -38,7 +38,10 @@ impl Load {
         };
         let place = Place { load: Arc::clone(self), caller: caller.clone() };
         if all >= max_all {
-            return Err(refuse(ErrorCode::RateLimited, format!("{max_all} calls are under way; try again later")));
+            return Err(refuse(
+                ErrorCode::RateLimited,
+                format!("{max_all} calls are under way; try again later"),
+            ));
         }
         if own > max_own {
             let message = format!("{max_own} of your calls are under way; wait for some to end");

@@ -28,3 +28,16 @@ pub(crate) type Refusal = ToolError;
 pub(crate) fn refuse(code: ErrorCode, message: impl Into<String>) -> Refusal {
     ToolError::new(code, message)
 }
+
+#[cfg(test)]
+#[path = "approval_flow_tests.rs"]
+mod approval_flow_tests;
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod limits_tests;
+#[cfg(test)]
+#[path = "output_tests.rs"]
+mod output_tests;
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;

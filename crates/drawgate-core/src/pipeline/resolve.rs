@@ -32,16 +32,21 @@ impl Gateway {
     ) -> Result<Resolved, Refusal> {
         let now = self.parts.clock.now_ms();
         let grants = &self.parts.grants;
-        let visible = |entry: &Entry| grants.cover(caller, &entry.requires, &call.grant_ids, now).is_ok();
+        let visible =
+            |entry: &Entry| grants.cover(caller, &entry.requires, &call.grant_ids, now).is_ok();
         let resolution = self.parts.registry.peek().resolve(&call.tool_id, visible);
         let entry = match resolution {
             Resolution::Found(entry) => entry,
             Resolution::Unknown => return Err(ToolError::unknown_tool(&call.tool_id)),
             Resolution::Ambiguous(candidates) => {
                 let list: Vec<&str> = candidates.iter().map(ToolId::as_str).collect();
-                let message =
-                    format!("`{}` is ambiguous; use one of `{}`", shown_name(&call.tool_id), list.join("`, `"));
-                return Err(refuse(ErrorCode::Conflict, message).with_details(json!({ "candidates": list })));
+                let message = format!(
+                    "`{}` is ambiguous; use one of `{}`",
+                    shown_name(&call.tool_id),
+                    list.join("`, `")
+                );
+                return Err(refuse(ErrorCode::Conflict, message)
+                    .with_details(json!({ "candidates": list })));
             }
         };
         let cover = grants.cover(caller, &entry.requires, &call.grant_ids, now);
@@ -54,7 +59,9 @@ impl Gateway {
 /// No grant covers it. Surfaces towards strangers turn this into an unknown tool.
 fn uncovered(entry: &Entry, missing: &[Capability]) -> Refusal {
     let list: Vec<&str> = missing.iter().map(Capability::as_str).collect();
-    let message = format!("`{}` needs `{}`, which no live grant gives", entry.id, list.join("`, `"));
-    let error = refuse(ErrorCode::PermissionDenied, message).with_details(json!({ "missing": list }));
+    let message =
+        format!("`{}` needs `{}`, which no live grant gives", entry.id, list.join("`, `"));
+    let error =
+        refuse(ErrorCode::PermissionDenied, message).with_details(json!({ "missing": list }));
     Refusal { disclosure: Disclosure::ToolIsHidden, ..error }
 }

@@ -106,7 +106,12 @@ impl Gateway {
             }
             Err(error) => {
                 tracing::warn!(tool = %entry.id, error = %error, "an output could not be stored and was cut");
-                (format!("[output of {total} bytes cut here; the rest is lost, since it could not be stored]"), None)
+                (
+                    format!(
+                        "[output of {total} bytes cut here; the rest is lost, since it could not be stored]"
+                    ),
+                    None,
+                )
             }
         };
         let mut content = vec![json!({ "type": "text", "text": format!("{preview}\n\n{note}") })];
@@ -120,12 +125,17 @@ impl Gateway {
     fn artifact_bytes(&self, output: &ToolOutput) -> (Vec<u8>, &'static str) {
         let redactor = self.parts.redactor.load();
         let small_rest = Size::of(output).rest <= MAX_REST;
-        let only_text = output.structured.is_none() && output.content.iter().all(|block| text_of(block).is_some());
+        let only_text = output.structured.is_none()
+            && output.content.iter().all(|block| text_of(block).is_some());
         if only_text && small_rest {
             let texts: Vec<&str> = output.content.iter().filter_map(text_of).collect();
-            return (redactor.redact_text(&texts.join("\n")).into_owned().into_bytes(), "text/plain");
+            return (
+                redactor.redact_text(&texts.join("\n")).into_owned().into_bytes(),
+                "text/plain",
+            );
         }
-        let mut whole = json!({ "content": output.content, "structuredContent": output.structured });
+        let mut whole =
+            json!({ "content": output.content, "structuredContent": output.structured });
         if let Value::Object(whole) = &mut whole {
             whole.extend(output.rest.clone());
         }
@@ -142,13 +152,18 @@ fn check_structured(
     let Some(structured) = &output.structured else { return Ok(()) };
     schema.check(structured).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        let message = format!("`{}` returned what breaks its own output schema: {}", entry.id, list.join("; "));
+        let message = format!(
+            "`{}` returned what breaks its own output schema: {}",
+            entry.id,
+            list.join("; ")
+        );
         refuse(ErrorCode::ValidationError, message).with_details(json!({ "faults": faults }))
     })
 }
 
 fn text_of(block: &Value) -> Option<&str> {
-    (block.get("type").and_then(Value::as_str) == Some("text")).then(|| block.get("text")?.as_str())?
+    (block.get("type").and_then(Value::as_str) == Some("text"))
+        .then(|| block.get("text")?.as_str())?
 }
 
 /// The beginning of the text, within the caps of the tool.
@@ -228,7 +243,9 @@ impl Size {
             }
             Value::Array(list) => {
                 self.text += list.len() + 2;
-                list.iter().for_each(|item| self.add(item));
+                for item in list {
+                    self.add(item);
+                }
             }
             Value::Object(map) => {
                 self.text += map.len() + 2;

@@ -26,7 +26,8 @@ impl Gateway {
         if let Err(faults) = entry.arguments.check(&arguments) {
             let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
             let message = format!("arguments of `{}` are invalid: {}", entry.wire, list.join("; "));
-            return Err(refuse(ErrorCode::InvalidArguments, message).with_details(json!({ "faults": faults })));
+            return Err(refuse(ErrorCode::InvalidArguments, message)
+                .with_details(json!({ "faults": faults })));
         }
         if let Value::Object(arguments) = arguments {
             call.arguments = arguments;

@@ -41,7 +41,7 @@ pub struct ApprovalsConfig {
 
 impl Default for ApprovalsConfig {
     fn default() -> Self {
-        Self { ask: true, hold: Duration::from_secs(30), expire: Duration::from_secs(300) }
+        Self { ask: true, hold: Duration::from_secs(30), expire: Duration::from_mins(5) }
     }
 }
 
@@ -164,7 +164,8 @@ impl Approvals {
         ids: Arc<dyn Ids>,
         key: [u8; 32],
     ) -> Result<Self, StoreError> {
-        let book = store.approvals().await?.into_iter().map(|approval| (approval.id.clone(), approval));
+        let book =
+            store.approvals().await?.into_iter().map(|approval| (approval.id.clone(), approval));
         Ok(Self {
             book: Mutex::new(book.collect()),
             store,
@@ -191,10 +192,20 @@ impl Approvals {
 
     /// Binds an approval to one exact call.
     #[must_use]
-    pub fn bind(&self, tool: &ToolId, definition: &str, caller: &Principal, arguments: &[u8]) -> Binding {
+    pub fn bind(
+        &self,
+        tool: &ToolId,
+        definition: &str,
+        caller: &Principal,
+        arguments: &[u8],
+    ) -> Binding {
         // HMAC takes a key of any length, so this can't fail; an empty binding would match nothing.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return Binding(String::new()) };
-        for part in [tool.as_str().as_bytes(), definition.as_bytes(), caller.as_str().as_bytes(), arguments] {
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else {
+            return Binding(String::new());
+        };
+        for part in
+            [tool.as_str().as_bytes(), definition.as_bytes(), caller.as_str().as_bytes(), arguments]
+        {
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part);
         }
@@ -219,7 +230,11 @@ impl Approvals {
     }
 
     /// Asks: records the question and tells the subscribers. A question that stands is not asked twice.
-    pub async fn ask(&self, ticket: ApprovalTicket, expire: Duration) -> Result<Approval, ApprovalError> {
+    pub async fn ask(
+        &self,
+        ticket: ApprovalTicket,
+        expire: Duration,
+    ) -> Result<Approval, ApprovalError> {
         let now = self.clock.now_ms();
         self.forget_old(now).await?;
         let approval = Approval {
@@ -252,9 +267,14 @@ impl Approvals {
         if let Some(standing) = current(&book, &approval.binding, now) {
             return Ok(Some(standing));
         }
-        let pending = |other: &&Approval| other.state == ApprovalState::Pending && now < other.expires_at;
+        let pending =
+            |other: &&Approval| other.state == ApprovalState::Pending && now < other.expires_at;
         let all = book.values().filter(pending).count();
-        let own = book.values().filter(pending).filter(|other| other.principal == approval.principal).count();
+        let own = book
+            .values()
+            .filter(pending)
+            .filter(|other| other.principal == approval.principal)
+            .count();
         if all >= MAX_PENDING {
             return Err(ApprovalError::TooMany(all));
         }
@@ -295,7 +315,12 @@ impl Approvals {
         Ok(used)
     }
 
-    fn in_state(&self, id: &str, state: ApprovalState, now: u64) -> Result<Approval, ApprovalError> {
+    fn in_state(
+        &self,
+        id: &str,
+        state: ApprovalState,
+        now: u64,
+    ) -> Result<Approval, ApprovalError> {
         let book = self.book.lock();
         let approval = book.get(id).ok_or_else(|| ApprovalError::Unknown(id.to_owned()))?;
         let approval = aged(approval.clone(), now);
@@ -327,29 +352,36 @@ impl Approvals {
 /// The approval that stands for a binding: not used, not expired.
 fn current(book: &BTreeMap<String, Approval>, binding: &str, now: u64) -> Option<Approval> {
     let bound = book.values().filter(|approval| approval.binding == binding);
-    let standing = bound.map(|approval| aged(approval.clone(), now)).filter(|approval| match approval.state {
-        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied => true,
-        ApprovalState::Used | ApprovalState::Expired => false,
-    });
+    let standing =
+        bound.map(|approval| aged(approval.clone(), now)).filter(|approval| match approval.state {
+            ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied => true,
+            ApprovalState::Used | ApprovalState::Expired => false,
+        });
     standing.max_by_key(|approval| approval.created_at)
 }
 
 /// Takes out of the book what ended long ago, and the oldest that have ended where there are too many.
 fn forgettable(book: &mut BTreeMap<String, Approval>, now: u64) -> Vec<String> {
+    let surplus = book.len().saturating_sub(MAX_REMEMBERED);
     let mut ended: Vec<(u64, String)> = book
         .values()
-        .filter(|approval| now >= approval.expires_at)
+        .filter(|approval| surplus > 0 && now >= approval.expires_at || long_ago(approval, now))
         .map(|approval| (approval.expires_at, approval.id.clone()))
         .collect();
     ended.sort();
-    let surplus = book.len().saturating_sub(MAX_REMEMBERED);
-    let old = ended.into_iter().enumerate();
-    let old = old.filter(|(at, (end, _))| *at < surplus || end.saturating_add(REMEMBER_MS) < now);
-    let old: Vec<String> = old.map(|(_, (_, id))| id).collect();
-    for id in &old {
-        book.remove(id);
+    let mut forgotten = Vec::new();
+    for (_, id) in ended {
+        let old = book.get(&id).is_some_and(|approval| long_ago(approval, now));
+        if old || forgotten.len() < surplus {
+            book.remove(&id);
+            forgotten.push(id);
+        }
     }
-    old
+    forgotten
+}
+
+fn long_ago(approval: &Approval, now: u64) -> bool {
+    approval.expires_at.saturating_add(REMEMBER_MS) < now
 }
 
 /// An approval that nobody used in time has expired.

@@ -56,7 +56,8 @@ fn by_fallback(fallback: Verdict) -> PolicyDecision {
 }
 
 fn applies(rule: &Rule, request: &PolicyRequest<'_>) -> bool {
-    rule.action.matches(request.action.unwrap_or_default()) && holds(&rule.when, rule.decision, request)
+    rule.action.matches(request.action.unwrap_or_default())
+        && holds(&rule.when, rule.decision, request)
 }
 
 fn holds(when: &Condition, verdict: Verdict, request: &PolicyRequest<'_>) -> bool {
@@ -69,7 +70,8 @@ fn holds(when: &Condition, verdict: Verdict, request: &PolicyRequest<'_>) -> boo
         && when.size_over.is_none_or(|limit| request.size > limit)
         && when.arguments.iter().all(|(path, matcher)| {
             let found = lookup(request.arguments, path);
-            matcher.matches_absence(&found) || quantified(verdict, &found, |value| matches(matcher, value))
+            matcher.matches_absence(&found)
+                || quantified(verdict, &found, |value| matches(matcher, value))
         })
         && when.path.as_ref().is_none_or(|patterns| {
             let found = paths(request.arguments);
@@ -123,14 +125,18 @@ fn matches(matcher: &Matcher, value: &Value) -> bool {
             .matches
             .as_ref()
             .is_none_or(|pattern| value.as_str().is_some_and(|text| pattern.matches(text)))
-        && matcher.greater_than.is_none_or(|limit| value.as_f64().is_some_and(|number| number > limit))
+        && matcher
+            .greater_than
+            .is_none_or(|limit| value.as_f64().is_some_and(|number| number > limit))
 }
 
 /// Equality as JSON has it: `1` and `1.0` are one number, also inside lists and objects.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
         }

@@ -28,8 +28,13 @@ fn decided(rules: &Rules, call: &Call) -> PolicyDecision {
     let principal = Principal::new("ann").unwrap();
     let arguments = call.arguments.as_object().unwrap();
     let size = crate::canonical::to_string(&call.arguments).len() as u64;
-    let request =
-        PolicyRequest { tool_id: &tool_id, action: call.action, principal: &principal, arguments, size };
+    let request = PolicyRequest {
+        tool_id: &tool_id,
+        action: call.action,
+        principal: &principal,
+        arguments,
+        size,
+    };
     decide(rules, &request)
 }
 
@@ -37,7 +42,8 @@ fn decided(rules: &Rules, call: &Call) -> PolicyDecision {
 #[track_caller]
 fn check(when: &Value, verdict: &str, arguments: Value, applies: bool) {
     let fallback = if verdict == "allow" { "deny" } else { "allow" };
-    let rules = policy(fallback, &json!([{ "id": "r", "action": "*", "when": when, "decision": verdict }]));
+    let rules =
+        policy(fallback, &json!([{ "id": "r", "action": "*", "when": when, "decision": verdict }]));
     let shown = format!("{verdict} when {when} on {arguments}");
     assert_eq!(decided(&rules, &call(arguments)).rule_id.is_some(), applies, "{shown}");
 }
@@ -67,7 +73,10 @@ fn without_policy_all_is_allowed_and_with_one_nothing_that_no_rule_names() {
     assert_eq!(decided(&Rules::default(), &any).decision, Verdict::Allow);
     let empty = Rules::from_value(json!({ "version": "1.0" })).unwrap();
     assert_eq!(decided(&empty, &any).decision, Verdict::Deny);
-    assert_eq!(decided(&policy("allow_with_confirm", &json!([])), &any).decision, Verdict::AllowWithConfirm);
+    assert_eq!(
+        decided(&policy("allow_with_confirm", &json!([])), &any).decision,
+        Verdict::AllowWithConfirm
+    );
     assert!(decided(&policy("allow_with_confirm", &json!([])), &any).requires_confirmation);
 }
 
@@ -117,55 +126,55 @@ fn names_are_matched_as_a_whole() {
 #[test]
 fn paths() {
     let etc = json!({ "path": "/etc/**" });
-    let work = json!({ "path": "/work/**" });
+    let work = json!({ "path": "/data/**" });
     let cases = [
         // A rule that denies applies if any path matches, in whatever form it is written.
         ("deny", &etc, json!({ "path": "/etc/passwd" }), true),
         ("deny", &etc, json!({ "path": "/etc/a/b/c" }), true),
         ("deny", &etc, json!({ "path": "/ETC/passwd" }), true),
         ("deny", &etc, json!({ "path": "/etcetera/x" }), false),
-        ("deny", &etc, json!({ "path": "/work/../etc/passwd" }), true),
-        ("deny", &etc, json!({ "path": "/work/../../../etc/passwd" }), true),
+        ("deny", &etc, json!({ "path": "/data/../etc/passwd" }), true),
+        ("deny", &etc, json!({ "path": "/data/../../../etc/passwd" }), true),
         ("deny", &etc, json!({ "path": "//etc///./passwd" }), true),
         ("deny", &etc, json!({ "path": "\\etc\\passwd" }), true),
         ("deny", &etc, json!({ "path": "/etc/x\\..\\..\\work\\y" }), true),
-        ("deny", &etc, json!({ "path": "/work/x\\..\\..\\etc\\y" }), true),
+        ("deny", &etc, json!({ "path": "/data/x\\..\\..\\etc\\y" }), true),
         ("deny", &etc, json!({ "path": "/tmp/a://../../../etc/passwd" }), true),
         ("deny", &etc, json!({ "uri": "file:///etc/passwd" }), true),
         ("deny", &etc, json!({ "uri": "FILE:///etc/passwd" }), true),
         ("deny", &etc, json!({ "uri": "file:/etc/passwd" }), true),
         ("deny", &etc, json!({ "uri": "file://localhost/etc/passwd" }), true),
         ("deny", &etc, json!({ "uri": "file:///%65tc/passwd" }), true),
-        ("deny", &etc, json!({ "uri": "file:///work/../etc/passwd" }), true),
+        ("deny", &etc, json!({ "uri": "file:///data/../etc/passwd" }), true),
         ("deny", &etc, json!({ "anything": " file:///etc/passwd" }), true),
         ("deny", &etc, json!({ "text": "/etc/passwd" }), false),
         ("deny", &etc, json!({ "path": "https://example.com/etc/passwd" }), false),
-        ("deny", &etc, json!({ "paths": ["/work/a", "/etc/passwd"] }), true),
+        ("deny", &etc, json!({ "paths": ["/data/a", "/etc/passwd"] }), true),
         ("deny", &etc, json!({ "edits": [{ "filePath": "/etc/passwd" }] }), true),
         ("deny", &etc, json!({ "output_file": "/etc/passwd" }), true),
         ("deny", &etc, json!({ "OLD-PATH": "/etc/passwd" }), true),
-        ("deny", &etc, json!({ "destination": "/etc/passwd", "source": "/work/x" }), true),
+        ("deny", &etc, json!({ "destination": "/etc/passwd", "source": "/data/x" }), true),
         ("deny", &etc, json!({}), false),
-        ("allow_with_confirm", &etc, json!({ "paths": ["/work/a", "/etc/b"] }), true),
+        ("allow_with_confirm", &etc, json!({ "paths": ["/data/a", "/etc/b"] }), true),
         // A rule that allows applies only if all match, and there is one.
-        ("allow", &work, json!({ "path": "/work/a" }), true),
-        ("allow", &work, json!({ "paths": ["/work/a", "/work/b"] }), true),
-        ("allow", &work, json!({ "paths": ["/work/a", "/etc/b"] }), false),
-        ("allow", &work, json!({ "path": "/work/../etc/passwd" }), false),
-        ("allow", &work, json!({ "path": "/work/a\\..\\..\\..\\etc" }), false),
-        ("allow", &work, json!({ "path": "/work/a", "target": "../x" }), false),
+        ("allow", &work, json!({ "path": "/data/a" }), true),
+        ("allow", &work, json!({ "paths": ["/data/a", "/data/b"] }), true),
+        ("allow", &work, json!({ "paths": ["/data/a", "/etc/b"] }), false),
+        ("allow", &work, json!({ "path": "/data/../etc/passwd" }), false),
+        ("allow", &work, json!({ "path": "/data/a\\..\\..\\..\\etc" }), false),
+        ("allow", &work, json!({ "path": "/data/a", "target": "../x" }), false),
         ("allow", &work, json!({ "path": "work/a" }), false),
-        ("allow", &work, json!({ "uri": "file:///work/a?/../../etc/b" }), false),
-        ("allow", &work, json!({ "uri": "file:///work/%2e%2e/etc/b" }), false),
+        ("allow", &work, json!({ "uri": "file:///data/a?/../../etc/b" }), false),
+        ("allow", &work, json!({ "uri": "file:///data/%2e%2e/etc/b" }), false),
         ("allow", &work, json!({ "text": "x" }), false),
         ("allow", &work, json!({}), false),
     ];
     for (verdict, when, arguments, applies) in cases {
         check(when, verdict, arguments, applies);
     }
-    let folder = json!({ "path": "/work/*.txt" });
-    check(&folder, "deny", json!({ "path": "/work/a.txt" }), true);
-    check(&folder, "deny", json!({ "path": "/work/a/b.txt" }), false);
+    let folder = json!({ "path": "/data/*.txt" });
+    check(&folder, "deny", json!({ "path": "/data/a.txt" }), true);
+    check(&folder, "deny", json!({ "path": "/data/a/b.txt" }), false);
     check(&json!({ "path": "**" }), "allow", json!({ "path": "a\nb" }), true);
 }
 
@@ -221,6 +230,10 @@ fn hosts() {
     for arguments in others {
         check(&evil, "deny", arguments, false);
     }
+}
+
+#[test]
+fn a_rule_that_allows_a_host_must_cover_all() {
     let good = json!({ "host": "good.example" });
     let allowed = [
         (json!({ "url": "https://good.example/x" }), true),
@@ -328,8 +341,14 @@ fn bad_policies_are_refused() {
         (rule(json!({ "when": { "toolId": null } })), "malformed"),
         (rule(json!({ "decision": "allow_all" })), "allow_all"),
         (rule(json!({ "riskTags": ["scary"] })), "scary"),
-        (json!({ "version": "1.0", "rules": [{ "action": "*", "decision": "deny" }] }), "missing field `id`"),
-        (json!({ "version": "1.0", "rules": [{ "id": "r", "action": "*" }] }), "missing field `decision`"),
+        (
+            json!({ "version": "1.0", "rules": [{ "action": "*", "decision": "deny" }] }),
+            "missing field `id`",
+        ),
+        (
+            json!({ "version": "1.0", "rules": [{ "id": "r", "action": "*" }] }),
+            "missing field `decision`",
+        ),
     ];
     for (file, hint) in cases {
         let error = Rules::from_value(file.clone()).unwrap_err().to_string();
@@ -338,8 +357,9 @@ fn bad_policies_are_refused() {
     let twice = json!({ "version": "1.0", "rules": [
         { "id": "r", "action": "a", "decision": "deny" }, { "id": "r", "action": "b", "decision": "allow" }] });
     assert!(matches!(Rules::from_value(twice), Err(RulesError::DuplicateRule(id)) if id == "r"));
-    let many: Vec<Value> =
-        (0..10_001).map(|n| json!({ "id": n.to_string(), "action": "*", "decision": "deny" })).collect();
+    let many: Vec<Value> = (0..10_001)
+        .map(|n| json!({ "id": n.to_string(), "action": "*", "decision": "deny" }))
+        .collect();
     assert!(matches!(
         Rules::from_value(json!({ "version": "1.0", "rules": many })),
         Err(RulesError::TooMany)

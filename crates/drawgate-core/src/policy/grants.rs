@@ -99,10 +99,19 @@ pub fn standing_grants(agent: &Agent) -> Vec<CapabilityGrant> {
 
 impl Grants {
     /// Loads the book: what is stored, and what stands by registration.
-    pub async fn load(store: Arc<dyn Store>, standing: Vec<CapabilityGrant>) -> Result<Self, StoreError> {
+    pub async fn load(
+        store: Arc<dyn Store>,
+        standing: Vec<CapabilityGrant>,
+    ) -> Result<Self, StoreError> {
         let stored = store.grants().await?;
         let index = Index::build(stored.into_iter().chain(standing).map(Arc::new));
-        Ok(Self { index: ArcSwap::from_pointee(index), store, changing: Mutex::new(()), changed: watch::Sender::new(0), starting: RwLock::new(()) })
+        Ok(Self {
+            index: ArcSwap::from_pointee(index),
+            store,
+            changing: Mutex::new(()),
+            changed: watch::Sender::new(0),
+            starting: RwLock::new(()),
+        })
     }
 
     /// Issues a grant: stored first, then usable.
@@ -154,7 +163,9 @@ impl Grants {
             grants.retain(|id, grant| {
                 !id.starts_with(STANDING) || grant.scope != Some(GrantScope::User(name.clone()))
             });
-            grants.extend(standing.into_iter().map(|grant| (Arc::clone(&grant.grant_id), Arc::new(grant))));
+            grants.extend(
+                standing.into_iter().map(|grant| (Arc::clone(&grant.grant_id), Arc::new(grant))),
+            );
         })
         .await;
     }
@@ -176,7 +187,8 @@ impl Grants {
     #[must_use]
     pub fn live(&self, now: u64) -> Vec<CapabilityGrant> {
         let index = self.index.load();
-        let live = index.by_id.values().filter(|grant| grant.expires_at.is_none_or(|end| now < end));
+        let live =
+            index.by_id.values().filter(|grant| grant.expires_at.is_none_or(|end| now < end));
         live.map(|grant| (**grant).clone()).collect()
     }
 
@@ -207,7 +219,8 @@ impl Grants {
         let mut cover = Cover::default();
         let mut missing = Vec::new();
         for required in requires {
-            let covering = index.of(caller).filter(usable).filter(|grant| grant.capability.covers(required));
+            let covering =
+                index.of(caller).filter(usable).filter(|grant| grant.capability.covers(required));
             // A grant with an approval behind it is worth more than one without.
             match covering.max_by_key(|grant| grant.approval_id.is_some()) {
                 Some(grant) => {

@@ -1,1 +1,300 @@
+//! Who holds what, when.
 
+use async_trait::async_trait;
+
+use super::*;
+use crate::model::SurfaceKind;
+use crate::policy::Approval;
+use crate::testing::MemoryStore;
+
+const NOW: u64 = 1_000;
+
+fn cap(text: &str) -> Capability {
+    Capability::new(text).unwrap()
+}
+
+fn caps(list: &[&str]) -> Vec<Capability> {
+    list.iter().map(|text| cap(text)).collect()
+}
+
+fn name(text: &str) -> Principal {
+    Principal::new(text).unwrap()
+}
+
+fn who(text: &str, session: Option<&str>) -> Caller {
+    Caller {
+        principal: name(text),
+        session: session.map(str::to_owned),
+        surface: SurfaceKind::Embedded,
+    }
+}
+
+fn grant(id: &str, capability: &str) -> CapabilityGrant {
+    CapabilityGrant {
+        grant_id: id.into(),
+        capability: cap(capability),
+        issued_at: 0,
+        expires_at: None,
+        scope: None,
+        approval_id: None,
+    }
+}
+
+fn scoped(id: &str, capability: &str, scope: &str) -> CapabilityGrant {
+    CapabilityGrant { scope: Some(scope.to_owned().try_into().unwrap()), ..grant(id, capability) }
+}
+
+async fn book(grants: Vec<CapabilityGrant>) -> Grants {
+    let store = Arc::new(MemoryStore::new());
+    for grant in &grants {
+        store.put_grant(grant).await.unwrap();
+    }
+    Grants::load(store, Vec::new()).await.unwrap()
+}
+
+fn ids(cover: &Cover) -> Vec<&str> {
+    cover.grants.iter().map(AsRef::as_ref).collect()
+}
+
+#[tokio::test]
+async fn scopes_decide_who_holds_a_grant() {
+    let cases = [
+        ("workspace", who("ann", None), true),
+        ("workspace", who("bob", Some("s1")), true),
+        ("user:ann", who("ann", None), true),
+        ("user:ann", who("Ann", None), false),
+        ("user:ann", who("ann2", None), false),
+        ("session:s1", who("ann", Some("s1")), true),
+        ("session:s1", who("bob", Some("s1")), true),
+        ("session:s1", who("ann", Some("s2")), false),
+        ("session:s1", who("ann", None), false),
+    ];
+    for (scope, caller, covered) in cases {
+        let grants = book(vec![scoped("g", "file.read", scope)]).await;
+        let found = grants.cover(&caller, &caps(&["file.read"]), &[], NOW);
+        assert_eq!(found.is_ok(), covered, "{scope} {caller:?}");
+        assert_eq!(!grants.held(&caller, NOW).is_empty(), covered, "{scope} {caller:?}");
+    }
+    let grants = book(vec![grant("g", "file.read")]).await;
+    assert!(
+        grants.cover(&who("ann", None), &caps(&["file.read"]), &[], NOW).is_ok(),
+        "absent is everybody"
+    );
+}
+
+#[test]
+fn scopes_and_capabilities_are_parsed_strictly() {
+    for bad in ["", "all", "user:", "user:a b", "session:", "Workspace", "user", "tenant:x"] {
+        assert!(GrantScope::try_from(bad.to_owned()).is_err(), "{bad}");
+    }
+    for text in ["workspace", "user:ann", "session:s:1"] {
+        let scope = GrantScope::try_from(text.to_owned()).unwrap();
+        assert_eq!(String::from(scope), text);
+    }
+    for bad in ["", "a b", "é", "a\n", &"x".repeat(129)] {
+        assert!(Capability::new(bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn wildcards_cover_what_is_below_them_and_nothing_else() {
+    let cases = [
+        ("file.read", "file.read", true),
+        ("file.read", "file.write", false),
+        ("file.read", "file.read.all", false),
+        ("*", "anything", true),
+        ("*", "file.*", true),
+        ("file.*", "file.read", true),
+        ("file.*", "file.read.all", true),
+        ("file.*", "file.*", true),
+        ("file.*", "file", false),
+        ("file.*", "files.read", false),
+        ("file*", "file.read", false),
+        ("file*", "file*", true),
+        ("*.read", "file.read", false),
+        ("file.re*", "file.read", false),
+        ("file.read", "*", false),
+        ("file.read", "file.*", false),
+        ("FILE.*", "file.read", false),
+    ];
+    for (held, required, covers) in cases {
+        assert_eq!(cap(held).covers(&cap(required)), covers, "{held} for {required}");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_ends_at_its_expiry_not_after_it() {
+    let grants = book(vec![CapabilityGrant { expires_at: Some(NOW), ..grant("g", "x") }]).await;
+    for (now, live) in
+        [(0, true), (NOW - 1, true), (NOW, false), (NOW + 1, false), (u64::MAX, false)]
+    {
+        let caller = who("ann", None);
+        assert_eq!(grants.cover(&caller, &caps(&["x"]), &[], now).is_ok(), live, "{now}");
+        assert_eq!(grants.live(now).len() == 1, live, "{now}");
+        assert_eq!(!grants.held(&caller, now).is_empty(), live, "{now}");
+    }
+}
+
+type Names = &'static [&'static str];
+
+#[tokio::test]
+async fn all_that_is_required_must_be_covered() {
+    let grants = book(vec![grant("a", "file.*"), grant("b", "demo")]).await;
+    let caller = who("ann", None);
+    let cases: [(Names, Result<Names, Names>); 6] = [
+        (&[], Ok(&[])),
+        (&["demo"], Ok(&["b"])),
+        (&["file.read", "file.write"], Ok(&["a"])),
+        (&["file.read", "demo"], Ok(&["a", "b"])),
+        (&["demo", "net"], Err(&["net"])),
+        (&["net", "demo", "other"], Err(&["net", "other"])),
+    ];
+    for (requires, expected) in cases {
+        match (grants.cover(&caller, &caps(requires), &[], NOW), expected) {
+            (Ok(cover), Ok(expected)) => assert_eq!(ids(&cover), expected, "{requires:?}"),
+            (Err(Missing(missing)), Err(expected)) => {
+                assert_eq!(missing, caps(expected), "{requires:?}");
+            }
+            (found, _) => panic!("{requires:?}: {found:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_restricts_issued_grants_and_not_standing_ones() {
+    let agent = Agent {
+        name: name("ann"),
+        token_hash: String::new(),
+        capabilities: caps(&["stand"]),
+        created_at: 5,
+    };
+    let grants = book(vec![grant("a", "x"), grant("b", "y")]).await;
+    grants.stand(&agent.name, standing_grants(&agent)).await;
+    let caller = who("ann", None);
+    let covered = |requires: &[&str], only: &[&str]| {
+        let only: Vec<GrantId> = only.iter().map(|id| (*id).into()).collect();
+        grants.cover(&caller, &caps(requires), &only, NOW).is_ok()
+    };
+    assert!(covered(&["x", "y", "stand"], &[]));
+    assert!(covered(&["x"], &["a"]));
+    assert!(!covered(&["x"], &["b"]));
+    assert!(!covered(&["x"], &["no-such-grant"]));
+    assert!(covered(&["x", "y"], &["a", "b"]));
+    assert!(covered(&["stand"], &["a"]), "what stands always counts");
+    assert!(covered(&["x", "stand"], &["a"]));
+}
+
+#[tokio::test]
+async fn naming_a_grant_of_another_does_not_help() {
+    let grants = book(vec![scoped("bobs", "x", "user:bob")]).await;
+    assert!(grants.cover(&who("ann", None), &caps(&["x"]), &["bobs".into()], NOW).is_err());
+}
+
+#[tokio::test]
+async fn standing_grants_follow_the_registration() {
+    let agent = |capabilities: &[&str]| Agent {
+        name: name("ann"),
+        token_hash: String::new(),
+        capabilities: caps(capabilities),
+        created_at: 5,
+    };
+    let store = Arc::new(MemoryStore::new());
+    let grants = Grants::load(store.clone(), standing_grants(&agent(&["a", "b"]))).await.unwrap();
+    grants.issue(scoped("issued", "c", "user:ann")).await.unwrap();
+    let held = |who_: &str| -> Vec<String> {
+        grants.held(&who(who_, None), NOW).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(held("ann"), ["a", "b", "c"]);
+    assert!(held("bob").is_empty());
+    grants.stand(&name("ann"), standing_grants(&agent(&["b", "d"]))).await;
+    assert_eq!(held("ann"), ["b", "c", "d"], "what was issued stays");
+    grants.stand(&name("ann"), Vec::new()).await;
+    assert_eq!(held("ann"), ["c"]);
+    assert_eq!(store.grants().await.unwrap().len(), 1, "what stands is not stored as a grant");
+}
+
+#[tokio::test]
+async fn standing_grants_can_neither_be_issued_nor_revoked() {
+    let grants = book(Vec::new()).await;
+    let issued = grants.issue(grant("standing:ann:*", "*")).await;
+    assert!(matches!(issued, Err(GrantError::Standing(_))));
+    assert!(matches!(grants.revoke("standing:ann:*").await, Err(GrantError::Standing(_))));
+    assert!(matches!(grants.revoke("nothing").await, Err(GrantError::Unknown(_))));
+    assert!(grants.held(&who("ann", None), NOW).is_empty());
+}
+
+#[tokio::test]
+async fn issue_and_revoke_are_durable() {
+    let store = Arc::new(MemoryStore::new());
+    let grants = Grants::load(store.clone(), Vec::new()).await.unwrap();
+    grants.issue(grant("g", "x")).await.unwrap();
+    let reloaded = Grants::load(store.clone(), Vec::new()).await.unwrap();
+    assert!(reloaded.cover(&who("ann", None), &caps(&["x"]), &[], NOW).is_ok());
+    grants.revoke("g").await.unwrap();
+    assert!(grants.cover(&who("ann", None), &caps(&["x"]), &[], NOW).is_err());
+    let reloaded = Grants::load(store, Vec::new()).await.unwrap();
+    assert!(reloaded.cover(&who("ann", None), &caps(&["x"]), &[], NOW).is_err());
+}
+
+#[tokio::test]
+async fn an_approval_stands_behind_a_cover_if_it_stands_behind_a_grant() {
+    let approved = CapabilityGrant { approval_id: Some("ap1".to_owned()), ..grant("b", "x") };
+    let grants = book(vec![grant("a", "x"), approved, grant("c", "x")]).await;
+    let cover = grants.cover(&who("ann", None), &caps(&["x"]), &[], NOW).unwrap();
+    assert_eq!((ids(&cover), cover.approval.as_deref()), (vec!["b"], Some("ap1")));
+    let cover = grants.cover(&who("ann", None), &caps(&["x"]), &["a".into()], NOW).unwrap();
+    assert_eq!((ids(&cover), cover.approval.as_deref()), (vec!["a"], None));
+}
+
+/// A store that can't write.
+struct Failing;
+
+fn broken() -> StoreError {
+    StoreError::Unavailable { operation: "test", reason: "broken".to_owned() }
+}
+
+#[async_trait]
+impl Store for Failing {
+    async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
+        Err(broken())
+    }
+    async fn put_agent(&self, _: &Agent) -> Result<(), StoreError> {
+        Err(broken())
+    }
+    async fn remove_agent(&self, _: &Principal) -> Result<bool, StoreError> {
+        Err(broken())
+    }
+    async fn grants(&self) -> Result<Vec<CapabilityGrant>, StoreError> {
+        Ok(vec![grant("old", "x")])
+    }
+    async fn put_grant(&self, _: &CapabilityGrant) -> Result<(), StoreError> {
+        Err(broken())
+    }
+    async fn remove_grant(&self, _: &str) -> Result<bool, StoreError> {
+        Err(broken())
+    }
+    async fn approvals(&self) -> Result<Vec<Approval>, StoreError> {
+        Err(broken())
+    }
+    async fn put_approval(&self, _: &Approval) -> Result<(), StoreError> {
+        Err(broken())
+    }
+    async fn remove_approval(&self, _: &str) -> Result<(), StoreError> {
+        Err(broken())
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_gives_nothing_and_takes_at_once() {
+    let grants = Grants::load(Arc::new(Failing), Vec::new()).await.unwrap();
+    assert!(matches!(grants.issue(grant("new", "y")).await, Err(GrantError::Store(_))));
+    assert!(
+        grants.cover(&who("ann", None), &caps(&["y"]), &[], NOW).is_err(),
+        "not stored, not usable"
+    );
+    assert!(matches!(grants.revoke("old").await, Err(GrantError::Store(_))));
+    assert!(
+        grants.cover(&who("ann", None), &caps(&["x"]), &[], NOW).is_err(),
+        "revoked all the same"
+    );
+}

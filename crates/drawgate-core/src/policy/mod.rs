@@ -12,8 +12,8 @@ mod rules;
 pub use approvals::{
     Approval, ApprovalError, ApprovalState, ApprovalTicket, Approvals, ApprovalsConfig, Binding,
 };
-pub(crate) use grants::Starting;
 pub use decide::{PolicyRequest, decide};
+pub(crate) use grants::Starting;
 pub use grants::{Cover, GrantError, Grants, Missing, standing_grants};
 pub use rules::{Condition, Matcher, Pattern, Rule, Rules, RulesError};
 

@@ -6,8 +6,19 @@
 use serde_json::{Map, Value};
 
 /// Argument names that hold paths, beside those that end in one of [`PATH_ENDINGS`].
-const PATH_KEYS: [&str; 11] =
-    ["filename", "source", "destination", "target", "src", "dst", "dest", "cwd", "root", "from", "to"];
+const PATH_KEYS: [&str; 11] = [
+    "filename",
+    "source",
+    "destination",
+    "target",
+    "src",
+    "dst",
+    "dest",
+    "cwd",
+    "root",
+    "from",
+    "to",
+];
 /// Endings of argument names that hold paths.
 const PATH_ENDINGS: [&str; 9] =
     ["path", "paths", "file", "files", "dir", "directory", "directories", "folder", "folders"];
@@ -40,7 +51,8 @@ pub(super) fn hosts(arguments: &Map<String, Value>) -> Vec<String> {
         let text = squeezed(text);
         if let Some((_, rest)) = split_scheme(&text) {
             found.extend(authority_hosts(rest));
-        } else if HOST_KEYS.contains(&key) || URL_ENDINGS.iter().any(|ending| key.ends_with(ending)) {
+        } else if HOST_KEYS.contains(&key) || URL_ENDINGS.iter().any(|ending| key.ends_with(ending))
+        {
             found.extend(authority_hosts(text.trim_start_matches(['/', '\\'])));
         }
     });
@@ -54,7 +66,9 @@ fn collect(arguments: &Map<String, Value>, visit: &mut dyn FnMut(&str, &str)) {
         match value {
             Value::String(text) => visit(key, text),
             Value::Array(list) => list.iter().for_each(|item| walk(key, item, visit)),
-            Value::Object(map) => map.iter().for_each(|(name, item)| walk(&plain(name), item, visit)),
+            Value::Object(map) => {
+                map.iter().for_each(|(name, item)| walk(&plain(name), item, visit));
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }

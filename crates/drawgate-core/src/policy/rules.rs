@@ -212,12 +212,16 @@ fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Val
     Value::deserialize(deserializer).map(Some)
 }
 
-fn one_or_many<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Pattern>>, D::Error> {
+fn one_or_many<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<Pattern>>, D::Error> {
     let compile = |text: &String| Pattern::new(text).map_err(serde::de::Error::custom);
     texts(deserializer)?.iter().map(compile).collect::<Result<_, _>>().map(Some)
 }
 
-fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<PathPattern>>, D::Error> {
+fn paths<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<PathPattern>>, D::Error> {
     let compile = |text: &String| PathPattern::new(text).map_err(serde::de::Error::custom);
     texts(deserializer)?.iter().map(compile).collect::<Result<_, _>>().map(Some)
 }

@@ -11,7 +11,8 @@ use super::schema::{CompiledSchema, normalised};
 use super::{RegistrationError, Snapshot, names};
 use crate::canonical;
 use crate::model::{
-    Capability, Concurrency, IdError, McpManifest, McpToolSpec, SourceId, ToolId, ToolRegistryEntry, WireName,
+    Capability, Concurrency, IdError, McpManifest, McpToolSpec, SourceId, ToolId,
+    ToolRegistryEntry, WireName,
 };
 use crate::source::ToolSource;
 
@@ -52,7 +53,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(30), max_output_bytes: 256 * 1024, max_output_lines: 5000 }
+        Self {
+            timeout: Duration::from_secs(30),
+            max_output_bytes: 256 * 1024,
+            max_output_lines: 5000,
+        }
     }
 }
 
@@ -106,7 +111,10 @@ impl Default for SourceTerms {
             limits: Limits::default(),
             concurrency: 64,
             tools: BTreeMap::new(),
-            actions: crate::policy::KNOWN_ACTIONS.iter().map(|action| (*action).to_owned()).collect(),
+            actions: crate::policy::KNOWN_ACTIONS
+                .iter()
+                .map(|action| (*action).to_owned())
+                .collect(),
             require_action: false,
         }
     }
@@ -217,7 +225,9 @@ pub fn definition_hash(source: &SourceId, spec: &McpToolSpec) -> String {
 }
 
 /// Turns a manifest into entries. A declared manifest with any fault is refused whole.
-pub(super) fn build(registration: Registration) -> Result<(Vec<Entry>, Vec<BadTool>), RegistrationError> {
+pub(super) fn build(
+    registration: Registration,
+) -> Result<(Vec<Entry>, Vec<BadTool>), RegistrationError> {
     let Registration { manifest, terms, origin, source } = registration;
     let slots = Arc::new(Semaphore::new(terms.concurrency.max(1)));
     let mut specs = manifest.tools;
@@ -231,11 +241,22 @@ pub(super) fn build(registration: Registration) -> Result<(Vec<Entry>, Vec<BadTo
             continue;
         }
         let name = spec.name.clone();
-        let part = Part { id: &manifest.server_id, terms: &terms, own, origin, source: &source, slots: &slots };
+        let part = Part {
+            id: &manifest.server_id,
+            terms: &terms,
+            own,
+            origin,
+            source: &source,
+            slots: &slots,
+        };
         match part.entry(spec) {
             Ok(entry) => match seen.insert(names::skeleton(entry.wire.as_str()), name.clone()) {
                 None => entries.push(entry),
-                Some(twin) => bad.push(fault(&manifest.server_id, name, format!("its name clashes with `{twin}`"))),
+                Some(twin) => bad.push(fault(
+                    &manifest.server_id,
+                    name,
+                    format!("its name clashes with `{twin}`"),
+                )),
             },
             Err(reason) => bad.push(fault(&manifest.server_id, name, reason)),
         }
@@ -271,7 +292,9 @@ impl Part<'_> {
         let arguments = CompiledSchema::for_object(&spec.input_schema)
             .map_err(|error| format!("`inputSchema`: {error}"))?;
         let output = match spec.rest.get("outputSchema") {
-            Some(schema) => Some(CompiledSchema::for_object(schema).map_err(|e| format!("`outputSchema`: {e}"))?),
+            Some(schema) => Some(
+                CompiledSchema::for_object(schema).map_err(|e| format!("`outputSchema`: {e}"))?,
+            ),
             None => None,
         };
         let annotations = spec.annotations.clone().unwrap_or_default();
@@ -315,8 +338,8 @@ impl Part<'_> {
         if spec.description.trim().is_empty() {
             return Err("`description` is missing".to_owned());
         }
-        let unknown = spec.annotations.iter().flat_map(|a| a.rest.keys());
-        match unknown.filter(|key| !MCP_ANNOTATIONS.contains(&key.as_str())).next() {
+        let mut unknown = spec.annotations.iter().flat_map(|a| a.rest.keys());
+        match unknown.find(|key| !MCP_ANNOTATIONS.contains(&key.as_str())) {
             Some(key) => Err(format!("annotation `{}` is not supported", key.escape_debug())),
             None => Ok(()),
         }
@@ -331,7 +354,8 @@ impl Part<'_> {
                 action.escape_debug()
             )),
             None if self.terms.require_action => {
-                Err("`annotations.policyAction` is missing, and `require_policy_action` is set".to_owned())
+                Err("`annotations.policyAction` is missing, and `require_policy_action` is set"
+                    .to_owned())
             }
             Some(action) => Ok(Some(action.to_owned())),
             None => Ok(None),

@@ -22,9 +22,10 @@ use crate::source::ToolSource;
 const REFRESH_PAUSE: Duration = Duration::from_secs(1);
 /// The first and the longest pause before a failed source is asked again.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-const LAST_RETRY: Duration = Duration::from_secs(60);
-/// How long one manifest may take.
-const MANIFEST_TIME: Duration = Duration::from_secs(30);
+const LAST_RETRY: Duration = Duration::from_mins(1);
+/// How long one manifest may take, at the very most: sources have limits of their own, and a first
+/// start may have to download the server.
+const MANIFEST_TIME: Duration = Duration::from_mins(11);
 
 /// Where a source stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -95,7 +96,12 @@ impl Keeper {
     /// A keeper of nothing yet.
     #[must_use]
     pub fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, kept: Mutex::default(), unusable: Mutex::default(), settled: watch::Sender::new(0) }
+        Self {
+            registry,
+            kept: Mutex::default(),
+            unusable: Mutex::default(),
+            settled: watch::Sender::new(0),
+        }
     }
 
     /// Begins to keep a source.
@@ -224,7 +230,12 @@ impl Attendant {
     }
 
     /// Until the source announces a change or, if it failed, until it is time to try again.
-    async fn wait(&self, changes: &mut Option<watch::Receiver<u64>>, worked: bool, pause: Duration) {
+    async fn wait(
+        &self,
+        changes: &mut Option<watch::Receiver<u64>>,
+        worked: bool,
+        pause: Duration,
+    ) {
         let announced = async {
             let heard = match changes {
                 Some(changes) => changes.changed().await.is_ok(),
@@ -248,7 +259,9 @@ impl Attendant {
             Ok(Ok(Ok(manifest))) => manifest,
             Ok(Ok(Err(error))) => return self.failed(error.to_string()),
             Ok(Err(guard::Panicked)) => return self.failed("the source failed inside".to_owned()),
-            Err(_) => return self.failed(format!("no answer within {} s", MANIFEST_TIME.as_secs())),
+            Err(_) => {
+                return self.failed(format!("no answer within {} s", MANIFEST_TIME.as_secs()));
+            }
         };
         let server = format!("{} {}", manifest.name, manifest.version);
         let registration = Registration {
@@ -267,7 +280,10 @@ impl Attendant {
                     tracing::warn!(source = %status.id, tool = tool.tool.escape_debug().to_string(), reason = tool.reason, "a tool was left out");
                 }
                 let snapshot = self.registry.snapshot();
-                let tools = snapshot.entries().filter(|entry| entry.id.source() == self.source.id()).count();
+                let tools = snapshot
+                    .entries()
+                    .filter(|entry| entry.id.source() == self.source.id())
+                    .count();
                 tracing::info!(source = %status.id, tools, "source ready");
                 status.state = SourceState::Ready;
                 status.tools = tools;
@@ -294,3 +310,7 @@ impl Attendant {
         false
     }
 }
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

@@ -59,7 +59,9 @@ pub struct NameConflict {
 }
 
 fn conflicts(list: &[NameConflict]) -> String {
-    let each = list.iter().map(|c| format!("`{}` wants the name `{}`, which `{}` holds", c.tool, c.name, c.holder));
+    let each = list
+        .iter()
+        .map(|c| format!("`{}` wants the name `{}`, which `{}` holds", c.tool, c.name, c.holder));
     format!("{}; set `names = \"qualified\"` or rename", each.collect::<Vec<_>>().join("; "))
 }
 
@@ -138,7 +140,11 @@ impl Snapshot {
         self.entries.values().find(|entry| entry.id.source() == source)
     }
 
-    fn build(revision: u64, entries: BTreeMap<ToolId, Arc<Entry>>, down: BTreeSet<SourceId>) -> Self {
+    fn build(
+        revision: u64,
+        entries: BTreeMap<ToolId, Arc<Entry>>,
+        down: BTreeSet<SourceId>,
+    ) -> Self {
         let mut snapshot = Self { revision, down, ..Self::default() };
         for (id, entry) in &entries {
             snapshot.by_wire.insert(entry.wire.to_string(), Arc::clone(entry));
@@ -231,7 +237,12 @@ impl Registry {
         }
     }
 
-    fn publish(&self, before: &Snapshot, entries: BTreeMap<ToolId, Arc<Entry>>, down: BTreeSet<SourceId>) {
+    fn publish(
+        &self,
+        before: &Snapshot,
+        entries: BTreeMap<ToolId, Arc<Entry>>,
+        down: BTreeSet<SourceId>,
+    ) {
         let same = down == before.down
             && entries.len() == before.entries.len()
             && entries.iter().zip(&before.entries).all(|((_, new), (_, old))| new.same_as(old));
@@ -244,7 +255,11 @@ impl Registry {
     }
 }
 
-fn refuse_taken(before: &Snapshot, source: &SourceId, entries: &[Entry]) -> Result<(), RegistrationError> {
+fn refuse_taken(
+    before: &Snapshot,
+    source: &SourceId,
+    entries: &[Entry],
+) -> Result<(), RegistrationError> {
     let taken: Vec<NameConflict> = entries
         .iter()
         .filter_map(|entry| {

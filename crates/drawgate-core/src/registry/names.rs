@@ -71,3 +71,7 @@ const fn hidden(c: char) -> bool {
         | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0000}'..='\u{e0fff}')
 }
+
+#[cfg(test)]
+#[path = "names_tests.rs"]
+mod tests;

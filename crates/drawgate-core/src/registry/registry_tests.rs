@@ -1,1 +1,410 @@
+//! Registrations, revisions and names.
 
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::{Capability, McpToolSpec, ToolOutput};
+use crate::testing::{FakeSource, tool};
+
+fn source_of(id: &str, tools: Vec<McpToolSpec>) -> Arc<FakeSource> {
+    FakeSource::new(id, tools, |_, _| Ok(ToolOutput::text("ok")))
+}
+
+fn flat() -> SourceTerms {
+    SourceTerms { naming: Naming::Flat, ..SourceTerms::default() }
+}
+
+fn plain(names: &[&str]) -> Vec<McpToolSpec> {
+    names.iter().map(|name| tool(name, &Value::Null)).collect()
+}
+
+fn put(
+    registry: &Registry,
+    id: &str,
+    tools: Vec<McpToolSpec>,
+    terms: SourceTerms,
+    origin: Origin,
+) -> Result<Vec<BadTool>, RegistrationError> {
+    let source = source_of(id, tools);
+    registry.replace(Registration { manifest: source.describe(), terms, origin, source })
+}
+
+fn discover(registry: &Registry, id: &str, names: &[&str]) -> Vec<BadTool> {
+    put(registry, id, plain(names), SourceTerms::default(), Origin::Discovered).unwrap()
+}
+
+fn sid(id: &str) -> SourceId {
+    SourceId::new(id).unwrap()
+}
+
+fn wires(registry: &Registry) -> Vec<String> {
+    registry.snapshot().entries().map(|entry| entry.wire.to_string()).collect()
+}
+
+#[test]
+fn entries_are_ordered_by_source_then_name_whatever_the_order_of_arrival() {
+    let (one, two) = (Registry::default(), Registry::default());
+    discover(&one, "b", &["z", "a", "M"]);
+    discover(&one, "a", &["y", "x"]);
+    discover(&two, "a", &["x", "y"]);
+    discover(&two, "b", &["M", "a", "z"]);
+    let ids = |registry: &Registry| -> Vec<String> {
+        registry.snapshot().entries().map(|entry| entry.id.to_string()).collect()
+    };
+    assert_eq!(ids(&one), ["a:x", "a:y", "b:M", "b:a", "b:z"]);
+    assert_eq!(ids(&one), ids(&two));
+    let definitions = |registry: &Registry| -> Vec<String> {
+        registry.snapshot().entries().map(|entry| entry.definition.clone()).collect()
+    };
+    assert_eq!(definitions(&one), definitions(&two));
+}
+
+#[test]
+fn names_that_are_no_names_are_left_out_or_refused() {
+    let long = "x".repeat(129);
+    let bad = ["", "a b", "a/b", "a:b", long.as_str(), "a\nb", "é", "-a", ".a", "a\u{0}"];
+    for name in bad {
+        let registry = Registry::default();
+        let left_out = discover(&registry, "s", &["good", name]);
+        assert_eq!(left_out.len(), 1, "{name:?}");
+        assert_eq!(left_out[0].tool, name);
+        assert!(left_out[0].reason.contains("is not a valid tool name"), "{}", left_out[0].reason);
+        assert!(!left_out[0].to_string().contains(['\n', '\0']), "nothing hides in the message");
+        assert_eq!(wires(&registry), ["s__good"]);
+        let declared = put(&registry, "t", plain(&["good", name]), flat(), Origin::Declared);
+        assert!(
+            matches!(declared, Err(RegistrationError::BadManifest(list)) if list.len() == 1),
+            "{name:?}"
+        );
+        assert_eq!(wires(&registry), ["s__good"], "nothing of it took effect");
+    }
+}
+
+#[test]
+fn collisions_reject_the_whole_and_name_every_conflict_and_holder() {
+    let registry = Registry::default();
+    put(&registry, "one", plain(&["read", "write"]), flat(), Origin::Declared).unwrap();
+    let revision = registry.snapshot().revision();
+    let taken = put(&registry, "two", plain(&["new", "READ", "wr1te"]), flat(), Origin::Declared);
+    let Err(RegistrationError::NameTaken(conflicts)) = taken else { panic!("taken") };
+    let found: Vec<(String, String)> =
+        conflicts.iter().map(|c| (c.tool.clone(), c.holder.to_string())).collect();
+    let expected = [("two:READ", "one:read"), ("two:wr1te", "one:write")];
+    assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    let text = RegistrationError::NameTaken(conflicts).to_string();
+    assert!(text.contains("`two:READ` wants the name `READ`, which `one:read` holds"), "{text}");
+    assert_eq!(wires(&registry), ["read", "write"]);
+    assert_eq!(registry.snapshot().revision(), revision);
+    // Qualified names do not collide, and the holder may come again.
+    put(&registry, "two", plain(&["READ"]), SourceTerms::default(), Origin::Discovered).unwrap();
+    put(&registry, "one", plain(&["read"]), flat(), Origin::Declared).unwrap();
+    assert_eq!(wires(&registry), ["read", "two__READ"]);
+}
+
+#[test]
+fn a_flat_name_can_not_imitate_a_qualified_one() {
+    let registry = Registry::default();
+    discover(&registry, "bank", &["pay"]);
+    for name in ["bank__pay", "BANK__PAY", "bank--pay", "bank_-pay"] {
+        let taken = put(&registry, "evil", plain(&[name]), flat(), Origin::Discovered);
+        assert!(matches!(taken, Err(RegistrationError::NameTaken(_))), "{name}");
+    }
+}
+
+#[test]
+fn twins_within_one_source() {
+    for (a, b) in
+        [("Read", "read"), ("read-file", "read_file"), ("fi1e", "file"), ("a.b", "a_b"), ("x", "x")]
+    {
+        let registry = Registry::default();
+        let left_out = discover(&registry, "s", &[a, b]);
+        assert_eq!(left_out.len(), 1, "{a} {b}");
+        assert!(left_out[0].reason.contains("clashes with"), "{}", left_out[0].reason);
+        assert_eq!(registry.snapshot().entries().count(), 1);
+        let declared = put(&registry, "t", plain(&[a, b]), flat(), Origin::Declared);
+        assert!(matches!(declared, Err(RegistrationError::BadManifest(_))), "{a} {b}");
+    }
+}
+
+#[test]
+fn what_a_declared_manifest_must_have_and_a_discovered_one_need_not() {
+    let no_description: McpToolSpec =
+        serde_json::from_value(json!({ "name": "a", "inputSchema": { "type": "object" } }))
+            .unwrap();
+    let blank = McpToolSpec { description: " \n".to_owned(), ..no_description.clone() };
+    let long = McpToolSpec { description: "x".repeat(16 * 1024 + 1), ..no_description.clone() };
+    let cases = [
+        (tool("a", &json!({ "colour": "red" })), "annotation `colour` is not supported", true),
+        (
+            tool(
+                "a",
+                &json!({ "title": "T", "readOnlyHint": true, "destructiveHint": false,
+            "idempotentHint": true, "openWorldHint": true }),
+            ),
+            "",
+            true,
+        ),
+        (no_description, "`description` is missing", true),
+        (blank, "`description` is missing", true),
+        (long, "`description` is longer", false),
+        (tool("a", &json!({ "policyAction": "rm.rf" })), "`rm.rf`, which is not known", false),
+        (tool("a", &json!({ "policyAction": "file.read" })), "", true),
+        (tool("a", &json!({ "requiredScopes": ["x"], "category": "core" })), "", true),
+    ];
+    for (spec, problem, discovered_passes) in cases {
+        let registry = Registry::default();
+        let shown = format!("{:?}", spec.annotations);
+        match put(&registry, "s", vec![spec.clone()], flat(), Origin::Declared) {
+            Ok(_) => assert_eq!(problem, "", "{shown}"),
+            Err(error) => {
+                assert!(
+                    !problem.is_empty() && error.to_string().contains(problem),
+                    "{shown}: {error}"
+                );
+            }
+        }
+        let left_out =
+            put(&registry, "d", vec![spec], SourceTerms::default(), Origin::Discovered).unwrap();
+        assert_eq!(left_out.is_empty(), discovered_passes, "{shown}");
+    }
+}
+
+#[test]
+fn require_action_refuses_a_tool_without_one_unless_the_operator_gives_it() {
+    let mut terms = SourceTerms { require_action: true, ..SourceTerms::default() };
+    let registry = Registry::default();
+    let specs =
+        || vec![tool("bare", &Value::Null), tool("named", &json!({ "policyAction": "file.read" }))];
+    let left_out = put(&registry, "s", specs(), terms.clone(), Origin::Discovered).unwrap();
+    assert_eq!(left_out.len(), 1);
+    assert!(
+        left_out[0].reason.contains("`require_policy_action` is set"),
+        "{}",
+        left_out[0].reason
+    );
+    let own = ToolTerms { policy_action: Some("file.write".to_owned()), ..ToolTerms::default() };
+    terms.tools.insert("bare".to_owned(), own);
+    assert!(put(&registry, "s", specs(), terms, Origin::Discovered).unwrap().is_empty());
+}
+
+#[test]
+fn a_server_may_tighten_and_the_operator_decides() {
+    let registry = Registry::default();
+    let caps = |list: &[&str]| -> Vec<Capability> {
+        list.iter().map(|c| Capability::new(c).unwrap()).collect()
+    };
+    let mut terms = SourceTerms { capabilities: caps(&["base"]), ..SourceTerms::default() };
+    let off = ToolTerms { requires_confirmation: Some(false), ..ToolTerms::default() };
+    terms.tools.insert("asks".to_owned(), off);
+    let own =
+        ToolTerms { capabilities: Some(caps(&["own"])), idempotent: true, ..ToolTerms::default() };
+    terms.tools.insert("own".to_owned(), own);
+    terms.tools.insert("gone".to_owned(), ToolTerms { disabled: true, ..ToolTerms::default() });
+    let specs = vec![
+        tool("asks", &json!({ "requiresConfirmation": true })),
+        tool("own", &json!({ "requiredScopes": ["own", "extra"], "policyAction": "file.write" })),
+        tool(
+            "lies",
+            &json!({ "readOnlyHint": true, "idempotentHint": true, "requiresConfirmation": false }),
+        ),
+        tool("gone", &Value::Null),
+    ];
+    put(&registry, "s", specs, terms, Origin::Discovered).unwrap();
+    let snapshot = registry.snapshot();
+    let entry = |name: &str| snapshot.get(&ToolId::new(&sid("s"), name).unwrap());
+    assert!(entry("gone").is_none());
+    let (asks, own, lies) = (entry("asks").unwrap(), entry("own").unwrap(), entry("lies").unwrap());
+    assert!(asks.confirm, "a tool's own demand stays");
+    assert_eq!(own.requires, caps(&["extra", "file.write", "own"]));
+    assert!(own.idempotent);
+    assert_eq!(lies.requires, caps(&["base"]));
+    assert!(!lies.idempotent, "a server's hint does not make a retry safe");
+}
+
+#[test]
+fn revisions_grow_only_on_real_change() {
+    let registry = Registry::default();
+    let mut changes = registry.subscribe();
+    let mut step = |name: &str, changed: bool, act: &dyn Fn()| {
+        let before = registry.snapshot().revision();
+        act();
+        assert_eq!(registry.snapshot().revision() > before, changed, "{name}");
+        assert_eq!(changes.has_changed().unwrap(), changed, "{name}");
+        changes.mark_unchanged();
+    };
+    step("nothing to mark", false, &|| registry.set_down(&sid("s")));
+    step("nothing to remove", false, &|| registry.remove(&sid("s")));
+    step("new", true, &|| drop(discover(&registry, "s", &["a", "b"])));
+    step("the same", false, &|| drop(discover(&registry, "s", &["b", "a"])));
+    step("one less", true, &|| drop(discover(&registry, "s", &["a"])));
+    let described = McpToolSpec { description: "another".to_owned(), ..tool("a", &Value::Null) };
+    step("described anew", true, &|| {
+        drop(put(
+            &registry,
+            "s",
+            vec![described.clone()],
+            SourceTerms::default(),
+            Origin::Discovered,
+        ));
+    });
+    let terms =
+        SourceTerms { capabilities: vec![Capability::new("x").unwrap()], ..SourceTerms::default() };
+    step("other terms", true, &|| {
+        drop(put(&registry, "s", vec![described.clone()], terms.clone(), Origin::Discovered));
+    });
+    step("down", true, &|| registry.set_down(&sid("s")));
+    step("down again", false, &|| registry.set_down(&sid("s")));
+    step("back", true, &|| {
+        drop(put(&registry, "s", vec![described.clone()], terms.clone(), Origin::Discovered));
+    });
+    step("another", true, &|| drop(discover(&registry, "t", &["a"])));
+    step("removed", true, &|| registry.remove(&sid("s")));
+    step("removed again", false, &|| registry.remove(&sid("s")));
+    step("empty", false, &|| drop(discover(&registry, "e", &[])));
+}
+
+#[test]
+fn a_source_that_is_down_is_not_listed_but_resolved() {
+    let registry = Registry::default();
+    discover(&registry, "s", &["a"]);
+    discover(&registry, "t", &["b"]);
+    registry.set_down(&sid("s"));
+    let snapshot = registry.snapshot();
+    assert_eq!(snapshot.available().count(), 1);
+    assert_eq!(snapshot.entries().count(), 2);
+    assert!(matches!(snapshot.resolve("s__a", |_| true), Resolution::Found(_)));
+    discover(&registry, "s", &["a"]);
+    assert_eq!(registry.snapshot().available().count(), 2);
+}
+
+#[test]
+fn names_are_looked_up_and_never_guessed() {
+    let registry = Registry::default();
+    discover(&registry, "s", &["only", "both", "a.b"]);
+    discover(&registry, "t", &["both"]);
+    put(&registry, "f", plain(&["flat", "s"]), flat(), Origin::Declared).unwrap();
+    let snapshot = registry.snapshot();
+    let found = |name: &str| match snapshot.resolve(name, |_| true) {
+        Resolution::Found(entry) => entry.id.to_string(),
+        Resolution::Ambiguous(list) => {
+            list.iter().map(ToString::to_string).collect::<Vec<_>>().join("|")
+        }
+        Resolution::Unknown => "-".to_owned(),
+    };
+    let cases = [
+        ("s:only", "s:only"),
+        ("s__only", "s:only"),
+        ("only", "s:only"),
+        ("both", "s:both|t:both"),
+        ("t:both", "t:both"),
+        ("t__both", "t:both"),
+        ("flat", "f:flat"),
+        ("f:flat", "f:flat"),
+        ("f__flat", "-"),
+        ("a.b", "s:a.b"),
+        ("s:a.b", "s:a.b"),
+        ("s__a_b", "s:a.b"),
+        ("s", "f:s"),
+        ("", "-"),
+        (":", "-"),
+        ("s:", "-"),
+        (":only", "-"),
+        ("s:only:x", "-"),
+        ("a:b:c", "-"),
+        ("S:only", "-"),
+        ("ONLY", "-"),
+        ("only\0", "-"),
+        ("only ", "-"),
+        ("s::only", "-"),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(found(name), expected, "{name:?}");
+    }
+}
+
+#[test]
+fn a_bare_name_is_ambiguous_only_among_what_the_caller_sees() {
+    let registry = Registry::default();
+    for source in ["s", "t", "u"] {
+        discover(&registry, source, &["x"]);
+    }
+    let snapshot = registry.snapshot();
+    let seen = |visible: &[&str]| match snapshot
+        .resolve("x", |e| visible.contains(&e.id.source().as_str()))
+    {
+        Resolution::Found(entry) => vec![entry.id.to_string()],
+        Resolution::Ambiguous(list) => list.iter().map(ToString::to_string).collect(),
+        Resolution::Unknown => Vec::new(),
+    };
+    assert_eq!(seen(&[]), Vec::<String>::new());
+    assert_eq!(seen(&["t"]), ["t:x"]);
+    assert_eq!(seen(&["s", "u"]), ["s:x", "u:x"], "and the hidden one is not a candidate");
+}
+
+#[test]
+fn a_manifest_speaks_for_its_own_source_only() {
+    let registry = Registry::default();
+    discover(&registry, "bank", &["pay"]);
+    let evil = source_of("evil", plain(&["pay"]));
+    let mut manifest = evil.describe();
+    manifest.server_id = sid("bank");
+    let registration = Registration {
+        manifest,
+        terms: SourceTerms::default(),
+        origin: Origin::Discovered,
+        source: evil,
+    };
+    let refused = registry.replace(registration).unwrap_err();
+    assert!(matches!(refused, RegistrationError::ForeignManifest { .. }), "{refused}");
+    assert_eq!(wires(&registry), ["bank__pay"]);
+}
+
+#[test]
+fn a_listing_shows_hidden_characters_and_the_hash_is_over_the_original() {
+    let registry = Registry::default();
+    let spec = |title: &str, description: &str| -> McpToolSpec {
+        serde_json::from_value(json!({
+            "name": "a", "title": title, "description": description,
+            "inputSchema": { "properties": { "any": true, "none": false } },
+            "_meta": { "k": 1 }, "icons": [] }))
+        .unwrap()
+    };
+    let hostile = spec("T\u{1b}[2J\u{202e}", "hi\u{e0049}\u{200b}");
+    put(&registry, "s", vec![hostile.clone()], SourceTerms::default(), Origin::Discovered).unwrap();
+    let snapshot = registry.snapshot();
+    let entry = snapshot.entries().next().unwrap();
+    let listing = &entry.listing;
+    assert_eq!(listing["name"], "s__a");
+    assert_eq!(listing["title"], "T\\u{1b}[2J\\u{202e}");
+    assert_eq!(listing["description"], "hi\\u{e0049}\\u{200b}");
+    assert_eq!(listing["inputSchema"]["type"], "object");
+    assert_eq!(listing["inputSchema"]["properties"], json!({ "any": {}, "none": { "not": {} } }));
+    assert_eq!((&listing["_meta"], &listing["icons"]), (&json!({ "k": 1 }), &json!([])));
+    assert_eq!(entry.definition, definition_hash(&sid("s"), &hostile));
+    assert_ne!(entry.definition, definition_hash(&sid("s"), &spec("T", "hi")));
+    assert_ne!(entry.definition, definition_hash(&sid("t"), &hostile));
+}
+
+#[test]
+fn reading_never_waits_for_a_registration() {
+    let registry = Arc::new(Registry::default());
+    discover(&registry, "s", &["a"]);
+    let writer = {
+        let registry = Arc::clone(&registry);
+        std::thread::spawn(move || {
+            for round in 0..200 {
+                let name = format!("t{}", round % 7);
+                discover(&registry, "s", &["a", &name]);
+            }
+        })
+    };
+    while !writer.is_finished() {
+        let snapshot = registry.snapshot();
+        assert!(
+            matches!(snapshot.resolve("s:a", |_| true), Resolution::Found(_)),
+            "never half registered"
+        );
+        assert!(snapshot.entries().count() >= 1);
+    }
+    writer.join().unwrap();
+}

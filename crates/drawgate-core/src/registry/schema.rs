@@ -88,6 +88,7 @@ impl CompiledSchema {
         if let Value::Object(map) = &mut copy {
             forget_foreign_dialect(map);
         }
+        forget_irregular_patterns(&mut copy);
         let (weight, survey) = Survey::of(&copy)?;
         let recursion = (survey.returns > 0).then(|| Recursion {
             depth: (MAX_STACK / survey.longest.max(1)).min(MAX_RECURSIVE_DEPTH),
@@ -106,7 +107,8 @@ impl CompiledSchema {
             // It would begin a document of its own, whose references were weighed as if in this one.
             forget(&mut copy, &place, keyword);
         }
-        let options = PatternOptions::regex().size_limit(PATTERN_MEMORY).dfa_size_limit(PATTERN_MEMORY);
+        let options =
+            PatternOptions::regex().size_limit(PATTERN_MEMORY).dfa_size_limit(PATTERN_MEMORY);
         let validator = jsonschema::options()
             .with_pattern_options(options)
             .build(&copy)
@@ -120,11 +122,16 @@ impl CompiledSchema {
         if let Some(recursion) = self.recursion
             && size.depth > recursion.depth
         {
-            return Err(vec![Fault::whole(format!("nests deeper than {} levels", recursion.depth))]);
+            return Err(vec![Fault::whole(format!(
+                "nests deeper than {} levels",
+                recursion.depth
+            ))]);
         }
         let work = size.nodes.saturating_mul(self.visits);
         if work > MAX_WORK {
-            return Err(vec![Fault::whole("too large to be checked against this schema".to_owned())]);
+            return Err(vec![Fault::whole(
+                "too large to be checked against this schema".to_owned(),
+            )]);
         }
         if self.validator.is_valid(value) {
             return Ok(());
@@ -191,7 +198,11 @@ pub(super) fn normalised(schema: &Value) -> Value {
                 match property {
                     Value::Bool(true) => *property = Value::Object(Map::new()),
                     Value::Bool(false) => *property = serde_json::json!({ "not": {} }),
-                    Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {}
+                    Value::Null
+                    | Value::Number(_)
+                    | Value::String(_)
+                    | Value::Array(_)
+                    | Value::Object(_) => {}
                 }
             }
         }
@@ -199,13 +210,48 @@ pub(super) fn normalised(schema: &Value) -> Value {
     copy
 }
 
+/// Patterns that look around or back can't be matched in linear time, and common validation libraries
+/// write them. They are left to the tool itself; everything else in its schema is still checked.
+fn forget_irregular_patterns(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if map.get("pattern").and_then(Value::as_str).is_some_and(is_irregular) {
+                map.shift_remove("pattern");
+            }
+            if let Some(Value::Object(patterns)) = map.get_mut("patternProperties") {
+                patterns.retain(|pattern, _| !is_irregular(pattern));
+            }
+            for (key, value) in map.iter_mut() {
+                let is_data = ["enum", "const", "default", "examples"].contains(&key.as_str());
+                if !is_data || value.get("type").is_some() {
+                    forget_irregular_patterns(value);
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(forget_irregular_patterns),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn is_irregular(pattern: &str) -> bool {
+    let looks = ["(?=", "(?!", "(?<=", "(?<!", "\\k<"].iter().any(|mark| pattern.contains(mark));
+    let refers = pattern.as_bytes().windows(2).any(|pair| matches!(pair, [b'\\', b'1'..=b'9']));
+    looks || refers
+}
+
 /// Keeps `$schema` only where it names a dialect that the validator knows.
 fn forget_foreign_dialect(map: &mut Map<String, Value>) {
     let known = map.get("$schema").and_then(Value::as_str).is_some_and(|dialect| {
         let dialect = dialect.trim_end_matches('#');
-        ["draft-04/schema", "draft-06/schema", "draft-07/schema", "draft/2019-09/schema", "draft/2020-12/schema"]
-            .iter()
-            .any(|name| dialect.ends_with(name))
+        [
+            "draft-04/schema",
+            "draft-06/schema",
+            "draft-07/schema",
+            "draft/2019-09/schema",
+            "draft/2020-12/schema",
+        ]
+        .iter()
+        .any(|name| dialect.ends_with(name))
             && dialect.contains("://json-schema.org/")
     });
     if !known {

@@ -15,7 +15,9 @@ const MAX_PATH: usize = 400;
 /// Keywords that hold data, never schemas.
 const DATA: [&str; 5] = ["enum", "const", "default", "examples", "example"];
 /// Keywords that hold schemas by name, for parts of the value.
-const NAMED_PARTS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
+const NAMED_PARTS: [&str; 2] = ["properties", "patternProperties"];
+/// Keywords that hold schemas by name, which apply only where they are referred to.
+const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 /// Keywords that hold schemas by name, for the value itself.
 const NAMED_IN_PLACE: [&str; 2] = ["dependentSchemas", "dependencies"];
 /// Keywords whose schemas apply to the value itself.
@@ -87,7 +89,10 @@ impl<'a> Survey<'a> {
                     if let Some(Value::String(name)) = map.get(keyword)
                         && self.anchors.insert(name, (self.place.clone(), value)).is_some()
                     {
-                        return Err(SchemaError::Invalid(format!("anchor `{}` is used twice", cut(name))));
+                        return Err(SchemaError::Invalid(format!(
+                            "anchor `{}` is used twice",
+                            cut(name)
+                        )));
                     }
                 }
                 for (key, value) in map {
@@ -149,6 +154,10 @@ impl<'a> Survey<'a> {
             _ if IN_PLACE.contains(&key) => self.at(key, |survey| survey.schema(value)),
             Value::Object(named) if NAMED_IN_PLACE.contains(&key) => {
                 self.at(key, |survey| survey.named(named))
+            }
+            Value::Object(named) if DEFINITIONS.contains(&key) => {
+                self.apart(|survey| survey.at(key, |survey| survey.named(named)))?;
+                Ok(Weight { visits: 1, chain: 0 })
             }
             Value::Object(named) if NAMED_PARTS.contains(&key) => {
                 self.apart(|survey| survey.at(key, |survey| survey.named(named)))

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use super::{MemoryStore, TestClock, TestIds};
 use crate::audit::ToolAuditEvent;
 use crate::model::{
-    Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, SurfaceKind, ToolInvocation, ToolResult,
+    Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, SurfaceKind,
+    ToolInvocation, ToolResult,
 };
 use crate::pipeline::{CallOptions, Gateway, GatewayParts, GatewaySettings};
 use crate::policy::{Approvals, Grants, Rules};
@@ -19,6 +20,7 @@ use crate::source::{SourceError, ToolSource};
 use crate::store::AuditLog;
 
 /// A caller over the command line.
+#[must_use]
 pub fn caller(name: &str) -> Caller {
     Caller {
         principal: Principal::new(name).unwrap_or_else(|error| panic!("{error}")),
@@ -48,7 +50,8 @@ impl TestGate {
         let store = Arc::new(store);
         let clock = Arc::new(TestClock::default());
         let ids = Arc::new(TestIds::default());
-        let grants = Grants::load(store.clone(), Vec::new()).await.unwrap_or_else(|error| panic!("{error}"));
+        let grants =
+            Grants::load(store.clone(), Vec::new()).await.unwrap_or_else(|error| panic!("{error}"));
         let approvals = Approvals::load(store.clone(), clock.clone(), ids.clone(), [7; 32])
             .await
             .unwrap_or_else(|error| panic!("{error}"));

@@ -26,7 +26,10 @@ impl FakeSource {
     pub fn new(
         id: &str,
         tools: Vec<McpToolSpec>,
-        handler: impl Fn(&str, Map<String, Value>) -> Result<ToolOutput, SourceError> + Send + Sync + 'static,
+        handler: impl Fn(&str, Map<String, Value>) -> Result<ToolOutput, SourceError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             id: SourceId::new(id).unwrap_or_else(|error| panic!("{error}")),
@@ -70,7 +73,11 @@ impl ToolSource for FakeSource {
         Ok(self.describe())
     }
 
-    async fn call(&self, call: PermittedCall, _cx: &CallContext) -> Result<ToolOutput, SourceError> {
+    async fn call(
+        &self,
+        call: PermittedCall,
+        _cx: &CallContext,
+    ) -> Result<ToolOutput, SourceError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let name = call.tool().to_owned();
         (self.handler)(&name, call.into_arguments())
@@ -82,8 +89,10 @@ impl ToolSource for FakeSource {
 }
 
 /// A tool that takes anything, with these annotations (`null` for none).
+#[must_use]
 pub fn tool(name: &str, annotations: &Value) -> McpToolSpec {
-    let mut spec = json!({ "name": name, "description": "a tool", "inputSchema": { "type": "object" } });
+    let mut spec =
+        json!({ "name": name, "description": "a tool", "inputSchema": { "type": "object" } });
     if !annotations.is_null() {
         spec["annotations"] = annotations.clone();
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     /// It can't be made, read or written.
-    #[error("data folder `{}`: {source}; check that it exists and that you may write in it", path.display())]
+    #[error("data folder `{}` can't be used; check that it exists and that you may write in it", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,

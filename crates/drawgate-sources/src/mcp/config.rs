@@ -14,7 +14,7 @@ use crate::configure::{headers, spawn, unused, uri};
 use crate::kind::ConfigError;
 
 /// How long a server may take to start, by default.
-const START_TIMEOUT_MS: u64 = 10_000;
+const START_TIMEOUT_MS: u64 = 30_000;
 /// How many calls a server gets at once, by default.
 const CONCURRENCY: usize = 64;
 

@@ -64,6 +64,20 @@ pub struct LeftOut {
     pub reason: String,
 }
 
+impl SourceDiagnostics {
+    /// Masks what the server may have repeated of the values that it was given.
+    pub(super) fn masked(mut self, secrets: &[String]) -> Self {
+        let words = self.stderr_tail.iter_mut().chain(&mut self.last_error);
+        for text in words {
+            for secret in secrets.iter().filter(|secret| text.contains(*secret)).collect::<Vec<_>>()
+            {
+                *text = text.replace(secret.as_str(), "****");
+            }
+        }
+        self
+    }
+}
+
 /// Collects the above while a source lives.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
@@ -130,5 +144,20 @@ impl Journal {
             tail.pop_front();
         }
         tail.push_back(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_hold_no_secrets() {
+        let journal = Journal::default();
+        journal.complaint(b"login with hunter2 failed\n");
+        journal.failed("hunter2?");
+        let report = journal.read().masked(&["hunter2".to_owned()]);
+        assert_eq!(report.stderr_tail, ["login with **** failed"]);
+        assert_eq!(report.last_error.as_deref(), Some("****?"));
     }
 }

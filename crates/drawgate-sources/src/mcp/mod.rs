@@ -64,6 +64,7 @@ impl SourceKind for Kind {
 /// One MCP server. It is started when its manifest is first asked for.
 pub struct McpSource {
     id: SourceId,
+    host: Arc<Host>,
     permits: Semaphore,
     supervisor: Supervisor,
 }
@@ -86,20 +87,27 @@ impl McpSource {
     /// A source that is not yet started.
     pub fn new(id: SourceId, config: McpConfig, host: &Arc<Host>) -> Result<Self, ConfigError> {
         let Settings { endpoint, start_timeout, concurrency } = config.understand(&host.secrets)?;
-        let host = Arc::clone(host);
+        let owned = || Arc::clone(host);
         let link = match endpoint {
-            Endpoint::Stdio(spawn) => Link::Stdio(stdio::Link { host, spawn, start_timeout }),
+            Endpoint::Stdio(spawn) => {
+                Link::Stdio(stdio::Link { host: owned(), spawn, start_timeout })
+            }
             Endpoint::Http { uri, headers } => {
-                Link::Http(http::Link { host, uri, headers, start_timeout })
+                Link::Http(http::Link { host: owned(), uri, headers, start_timeout })
             }
         };
-        Ok(Self { id, permits: Semaphore::new(concurrency), supervisor: Supervisor::new(link) })
+        Ok(Self {
+            id,
+            host: owned(),
+            permits: Semaphore::new(concurrency),
+            supervisor: Supervisor::new(link),
+        })
     }
 
     /// What a person needs to know about it.
     #[must_use]
-    pub fn diagnostics(&self) -> SourceDiagnostics {
-        self.supervisor.journal().read()
+    pub fn report(&self) -> SourceDiagnostics {
+        self.supervisor.journal().read().masked(&self.host.secrets.known_values())
     }
 
     async fn perform(
@@ -150,15 +158,17 @@ impl ToolSource for McpSource {
     }
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
-        tokio::select! {
-            biased;
-            outcome = self.perform(&call, cx) => outcome,
-            () = cx.cancel.cancelled() => Err(SourceError::lost("the call was cancelled")),
-        }
+        // Cancelled calls are dropped by the gate, which knows to call them cancelled; the guards
+        // below tell the server.
+        self.perform(&call, cx).await
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         Some(self.supervisor.changes().subscribe())
+    }
+
+    fn diagnostics(&self) -> Value {
+        serde_json::to_value(self.report()).unwrap_or_default()
     }
 
     async fn close(&self) {

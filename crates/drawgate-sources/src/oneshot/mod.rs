@@ -88,12 +88,10 @@ impl ToolSource for OneshotSource {
     }
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
-        tokio::select! {
-            biased;
-            outcome = timeout_at(cx.deadline.into(), self.perform(&call, cx)) => outcome.unwrap_or_else(|_| {
-                Err(SourceError::Timeout("there was no result before the deadline".to_owned()))
-            }),
-            () = cx.cancel.cancelled() => Err(SourceError::lost("the call was cancelled")),
-        }
+        // Cancelled calls are dropped by the gate, and the program with them.
+        let work = timeout_at(cx.deadline.into(), self.perform(&call, cx));
+        work.await.unwrap_or_else(|_| {
+            Err(SourceError::Timeout("there was no result before the deadline".to_owned()))
+        })
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// How the server behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Revision 2025-11-25, answers as JSON.
     SessionsJson,
     /// The same, answers as event streams, with progress before the answer.
@@ -32,21 +32,21 @@ pub enum Mode {
 }
 
 #[derive(Debug, Clone)]
-pub struct Seen {
-    pub method: Method,
-    pub headers: HeaderMap,
-    pub body: Value,
+pub(crate) struct Seen {
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
 }
 
-pub struct Server {
+pub(crate) struct Server {
     mode: Mode,
-    pub url: String,
+    pub(crate) url: String,
     seen: Mutex<Vec<Seen>>,
     session: Mutex<u32>,
 }
 
 impl Server {
-    pub async fn start(mode: Mode) -> Arc<Self> {
+    pub(crate) async fn start(mode: Mode) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let server = Arc::new(Self { mode, url, seen: Mutex::default(), session: Mutex::new(1) });
@@ -56,13 +56,13 @@ impl Server {
     }
 
     /// Requests of an MCP method, or of an HTTP method if there is no body.
-    pub fn seen(&self, method: &str) -> Vec<Seen> {
+    pub(crate) fn seen(&self, method: &str) -> Vec<Seen> {
         let wanted = |seen: &&Seen| seen.body["method"] == method || seen.method.as_str() == method;
         self.seen.lock().iter().filter(wanted).cloned().collect()
     }
 
     /// Makes the server forget its session.
-    pub fn forget_session(&self) {
+    pub(crate) fn forget_session(&self) {
         *self.session.lock() += 1;
     }
 

@@ -39,7 +39,7 @@ async fn both_eras_and_both_forms_of_answer_work() {
         for message in ["one", "two", "grüße"] {
             assert_eq!(text(&echo(&gate, message).await), message, "{mode:?}");
         }
-        let diagnostics = source.diagnostics();
+        let diagnostics = source.report();
         assert_eq!(diagnostics.protocol_version.as_deref(), Some(revision));
         assert_eq!(diagnostics.server_name.as_deref(), Some("fixture"));
         assert!(
@@ -183,6 +183,6 @@ async fn an_address_without_a_server_is_down_and_fails_at_once() {
     let source = mcp(json!({ "url": url }));
     let error = source.manifest().await.unwrap_err().to_string();
     assert!(error.starts_with("no connection to `127.0.0.1:"), "{error}");
-    until("it is marked", || source.diagnostics().state == SourceState::Failed).await;
+    until("it is marked", || source.report().state == SourceState::Failed).await;
     source.close().await;
 }

@@ -28,11 +28,11 @@ async fn servers_that_only_look_odd_work() {
         let source = stdio(mode);
         let gate = gate(&source).await;
         assert_eq!(text(&echo(&gate, "hello").await), "hello", "{mode}");
-        let diagnostics = source.diagnostics();
+        let diagnostics = source.report();
         assert_eq!(diagnostics.state, SourceState::Ready, "{mode}");
         assert_eq!(diagnostics.server_version.as_deref(), Some("1.2.3"));
         source.close().await;
-        assert_eq!(source.diagnostics().state, SourceState::Closed);
+        assert_eq!(source.report().state, SourceState::Closed);
     }
 }
 
@@ -41,14 +41,10 @@ async fn complaints_are_kept_bounded() {
     let source = stdio("flood_stderr");
     source.manifest().await.unwrap();
     until("the last complaint is read", || {
-        source
-            .diagnostics()
-            .stderr_tail
-            .last()
-            .is_some_and(|line| line.starts_with("complaint 49999"))
+        source.report().stderr_tail.last().is_some_and(|line| line.starts_with("complaint 49999"))
     })
     .await;
-    let tail = source.diagnostics().stderr_tail;
+    let tail = source.report().stderr_tail;
     assert_eq!(tail.len(), 64);
     assert!(tail.iter().all(|line| line.chars().count() <= 500));
     source.close().await;
@@ -60,7 +56,7 @@ async fn answers_to_others_are_ignored_and_counted() {
     let gate = gate(&source).await;
     let result = echo_with(&gate, invocation("x", Some(300)), CallOptions::default()).await;
     assert_eq!(code(&result), Some(ErrorCode::Timeout));
-    assert_eq!(source.diagnostics().ignored_messages, 1);
+    assert_eq!(source.report().ignored_messages, 1);
     source.close().await;
 }
 
@@ -70,7 +66,7 @@ async fn the_first_of_two_answers_wins() {
     let gate = gate(&source).await;
     assert_eq!(text(&echo(&gate, "x").await), "first");
     assert_eq!(text(&echo(&gate, "x").await), "first");
-    until("the second answers are counted", || source.diagnostics().ignored_messages == 2).await;
+    until("the second answers are counted", || source.report().ignored_messages == 2).await;
     source.close().await;
 }
 
@@ -98,8 +94,8 @@ async fn a_server_that_exits_fails_its_calls_and_comes_back() {
     }
     // One change for the loss, one for the return.
     changes.changed().await.unwrap();
-    until("it is back", || source.diagnostics().state == SourceState::Ready).await;
-    assert_eq!(source.diagnostics().restarts, 1);
+    until("it is back", || source.report().state == SourceState::Ready).await;
+    assert_eq!(source.report().restarts, 1);
     assert_eq!(source.manifest().await.unwrap().tools.len(), 1);
     source.close().await;
 }
@@ -109,11 +105,9 @@ async fn a_server_that_never_starts_says_why_at_once() {
     let source = stdio("exit_at_start");
     let error = source.manifest().await.unwrap_err().to_string();
     assert_eq!(error, "the server exited with code 3");
-    until("the complaint is read", || {
-        source.diagnostics().stderr_tail == ["cannot find my database"]
-    })
-    .await;
-    let diagnostics = source.diagnostics();
+    until("the complaint is read", || source.report().stderr_tail == ["cannot find my database"])
+        .await;
+    let diagnostics = source.report();
     assert_eq!(diagnostics.last_error.as_deref(), Some("the server exited with code 3"));
     assert_eq!(diagnostics.pid, None);
     source.close().await;
@@ -142,8 +136,8 @@ async fn a_hanging_start_fails_and_leaves_nothing() {
         let source = Arc::clone(&source);
         async move { source.manifest().await }
     });
-    until("it has a process", || source.diagnostics().pid.is_some()).await;
-    let group = source.diagnostics().pid.unwrap();
+    until("it has a process", || source.report().pid.is_some()).await;
+    let group = source.report().pid.unwrap();
     let error = asked.await.unwrap().unwrap_err();
     assert!(error.to_string().contains("within 300 ms"), "{error}");
     until("the process is gone", || alive(group) == 0).await;
@@ -191,7 +185,7 @@ async fn a_server_that_does_not_read_blocks_nobody_for_longer_than_its_deadline(
     );
     assert_eq!((code(&a), code(&b)), (Some(ErrorCode::Timeout), Some(ErrorCode::Timeout)));
     let other = stdio("echo");
-    assert_eq!(text(&echo(&crate::support::gate(&other).await, "fine")), "fine");
+    assert_eq!(text(&echo(&crate::support::gate(&other).await, "fine").await), "fine");
     other.close().await;
     drop(source);
 }
@@ -215,7 +209,7 @@ async fn progress_is_thinned_and_has_no_token() {
     let reports = Arc::new(Reports::default());
     let options = CallOptions { progress: Some(reports.clone()), ..CallOptions::default() };
     assert_eq!(text(&echo_with(&gate, invocation("done", None), options).await), "done");
-    let reports = reports.0.lock();
+    let reports = reports.0.lock().clone();
     assert!((1..1000).contains(&reports.len()), "{} reports", reports.len());
     assert_eq!(Value::Object(reports[0].clone()), json!({ "progress": 0 }));
     source.close().await;
@@ -260,7 +254,7 @@ async fn closing_ends_the_whole_tree() {
     for mode in ["echo", "grandchildren", "ignores_stdin_close"] {
         let source = stdio(mode);
         source.manifest().await.unwrap();
-        let group = source.diagnostics().pid.unwrap();
+        let group = source.report().pid.unwrap();
         assert!(alive(group) > 0);
         source.close().await;
         until(mode, || alive(group) == 0).await;
@@ -272,7 +266,7 @@ async fn closing_ends_the_whole_tree() {
 async fn dropping_the_source_ends_the_whole_tree() {
     let source = stdio("grandchildren");
     source.manifest().await.unwrap();
-    let group = source.diagnostics().pid.unwrap();
+    let group = source.report().pid.unwrap();
     drop(source);
     until("all are gone", || alive(group) == 0).await;
 }

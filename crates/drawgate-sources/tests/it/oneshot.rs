@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 
 use crate::support::{code, echo, echo_with, fixture, gate, host, id, invocation, text, until};
 
-pub fn manifest() -> Value {
+pub(crate) fn manifest() -> Value {
     let schema = json!({ "type": "object", "properties": { "message": { "type": "string" } } });
     json!({ "tools": [{ "name": "echo", "description": "answers", "inputSchema": schema }] })
 }
 
-pub fn source(config: Value) -> Arc<OneshotSource> {
+pub(crate) fn source(config: Value) -> Arc<OneshotSource> {
     Arc::new(OneshotSource::new(id(), serde_json::from_value(config).unwrap(), &host()).unwrap())
 }
 
-pub fn program(mode: &str, more: &[&str]) -> Value {
+pub(crate) fn program(mode: &str, extra: &[&str]) -> Value {
     let mut args = vec![fixture("oneshot.py"), mode.to_owned()];
-    args.extend(more.iter().map(|arg| (*arg).to_owned()));
+    args.extend(extra.iter().map(|arg| (*arg).to_owned()));
     json!({ "transport": "stdio", "command": "python3", "args": args, "manifest": manifest() })
 }
 

@@ -14,37 +14,37 @@ use drawgate_sources::mcp::McpSource;
 use serde_json::{Value, json};
 
 /// Longer than anything here takes; only a failure waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-pub fn host() -> Arc<Host> {
+pub(crate) fn host() -> Arc<Host> {
     let environment =
         BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
     Arc::new(Host::new(Secrets::new(environment), None).unwrap())
 }
 
-pub fn id() -> SourceId {
+pub(crate) fn id() -> SourceId {
     SourceId::new("up").unwrap()
 }
 
-pub fn mcp(config: Value) -> Arc<McpSource> {
+pub(crate) fn mcp(config: Value) -> Arc<McpSource> {
     Arc::new(McpSource::new(id(), serde_json::from_value(config).unwrap(), &host()).unwrap())
 }
 
-pub fn fixture(name: &str) -> String {
+pub(crate) fn fixture(name: &str) -> String {
     format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The misbehaving server in one of its modes.
-pub fn stdio(mode: &str) -> Arc<McpSource> {
+pub(crate) fn stdio(mode: &str) -> Arc<McpSource> {
     mcp(stdio_config(mode))
 }
 
-pub fn stdio_config(mode: &str) -> Value {
+pub(crate) fn stdio_config(mode: &str) -> Value {
     json!({ "command": "python3", "args": [fixture("mcp_server.py"), mode], "start_timeout_ms": 20_000 })
 }
 
 /// A gate where `ann` may call everything of one source.
-pub async fn gate(source: &Arc<impl ToolSource>) -> TestGate {
+pub(crate) async fn gate(source: &Arc<impl ToolSource>) -> TestGate {
     let gate = TestGate::new().await;
     gate.grant("ann", "*", None).await;
     let registered = gate.register(Arc::clone(source) as Arc<dyn ToolSource>).await;
@@ -52,32 +52,37 @@ pub async fn gate(source: &Arc<impl ToolSource>) -> TestGate {
     gate
 }
 
-pub fn invocation(message: &str, timeout_ms: Option<u64>) -> ToolInvocation {
+pub(crate) fn invocation(message: &str, timeout_ms: Option<u64>) -> ToolInvocation {
     let mut call =
         ToolInvocation { tool_id: "up:echo".to_owned(), timeout_ms, ..ToolInvocation::default() };
-    call.request_id = "r".to_owned();
+    call.request_id.push('r');
     call.arguments.insert("message".to_owned(), message.into());
     call
 }
 
-pub async fn echo_with(gate: &TestGate, call: ToolInvocation, options: CallOptions) -> ToolResult {
-    let work = gate.gateway.call(&caller("ann"), call, options);
+pub(crate) async fn echo_with(
+    gate: &TestGate,
+    call: ToolInvocation,
+    options: CallOptions,
+) -> ToolResult {
+    let ann = caller("ann");
+    let work = gate.gateway.call(&ann, call, options);
     tokio::time::timeout(PATIENCE, work).await.expect("a call ends")
 }
 
-pub async fn echo(gate: &TestGate, message: &str) -> ToolResult {
+pub(crate) async fn echo(gate: &TestGate, message: &str) -> ToolResult {
     echo_with(gate, invocation(message, None), CallOptions::default()).await
 }
 
-pub fn text(result: &ToolResult) -> &str {
+pub(crate) fn text(result: &ToolResult) -> &str {
     result.content.first().and_then(|block| block["text"].as_str()).unwrap_or_default()
 }
 
-pub fn code(result: &ToolResult) -> Option<ErrorCode> {
+pub(crate) fn code(result: &ToolResult) -> Option<ErrorCode> {
     result.error.as_ref().map(|error| error.code)
 }
 
-pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let mut ticks = tokio::time::interval(Duration::from_millis(5));
     let wait = async {
         while !condition() {
@@ -88,7 +93,7 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Members of a process group that have not ended.
-pub fn alive(group: u32) -> usize {
+pub(crate) fn alive(group: u32) -> usize {
     let stat = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     let member = |stat: String| {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -21,7 +21,8 @@ pub(super) fn admin_token(path: &Path) -> anyhow::Result<Secret<String>> {
 pub(super) fn approval_key(path: &Path) -> anyhow::Result<[u8; 32]> {
     let text = read_or_make(path, random)?;
     let mut key = [0; 32];
-    hex::decode_to_slice(&text, &mut key).with_context(|| format!("`{}` is damaged", path.display()))?;
+    hex::decode_to_slice(&text, &mut key)
+        .with_context(|| format!("`{}` is damaged", path.display()))?;
     Ok(key)
 }
 
@@ -31,13 +32,17 @@ fn random() -> anyhow::Result<String> {
     Ok(hex::encode(bytes))
 }
 
-fn read_or_make(path: &Path, make: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<String> {
+fn read_or_make(
+    path: &Path,
+    make: impl FnOnce() -> anyhow::Result<String>,
+) -> anyhow::Result<String> {
     match File::open(path) {
         Ok(file) => read(path, file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let text = make()?;
             let write = || {
-                let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+                let mut file =
+                    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
                 writeln!(file, "{text}")?;
                 file.sync_all()
             };

@@ -21,8 +21,8 @@ use drawgate_core::store::{Agent, AuditLog, Store};
 use drawgate_host::Host;
 use drawgate_host::secrets::Secrets;
 use drawgate_host::store::{
-    ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure, ResilientAudit,
-    SqliteAudit, SqliteStore,
+    ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure,
+    ResilientAudit, SqliteAudit, SqliteStore,
 };
 use parking_lot::Mutex;
 
@@ -32,6 +32,9 @@ use crate::surface::callers::Callers;
 
 /// The file with the local user's token.
 pub const ADMIN_TOKEN: &str = "admin.token";
+
+/// The built-in tools need no time; this is for a machine that stands still.
+const BUILTIN_TIME: Duration = Duration::from_secs(5);
 
 /// Whether the sources of tools are started. Commands that only look at the data folder do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,55 +65,38 @@ pub struct Assembly {
 
 impl Assembly {
     /// Opens the data folder, which no other gateway may be using, and puts a gateway together.
-    pub async fn open(loaded: &Loaded, data: &Path, start: Start) -> anyhow::Result<Self> {
+    /// `redactor` learns every secret as it becomes known.
+    pub async fn open(
+        loaded: &Loaded,
+        data: &Path,
+        start: Start,
+        redactor: Arc<ArcSwap<Redactor>>,
+    ) -> anyhow::Result<Self> {
         let dir = DataDir::open(data)?;
         let lock = dir.exclusive()?;
-        let launcher = std::env::current_exe().ok();
         let secrets = Secrets::from_process();
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
         secrets.remember(admin.expose());
-        let host = Arc::new(Host::new(secrets, launcher)?);
-        let config = &loaded.config;
-        let durability = match config.audit.durability {
-            config::Durability::Process => Durability::Process,
-            config::Durability::Power => Durability::Power,
-        };
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&dir, durability)?);
-        let log = Arc::new(SqliteAudit::open(
-            &dir,
-            AuditOptions {
-                durability,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                clock: Arc::clone(&host.clock),
-            },
-        )?);
-        let on_failure = match config.audit.on_audit_failure {
-            config::AuditFailure::Memory => OnAuditFailure::Memory,
-            config::AuditFailure::Refuse => OnAuditFailure::Refuse,
-        };
-        let appendable: Arc<dyn AuditLog> = log.clone();
-        let audit = Arc::new(ResilientAudit::new(appendable, on_failure, Arc::clone(&host.clock)));
-        let limits = ArtifactLimits {
-            quota: config.artifacts.quota_bytes,
-            max_age_ms: config.artifacts.max_age_days.saturating_mul(24 * 60 * 60 * 1000),
-        };
-        let artifacts = Arc::new(FileArtifacts::open(&dir, durability, limits)?);
+        let host = Arc::new(Host::new(secrets, std::env::current_exe().ok())?);
+        teach(&redactor, &host);
+        let Storage { store, log, audit, artifacts } = Storage::open(&dir, &loaded.config, &host)?;
         let agents = store.agents().await?;
-        let standing = agents.iter().flat_map(standing_grants).chain(local_grants(config)).collect();
+        let standing = agents.iter().flat_map(standing_grants).chain(local_grants(&loaded.config));
         let key = keys::approval_key(&dir.file("approvals.key"))?;
+        let (clock, ids) = (Arc::clone(&host.clock), Arc::clone(&host.ids));
+        let approvals =
+            Approvals::load(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&ids), key);
         let parts = GatewayParts {
             registry: Arc::new(Registry::default()),
-            grants: Arc::new(Grants::load(Arc::clone(&store), standing).await?),
-            approvals: Arc::new(
-                Approvals::load(Arc::clone(&store), Arc::clone(&host.clock), Arc::clone(&host.ids), key).await?,
-            ),
+            grants: Arc::new(Grants::load(Arc::clone(&store), standing.collect()).await?),
+            approvals: Arc::new(approvals.await?),
             rules: Arc::new(ArcSwap::from_pointee(rules(loaded)?)),
-            redactor: redactor(&host),
-            settings: Arc::new(ArcSwap::from_pointee(settings(config))),
+            redactor,
+            settings: Arc::new(ArcSwap::from_pointee(settings(&loaded.config))),
             audit: audit.clone(),
             artifacts,
-            clock: Arc::clone(&host.clock),
-            ids: Arc::clone(&host.ids),
+            clock,
+            ids,
         };
         let keeper = Arc::new(Keeper::new(Arc::clone(&parts.registry)));
         let callers = Arc::new(Callers::default());
@@ -130,6 +116,8 @@ impl Assembly {
         };
         if start == Start::Sources {
             assembly.start_builtin(loaded)?;
+            // They are there at once, and nobody should find them missing.
+            assembly.keeper.settle(BUILTIN_TIME).await;
             assembly.apply_servers(loaded).await;
         }
         Ok(assembly)
@@ -159,7 +147,8 @@ impl Assembly {
             self.apply_servers(loaded).await;
         }
         let now = self.host.clock.now_ms();
-        let draft = EventDraft::new(EventKind::ConfigLoaded, now).text("configHash", &loaded.text_hash);
+        let draft =
+            EventDraft::new(EventKind::ConfigLoaded, now).text("configHash", &loaded.text_hash);
         parts.audit.append(draft).await.context("the audit log can't be written")?;
         Ok(())
     }
@@ -170,6 +159,45 @@ impl Assembly {
         if let Err(error) = self.log.close().await {
             tracing::error!(error = %error, "the audit log could not be closed");
         }
+    }
+}
+
+/// What is kept in the data folder.
+struct Storage {
+    store: Arc<dyn Store>,
+    log: Arc<SqliteAudit>,
+    audit: Arc<ResilientAudit>,
+    artifacts: Arc<FileArtifacts>,
+}
+
+impl Storage {
+    fn open(dir: &DataDir, config: &Config, host: &Host) -> anyhow::Result<Self> {
+        let durability = match config.audit.durability {
+            config::Durability::Process => Durability::Process,
+            config::Durability::Power => Durability::Power,
+        };
+        let options = AuditOptions {
+            durability,
+            checkpoint_every: config.audit.checkpoint_every,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            clock: Arc::clone(&host.clock),
+        };
+        let log = Arc::new(SqliteAudit::open(dir, options)?);
+        let on_failure = match config.audit.on_audit_failure {
+            config::AuditFailure::Memory => OnAuditFailure::Memory,
+            config::AuditFailure::Refuse => OnAuditFailure::Refuse,
+        };
+        let appendable: Arc<dyn AuditLog> = log.clone();
+        let limits = ArtifactLimits {
+            quota: config.artifacts.quota_bytes,
+            max_age_ms: config.artifacts.max_age_days.saturating_mul(24 * 60 * 60 * 1000),
+        };
+        Ok(Self {
+            store: Arc::new(SqliteStore::open(dir, durability)?),
+            log,
+            audit: Arc::new(ResilientAudit::new(appendable, on_failure, Arc::clone(&host.clock))),
+            artifacts: Arc::new(FileArtifacts::open(dir, durability, limits)?),
+        })
     }
 }
 
@@ -188,7 +216,8 @@ fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
     let document = match (&policy.file, policy.inline()) {
         (Some(file), _) => {
             let path = loaded.resolve(file);
-            let text = std::fs::read(&path).with_context(|| format!("policy file `{}`", path.display()))?;
+            let text = std::fs::read(&path)
+                .with_context(|| format!("policy file `{}`", path.display()))?;
             let parsed = drawgate_core::json::parse(&text);
             Some(parsed.with_context(|| format!("policy file `{}`", path.display()))?)
         }
@@ -213,21 +242,20 @@ fn settings(config: &Config) -> GatewaySettings {
     }
 }
 
-/// A redactor that learns every secret as it becomes known.
-fn redactor(host: &Arc<Host>) -> Arc<ArcSwap<Redactor>> {
+/// Keeps a redactor up to date with what is known to be secret.
+fn teach(redactor: &Arc<ArcSwap<Redactor>>, host: &Arc<Host>) {
     let build = |host: &Host| {
         let known = host.secrets.known_values();
-        Redactor::new(known.iter().map(String::as_str))
+        Arc::new(Redactor::new(known.iter().map(String::as_str)))
     };
-    let current = Arc::new(ArcSwap::from_pointee(build(host)));
-    let (watched, weak) = (Arc::downgrade(host), Arc::downgrade(&current));
-    let mut changes = host.secrets.watch();
+    redactor.store(build(host));
+    let (host, redactor) = (Arc::downgrade(host), Arc::downgrade(redactor));
+    let Some(mut changes) = host.upgrade().map(|host| host.secrets.watch()) else { return };
     changes.mark_changed();
     tokio::spawn(async move {
         while changes.changed().await.is_ok() {
-            let (Some(host), Some(current)) = (watched.upgrade(), weak.upgrade()) else { return };
-            current.store(Arc::new(build(&host)));
+            let (Some(host), Some(redactor)) = (host.upgrade(), redactor.upgrade()) else { return };
+            redactor.store(build(&host));
         }
     });
-    current
 }

@@ -53,7 +53,8 @@ impl Assembly {
             Protocol::Mcp => ("mcp", Origin::Discovered),
             Protocol::Call => ("oneshot", Origin::Declared),
         };
-        let source = drawgate_sources::build(kind, id.clone(), settings(loaded, server)?, &self.host)?;
+        let source =
+            drawgate_sources::build(kind, id.clone(), settings(loaded, server)?, &self.host)?;
         self.keeper.add(source, terms(&loaded.config, server), origin)?;
         Ok(())
     }
@@ -79,7 +80,10 @@ fn settings(loaded: &Loaded, server: &Server) -> anyhow::Result<Value> {
     }
     // References stay references; the kind resolves them.
     let exposed = |map: &BTreeMap<String, crate::config::Setting>| -> Value {
-        map.iter().map(|(key, value)| (key.clone(), Value::from(value.expose()))).collect::<serde_json::Map<_, _>>().into()
+        map.iter()
+            .map(|(key, value)| (key.clone(), Value::from(value.expose())))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     };
     if !server.env.is_empty() {
         put("env", exposed(&server.env));
@@ -92,6 +96,9 @@ fn settings(loaded: &Loaded, server: &Server) -> anyhow::Result<Value> {
         Protocol::Mcp => {
             if let Some(concurrency) = server.concurrency {
                 put("concurrency", json!(concurrency));
+            }
+            if let Some(seconds) = server.start_timeout_seconds {
+                put("start_timeout_ms", json!(seconds.saturating_mul(1000)));
             }
         }
     }
@@ -106,7 +113,12 @@ fn base_terms(config: &Config) -> SourceTerms {
             max_output_bytes: config.limits.max_output_bytes,
             max_output_lines: config.limits.max_output_lines,
         },
-        actions: defaults.actions.iter().cloned().chain(config.policy.actions.iter().cloned()).collect(),
+        actions: defaults
+            .actions
+            .iter()
+            .cloned()
+            .chain(config.policy.actions.iter().cloned())
+            .collect(),
         require_action: config.policy.require_policy_action,
         ..defaults
     }

@@ -47,22 +47,33 @@ pub(super) async fn run(command: AgentsCommand, context: Context) -> anyhow::Res
     done.map(|()| ExitCode::SUCCESS)
 }
 
-async fn perform(command: AgentsCommand, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+async fn perform(
+    command: AgentsCommand,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<()> {
     match command {
         AgentsCommand::Add { name, capabilities, quiet } => {
-            let made: Value = backend.post("/agents", &NewAgent { name: name.clone(), capabilities }).await?;
+            let made: Value =
+                backend.post("/agents", &NewAgent { name: name.clone(), capabilities }).await?;
             show_token(context, &name, &made, quiet)
         }
         AgentsCommand::Rotate { name, quiet } => {
-            let made: Value = backend.post(&format!("/agents/{}/rotate", part(&name)), &json!({})).await?;
+            let made: Value =
+                backend.post(&format!("/agents/{}/rotate", part(&name)), &json!({})).await?;
             show_token(context, &name, &made, quiet)
         }
         AgentsCommand::List => {
             let agents: Vec<Value> = backend.get("/agents").await?;
             let rows = agents.iter().map(|agent| {
-                vec![text(agent, "name"), list(agent, "capabilities"), time(agent["createdAt"].as_u64().unwrap_or(0))]
+                vec![
+                    text(agent, "name"),
+                    list(agent, "capabilities"),
+                    time(agent["createdAt"].as_u64().unwrap_or(0)),
+                ]
             });
-            let empty = "no agents yet; `drawgate agents add NAME --capability CAPABILITY` adds one";
+            let empty =
+                "no agents yet; `drawgate agents add NAME --capability CAPABILITY` adds one";
             context.out.table(&agents, &["name", "capabilities", "added"], rows.collect(), empty)
         }
         AgentsCommand::Remove { name } => {

@@ -45,7 +45,11 @@ pub(super) async fn run(command: ApprovalsCommand, context: Context) -> anyhow::
     done.map(|()| ExitCode::SUCCESS)
 }
 
-async fn perform(command: ApprovalsCommand, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+async fn perform(
+    command: ApprovalsCommand,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<()> {
     match command {
         ApprovalsCommand::List { all } => {
             let mut approvals: Vec<Value> = backend.get("/approvals").await?;
@@ -69,8 +73,14 @@ async fn perform(command: ApprovalsCommand, context: &Context, backend: &Backend
     }
 }
 
-async fn decide(context: &Context, backend: &Backend, id: &str, approve: bool) -> anyhow::Result<()> {
-    let decided: Value = backend.post(&format!("/approvals/{}", part(id)), &Decision { approve }).await?;
+async fn decide(
+    context: &Context,
+    backend: &Backend,
+    id: &str,
+    approve: bool,
+) -> anyhow::Result<()> {
+    let decided: Value =
+        backend.post(&format!("/approvals/{}", part(id)), &Decision { approve }).await?;
     context.out.either(&decided, || {
         let word = if approve { "approved" } else { "denied" };
         format!("{word}: {} by {}", text(&decided, "toolId"), text(&decided, "principal"))

@@ -38,14 +38,25 @@ pub(super) async fn run(command: ArtifactsCommand, context: Context) -> anyhow::
     done.map(|()| ExitCode::SUCCESS)
 }
 
-async fn perform(command: ArtifactsCommand, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+async fn perform(
+    command: ArtifactsCommand,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<()> {
     match command {
         ArtifactsCommand::List => {
             let all: Vec<Value> = backend.get("/artifacts").await?;
             let rows = all.iter().map(|info| {
                 let size = info["size"].as_u64().unwrap_or(0).to_string();
                 let made = time(info["createdAt"].as_u64().unwrap_or(0));
-                vec![text(info, "sha256"), size, text(info, "mimeType"), text(info, "toolId"), text(info, "owner"), made]
+                vec![
+                    text(info, "sha256"),
+                    size,
+                    text(info, "mimeType"),
+                    text(info, "toolId"),
+                    text(info, "owner"),
+                    made,
+                ]
             });
             let header = ["hash", "bytes", "type", "tool", "owner", "made"];
             context.out.table(&all, &header, rows.collect(), "no artifacts")
@@ -53,7 +64,9 @@ async fn perform(command: ArtifactsCommand, context: &Context, backend: &Backend
         ArtifactsCommand::Get { hash, output } => {
             let bytes = backend.get_bytes(&path_of(&hash)).await?;
             match output {
-                Some(file) => std::fs::write(&file, &bytes).with_context(|| format!("`{}`", file.display())),
+                Some(file) => {
+                    std::fs::write(&file, &bytes).with_context(|| format!("`{}`", file.display()))
+                }
                 None => context.out.raw(&bytes),
             }
         }

@@ -1,18 +1,19 @@
 //! `drawgate audit`: what happened, and whether the record of it is whole.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use drawgate_core::audit::{Anchor, StoredEvent, VerifyKeys};
+use drawgate_core::store::StoreError;
 use drawgate_host::store::{AuditReader, DataDir, VerifyOptions, verify_file};
 use serde_json::{Value, json};
 
 use super::Context;
 use super::agents::text;
-use super::output::time;
+use super::output::{not_written, time};
 
 /// How often `tail --follow` looks for new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
@@ -67,10 +68,15 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
         AuditCommand::Tail { lines, follow } => tail(context, &reader, lines, follow).await?,
         AuditCommand::Show { id } => {
             let found = reader.show(&id)?;
-            anyhow::ensure!(!found.is_empty(), "there is no event `{id}`");
+            anyhow::ensure!(
+                !found.is_empty(),
+                "there is no event `{id}`; `drawgate audit tail` shows the newest"
+            );
             for event in found {
                 let value: Value = serde_json::from_str(&event.body)?;
-                context.out.raw(format!("{}\n", serde_json::to_string_pretty(&value)?).as_bytes())?;
+                context
+                    .out
+                    .raw(format!("{}\n", serde_json::to_string_pretty(&value)?).as_bytes())?;
             }
         }
         AuditCommand::Export { checkpoints } => export(&reader, checkpoints)?,
@@ -79,13 +85,21 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
     Ok(ExitCode::SUCCESS)
 }
 
-async fn tail(context: &Context, reader: &AuditReader, lines: usize, follow: bool) -> anyhow::Result<()> {
+async fn tail(
+    context: &Context,
+    reader: &AuditReader,
+    lines: usize,
+    follow: bool,
+) -> anyhow::Result<()> {
     let mut last = 0;
     for event in reader.tail(lines)? {
         last = event.sequence;
         print(context, &event)?;
     }
-    while follow {
+    if !follow {
+        return Ok(());
+    }
+    loop {
         tokio::time::sleep(FOLLOW_PAUSE).await;
         let mut fresh = Vec::new();
         reader.events(last, usize::MAX, |event| {
@@ -97,7 +111,6 @@ async fn tail(context: &Context, reader: &AuditReader, lines: usize, follow: boo
             print(context, &event)?;
         }
     }
-    Ok(())
 }
 
 fn print(context: &Context, event: &StoredEvent) -> anyhow::Result<()> {
@@ -112,25 +125,45 @@ fn print(context: &Context, event: &StoredEvent) -> anyhow::Result<()> {
         _ => String::new(),
     };
     let took = value["durationMs"].as_u64().map(|ms| format!("{ms} ms")).unwrap_or_default();
-    let columns = [text(&value, "kind"), text(&value, "principal"), text(&value, "toolId"), what, took];
+    let columns =
+        [text(&value, "kind"), text(&value, "principal"), text(&value, "toolId"), what, took];
     let rest: Vec<String> = columns.into_iter().filter(|column| !column.is_empty()).collect();
     context.out.text(&format!("{:>8}  {when}  {}", event.sequence, rest.join("  ")))
 }
 
 fn export(reader: &AuditReader, checkpoints: bool) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = Noting { out: BufWriter::new(std::io::stdout().lock()), failure: None };
     let done = if checkpoints {
         reader.export(&mut out)
     } else {
-        let mut closed = false;
         reader.events(0, usize::MAX, |event| {
-            // A reader that has had enough is no error.
-            closed |= writeln!(out, "{}", event.body).is_err();
-            Ok(())
+            writeln!(out, "{}", event.body).map_err(|error| StoreError::Unavailable {
+                operation: "export the audit log",
+                reason: error.to_string(),
+            })
         })
     };
-    let _ = out.flush();
-    Ok(done?)
+    if let Some(kind) = out.failure {
+        return Err(not_written(kind.into()));
+    }
+    done?;
+    out.flush().map_err(not_written)
+}
+
+/// Notes why writing failed, which the store's errors don't tell apart.
+struct Noting<W> {
+    out: W,
+    failure: Option<ErrorKind>,
+}
+
+impl<W: Write> Write for Noting<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.out.write(bytes).inspect_err(|error| self.failure = Some(error.kind()))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }
 
 fn verify(
@@ -141,12 +174,11 @@ fn verify(
     key: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
     let anchor = anchor.map(parse_anchor).transpose()?;
-    let report = match file {
-        Some(file) => verify_file(file, key.map(VerifyKeys::public).transpose()?, anchor)?,
-        None => {
-            let dir = DataDir::existing(&context.data)?;
-            AuditReader::open(&dir)?.verify(VerifyOptions { anchor, artifacts })?
-        }
+    let report = if let Some(file) = file {
+        verify_file(file, key.map(VerifyKeys::public).transpose()?, anchor)?
+    } else {
+        let dir = DataDir::existing(&context.data)?;
+        AuditReader::open(&dir)?.verify(VerifyOptions { anchor, artifacts })?
     };
     let bad = report.first_bad.as_ref();
     let value = json!({
@@ -163,7 +195,11 @@ fn verify(
 }
 
 fn parse_anchor(text: &str) -> anyhow::Result<Anchor> {
-    let wrong = || format!("`{text}` is not an anchor; write `SEQUENCE:HASH`, as `audit verify` prints the head");
+    let wrong = || {
+        format!(
+            "`{text}` is not an anchor; write `SEQUENCE:HASH`, as `audit verify` prints the head"
+        )
+    };
     let (sequence, hash) = text.split_once(':').with_context(wrong)?;
     Ok(Anchor { sequence: sequence.parse().with_context(wrong)?, hash: hash.to_owned() })
 }

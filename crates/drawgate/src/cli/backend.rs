@@ -1,9 +1,13 @@
 //! What commands talk to: the gateway that runs on the data folder, or one of their own.
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, bail};
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
+use drawgate_core::redact::Redactor;
 use drawgate_host::store::DataDirError;
 use http::{Method, Request, Response, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
@@ -37,9 +41,12 @@ impl Backend {
         if let Some(running) = Running::find(&context.data).await {
             return Ok(Self::Running(running));
         }
-        match Assembly::open(&context.loaded, &context.data, start).await {
+        let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
+        match Assembly::open(&context.loaded, &context.data, start, redactor).await {
             Ok(assembly) => Self::own(assembly).await,
-            Err(error) if is_in_use(&error) => Ok(Self::Running(Running::wait(&context.data).await?)),
+            Err(error) if is_in_use(&error) => {
+                Ok(Self::Running(Running::wait(&context.data).await?))
+            }
             Err(error) => Err(error),
         }
     }
@@ -62,7 +69,11 @@ impl Backend {
     }
 
     /// Has something done.
-    pub(super) async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
         let answer = self.exchange(Method::POST, path, serde_json::to_vec(body)?).await?;
         serde_json::from_slice(&answer).context("the gateway's answer can't be read")
     }
@@ -90,7 +101,11 @@ impl Backend {
         }
         match serde_json::from_slice::<Refused>(answer.body()) {
             Ok(refused) => bail!(refused.error),
-            Err(_) => bail!("the gateway answered {}: {}", answer.status(), String::from_utf8_lossy(answer.body())),
+            Err(_) => bail!(
+                "the gateway answered {}: {}",
+                answer.status(),
+                String::from_utf8_lossy(answer.body())
+            ),
         }
     }
 
@@ -105,16 +120,20 @@ impl Backend {
 
 /// The operator's door of an assembly that has no endpoint.
 pub(super) fn control(assembly: &Assembly, mcp: Option<(Mcp, String)>) -> Control {
-    let (mcp, endpoint) = match mcp {
-        Some((mcp, endpoint)) => (mcp, Some(endpoint)),
-        None => {
-            let (clock, ids) = (assembly.host.clock.clone(), assembly.host.ids.clone());
-            let sessions = Sessions::new(FEW_SESSIONS, u64::MAX, clock, ids);
-            let max_body = crate::config::Config::default().server.max_body_bytes;
-            (Mcp::new(assembly.gateway().clone(), sessions, Spans::default(), max_body), None)
-        }
+    let (mcp, endpoint) = if let Some((mcp, endpoint)) = mcp {
+        (mcp, Some(endpoint))
+    } else {
+        let (clock, ids) = (assembly.host.clock.clone(), assembly.host.ids.clone());
+        let sessions = Sessions::new(FEW_SESSIONS, u64::MAX, clock, ids);
+        let max_body = crate::config::Config::default().server.max_body_bytes;
+        (Mcp::new(assembly.gateway().clone(), sessions, Spans::default(), max_body), None)
     };
-    Control { operations: assembly.operations.clone(), keeper: assembly.keeper.clone(), mcp, endpoint }
+    Control {
+        operations: assembly.operations.clone(),
+        keeper: assembly.keeper.clone(),
+        mcp,
+        endpoint,
+    }
 }
 
 /// Whether the folder could not be opened because another process has it.
@@ -125,9 +144,7 @@ pub(super) fn is_in_use(error: &anyhow::Error) -> bool {
 /// A name as one part of a path.
 pub(super) fn part(name: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if keep(byte) { out.push(char::from(byte)) } else { out.push_str(&format!("%{byte:02X}")) }
-    }
-    out
+    let escape =
+        |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    name.bytes().map(escape).collect()
 }

@@ -19,7 +19,9 @@ pub(super) enum ConfigCommand {
 
 pub(super) fn run(command: &ConfigCommand, globals: &Globals) -> anyhow::Result<ExitCode> {
     let out = Output::new(globals.json);
-    let pretty = |value: &serde_json::Value| anyhow::Ok(format!("{}\n", serde_json::to_string_pretty(value)?));
+    let pretty = |value: &serde_json::Value| {
+        anyhow::Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+    };
     match command {
         ConfigCommand::Check => return check(globals, out),
         ConfigCommand::Show => {

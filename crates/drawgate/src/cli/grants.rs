@@ -51,17 +51,24 @@ pub(super) async fn run(command: GrantsCommand, context: Context) -> anyhow::Res
     done.map(|()| ExitCode::SUCCESS)
 }
 
-async fn perform(command: GrantsCommand, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+async fn perform(
+    command: GrantsCommand,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<()> {
     match command {
         GrantsCommand::Add { capability, agent, scope, lifetime, quiet } => {
             let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose()?;
             let scope = agent.map(|name| format!("user:{name}")).or(scope);
-            let grant: Value = backend.post("/grants", &NewGrant { capability, scope, lifetime_ms }).await?;
+            let grant: Value =
+                backend.post("/grants", &NewGrant { capability, scope, lifetime_ms }).await?;
             let id = text(&grant, "grantId");
             if quiet {
                 return context.out.raw(format!("{id}\n").as_bytes());
             }
-            context.out.either(&grant, || format!("granted `{}` as {id}", text(&grant, "capability")))
+            context
+                .out
+                .either(&grant, || format!("granted `{}` as {id}", text(&grant, "capability")))
         }
         GrantsCommand::List { agent } => {
             let mut grants: Vec<Value> = backend.get("/grants").await?;
@@ -74,7 +81,12 @@ async fn perform(command: GrantsCommand, context: &Context, backend: &Backend) -
                 vec![text(grant, "grantId"), text(grant, "capability"), scope, expires]
             });
             let empty = "no grants; `drawgate grants add CAPABILITY --agent NAME` issues one";
-            context.out.table(&grants, &["id", "capability", "scope", "expires"], rows.collect(), empty)
+            context.out.table(
+                &grants,
+                &["id", "capability", "scope", "expires"],
+                rows.collect(),
+                empty,
+            )
         }
         GrantsCommand::Revoke { id } => {
             backend.delete(&format!("/grants/{}", part(&id))).await?;
@@ -93,7 +105,7 @@ fn milliseconds(text: &str) -> anyhow::Result<u64> {
         'd' => 86_400,
         _ => anyhow::bail!(wrong()),
     };
-    let number: u64 = text.trim_end_matches(unit).parse().with_context(wrong)?;
+    let number: u64 = text.strip_suffix(unit).unwrap_or_default().parse().with_context(wrong)?;
     number.checked_mul(seconds * 1000).with_context(wrong)
 }
 
@@ -101,7 +113,12 @@ fn milliseconds(text: &str) -> anyhow::Result<u64> {
 mod tests {
     #[test]
     fn times() {
-        for (text, ms) in [("1s", Some(1000)), ("2m", Some(120_000)), ("1h", Some(3_600_000)), ("7d", Some(604_800_000))] {
+        for (text, ms) in [
+            ("1s", Some(1000)),
+            ("2m", Some(120_000)),
+            ("1h", Some(3_600_000)),
+            ("7d", Some(604_800_000)),
+        ] {
             assert_eq!(super::milliseconds(text).ok(), ms, "{text}");
         }
         for text in ["", "5", "s", "-1s", "1.5h", "99999999999999999999d", "5ss"] {

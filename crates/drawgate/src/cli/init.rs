@@ -8,7 +8,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 use super::Output;
-use crate::config::STARTER;
+use crate::config::{Config, STARTER};
+
+/// The schema that the first line of the configuration refers to.
+const SCHEMA_FILE: &str = "drawgate.schema.json";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
@@ -17,16 +20,22 @@ pub(super) struct InitArgs {
     file: PathBuf,
 }
 
-pub(super) fn run(args: &InitArgs, out: &Output) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &InitArgs, out: Output) -> anyhow::Result<ExitCode> {
     let path = args.file.display();
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&args.file)
-        .with_context(|| format!("`{path}` can't be made; `drawgate init OTHER.toml` writes elsewhere"))?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).open(&args.file).with_context(|| {
+            format!("`{path}` can't be made; `drawgate init OTHER.toml` writes elsewhere")
+        })?;
     file.write_all(STARTER.as_bytes())?;
-    out.either(&serde_json::json!({ "written": args.file }), || {
-        format!("wrote {path}; edit it, then: drawgate config check, drawgate serve")
+    let schema = args.file.with_file_name(SCHEMA_FILE);
+    let text = format!("{}\n", serde_json::to_string_pretty(&Config::json_schema())?);
+    std::fs::write(&schema, text)
+        .with_context(|| format!("`{}` can't be written", schema.display()))?;
+    out.either(&serde_json::json!({ "written": args.file, "schema": schema }), || {
+        format!(
+            "wrote {path}, and {} for editors\nedit it, then: drawgate config check, drawgate serve",
+            schema.display()
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }

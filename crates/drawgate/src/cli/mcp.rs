@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use drawgate_core::model::Principal;
+use drawgate_core::redact::Redactor;
 use tokio::net::UnixStream;
 
 use super::Context;
@@ -39,8 +41,8 @@ pub(super) async fn run(args: &McpArgs, context: Context) -> anyhow::Result<Exit
     let agent = args.agent.as_deref().map(Principal::new).transpose()?;
     let home = Arc::new(Home { context, own: tokio::sync::Mutex::new(None) });
     let socket = home.context.data.join(SOCKET);
-    home.ensure().await?;
     let mut signals = Signals::new()?;
+    home.ensure().await?;
     let bridge = Bridge::new(socket, agent, Arc::clone(&home) as Arc<dyn Gate>);
     tokio::select! {
         done = bridge.run(tokio::io::stdin(), tokio::io::stdout()) => done?,
@@ -86,14 +88,25 @@ impl Gate for Home {
 impl Home {
     async fn become_gateway(&self) -> anyhow::Result<Own> {
         let loaded = &self.context.loaded;
-        let assembly = Arc::new(Assembly::open(loaded, &self.context.data, Start::Sources).await?);
+        let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
+        let telemetry = &loaded.config.telemetry;
+        telemetry::init_logs(telemetry.log, telemetry.log_format, Arc::clone(&redactor));
+        let assembly = Assembly::open(loaded, &self.context.data, Start::Sources, redactor).await?;
+        let assembly = Arc::new(assembly);
         let config = &loaded.config;
-        let redactor = Arc::clone(&assembly.gateway().parts().redactor);
-        telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, redactor);
         let host = &assembly.host;
-        let sessions =
-            Sessions::new(config.server.max_sessions, u64::MAX, Arc::clone(&host.clock), Arc::clone(&host.ids));
-        let mcp = Mcp::new(assembly.gateway().clone(), sessions, Spans::default(), config.server.max_body_bytes);
+        let sessions = Sessions::new(
+            config.server.max_sessions,
+            u64::MAX,
+            Arc::clone(&host.clock),
+            Arc::clone(&host.ids),
+        );
+        let mcp = Mcp::new(
+            assembly.gateway().clone(),
+            sessions,
+            Spans::default(),
+            config.server.max_body_bytes,
+        );
         let server = Server::new(config.server.max_connections);
         assembly.keeper.settle(SETTLE).await;
         open_control(&assembly, &server, &mcp, "stdio")?;

@@ -125,6 +125,7 @@ pub fn main() -> ExitCode {
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match done {
         Ok(code) => code,
+        Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("drawgate: {error:#}");
             ExitCode::FAILURE
@@ -136,7 +137,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     // These need no configuration, and one repairs it.
     match &cli.command {
         Command::Completions { shell } => return completions(*shell),
-        Command::Init(args) => return init::run(args, &Output::new(cli.globals.json)),
+        Command::Init(args) => return init::run(args, Output::new(cli.globals.json)),
         Command::Config(command) => return config::run(command, &cli.globals),
         _ => {}
     }
@@ -152,7 +153,9 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Audit(command) => audit::run(command, &context).await,
         Command::Artifacts(command) => artifacts::run(command, context).await,
         Command::Connect(args) => connect_client(&args, &context),
-        Command::Init(_) | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Command::Init(_) | Command::Config(_) | Command::Completions { .. } => {
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

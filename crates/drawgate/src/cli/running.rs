@@ -39,7 +39,10 @@ impl Running {
                 return Ok(found);
             }
             if Instant::now() > until {
-                bail!("a gateway uses `{}` but does not answer on its control socket", data.display());
+                bail!(
+                    "a gateway uses `{}` but does not answer on its control socket",
+                    data.display()
+                );
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -49,7 +52,8 @@ impl Running {
     pub(super) async fn send(&self, request: Request<Body>) -> anyhow::Result<Response<Incoming>> {
         let lost = || format!("the gateway at `{}` does not answer", self.socket.display());
         let stream = UnixStream::connect(&self.socket).await.with_context(lost)?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.with_context(lost)?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.with_context(lost)?;
         tokio::spawn(connection);
         let (mut head, body) = request.into_parts();
         head.headers.insert(http::header::HOST, http::HeaderValue::from_static("localhost"));

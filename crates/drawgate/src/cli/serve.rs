@@ -1,15 +1,19 @@
 //! `drawgate serve`: the gateway, until a signal ends it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use arc_swap::ArcSwap;
+use drawgate_core::redact::Redactor;
 use drawgate_core::store::AuditLog;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
 use super::{Context, Output};
@@ -26,6 +30,8 @@ use crate::telemetry::{self, Exporter, Spans};
 const CONFIG_PAUSE: Duration = Duration::from_secs(1);
 /// How often idle sessions are looked for, and the log's head is signed.
 const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
+/// How often samples are folded into the metrics.
+const METRICS_PAUSE: Duration = Duration::from_secs(2);
 /// A gateway counts as ready when its sources have been tried, or after this.
 const READY_TIME: Duration = Duration::from_millis(1500);
 /// How long cancelled calls get to be written down.
@@ -40,8 +46,58 @@ pub(super) struct ServeArgs {
 
 pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<ExitCode> {
     let config = &context.loaded.config;
-    let tls = match &config.server.tls {
-        Some(tls) => Some(server::tls(&context.loaded.resolve(&tls.cert), &context.loaded.resolve(&tls.key))?),
+    // Before anything that must be ended in order: a signal at the default would just kill.
+    let mut signals = Signals::new()?;
+    let (listener, tls) = listen(args, &context).await?;
+    let address = listener.local_addr()?;
+    let metrics = telemetry::init_metrics();
+    let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
+    telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
+    let assembly = Assembly::open(&context.loaded, &context.data, Start::Sources, redactor).await?;
+    let assembly = Arc::new(assembly);
+    let mcp = mcp(&assembly, config)?;
+    let server = Server::new(config.server.max_connections);
+    let ready = Arc::new(AtomicBool::new(false));
+    let own = &config.server;
+    let endpoint = Endpoint {
+        guard: Arc::new(Guard::new(address, &own.allowed_hosts, &own.allowed_origins)),
+        callers: Arc::clone(&assembly.operations.callers),
+        mcp: mcp.clone(),
+        ops: Ops {
+            gateway: assembly.gateway().clone(),
+            keeper: Arc::clone(&assembly.keeper),
+            audit: Arc::clone(&assembly.audit),
+            ready: Arc::clone(&ready),
+            metrics: metrics.clone(),
+            mcp: mcp.clone(),
+        },
+    };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{address}/mcp");
+    open_control(&assembly, &server, &mcp, &url)?;
+    tokio::spawn(server.clone().serve_tcp(listener, tls, endpoint));
+    tokio::spawn(become_ready(Arc::clone(&assembly), Arc::clone(&ready)));
+    tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
+    if let Some(metrics) = metrics {
+        tokio::spawn(fold_metrics(metrics));
+    }
+    tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone()));
+    greet(context.out, &context.data, &url)?;
+    signals.next().await;
+    ready.store(false, Ordering::Relaxed);
+    let grace = Duration::from_secs(config.server.drain_seconds);
+    drain(&assembly, &server, &mcp, grace, &mut signals).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the endpoint, which must be private or encrypted unless the operator says otherwise.
+async fn listen(
+    args: &ServeArgs,
+    context: &Context,
+) -> anyhow::Result<(TcpListener, Option<TlsAcceptor>)> {
+    let loaded = &context.loaded;
+    let tls = match &loaded.config.server.tls {
+        Some(tls) => Some(server::tls(&loaded.resolve(&tls.cert), &loaded.resolve(&tls.key))?),
         None => None,
     };
     if tls.is_none() && !server::is_private(context.listen) && !args.insecure {
@@ -51,49 +107,18 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         );
     }
     let listener = TcpListener::bind(context.listen).await;
-    let listener = listener.with_context(|| format!("`{}` can't be listened on", context.listen))?;
-    let listen = listener.local_addr()?;
-    let metrics = telemetry::init_metrics();
-    let assembly = Arc::new(Assembly::open(&context.loaded, &context.data, Start::Sources).await?);
-    let redactor = Arc::clone(&assembly.gateway().parts().redactor);
-    telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, redactor);
-    let mcp = mcp(&assembly, config)?;
-    let server = Server::new(config.server.max_connections);
-    let ready = Arc::new(AtomicBool::new(false));
-    let endpoint = Endpoint {
-        guard: Arc::new(Guard::new(listen, &config.server.allowed_hosts, &config.server.allowed_origins)),
-        callers: Arc::clone(&assembly.operations.callers),
-        mcp: mcp.clone(),
-        ops: Ops {
-            gateway: assembly.gateway().clone(),
-            keeper: Arc::clone(&assembly.keeper),
-            audit: Arc::clone(&assembly.audit),
-            ready: Arc::clone(&ready),
-            metrics,
-            mcp: mcp.clone(),
-        },
-    };
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{listen}/mcp");
-    open_control(&assembly, &server, &mcp, &url)?;
-    tokio::spawn(server.clone().serve_tcp(listener, tls, endpoint));
-    tokio::spawn(become_ready(Arc::clone(&assembly), Arc::clone(&ready)));
-    tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
-    tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone()));
-    greet(context.out, &context.data, &url)?;
-    let mut signals = Signals::new()?;
-    signals.next().await;
-    ready.store(false, Ordering::Relaxed);
-    let grace = Duration::from_secs(config.server.drain_seconds);
-    drain(&assembly, &server, &mcp, grace, &mut signals).await;
-    Ok(ExitCode::SUCCESS)
+    Ok((listener.with_context(|| format!("`{}` can't be listened on", context.listen))?, tls))
 }
 
 fn mcp(assembly: &Assembly, config: &Config) -> anyhow::Result<Mcp> {
     let host = &assembly.host;
     let idle_ms = config.server.session_idle_seconds.saturating_mul(1000);
-    let sessions =
-        Sessions::new(config.server.max_sessions, idle_ms, Arc::clone(&host.clock), Arc::clone(&host.ids));
+    let sessions = Sessions::new(
+        config.server.max_sessions,
+        idle_ms,
+        Arc::clone(&host.clock),
+        Arc::clone(&host.ids),
+    );
     let spans = spans(assembly, config)?;
     Ok(Mcp::new(assembly.gateway().clone(), sessions, spans, config.server.max_body_bytes))
 }
@@ -108,13 +133,21 @@ fn spans(assembly: &Assembly, config: &Config) -> anyhow::Result<Spans> {
         value.set_sensitive(true);
         headers.insert(http::HeaderName::try_from(name.as_str())?, value);
     }
-    let exporter =
-        Exporter { endpoint: endpoint.clone(), headers, service: config.telemetry.service_name.clone() };
+    let exporter = Exporter {
+        endpoint: endpoint.clone(),
+        headers,
+        service: config.telemetry.service_name.clone(),
+    };
     Ok(exporter.start(&assembly.host))
 }
 
 /// Opens the door by which commands reach this gateway.
-pub(super) fn open_control(assembly: &Assembly, server: &Server, mcp: &Mcp, url: &str) -> anyhow::Result<()> {
+pub(super) fn open_control(
+    assembly: &Assembly,
+    server: &Server,
+    mcp: &Mcp,
+    url: &str,
+) -> anyhow::Result<()> {
     let path = assembly.data.join(SOCKET);
     let listener = server::bind_unix(&path);
     let listener = listener.with_context(|| format!("control socket `{}`", path.display()))?;
@@ -139,33 +172,43 @@ pub(super) async fn upkeep(assembly: Arc<Assembly>, mcp: Mcp) {
     }
 }
 
+/// Samples of histograms pile up until they are folded into buckets, scraped or not.
+async fn fold_metrics(metrics: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(METRICS_PAUSE).await;
+        metrics.run_upkeep();
+    }
+}
+
 /// Takes over edits of the configuration file. A file that can't be used changes nothing.
 pub(super) async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded) {
     let Some(path) = loaded.path.clone() else { return };
     let mut hangups = signal(SignalKind::hangup()).ok();
-    let mut seen = stamp(&path);
-    let mut current = loaded.text_hash;
+    let mut current = loaded;
+    let mut seen = stamps(&current);
     loop {
         let asked = tokio::select! {
             () = tokio::time::sleep(CONFIG_PAUSE) => false,
             () = hangup(&mut hangups) => true,
         };
-        let now = stamp(&path);
-        if now == seen && !asked {
+        if stamps(&current) == seen && !asked {
             continue;
         }
-        seen = now;
         match Config::load(Some(&path)) {
-            Ok(loaded) if loaded.text_hash == current && !asked => {}
             Ok(loaded) => match assembly.apply(&loaded).await {
                 Ok(()) => {
                     tracing::info!("configuration taken over");
-                    current = loaded.text_hash;
+                    current = loaded;
                 }
-                Err(error) => tracing::error!(error = format!("{error:#}"), "configuration not taken over"),
+                Err(error) => {
+                    tracing::error!(error = format!("{error:#}"), "configuration not taken over");
+                }
             },
-            Err(errors) => tracing::error!(error = %errors, "configuration not taken over; the old one stays"),
+            Err(errors) => {
+                tracing::error!(error = %errors, "configuration not taken over; the old one stays");
+            }
         }
+        seen = stamps(&current);
     }
 }
 
@@ -176,10 +219,19 @@ async fn hangup(hangups: &mut Option<Signal>) {
     }
 }
 
-/// Changes when the file does: its time, its size, its inode.
-fn stamp(path: &PathBuf) -> Option<(std::time::SystemTime, u64, u64)> {
+/// A file's time, size and inode.
+type Stamp = (std::time::SystemTime, u64, u64);
+
+/// Changes when the configuration or the policy that it names does.
+fn stamps(loaded: &Loaded) -> [Option<Stamp>; 2] {
+    let policy = loaded.config.policy.file.as_deref().map(|file| loaded.resolve(file));
+    [loaded.path.clone(), policy].map(|path| stamp(&path?))
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len(), std::os::unix::fs::MetadataExt::ino(&metadata)))
+    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+    Some((metadata.modified().ok()?, metadata.len(), inode))
 }
 
 fn greet(out: Output, data: &Path, url: &str) -> anyhow::Result<()> {
@@ -207,6 +259,8 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn new() -> anyhow::Result<Self> {
+        // Listened to elsewhere, if at all; from now on it does not kill.
+        drop(signal(SignalKind::hangup())?);
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

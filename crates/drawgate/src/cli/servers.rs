@@ -29,7 +29,13 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         ServersCommand::List => {
             let rows = servers.iter().map(|server| {
                 let tools = server["tools"].as_u64().unwrap_or(0).to_string();
-                vec![text(server, "id"), text(server, "state"), tools, text(server, "server"), text(server, "problem")]
+                vec![
+                    text(server, "id"),
+                    text(server, "state"),
+                    tools,
+                    text(server, "server"),
+                    text(server, "problem"),
+                ]
             });
             let header = ["id", "state", "tools", "server", "problem"];
             let empty = "no servers; add `[servers.NAME]` to drawgate.toml";
@@ -39,10 +45,15 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         ServersCommand::Doctor { name } => {
             if let Some(name) = name {
                 servers.retain(|server| server["id"] == name.as_str());
-                anyhow::ensure!(!servers.is_empty(), "there is no server `{name}`; `drawgate servers list` shows them");
+                anyhow::ensure!(
+                    !servers.is_empty(),
+                    "there is no server `{name}`; `drawgate servers list` shows them"
+                );
             }
             let well = servers.iter().all(|server| server["state"] == "ready");
-            context.out.either(&servers, || servers.iter().map(explain).collect::<Vec<_>>().join("\n"))?;
+            context
+                .out
+                .either(&servers, || servers.iter().map(explain).collect::<Vec<_>>().join("\n"))?;
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
@@ -50,10 +61,23 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
 
 fn explain(server: &Value) -> String {
     let mut lines = vec![match server["state"].as_str() {
-        Some("ready") => format!("{}: ready, {} tools, {}", text(server, "id"), server["tools"], text(server, "server")),
+        Some("ready") => format!(
+            "{}: ready, {} tools, {}",
+            text(server, "id"),
+            server["tools"],
+            text(server, "server")
+        ),
         Some("starting") => format!("{}: starting; it has not answered yet", text(server, "id")),
-        Some("failed") => format!("{}: failed, and is tried again: {}", text(server, "id"), text(server, "problem")),
-        _ => format!("{}: can't be used until the configuration changes: {}", text(server, "id"), text(server, "problem")),
+        Some("failed") => format!(
+            "{}: failed, and is tried again: {}",
+            text(server, "id"),
+            text(server, "problem")
+        ),
+        _ => format!(
+            "{}: can't be used until the configuration changes: {}",
+            text(server, "id"),
+            text(server, "problem")
+        ),
     }];
     for tool in server["leftOut"].as_array().map(Vec::as_slice).unwrap_or_default() {
         lines.push(format!("  left out: `{}`: {}", text(tool, "tool"), text(tool, "reason")));

@@ -54,7 +54,11 @@ pub(super) async fn run(command: ToolsCommand, context: Context) -> anyhow::Resu
     done
 }
 
-async fn perform(command: ToolsCommand, context: &Context, backend: &Backend) -> anyhow::Result<ExitCode> {
+async fn perform(
+    command: ToolsCommand,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<ExitCode> {
     match command {
         ToolsCommand::List { agent } => {
             let query = agent.map_or(String::new(), |name| format!("?agent={}", part(&name)));
@@ -66,15 +70,24 @@ async fn perform(command: ToolsCommand, context: &Context, backend: &Backend) ->
                 vec![text(tool, "wireName"), text(tool, "serverId"), list(tool, "requires"), short]
             });
             let header = ["name", "source", "requires", "description"];
-            context.out.table(&tools, &header, rows.collect(), "no tools; `drawgate servers doctor` may say why")?;
+            context.out.table(
+                &tools,
+                &header,
+                rows.collect(),
+                "no tools; `drawgate servers doctor` may say why",
+            )?;
         }
         ToolsCommand::Show { name } => {
             let tools: Vec<Value> = backend.get("/tools").await?;
             let named = |tool: &&Value| {
-                tool["wireName"] == name.as_str() || tool["toolId"] == name.as_str() || tool["tool"]["name"] == name.as_str()
+                tool["wireName"] == name.as_str()
+                    || tool["toolId"] == name.as_str()
+                    || tool["tool"]["name"] == name.as_str()
             };
             let tool = tools.iter().find(named);
-            let tool = tool.with_context(|| format!("unknown tool `{name}`; `drawgate tools list` shows them"))?;
+            let tool = tool.with_context(|| {
+                format!("unknown tool `{name}`; `drawgate tools list` shows them")
+            })?;
             context.out.raw(format!("{}\n", serde_json::to_string_pretty(tool)?).as_bytes())?;
         }
         ToolsCommand::Call { name, arguments, input, timeout, agent } => {
@@ -109,9 +122,9 @@ fn read_arguments(pairs: &[String], input: Option<&str>) -> anyhow::Result<Map<S
 }
 
 fn argument(pair: &str) -> anyhow::Result<(String, Value)> {
-    let (name, text) = pair
-        .split_once('=')
-        .with_context(|| format!("`{pair}` is not an argument; write `name=text` or `name:=JSON`"))?;
+    let (name, text) = pair.split_once('=').with_context(|| {
+        format!("`{pair}` is not an argument; write `name=text` or `name:=JSON`")
+    })?;
     match name.strip_suffix(':') {
         Some(name) => {
             let value = drawgate_core::json::parse(text.as_bytes());
@@ -138,7 +151,11 @@ fn show_result(context: &Context, result: &Value) -> anyhow::Result<ExitCode> {
     match (result["error"].as_object(), result["structuredContent"].as_object()) {
         (Some(_), _) if no_content => {
             let error = &result["error"];
-            eprintln!("drawgate: {}: {}", text(error, "code"), drawgate_core::registry::visible_text(&text(error, "message")));
+            eprintln!(
+                "drawgate: {}: {}",
+                text(error, "code"),
+                drawgate_core::registry::visible_text(&text(error, "message"))
+            );
         }
         (None, Some(_)) if no_content => {
             context.out.text(&serde_json::to_string_pretty(&result["structuredContent"])?)?;

@@ -66,6 +66,11 @@ pub struct Server {
     #[schemars(range(min = 1, max = 1_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
+    /// How long the server may take to start and shake hands; 30 unless set. A first start may have
+    /// to download it.
+    #[schemars(range(min = 1, max = 600))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_timeout_seconds: Option<u64>,
     /// What it speaks.
     pub protocol: Protocol,
     /// Its tools, for `protocol = "call"`: an array of tools, or a table with `tools`. Each has
@@ -96,6 +101,7 @@ impl Default for Server {
             max_output_bytes: None,
             max_output_lines: None,
             concurrency: None,
+            start_timeout_seconds: None,
             protocol: Protocol::Mcp,
             manifest: None,
             tools: BTreeMap::new(),

@@ -9,7 +9,9 @@ use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Json, Router};
-use drawgate_core::model::{Caller, Capability, GrantScope, Principal, SurfaceKind, ToolInvocation};
+use drawgate_core::model::{
+    Caller, Capability, GrantScope, Principal, SurfaceKind, ToolInvocation,
+};
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::policy::ApprovalState;
 use drawgate_core::registry::Keeper;
@@ -106,7 +108,11 @@ struct OnBehalf {
 }
 
 fn caller(agent: Option<Principal>) -> Caller {
-    Caller { principal: agent.unwrap_or_else(Principal::local), session: None, surface: SurfaceKind::Cli }
+    Caller {
+        principal: agent.unwrap_or_else(Principal::local),
+        session: None,
+        surface: SurfaceKind::Cli,
+    }
 }
 
 async fn tools(State(control): State<Control>, Query(who): Query<OnBehalf>) -> Answer {
@@ -138,17 +144,25 @@ async fn call(State(control): State<Control>, Json(call): Json<CliCall>) -> Answ
         timeout_ms: call.timeout_ms,
         ..ToolInvocation::default()
     };
-    answer(control.operations.gateway.call(&caller(call.agent), invocation, CallOptions::default()).await)
+    answer(
+        control
+            .operations
+            .gateway
+            .call(&caller(call.agent), invocation, CallOptions::default())
+            .await,
+    )
 }
 
 async fn servers(State(control): State<Control>) -> Answer {
+    let redactor = control.operations.gateway.parts().redactor.load_full();
     let mut all = Vec::new();
     for status in control.keeper.status() {
         let mut value = serde_json::to_value(&status)?;
         if let Some(source) = control.keeper.source(&status.id) {
             value["diagnostics"] = source.diagnostics();
         }
-        all.push(value);
+        // A server's own words may hold anything.
+        all.push(redactor.redact(&value, &[]).into_owned());
     }
     answer(all)
 }
@@ -168,7 +182,8 @@ pub struct NewAgent {
 
 async fn add_agent(State(control): State<Control>, Json(new): Json<NewAgent>) -> Answer {
     let name = Principal::new(&new.name)?;
-    let capabilities = new.capabilities.iter().map(|text| Capability::new(text)).collect::<Result<_, _>>()?;
+    let capabilities =
+        new.capabilities.iter().map(|text| Capability::new(text)).collect::<Result<_, _>>()?;
     let token = control.operations.add_agent(name, capabilities).await?;
     // The one place where a token is told: to the owner of the folder, who asked for it.
     answer(json!({ "token": token.expose() }))
@@ -223,7 +238,11 @@ pub struct Decision {
     pub approve: bool,
 }
 
-async fn decide(State(control): State<Control>, Path(id): Path<String>, Json(decision): Json<Decision>) -> Answer {
+async fn decide(
+    State(control): State<Control>,
+    Path(id): Path<String>,
+    Json(decision): Json<Decision>,
+) -> Answer {
     let state = if decision.approve { ApprovalState::Approved } else { ApprovalState::Denied };
     answer(control.operations.decide(&id, state).await?)
 }
@@ -232,10 +251,15 @@ async fn artifacts(State(control): State<Control>) -> Answer {
     answer(control.operations.gateway.parts().artifacts.list(&Principal::local()).await?)
 }
 
-async fn artifact(State(control): State<Control>, Path(hash): Path<String>) -> Result<Response, Failure> {
+async fn artifact(
+    State(control): State<Control>,
+    Path(hash): Path<String>,
+) -> Result<Response, Failure> {
     let artifacts = &control.operations.gateway.parts().artifacts;
     match artifacts.get(&hash, &Principal::local()).await? {
-        Some((info, bytes)) => Ok(([("content-type", info.reference.mime_type)], bytes).into_response()),
+        Some((info, bytes)) => {
+            Ok(([("content-type", info.reference.mime_type)], bytes).into_response())
+        }
         None => Err(unknown_artifact(&hash)),
     }
 }

@@ -23,7 +23,12 @@ impl Guard {
     }
 
     /// Checks a request that came in at `local`.
-    pub fn check(&self, uri: &Uri, headers: &HeaderMap, local: IpAddr) -> Result<(), (StatusCode, &'static str)> {
+    pub fn check(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        local: IpAddr,
+    ) -> Result<(), (StatusCode, &'static str)> {
         let mut all = headers.get_all(HOST).iter();
         let host = match (all.next(), all.next()) {
             (Some(host), None) => host.to_str().unwrap_or_default().to_ascii_lowercase(),
@@ -31,12 +36,20 @@ impl Guard {
         };
         let named = uri.authority().map(|authority| authority.as_str().to_ascii_lowercase());
         if !self.is_ours(&host, local) || named.is_some_and(|named| !self.is_ours(&named, local)) {
-            return Err((StatusCode::FORBIDDEN, "this `Host` is not served; see `server.allowed_hosts`"));
+            return Err((
+                StatusCode::FORBIDDEN,
+                "this `Host` is not served; see `server.allowed_hosts`",
+            ));
         }
         match headers.get(ORIGIN) {
             None => Ok(()),
-            Some(origin) if self.is_own_origin(origin.to_str().unwrap_or_default(), local) => Ok(()),
-            Some(_) => Err((StatusCode::FORBIDDEN, "this `Origin` is not allowed; see `server.allowed_origins`")),
+            Some(origin) if self.is_own_origin(origin.to_str().unwrap_or_default(), local) => {
+                Ok(())
+            }
+            Some(_) => Err((
+                StatusCode::FORBIDDEN,
+                "this `Origin` is not allowed; see `server.allowed_origins`",
+            )),
         }
     }
 
@@ -63,7 +76,9 @@ impl Guard {
         let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         host.is_some_and(|host| {
             let (_, port) = split_port(host);
-            port == Some(self.port) && !host.contains(['@', '/', '?', '#']) && self.is_ours(host, local)
+            port == Some(self.port)
+                && !host.contains(['@', '/', '?', '#'])
+                && self.is_ours(host, local)
         })
     }
 }

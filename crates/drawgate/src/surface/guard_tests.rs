@@ -12,7 +12,9 @@ fn check(host: &str, origin: Option<&str>) -> u16 {
         headers.insert(ORIGIN, origin.parse().unwrap());
     }
     let local = "127.0.0.1".parse().unwrap();
-    guard.check(&"/mcp".parse().unwrap(), &headers, local).map_or_else(|(status, _)| status.as_u16(), |()| 200)
+    guard
+        .check(&"/mcp".parse().unwrap(), &headers, local)
+        .map_or_else(|(status, _)| status.as_u16(), |()| 200)
 }
 
 #[test]

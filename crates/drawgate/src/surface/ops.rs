@@ -36,8 +36,12 @@ impl Ops {
     pub fn healthz(&self) -> Response {
         match self.audit.health() {
             AuditHealth::Ok => (StatusCode::OK, "ok\n").into_response(),
-            AuditHealth::Degraded { .. } => (StatusCode::OK, "degraded: audit log kept in memory\n").into_response(),
-            AuditHealth::Failed => (StatusCode::SERVICE_UNAVAILABLE, "failed: audit log\n").into_response(),
+            AuditHealth::Degraded { .. } => {
+                (StatusCode::OK, "degraded: audit log kept in memory\n").into_response()
+            }
+            AuditHealth::Failed => {
+                (StatusCode::SERVICE_UNAVAILABLE, "failed: audit log\n").into_response()
+            }
         }
     }
 
@@ -57,7 +61,10 @@ impl Ops {
         let Some(handle) = &self.metrics else {
             return (StatusCode::NOT_FOUND, "metrics are off\n").into_response();
         };
-        #[expect(clippy::cast_precision_loss, reason = "gauges are floats; these numbers are small")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "gauges are floats; these numbers are small"
+        )]
         let gauge = |name: &'static str, value: usize| metrics::gauge!(name).set(value as f64);
         gauge("drawgate_calls_under_way", self.gateway.under_way());
         gauge("drawgate_audit_queue", self.audit.queued());

@@ -33,10 +33,14 @@ pub fn init(level: LogLevel, format: LogFormat, redactor: Arc<ArcSwap<Redactor>>
     let writer = RedactedStderr(redactor);
     let registry = tracing_subscriber::registry().with(targets);
     let done = match format {
-        LogFormat::Json => registry.with(tracing_subscriber::fmt::layer().json().with_writer(writer)).try_init(),
+        LogFormat::Json => {
+            registry.with(tracing_subscriber::fmt::layer().json().with_writer(writer)).try_init()
+        }
         LogFormat::Text => {
             let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            registry.with(tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer)).try_init()
+            registry
+                .with(tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer))
+                .try_init()
         }
     };
     drop(done);

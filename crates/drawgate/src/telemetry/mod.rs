@@ -6,7 +6,7 @@ mod logs;
 mod otlp;
 
 pub use logs::init as init_logs;
-pub use otlp::{Exporter, Spans};
+pub use otlp::{Exporter, Span, Spans};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 

@@ -48,7 +48,10 @@ impl Spans {
     pub fn start(&self, parent: Option<&TraceParent>) -> Option<Span> {
         let source = self.0.as_ref()?;
         let random = source.ids.secret();
-        let trace = parent.map_or_else(|| random.chars().take(32).collect(), |parent| parent.trace_id().to_owned());
+        let trace = parent.map_or_else(
+            || random.chars().take(32).collect(),
+            |parent| parent.trace_id().to_owned(),
+        );
         let own: String = random.chars().skip(32).take(16).collect();
         let context = TraceParent::parse(&format!("00-{trace}-{own}-01"))?;
         Some(Span {
@@ -73,7 +76,8 @@ impl Span {
         let nanos = |ms: u64| u128::from(ms) * 1_000_000;
         let start = nanos(self.began_ms);
         let end = start + self.began.elapsed().as_nanos();
-        let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
+        let text =
+            |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
         let code = result.error.as_ref().map_or("OK", |error| error.code.as_str());
         let mut span = json!({
             "traceId": self.context.trace_id(),
@@ -114,7 +118,11 @@ impl Exporter {
     pub fn start(self, host: &Arc<Host>) -> Spans {
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(self.run(Arc::clone(host), waiting));
-        Spans(Some(Arc::new(Source { queue, clock: Arc::clone(&host.clock), ids: Arc::clone(&host.ids) })))
+        Spans(Some(Arc::new(Source {
+            queue,
+            clock: Arc::clone(&host.clock),
+            ids: Arc::clone(&host.ids),
+        })))
     }
 
     async fn run(self, host: Arc<Host>, mut waiting: mpsc::Receiver<Value>) {
@@ -142,12 +150,20 @@ impl Exporter {
             "resource": { "attributes": [service] },
             "scopeSpans": [{ "scope": { "name": "drawgate", "version": env!("CARGO_PKG_VERSION") }, "spans": spans }],
         }] });
-        let mut request = Request::post(format!("{}/v1/traces", self.endpoint.trim_end_matches('/')))
-            .header("content-type", "application/json")
-            .body(Body::from(Bytes::from(body.to_string())))
-            .map_err(|error| error.to_string())?;
+        let mut request =
+            Request::post(format!("{}/v1/traces", self.endpoint.trim_end_matches('/')))
+                .header("content-type", "application/json")
+                .body(Body::from(Bytes::from(body.to_string())))
+                .map_err(|error| error.to_string())?;
         request.headers_mut().extend(self.headers.clone());
-        let answer = egress.request(request, Instant::now() + SEND_TIME).await.map_err(|error| error.to_string())?;
-        if answer.status().is_success() { Ok(()) } else { Err(format!("the collector answered {}", answer.status())) }
+        let answer = egress
+            .request(request, Instant::now() + SEND_TIME)
+            .await
+            .map_err(|error| error.to_string())?;
+        if answer.status().is_success() {
+            Ok(())
+        } else {
+            Err(format!("the collector answered {}", answer.status()))
+        }
     }
 }

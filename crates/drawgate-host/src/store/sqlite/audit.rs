@@ -22,6 +22,8 @@ use super::wal::Nudge;
 pub struct AuditOptions {
     /// What an appended event survives.
     pub durability: Durability,
+    /// So many events after a checkpoint the log signs the next one.
+    pub checkpoint_every: u64,
     /// The program's version, for the log.
     pub version: String,
     /// The time of the log's own events.

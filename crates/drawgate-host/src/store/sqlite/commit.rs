@@ -11,13 +11,11 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use super::connection::{Durability, corrupt, integer, unavailable};
 
-/// So many events after a checkpoint the log signs the next one.
-pub(super) const CHECKPOINT_EVERY: u64 = 1000;
-
 /// Owns the connection and the end of the chain.
 pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) durability: Durability,
+    pub(super) checkpoint_every: u64,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) signer: Signer,
     pub(super) install: String,
@@ -138,7 +136,7 @@ impl Writer {
     }
 
     fn checkpoint_if_due(&mut self) {
-        if self.chain.sequence() - self.checkpointed.0 >= CHECKPOINT_EVERY
+        if self.chain.sequence() - self.checkpointed.0 >= self.checkpoint_every
             && let Err(error) = self.checkpoint()
         {
             tracing::warn!(error = %error, "the audit log could not be signed; it is tried again");

@@ -60,7 +60,7 @@ impl Queue {
     pub(super) async fn append(self: &Arc<Self>, draft: EventDraft) -> Result<u64, StoreError> {
         let (answer, committed) = oneshot::channel();
         if self.enqueue(draft, answer)? {
-            self.start();
+            self.start().await;
         }
         committed.await.unwrap_or_else(|_| Err(unavailable(OPERATION, &"the writer has stopped")))
     }
@@ -93,9 +93,14 @@ impl Queue {
         Ok(!std::mem::replace(&mut waiting.is_led, true))
     }
 
-    fn start(self: &Arc<Self>) {
+    async fn start(self: &Arc<Self>) {
         match self.durability {
             Durability::Process => {
+                // Whatever else is ready to run on this thread may append first and share the
+                // commit; where nothing is, this costs next to nothing.
+                let successor = Successor(self);
+                tokio::task::yield_now().await;
+                std::mem::forget(successor);
                 if self.lead(MAX_TURNS) == Turn::More {
                     self.hand_over();
                 }
@@ -110,10 +115,15 @@ impl Queue {
         }
     }
 
-    /// Leaves the leadership to a task, so that this caller gets its answer.
+    /// Leaves the leadership to a task, so that this caller gets its answer; without a runtime to
+    /// run one, leads to the end.
     fn hand_over(self: &Arc<Self>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            while self.lead(MAX_TURNS) == Turn::More {}
+            return;
+        };
         let queue = Arc::clone(self);
-        drop(tokio::spawn(async move {
+        drop(runtime.spawn(async move {
             while queue.lead(MAX_TURNS) == Turn::More {
                 tokio::task::yield_now().await;
             }
@@ -155,6 +165,15 @@ impl Queue {
             // A caller that has gone away needs no answer.
             drop(answer.send(result.clone().map(|first| first + place)));
         }
+    }
+}
+
+/// Finds a new leader if this one's future is dropped before it has led.
+struct Successor<'a>(&'a Arc<Queue>);
+
+impl Drop for Successor<'_> {
+    fn drop(&mut self) {
+        self.0.hand_over();
     }
 }
 

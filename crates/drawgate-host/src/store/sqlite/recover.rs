@@ -55,6 +55,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Writer, Store
     let mut writer = Writer {
         connection,
         durability: options.durability,
+        checkpoint_every: options.checkpoint_every,
         clock: options.clock,
         signer: key.signer,
         install,

@@ -23,7 +23,12 @@ fn folder() -> (TempDir, DataDir) {
 }
 
 fn options(durability: Durability) -> AuditOptions {
-    AuditOptions { durability, version: "test".to_owned(), clock: Arc::new(TestClock::default()) }
+    AuditOptions {
+        durability,
+        checkpoint_every: 1000,
+        version: "test".to_owned(),
+        clock: Arc::new(TestClock::default()),
+    }
 }
 
 fn open(dir: &DataDir) -> SqliteAudit {

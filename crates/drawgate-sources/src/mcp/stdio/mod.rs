@@ -73,7 +73,7 @@ impl Link {
         let shake_hands = timeout(self.start_timeout, handshake(&connection));
         tokio::select! {
             outcome = shake_hands => outcome.unwrap_or_else(|_| Err(SourceError::unreachable(format!(
-                "the server did not finish its start within {} ms; raise `start_timeout_ms` if it needs longer",
+                "the server did not finish its start within {} ms; raise `start_timeout_seconds` if it needs longer",
                 self.start_timeout.as_millis()
             )))),
             reason = server.served(journal) => Err(SourceError::unreachable(reason)),

@@ -67,7 +67,15 @@ impl Bridge {
     /// A bridge to the gateway at a socket.
     #[must_use]
     pub fn new(socket: PathBuf, agent: Option<Principal>, gate: Arc<dyn Gate>) -> Self {
-        Self { shared: Arc::new(Shared { socket, agent, gate, state: Mutex::default(), closing: CancellationToken::new() }) }
+        Self {
+            shared: Arc::new(Shared {
+                socket,
+                agent,
+                gate,
+                state: Mutex::default(),
+                closing: CancellationToken::new(),
+            }),
+        }
     }
 
     /// Carries messages until the input ends; answers that are under way are still written.
@@ -129,10 +137,17 @@ impl Bridge {
         }
     }
 
-    async fn exchange(&self, line: Bytes, kind: Kind, lines: &mpsc::Sender<Bytes>) -> anyhow::Result<()> {
+    async fn exchange(
+        &self,
+        line: Bytes,
+        kind: Kind,
+        lines: &mpsc::Sender<Bytes>,
+    ) -> anyhow::Result<()> {
         let sent = self.post(line.clone()).await;
         let answer = match sent {
-            Ok(answer) if answer.status() != StatusCode::NOT_FOUND || kind == Kind::Initialize => answer,
+            Ok(answer) if answer.status() != StatusCode::NOT_FOUND || kind == Kind::Initialize => {
+                answer
+            }
             // The gateway has changed: nothing was done yet, so the message goes to the new one.
             Ok(_) => {
                 self.reopen(lines).await?;
@@ -191,7 +206,8 @@ impl Bridge {
         let stream = UnixStream::connect(&self.shared.socket).await;
         let stream = stream.map_err(|error| Lost::BeforeSending(error.into()))?;
         let connected = http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = connected.map_err(|error| Lost::BeforeSending(error.into()))?;
+        let (mut sender, connection) =
+            connected.map_err(|error| Lost::BeforeSending(error.into()))?;
         tokio::spawn(connection);
         let mut request = Request::builder()
             .method(method)
@@ -205,7 +221,8 @@ impl Bridge {
         if let Some(agent) = &self.shared.agent {
             request = request.header(AS_AGENT, agent.as_str());
         }
-        let request = request.body(Body::from(body)).map_err(|error| Lost::BeforeSending(error.into()))?;
+        let request =
+            request.body(Body::from(body)).map_err(|error| Lost::BeforeSending(error.into()))?;
         sender.send_request(request).await.map_err(|error| Lost::Perhaps(error.into()))
     }
 }
@@ -241,7 +258,9 @@ impl Kind {
     /// A glance; the gateway is the one that judges messages.
     fn of(line: &[u8]) -> Self {
         match json::parse(line) {
-            Ok(value) if value.get("method").and_then(Value::as_str) == Some("initialize") => Self::Initialize,
+            Ok(value) if value.get("method").and_then(Value::as_str) == Some("initialize") => {
+                Self::Initialize
+            }
             Ok(value) if value.get("id").is_none() && value.is_object() => Self::Notification,
             _ => Self::Request,
         }
@@ -254,7 +273,11 @@ fn request_id(line: &[u8]) -> Option<Value> {
 
 /// Writes an answer's messages as lines: one for JSON, one per event for a stream.
 async fn forward(answer: Response<Incoming>, lines: &mpsc::Sender<Bytes>) -> anyhow::Result<()> {
-    let kind = answer.headers().get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = answer
+        .headers()
+        .get("content-type")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     if kind.starts_with("application/json") {
         let body = answer.into_body().collect().await.context("the answer ended early")?.to_bytes();
         lines.send(body).await?;
@@ -285,7 +308,10 @@ fn event_data(event: &[u8]) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(data))
 }
 
-async fn write_lines(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
+async fn write_lines(
+    mut output: impl AsyncWrite + Unpin,
+    mut waiting: mpsc::Receiver<Bytes>,
+) -> std::io::Result<()> {
     while let Some(line) = waiting.recv().await {
         output.write_all(&line).await?;
         output.write_all(b"\n").await?;

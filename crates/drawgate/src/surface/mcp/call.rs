@@ -18,8 +18,11 @@ use tokio_util::sync::CancellationToken;
 use super::Mcp;
 use super::era::{Era, PROTOCOL_META};
 use super::http::{Peer, json as json_response};
-use super::message::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError, open_result};
+use super::message::{
+    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError, open_result,
+};
 use super::sse;
+use crate::telemetry::Span;
 
 /// Where the gate's own error code and details stand in a result.
 const META_ERROR: &str = "drawgate/error";
@@ -37,7 +40,10 @@ pub(super) async fn tool(
     let options = CallOptions { cancel: CancellationToken::new(), ..CallOptions::default() };
     let open = match &peer.session {
         Some(session) => Some(session.open(id, &options.cancel).ok_or_else(|| {
-            RpcError::new(INVALID_REQUEST, "a request with this `id` is open already, or too many are")
+            RpcError::new(
+                INVALID_REQUEST,
+                "a request with this `id` is open already, or too many are",
+            )
         })?),
         None => None,
     };
@@ -51,7 +57,10 @@ pub(super) async fn tool(
     }
 }
 
-fn invocation(id: &RequestId, mut params: Map<String, Value>) -> Result<(ToolInvocation, Option<Value>), RpcError> {
+fn invocation(
+    id: &RequestId,
+    mut params: Map<String, Value>,
+) -> Result<(ToolInvocation, Option<Value>), RpcError> {
     let invalid = |message: &str| RpcError::new(INVALID_PARAMS, message);
     let Some(Value::String(name)) = params.shift_remove("name") else {
         return Err(invalid("`name` must be a string"));
@@ -73,7 +82,13 @@ fn invocation(id: &RequestId, mut params: Map<String, Value>) -> Result<(ToolInv
     };
     // The protocol's own metadata speaks of this hop, not of the next.
     meta.retain(|key, _| !key.starts_with(PROTOCOL_META));
-    let call = ToolInvocation { tool_id: name, request_id: id.label(), arguments, meta, ..ToolInvocation::default() };
+    let call = ToolInvocation {
+        tool_id: name,
+        request_id: id.label(),
+        arguments,
+        meta,
+        ..ToolInvocation::default()
+    };
     Ok((call, progress_token))
 }
 
@@ -87,12 +102,12 @@ async fn perform(
     let asked = call.tool_id.clone();
     let parent = call.meta.get("traceparent").and_then(Value::as_str).and_then(TraceParent::parse);
     let span = mcp.inner.spans.start(parent.as_ref());
-    options.trace = span.as_ref().map(|span| span.context()).or(parent);
+    options.trace = span.as_ref().map(Span::context).or(parent);
     let result = mcp.inner.gateway.call(&peer.caller, call, options).await;
     if let Some(span) = span {
         span.end(&peer.caller, &result);
     }
-    write(peer.era, id, &asked, result)
+    write(peer.era, id, &asked, &result)
 }
 
 /// Answers as a stream of events: progress as it comes, then the result. The call runs in a task of
@@ -128,7 +143,8 @@ struct Progress {
 impl ProgressSink for Progress {
     fn report(&self, mut progress: Map<String, Value>) {
         progress.insert("progressToken".to_owned(), self.token.clone());
-        let message = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress });
+        let message =
+            json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress });
         // One place stays free for the answer; a slow client misses reports, never the result.
         if self.events.capacity() > 1 {
             let _ = self.events.try_send(sse::event(message.to_string().as_bytes()));
@@ -138,9 +154,10 @@ impl ProgressSink for Progress {
 
 /// The answer in the protocol's form. What a model can act upon is a result with `isError`; a tool
 /// that is not there, and an error of the tool's own server, are errors of the protocol.
-fn write(era: Era, id: &RequestId, asked: &str, result: ToolResult) -> Result<Vec<u8>, RpcError> {
+fn write(era: Era, id: &RequestId, asked: &str, result: &ToolResult) -> Result<Vec<u8>, RpcError> {
     if let Some(error) = &result.error {
-        let hidden = error.disclosure == Disclosure::ToolIsHidden || error.code == ErrorCode::ResourceNotFound;
+        let hidden = error.disclosure == Disclosure::ToolIsHidden
+            || error.code == ErrorCode::ResourceNotFound;
         if hidden {
             return Err(RpcError::new(INVALID_PARAMS, ToolError::unknown_tool(asked).message));
         }
@@ -150,7 +167,7 @@ fn write(era: Era, id: &RequestId, asked: &str, result: ToolResult) -> Result<Ve
     }
     let mut out = Vec::with_capacity(512);
     open_result(id, &mut out);
-    serde_json::to_writer(&mut out, &View { era, result: &result })
+    serde_json::to_writer(&mut out, &View { era, result })
         .map_err(|_| RpcError::new(INTERNAL_ERROR, "the result could not be written"))?;
     out.push(b'}');
     Ok(out)
@@ -178,7 +195,10 @@ impl Serialize for View<'_> {
         let result = self.result;
         let mut map = serializer.serialize_map(None)?;
         if self.era == Era::Stateless {
-            map.serialize_entry("resultType", result.rest.get("resultType").unwrap_or(&json!("complete")))?;
+            map.serialize_entry(
+                "resultType",
+                result.rest.get("resultType").unwrap_or(&json!("complete")),
+            )?;
         }
         match &result.error {
             Some(error) if result.content.is_empty() => {
@@ -194,7 +214,8 @@ impl Serialize for View<'_> {
             map.serialize_entry("isError", &true)?;
         }
         for (key, value) in &result.rest {
-            let taken = ["resultType", "_meta", "content", "structuredContent"].contains(&key.as_str());
+            let taken =
+                ["resultType", "_meta", "content", "structuredContent"].contains(&key.as_str());
             if !taken && (key != "isError" || result.success) {
                 map.serialize_entry(key, value)?;
             }

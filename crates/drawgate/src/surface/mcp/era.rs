@@ -54,13 +54,14 @@ pub(super) fn establish(
     let claimed = meta.and_then(|meta| meta.get(META_VERSION));
     if claimed.is_none() && header != Some(STATELESS) && method != "server/discover" {
         return match header {
-            Some(version) if method != "initialize" && !WITH_SESSIONS.contains(&version) => Err(unsupported(version)),
+            Some(version) if method != "initialize" && !WITH_SESSIONS.contains(&version) => {
+                Err(unsupported(version))
+            }
             _ => Ok(Era::Sessions),
         };
     }
-    let version = match claimed {
-        Some(Value::String(version)) => version,
-        _ => return Err(invalid(&format!("`_meta` must hold `{META_VERSION}`"))),
+    let Some(Value::String(version)) = claimed else {
+        return Err(invalid(&format!("`_meta` must hold `{META_VERSION}`")));
     };
     if !meta.and_then(|meta| meta.get(META_CAPABILITIES)).is_some_and(Value::is_object) {
         return Err(invalid(&format!("`_meta` must hold `{META_CAPABILITIES}`")));
@@ -94,7 +95,8 @@ fn check_headers(
 }
 
 fn expect(headers: &HeaderMap, name: &str, wanted: &str) -> Result<(), RpcError> {
-    let mismatch = || RpcError::new(HEADER_MISMATCH, format!("header `{name}` does not match the body"));
+    let mismatch =
+        || RpcError::new(HEADER_MISMATCH, format!("header `{name}` does not match the body"));
     let mut all = headers.get_all(name).iter();
     let (Some(value), None) = (all.next(), all.next()) else { return Err(mismatch()) };
     let text = value.to_str().map_err(|_| mismatch())?.trim();

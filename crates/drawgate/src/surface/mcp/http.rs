@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{Caller, Principal, SurfaceKind};
 use http::header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
@@ -37,16 +38,26 @@ pub(super) struct Peer {
 }
 
 /// Answers one HTTP request of an authenticated principal.
-pub async fn handle(mcp: &Mcp, principal: Principal, transport: Transport, request: Request<Body>) -> Response {
+pub async fn handle(
+    mcp: &Mcp,
+    principal: Principal,
+    transport: Transport,
+    request: Request<Body>,
+) -> Response {
     match *request.method() {
         Method::POST => post(mcp, principal, transport, request).await,
-        Method::GET => get(mcp, &principal, transport, request.headers()),
-        Method::DELETE => delete(mcp, &principal, request.headers()),
+        Method::GET => get(mcp, &principal, transport, request.headers()).await,
+        Method::DELETE => delete(mcp, &principal, request.headers()).await,
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE"),
     }
 }
 
-async fn post(mcp: &Mcp, principal: Principal, transport: Transport, request: Request<Body>) -> Response {
+async fn post(
+    mcp: &Mcp,
+    principal: Principal,
+    transport: Transport,
+    request: Request<Body>,
+) -> Response {
     let (head, body) = request.into_parts();
     if let Err(response) = check_types(&head.headers) {
         return *response;
@@ -55,7 +66,9 @@ async fn post(mcp: &Mcp, principal: Principal, transport: Transport, request: Re
         Ok(body) => body,
         Err(response) => return *response,
     };
-    answer(mcp, principal, transport, &head.headers, &body).await.unwrap_or_else(|error| rpc(&error))
+    answer(mcp, principal, transport, &head.headers, &body)
+        .await
+        .unwrap_or_else(|error| rpc(&error))
 }
 
 async fn answer(
@@ -68,14 +81,16 @@ async fn answer(
     match message::parse(body)? {
         Message::Response => Ok(empty(StatusCode::ACCEPTED)),
         Message::Notification { method, params } => {
-            notification(mcp, &principal, headers, &method, params);
+            notification(mcp, &principal, headers, &method, params).await;
             Ok(empty(StatusCode::ACCEPTED))
         }
         Message::Request { id, method, params } => {
             let Params::Given(params) = params else {
                 return Err(RpcError::new(INVALID_PARAMS, "`params` must be an object").of(&id));
             };
-            request(mcp, principal, transport, headers, &id, &method, params).await.map_err(|error| error.of(&id))
+            request(mcp, principal, transport, headers, &id, &method, params)
+                .await
+                .map_err(|error| error.of(&id))
         }
     }
 }
@@ -95,15 +110,18 @@ async fn request(
     };
     let era = era::establish(method, &params, headers, mode)?;
     let session = match era {
-        Era::Sessions if method == "initialize" => return super::methods::initialize(mcp, &principal, id, &params),
-        Era::Sessions => Some(find_session(mcp, &principal, headers)?),
+        Era::Sessions if method == "initialize" => {
+            return super::methods::initialize(mcp, &principal, id, &params);
+        }
+        Era::Sessions => Some(find_session(mcp, &principal, headers).await?),
         Era::Stateless => None,
     };
     let surface = match transport {
         Transport::Http => SurfaceKind::McpHttp,
         Transport::Stdio => SurfaceKind::McpStdio,
     };
-    let caller = Caller { principal, session: session.as_ref().map(|session| session.id.clone()), surface };
+    let caller =
+        Caller { principal, session: session.as_ref().map(|session| session.id.clone()), surface };
     let peer = Peer { caller, era, session };
     let done = super::methods::dispatch(mcp, peer, id, method, params).await;
     // Revisions with sessions report a request's error in an answer that is itself a success.
@@ -113,8 +131,18 @@ async fn request(
     }
 }
 
-fn notification(mcp: &Mcp, principal: &Principal, headers: &HeaderMap, method: &str, params: Params) {
-    let (Params::Given(params), Ok(session)) = (params, find_session(mcp, principal, headers)) else { return };
+async fn notification(
+    mcp: &Mcp,
+    principal: &Principal,
+    headers: &HeaderMap,
+    method: &str,
+    params: Params,
+) {
+    let (Params::Given(params), Ok(session)) =
+        (params, find_session(mcp, principal, headers).await)
+    else {
+        return;
+    };
     if method == "notifications/cancelled" {
         let id = match params.get("requestId") {
             Some(Value::String(text)) => RequestId::Text(text.clone()),
@@ -125,55 +153,99 @@ fn notification(mcp: &Mcp, principal: &Principal, headers: &HeaderMap, method: &
     }
 }
 
-fn find_session(mcp: &Mcp, principal: &Principal, headers: &HeaderMap) -> Result<Arc<Session>, RpcError> {
+async fn find_session(
+    mcp: &Mcp,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Result<Arc<Session>, RpcError> {
     let Some(id) = headers.get(SESSION_HEADER) else {
-        return Err(RpcError::new(INVALID_REQUEST, "`Mcp-Session-Id` is missing; send `initialize` first"));
+        return Err(RpcError::new(
+            INVALID_REQUEST,
+            "`Mcp-Session-Id` is missing; send `initialize` first",
+        ));
     };
-    let found = id.to_str().ok().and_then(|id| mcp.inner.sessions.find(id, principal));
-    found.ok_or_else(|| {
-        RpcError::new(INVALID_REQUEST, "no such session; send `initialize` again").with_status(StatusCode::NOT_FOUND)
-    })
+    let id = id.to_str().unwrap_or_default();
+    match mcp.inner.sessions.find(id, principal) {
+        Some(session) => Ok(session),
+        None => Err(no_such_session(mcp, principal, id).await),
+    }
 }
 
-fn get(mcp: &Mcp, principal: &Principal, transport: Transport, headers: &HeaderMap) -> Response {
+/// Whose session it is makes no difference to the answer, only to the audit log.
+async fn no_such_session(mcp: &Mcp, principal: &Principal, id: &str) -> RpcError {
+    if mcp.inner.sessions.is_foreign(id, principal) {
+        let parts = mcp.inner.gateway.parts();
+        let draft = EventDraft::new(EventKind::CallerRefused, parts.clock.now_ms())
+            .text("principal", principal.as_str())
+            .text("reason", "foreign_session");
+        // The caller is refused whether or not that can be written down.
+        let _ = parts.audit.append(draft).await;
+    }
+    RpcError::new(INVALID_REQUEST, "no such session; send `initialize` again")
+        .with_status(StatusCode::NOT_FOUND)
+}
+
+async fn get(
+    mcp: &Mcp,
+    principal: &Principal,
+    transport: Transport,
+    headers: &HeaderMap,
+) -> Response {
     if !accepts(headers, "text/event-stream") {
         return plain(StatusCode::NOT_ACCEPTABLE, "a GET needs `Accept: text/event-stream`");
     }
     if !headers.contains_key(SESSION_HEADER) {
-        return plain(StatusCode::METHOD_NOT_ALLOWED, "a GET needs the `Mcp-Session-Id` of a session");
+        return plain(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "a GET needs the `Mcp-Session-Id` of a session",
+        );
     }
     let surface = match transport {
         Transport::Http => SurfaceKind::McpHttp,
         Transport::Stdio => SurfaceKind::McpStdio,
     };
-    match find_session(mcp, principal, headers) {
+    match find_session(mcp, principal, headers).await {
         Ok(session) => watch::session_stream(mcp, &session, surface),
         Err(error) => rpc(&error),
     }
 }
 
-fn delete(mcp: &Mcp, principal: &Principal, headers: &HeaderMap) -> Response {
+async fn delete(mcp: &Mcp, principal: &Principal, headers: &HeaderMap) -> Response {
     let Some(id) = headers.get(SESSION_HEADER) else {
-        return plain(StatusCode::METHOD_NOT_ALLOWED, "a DELETE needs the `Mcp-Session-Id` of a session");
+        return plain(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "a DELETE needs the `Mcp-Session-Id` of a session",
+        );
     };
-    match id.to_str() {
-        Ok(id) if mcp.inner.sessions.close(id, principal) => empty(StatusCode::NO_CONTENT),
-        _ => plain(StatusCode::NOT_FOUND, "no such session"),
+    let id = id.to_str().unwrap_or_default();
+    if mcp.inner.sessions.close(id, principal) {
+        return empty(StatusCode::NO_CONTENT);
     }
+    rpc(&no_such_session(mcp, principal, id).await)
 }
 
 /// A browser can send a form across sites without asking; it can't send JSON.
 fn check_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
-    let plain_charset = !kind.to_ascii_lowercase().contains("charset=") || kind.to_ascii_lowercase().contains("utf-8");
+    let plain_charset = !kind.to_ascii_lowercase().contains("charset=")
+        || kind.to_ascii_lowercase().contains("utf-8");
     if !essence.eq_ignore_ascii_case("application/json") || !plain_charset {
-        return Err(Box::new(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `Content-Type: application/json`")));
+        return Err(Box::new(plain(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send `Content-Type: application/json`",
+        )));
     }
     if headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity") {
-        return Err(Box::new(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body without `Content-Encoding`")));
+        return Err(Box::new(plain(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send the body without `Content-Encoding`",
+        )));
     }
-    if headers.contains_key(ACCEPT) && !accepts(headers, "application/json") && !accepts(headers, "text/event-stream") {
+    if headers.contains_key(ACCEPT)
+        && !accepts(headers, "application/json")
+        && !accepts(headers, "text/event-stream")
+    {
         return Err(Box::new(plain(
             StatusCode::NOT_ACCEPTABLE,
             "accept `application/json` and `text/event-stream`",

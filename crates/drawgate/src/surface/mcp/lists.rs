@@ -36,7 +36,8 @@ impl Lists {
         if let Some(ready) = self.find(revision, &held) {
             return ready;
         }
-        let listings: Vec<Value> = gateway.tools(caller).iter().map(|entry| entry.listing.clone()).collect();
+        let listings: Vec<Value> =
+            gateway.tools(caller).iter().map(|entry| entry.listing.clone()).collect();
         let tools = Bytes::from(serde_json::to_vec(&listings).unwrap_or_else(|_| b"[]".to_vec()));
         let digest = Sha256::digest(&tools).into();
         let prepared = Arc::new(Prepared { revision, held, tools, digest });

@@ -33,8 +33,15 @@ impl RequestId {
     fn parse(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) if text.len() <= MAX_ID => Some(Self::Text(text.clone())),
-            Value::Number(number) if number.is_i64() || number.is_u64() => Some(Self::Number(number.clone())),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => None,
+            Value::Number(number) if number.is_i64() || number.is_u64() => {
+                Some(Self::Number(number.clone()))
+            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => None,
         }
     }
 
@@ -56,8 +63,15 @@ impl RequestId {
 
 /// What a client sent.
 pub(super) enum Message {
-    Request { id: RequestId, method: String, params: Params },
-    Notification { method: String, params: Params },
+    Request {
+        id: RequestId,
+        method: String,
+        params: Params,
+    },
+    Notification {
+        method: String,
+        params: Params,
+    },
     /// An answer to a request of ours. We make none yet, so it is only acknowledged.
     Response,
 }
@@ -76,12 +90,13 @@ pub(super) struct RpcError {
     pub(super) status: StatusCode,
     pub(super) code: i64,
     pub(super) message: String,
-    pub(super) data: Option<Value>,
+    pub(super) data: Option<Box<Value>>,
 }
 
 impl RpcError {
     pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
-        let status = if code == METHOD_NOT_FOUND { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
+        let status =
+            if code == METHOD_NOT_FOUND { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
         Self { id: None, status, code, message: message.into(), data: None }
     }
 
@@ -91,7 +106,7 @@ impl RpcError {
     }
 
     pub(super) fn with_data(mut self, data: Value) -> Self {
-        self.data = Some(data);
+        self.data = Some(Box::new(data));
         self
     }
 
@@ -108,7 +123,7 @@ impl RpcError {
         let id = self.id.as_ref().map_or(Value::Null, RequestId::to_value);
         let mut error = serde_json::json!({ "code": self.code, "message": self.message });
         if let Some(data) = &self.data {
-            error["data"] = data.clone();
+            error["data"] = (**data).clone();
         }
         let body = serde_json::json!({ "jsonrpc": "2.0", "id": id, "error": error });
         body.to_string().into_bytes()
@@ -126,7 +141,10 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
         RpcError::new(code, error.to_string())
     })?;
     let Value::Object(mut map) = value else {
-        return Err(RpcError::new(INVALID_REQUEST, "a message must be one JSON object; batches are not supported"));
+        return Err(RpcError::new(
+            INVALID_REQUEST,
+            "a message must be one JSON object; batches are not supported",
+        ));
     };
     if map.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(RpcError::new(INVALID_REQUEST, "`jsonrpc` must be \"2.0\""));
@@ -134,7 +152,10 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
     let id = match map.get("id") {
         None => None,
         Some(value) => Some(RequestId::parse(value).ok_or_else(|| {
-            RpcError::new(INVALID_REQUEST, format!("`id` must be an integer or a string of at most {MAX_ID} bytes"))
+            RpcError::new(
+                INVALID_REQUEST,
+                format!("`id` must be an integer or a string of at most {MAX_ID} bytes"),
+            )
         })?),
     };
     if !map.contains_key("method") {
@@ -161,7 +182,10 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
 fn response(map: &Map<String, Value>, id: Option<RequestId>) -> Result<Message, RpcError> {
     match (map.contains_key("result"), map.contains_key("error"), id) {
         (true, false, Some(_)) | (false, true, Some(_)) => Ok(Message::Response),
-        _ => Err(RpcError::new(INVALID_REQUEST, "a message needs a `method`, or an `id` with `result` or `error`")),
+        _ => Err(RpcError::new(
+            INVALID_REQUEST,
+            "a message needs a `method`, or an `id` with `result` or `error`",
+        )),
     }
 }
 

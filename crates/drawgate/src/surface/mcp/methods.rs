@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::era::{self, Era, META_SERVER, SESSION_HEADER};
 use super::http::{Peer, json as json_response};
-use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, open_result, result_bytes};
+use super::message::{
+    INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, open_result, result_bytes,
+};
 use super::{Mcp, call, resources, watch};
 
 /// How long a client of the stateless era may keep a list, in milliseconds.
@@ -28,7 +30,8 @@ pub(super) fn initialize(
     let Some(asked) = params.get("protocolVersion").and_then(Value::as_str) else {
         return Err(RpcError::new(INVALID_PARAMS, "`protocolVersion` is missing"));
     };
-    let version = era::WITH_SESSIONS.iter().find(|known| **known == asked).unwrap_or(&era::WITH_SESSIONS[0]);
+    let version =
+        era::WITH_SESSIONS.iter().find(|known| **known == asked).unwrap_or(&era::WITH_SESSIONS[0]);
     let session = mcp.inner.sessions.open(principal).ok_or_else(|| {
         RpcError::new(INTERNAL_ERROR, "too many sessions are open; try again later")
             .with_status(StatusCode::SERVICE_UNAVAILABLE)
@@ -58,7 +61,9 @@ pub(super) async fn dispatch(
     let result = match (method, era) {
         ("tools/call", _) => return call::tool(mcp, peer, id, params).await,
         ("tools/list", _) => return list_tools(mcp, &peer, id, &params),
-        ("subscriptions/listen", Era::Stateless) => return Ok(watch::subscription(mcp, &peer, id, &params)),
+        ("subscriptions/listen", Era::Stateless) => {
+            return Ok(watch::subscription(mcp, &peer, id, &params));
+        }
         ("server/discover", Era::Stateless) => discover(),
         ("ping", Era::Sessions) => json!({}),
         ("logging/setLevel", Era::Sessions) => set_level(&params)?,
@@ -91,11 +96,8 @@ fn discover() -> Value {
 fn complete(era: Era, method: &str, mut result: Value) -> Value {
     if let (Era::Stateless, Value::Object(map)) = (era, &mut result) {
         map.insert("resultType".to_owned(), "complete".into());
-        if method != "resources/read" {
-            map.insert("ttlMs".to_owned(), LIST_TTL_MS.into());
-        } else {
-            map.insert("ttlMs".to_owned(), 0.into());
-        }
+        let ttl_ms = if method == "resources/read" { 0 } else { LIST_TTL_MS };
+        map.insert("ttlMs".to_owned(), ttl_ms.into());
         map.insert("cacheScope".to_owned(), "private".into());
         map.insert("_meta".to_owned(), json!({ META_SERVER: server_info() }));
     }
@@ -135,7 +137,9 @@ fn list_tools(
 pub(super) fn no_cursor(params: &Map<String, Value>) -> Result<(), RpcError> {
     match params.get("cursor") {
         None => Ok(()),
-        Some(_) => Err(RpcError::new(INVALID_PARAMS, "`cursor` is not one that this server gave out")),
+        Some(_) => {
+            Err(RpcError::new(INVALID_PARAMS, "`cursor` is not one that this server gave out"))
+        }
     }
 }
 
@@ -144,6 +148,9 @@ fn set_level(params: &Map<String, Value>) -> Result<Value, RpcError> {
         ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
     match params.get("level").and_then(Value::as_str) {
         Some(level) if LEVELS.contains(&level) => Ok(json!({})),
-        _ => Err(RpcError::new(INVALID_PARAMS, format!("`level` must be one of `{}`", LEVELS.join("`, `")))),
+        _ => Err(RpcError::new(
+            INVALID_PARAMS,
+            format!("`level` must be one of `{}`", LEVELS.join("`, `")),
+        )),
     }
 }

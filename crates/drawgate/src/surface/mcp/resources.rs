@@ -16,7 +16,11 @@ const PREFIX: &str = "drawgate://artifacts/";
 /// A list of more is of no use to anybody.
 const MAX_LISTED: usize = 200;
 
-pub(super) async fn list(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) async fn list(
+    mcp: &Mcp,
+    peer: &Peer,
+    params: &Map<String, Value>,
+) -> Result<Value, RpcError> {
     no_cursor(params)?;
     let artifacts = &mcp.inner.gateway.parts().artifacts;
     let all = artifacts.list(&peer.caller.principal).await.map_err(internal)?;
@@ -35,7 +39,11 @@ pub(super) async fn list(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) ->
     Ok(json!({ "resources": resources }))
 }
 
-pub(super) async fn read(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) async fn read(
+    mcp: &Mcp,
+    peer: &Peer,
+    params: &Map<String, Value>,
+) -> Result<Value, RpcError> {
     let Some(uri) = params.get("uri").and_then(Value::as_str) else {
         return Err(RpcError::new(INVALID_PARAMS, "`uri` must be a string"));
     };

@@ -33,7 +33,11 @@ pub(super) struct InFlight {
 
 impl Session {
     /// Notes a request, so that the client can cancel it. `None` if the id is in use or too many are.
-    pub(super) fn open(self: &Arc<Self>, id: &RequestId, cancel: &CancellationToken) -> Option<InFlight> {
+    pub(super) fn open(
+        self: &Arc<Self>,
+        id: &RequestId,
+        cancel: &CancellationToken,
+    ) -> Option<InFlight> {
         let mut open = self.in_flight.lock();
         if open.len() >= MAX_IN_FLIGHT || open.contains_key(id) {
             return None;
@@ -86,7 +90,8 @@ impl Sessions {
             sweep(&mut all, now, self.idle_ms);
         }
         if all.len() >= self.max {
-            let oldest = all.values().min_by_key(|session| session.last_used.load(Ordering::Relaxed))?;
+            let oldest =
+                all.values().min_by_key(|session| session.last_used.load(Ordering::Relaxed))?;
             if now.saturating_sub(oldest.last_used.load(Ordering::Relaxed)) < MAY_GIVE_WAY_MS {
                 return None;
             }
@@ -116,6 +121,11 @@ impl Sessions {
         }
         session.last_used.store(now, Ordering::Relaxed);
         Some(Arc::clone(session))
+    }
+
+    /// Whether a session of this id is open, but another principal's.
+    pub(super) fn is_foreign(&self, id: &str, principal: &Principal) -> bool {
+        self.all.read().get(id).is_some_and(|session| session.principal != *principal)
     }
 
     /// Ends a session of this principal.
@@ -156,3 +166,7 @@ fn end(all: &mut HashMap<String, Arc<Session>>, id: &str) {
         open.iter().for_each(CancellationToken::cancel);
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

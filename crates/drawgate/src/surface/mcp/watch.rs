@@ -19,8 +19,9 @@ use super::message::RequestId;
 use super::session::Session;
 use super::{Mcp, sse};
 
-/// Streams open at once; more are refused.
-const MAX_STREAMS: usize = 10_000;
+/// Streams open at once; more are refused. Each holds a connection, and this is less than half of
+/// those that are taken by default: listeners must not shut callers out.
+const MAX_STREAMS: usize = 2_000;
 /// How often a silent stream shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A client that does not take an event for this long is gone.
@@ -60,6 +61,7 @@ pub(super) fn session_stream(mcp: &Mcp, session: &Arc<Session>, surface: Surface
         mcp: mcp.clone(),
         caller,
         ended: session.closed.clone(),
+        wanted: Wanted::Tools,
         params: Map::new(),
         // Holding the session keeps it from ending as idle while somebody listens.
         _session: Some(Arc::clone(session)),
@@ -68,9 +70,15 @@ pub(super) fn session_stream(mcp: &Mcp, session: &Arc<Session>, surface: Surface
 }
 
 /// The stream of `subscriptions/listen`.
-pub(super) fn subscription(mcp: &Mcp, peer: &Peer, id: &RequestId, params: &Map<String, Value>) -> Response {
+pub(super) fn subscription(
+    mcp: &Mcp,
+    peer: &Peer,
+    id: &RequestId,
+    params: &Map<String, Value>,
+) -> Response {
     let wanted = params.get("notifications").and_then(Value::as_object);
-    let tools = wanted.and_then(|wanted| wanted.get("toolsListChanged")).and_then(Value::as_bool) == Some(true);
+    let tools = wanted.and_then(|wanted| wanted.get("toolsListChanged")).and_then(Value::as_bool)
+        == Some(true);
     let mut granted = Map::new();
     if tools {
         granted.insert("toolsListChanged".to_owned(), true.into());
@@ -87,16 +95,25 @@ pub(super) fn subscription(mcp: &Mcp, peer: &Peer, id: &RequestId, params: &Map<
         mcp: mcp.clone(),
         caller: peer.caller.clone(),
         ended: CancellationToken::new(),
+        wanted: if tools { Wanted::Tools } else { Wanted::Nothing },
         params,
         _session: None,
     };
     watcher.respond(Some(sse::event(acknowledged.to_string().as_bytes())))
 }
 
+/// What a client wants to hear of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Tools,
+    Nothing,
+}
+
 struct Watcher {
     mcp: Mcp,
     caller: Caller,
     ended: CancellationToken,
+    wanted: Wanted,
     params: Map<String, Value>,
     _session: Option<Arc<Session>>,
 }
@@ -104,7 +121,8 @@ struct Watcher {
 impl Watcher {
     fn respond(self, first: Option<Bytes>) -> Response {
         let Some(place) = self.mcp.inner.streams.enter() else {
-            return (StatusCode::SERVICE_UNAVAILABLE, "too many streams are open\n").into_response();
+            return (StatusCode::SERVICE_UNAVAILABLE, "too many streams are open\n")
+                .into_response();
         };
         let (events, received) = mpsc::channel(4);
         let gone = CancellationToken::new();
@@ -131,7 +149,10 @@ impl Watcher {
         let mut next = Some(first.unwrap_or_else(sse::keep_alive));
         loop {
             if let Some(event) = next.take()
-                && !matches!(tokio::time::timeout(SLOW_CLIENT, events.send(event)).await, Ok(Ok(())))
+                && !matches!(
+                    tokio::time::timeout(SLOW_CLIENT, events.send(event)).await,
+                    Ok(Ok(()))
+                )
             {
                 return;
             }
@@ -142,7 +163,7 @@ impl Watcher {
             }
             // Grants end by themselves too, so the list is compared at each turn.
             let now = self.digest();
-            if now != known {
+            if self.wanted == Wanted::Tools && now != known {
                 known = now;
                 next = Some(self.changed());
             }

@@ -1,0 +1,368 @@
+//! Calls that wait for a person. Time is paused: a held call costs no real time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::tests::{Probe, change, code, invocation, message, of_kind, on_log};
+use super::*;
+use crate::audit::EventKind;
+use crate::model::{Capability, CapabilityGrant, McpToolSpec, ToolOutput, ToolResult};
+use crate::policy::{Approval, ApprovalState};
+use crate::registry::{Origin, SourceTerms};
+use crate::source::ToolSource;
+use crate::testing::{TestGate, caller, tool};
+
+struct Fixture {
+    gate: TestGate,
+    source: Arc<Probe>,
+}
+
+fn confirmed() -> McpToolSpec {
+    tool("t", &json!({ "requiresConfirmation": true, "requiredScopes": ["use"] }))
+}
+
+async fn fixture() -> Fixture {
+    let source =
+        Probe::new("s", vec![confirmed()], |_, _| Box::pin(async { Ok(ToolOutput::text("ok")) }));
+    let gate = TestGate::new().await;
+    gate.register(source.clone()).await.unwrap();
+    gate.grant("ann", "*", None).await;
+    gate.grant("bob", "*", None).await;
+    Fixture { gate, source }
+}
+
+impl Fixture {
+    fn spawn(&self, who: &'static str, arguments: Value) -> tokio::task::JoinHandle<ToolResult> {
+        let gateway = self.gate.gateway.clone();
+        tokio::spawn(async move {
+            gateway.call(&caller(who), invocation(arguments), CallOptions::default()).await
+        })
+    }
+
+    async fn call(&self, who: &str, arguments: Value) -> ToolResult {
+        self.gate.call(who, "s:t", arguments).await
+    }
+
+    async fn decide(&self, id: &str, answer: ApprovalState) {
+        self.gate.gateway.parts().approvals.decide(id, answer).await.unwrap();
+    }
+
+    fn only(&self) -> Approval {
+        let mut list = self.gate.gateway.parts().approvals.list();
+        assert_eq!(list.len(), 1, "{list:?}");
+        list.remove(0)
+    }
+
+    async fn redefine(&self, description: &str) {
+        let mut manifest = self.source.manifest().await.unwrap();
+        manifest.tools = vec![McpToolSpec { description: description.to_owned(), ..confirmed() }];
+        let terms = SourceTerms::default();
+        self.gate.declare(self.source.clone(), manifest, terms, Origin::Discovered).unwrap();
+    }
+}
+
+fn id_in(result: &ToolResult) -> String {
+    result.error.as_ref().unwrap().details.as_ref().unwrap()["approvalId"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_call_goes_on_when_approved_and_ends_when_denied() {
+    for (answer, expected) in [
+        (ApprovalState::Approved, None),
+        (ApprovalState::Denied, Some(ErrorCode::PermissionDenied)),
+    ] {
+        let fixture = fixture().await;
+        let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+        let call = fixture.spawn("ann", json!({ "x": 1, "password": "hunter2" }));
+        let question = asked.recv().await.unwrap();
+        assert_eq!((question.tool_id.as_str(), question.principal.as_str()), ("s:t", "ann"));
+        assert_eq!(question.arguments["x"], 1);
+        assert!(!format!("{question:?}").contains("hunter2"), "a person sees no secret");
+        assert_eq!(fixture.source.starts(), 0, "held");
+        fixture.decide(&question.id, answer).await;
+        let result = call.await.unwrap();
+        assert_eq!(code(&result), expected);
+        assert_eq!(fixture.source.starts(), usize::from(expected.is_none()));
+        let events = fixture.gate.events().await;
+        let kinds: Vec<EventKind> = events.iter().map(|event| event.kind).collect();
+        match answer {
+            ApprovalState::Approved => {
+                assert_eq!(
+                    kinds,
+                    [EventKind::ApprovalRequired, EventKind::Decision, EventKind::Outcome]
+                );
+                assert_eq!(events[1].rest["approvalId"], question.id.as_str());
+                assert_eq!(fixture.only().state, ApprovalState::Used);
+            }
+            _ => assert_eq!(kinds, [EventKind::ApprovalRequired, EventKind::Outcome]),
+        }
+        assert!(events.windows(2).all(|pair| pair[0].call_id == pair[1].call_id));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_it_names_the_approval_and_a_retry_succeeds_once() {
+    let fixture = fixture().await;
+    let first = fixture.call("ann", json!({ "x": 1 })).await;
+    assert_eq!(code(&first), Some(ErrorCode::PermissionEscalationRequired));
+    let id = id_in(&first);
+    assert!(
+        message(&first).contains(&format!("drawgate approvals approve {id}")),
+        "{}",
+        message(&first)
+    );
+    let again = fixture.call("ann", json!({ "x": 1 })).await;
+    assert_eq!(id_in(&again), id, "the same question, not a second one");
+    assert_eq!(of_kind(&fixture.gate, EventKind::ApprovalRequired).await.len(), 1);
+    fixture.decide(&id, ApprovalState::Approved).await;
+    assert!(fixture.call("ann", json!({ "x": 1 })).await.success);
+    let third = fixture.call("ann", json!({ "x": 1 })).await;
+    assert_eq!(code(&third), Some(ErrorCode::PermissionEscalationRequired), "used once");
+    assert_ne!(id_in(&third), id);
+    assert_eq!(fixture.source.starts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_is_for_this_call_and_no_other() {
+    let fixture = fixture().await;
+    let id = id_in(&fixture.call("ann", json!({ "x": 1, "password": "one" })).await);
+    fixture.decide(&id, ApprovalState::Approved).await;
+    let others = [
+        ("ann", json!({ "x": 2, "password": "one" })),
+        ("ann", json!({ "x": 1 })),
+        ("ann", json!({ "x": 1, "password": "two" })),
+        ("ann", json!({ "x": "1", "password": "one" })),
+        ("bob", json!({ "x": 1, "password": "one" })),
+    ];
+    for (who, arguments) in others {
+        let result = fixture.call(who, arguments.clone()).await;
+        assert_eq!(
+            code(&result),
+            Some(ErrorCode::PermissionEscalationRequired),
+            "{who} {arguments}"
+        );
+    }
+    fixture.redefine("another definition").await;
+    let changed = fixture.call("ann", json!({ "x": 1, "password": "one" })).await;
+    assert_eq!(code(&changed), Some(ErrorCode::PermissionEscalationRequired), "another definition");
+    fixture.redefine("a tool").await;
+    let reordered = fixture.call("ann", json!({ "password": "one", "x": 1 })).await;
+    assert!(reordered.success, "the order of keys is no difference");
+    assert_eq!(fixture.source.starts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_changes_while_a_person_thinks_is_not_run() {
+    let fixture = fixture().await;
+    let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+    let call = fixture.spawn("ann", json!({}));
+    let question = asked.recv().await.unwrap();
+    fixture.redefine("now it deletes everything").await;
+    fixture.decide(&question.id, ApprovalState::Approved).await;
+    assert_eq!(code(&call.await.unwrap()), Some(ErrorCode::Conflict));
+    assert_eq!(fixture.source.starts(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_ends_while_a_person_thinks_is_not_used() {
+    for revoke in [false, true] {
+        let fixture = fixture().await;
+        let gate = &fixture.gate;
+        let until = gate.gateway.parts().clock.now_ms() + 10_000;
+        let id = gate.grant("eve", "use", Some(until)).await;
+        let mut asked = gate.gateway.parts().approvals.subscribe();
+        let call = fixture.spawn("eve", json!({}));
+        let question = asked.recv().await.unwrap();
+        if revoke {
+            gate.gateway.parts().grants.revoke(&id).await.unwrap();
+        } else {
+            gate.clock.advance(10_000);
+        }
+        fixture.decide(&question.id, ApprovalState::Approved).await;
+        assert_eq!(code(&call.await.unwrap()), Some(ErrorCode::PermissionDenied), "{revoke}");
+        assert_eq!(fixture.source.starts(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_no_stands_until_it_expires() {
+    let fixture = fixture().await;
+    let id = id_in(&fixture.call("ann", json!({})).await);
+    fixture.decide(&id, ApprovalState::Denied).await;
+    for _ in 0..3 {
+        let result = fixture.call("ann", json!({})).await;
+        assert_eq!(code(&result), Some(ErrorCode::PermissionDenied));
+        assert_eq!(id_in(&result), id);
+    }
+    fixture.gate.clock.advance(300_000);
+    let anew = fixture.call("ann", json!({})).await;
+    assert_eq!(code(&anew), Some(ErrorCode::PermissionEscalationRequired));
+    assert_ne!(id_in(&anew), id);
+    assert_eq!(fixture.source.starts(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_that_expired_is_no_approval() {
+    let fixture = fixture().await;
+    let id = id_in(&fixture.call("ann", json!({})).await);
+    fixture.decide(&id, ApprovalState::Approved).await;
+    fixture.gate.clock.advance(300_000);
+    let late = fixture.call("ann", json!({})).await;
+    assert_eq!(code(&late), Some(ErrorCode::PermissionEscalationRequired));
+    assert_eq!(fixture.source.starts(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_held_calls_one_approval_lets_one_pass() {
+    let fixture = fixture().await;
+    let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+    let calls: Vec<_> = (0..50).map(|_| fixture.spawn("ann", json!({ "x": 1 }))).collect();
+    let question = asked.recv().await.unwrap();
+    while fixture.gate.gateway.under_way() < 50 {
+        tokio::task::yield_now().await;
+    }
+    fixture.decide(&question.id, ApprovalState::Approved).await;
+    let mut passed = 0;
+    for call in calls {
+        let result = call.await.unwrap();
+        passed += usize::from(result.success);
+        if !result.success {
+            assert_eq!(code(&result), Some(ErrorCode::PermissionEscalationRequired));
+        }
+    }
+    assert_eq!((passed, fixture.source.starts()), (1, 1));
+    assert_eq!(fixture.gate.gateway.parts().approvals.list().len(), 1, "one question for all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_must_be_asked() {
+    let confirm = json!({ "version": "1.0", "defaults": { "fallback": "allow_with_confirm" } });
+    let deny = json!({ "version": "1.0", "defaults": { "fallback": "deny" } });
+    let open = json!({ "version": "1.0", "defaults": { "fallback": "allow" } });
+    let asks = Some(ErrorCode::PermissionEscalationRequired);
+    let cases = [
+        ("the tool asks", true, &open, true, asks),
+        ("a rule asks", false, &confirm, true, asks),
+        ("both ask", true, &confirm, true, asks),
+        ("nobody asks", false, &open, true, None),
+        ("off waives the tool", true, &open, false, None),
+        ("off waives the rule", false, &confirm, false, None),
+        ("off does not waive a no", true, &deny, false, Some(ErrorCode::PermissionDenied)),
+        ("a no is not asked about", true, &deny, true, Some(ErrorCode::PermissionDenied)),
+    ];
+    for (name, tool_asks, policy, ask, expected) in cases {
+        let spec = tool("t", &json!({ "requiresConfirmation": tool_asks }));
+        let source =
+            Probe::new("s", vec![spec], |_, _| Box::pin(async { Ok(ToolOutput::text("ok")) }));
+        let gate = TestGate::new().await;
+        gate.register(source.clone()).await.unwrap();
+        gate.grant("ann", "*", None).await;
+        gate.policy(policy.clone());
+        change(&gate, |settings| settings.approvals.ask = ask);
+        let result = gate.call("ann", "s:t", json!({})).await;
+        assert_eq!(code(&result), expected, "{name}");
+        assert_eq!(source.starts(), usize::from(expected.is_none()), "{name}");
+    }
+}
+
+fn approved_grant(approval: Option<&str>) -> CapabilityGrant {
+    CapabilityGrant {
+        grant_id: "approved".into(),
+        capability: Capability::new("use").unwrap(),
+        issued_at: 0,
+        expires_at: None,
+        scope: None,
+        approval_id: approval.map(str::to_owned),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_with_an_approval_behind_it_satisfies_a_confirmation() {
+    let fixture = fixture().await;
+    let grants = fixture.gate.gateway.parts().grants.clone();
+    grants.issue(approved_grant(None)).await.unwrap();
+    assert!(!fixture.call("ann", json!({})).await.success, "a grant alone does not");
+    grants.issue(approved_grant(Some("ap-1"))).await.unwrap();
+    assert!(fixture.call("ann", json!({ "any": 1 })).await.success);
+    assert!(fixture.call("ann", json!({ "any": 2 })).await.success, "as often as it lives");
+    let decision = of_kind(&fixture.gate, EventKind::Decision).await.pop().unwrap();
+    assert_eq!(decision.rest["approvalId"], "ap-1");
+    grants.revoke("approved").await.unwrap();
+    assert!(!fixture.call("ann", json!({ "any": 3 })).await.success);
+    assert_eq!(fixture.source.starts(), 2);
+}
+
+#[tokio::test]
+async fn such_a_grant_must_still_be_there_at_the_start() {
+    let fixture = fixture().await;
+    let grants = fixture.gate.gateway.parts().grants.clone();
+    grants.issue(approved_grant(Some("ap-1"))).await.unwrap();
+    let log = super::tests::Gated::new(&fixture.gate.store, EventKind::Decision, false);
+    let gateway = on_log(&fixture.gate, log.clone());
+    let call = tokio::spawn(async move {
+        gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
+    });
+    log.reached().await;
+    grants.revoke("approved").await.unwrap();
+    log.go();
+    assert_eq!(
+        code(&call.await.unwrap()),
+        Some(ErrorCode::PermissionDenied),
+        "`*` still covers it"
+    );
+    assert_eq!(fixture.source.starts(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_may_give_up_waiting_without_using_the_approval_up() {
+    let fixture = fixture().await;
+    let options = CallOptions::default();
+    let cancel = options.cancel.clone();
+    let gateway = fixture.gate.gateway.clone();
+    let mut asked = gateway.parts().approvals.subscribe();
+    let call =
+        tokio::spawn(
+            async move { gateway.call(&caller("ann"), invocation(json!({})), options).await },
+        );
+    let question = asked.recv().await.unwrap();
+    cancel.cancel();
+    assert_eq!(code(&call.await.unwrap()), Some(ErrorCode::Cancelled));
+    fixture.decide(&question.id, ApprovalState::Approved).await;
+    assert!(fixture.call("ann", json!({})).await.success);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_questions_than_a_person_can_answer_are_refused() {
+    let fixture = fixture().await;
+    fixture.gate.hold(Duration::ZERO);
+    for n in 0..100 {
+        let result = fixture.call("ann", json!({ "n": n })).await;
+        assert_eq!(code(&result), Some(ErrorCode::PermissionEscalationRequired), "{n}");
+    }
+    assert_eq!(code(&fixture.call("ann", json!({ "n": 100 })).await), Some(ErrorCode::RateLimited));
+    let known = fixture.call("ann", json!({ "n": 5 })).await;
+    assert_eq!(
+        code(&known),
+        Some(ErrorCode::PermissionEscalationRequired),
+        "one that waits is not new"
+    );
+    let other = fixture.call("bob", json!({ "n": 5 })).await;
+    assert_eq!(code(&other), Some(ErrorCode::PermissionEscalationRequired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_held_call_begins_when_it_runs() {
+    let fixture = fixture().await;
+    fixture.gate.hold(Duration::from_hours(1));
+    let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+    let call = fixture.spawn("ann", json!({}));
+    let question = asked.recv().await.unwrap();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    fixture.decide(&question.id, ApprovalState::Approved).await;
+    assert!(call.await.unwrap().success, "a person's pause is not the tool's time");
+}

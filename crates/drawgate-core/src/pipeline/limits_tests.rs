@@ -1,0 +1,161 @@
+//! How much runs at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::tests::{Probe, change, code, gate, gate_under, hanging, invocation, of_kind};
+use super::*;
+use crate::audit::EventKind;
+use crate::model::ToolOutput;
+use crate::registry::{Origin, SourceTerms};
+use crate::source::ToolSource;
+use crate::testing::{TestGate, caller, tool};
+
+fn spawn(gate: &TestGate, who: &'static str) -> tokio::task::JoinHandle<crate::model::ToolResult> {
+    let gateway = gate.gateway.clone();
+    tokio::spawn(async move {
+        gateway.call(&caller(who), invocation(json!({})), CallOptions::default()).await
+    })
+}
+
+#[tokio::test]
+async fn too_many_calls_are_refused_and_places_come_back() {
+    let cases = [(2, 100, "ann", "ann"), (2, 100, "ann", "bob"), (100, 2, "ann", "ann")];
+    for (max_calls, max_own, first, next) in cases {
+        let source = hanging();
+        let gate = gate(&source).await;
+        gate.grant("bob", "*", None).await;
+        change(&gate, |settings| {
+            settings.max_calls = max_calls;
+            settings.max_calls_per_caller = max_own;
+        });
+        let held = [spawn(&gate, first), spawn(&gate, first)];
+        while source.starts() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let refused = gate.call(next, "s:t", json!({})).await;
+        assert_eq!(code(&refused), Some(ErrorCode::RateLimited));
+        assert_eq!(gate.gateway.under_way(), 2, "a refused call takes no place");
+        assert_eq!(of_kind(&gate, EventKind::Outcome).await.len(), 1);
+        for call in &held {
+            call.abort();
+        }
+        while gate.gateway.under_way() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let again = spawn(&gate, next);
+        while source.starts() < 3 {
+            tokio::task::yield_now().await;
+        }
+        again.abort();
+    }
+}
+
+#[tokio::test]
+async fn one_caller_does_not_take_the_places_of_another() {
+    let source = hanging();
+    let gate = gate(&source).await;
+    gate.grant("bob", "*", None).await;
+    change(&gate, |settings| settings.max_calls_per_caller = 1);
+    let (ann, bob) = (spawn(&gate, "ann"), spawn(&gate, "bob"));
+    while source.starts() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(code(&gate.call("ann", "s:t", json!({})).await), Some(ErrorCode::RateLimited));
+    ann.abort();
+    bob.abort();
+}
+
+/// A tool that counts how many of its calls overlap, and lets each go when told.
+struct Overlap {
+    source: Arc<Probe>,
+    most: Arc<AtomicUsize>,
+    go: Arc<Semaphore>,
+}
+
+fn overlap(annotations: &Value) -> Overlap {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let go = Arc::new(Semaphore::new(0));
+    let source = {
+        let (most, go) = (most.clone(), go.clone());
+        Probe::new("s", vec![tool("t", annotations)], move |_, _| {
+            let (now, most, go) = (now.clone(), most.clone(), go.clone());
+            Box::pin(async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                go.acquire().await.unwrap().forget();
+                now.fetch_sub(1, Ordering::SeqCst);
+                Ok(ToolOutput::text("ok"))
+            })
+        })
+    };
+    Overlap { source, most, go }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn exclusive_tools_never_overlap_and_sources_have_so_many_slots() {
+    let cases = [
+        (json!({ "concurrency": "exclusive" }), 64, 1),
+        (json!({ "concurrency": "parallel" }), 3, 3),
+        (Value::Null, 1, 1),
+        (Value::Null, 0, 1),
+        (json!({ "concurrency": "exclusive" }), 3, 1),
+    ];
+    for (annotations, concurrency, at_once) in cases {
+        let overlap = overlap(&annotations);
+        let terms = SourceTerms { concurrency, ..SourceTerms::default() };
+        let gate = gate_under(&overlap.source, terms).await;
+        let calls: Vec<_> = (0..20).map(|_| spawn(&gate, "ann")).collect();
+        while overlap.source.starts() < at_once {
+            tokio::task::yield_now().await;
+        }
+        overlap.go.add_permits(20);
+        for call in calls {
+            assert!(call.await.unwrap().success);
+        }
+        let most = overlap.most.load(Ordering::SeqCst);
+        assert!(most <= at_once, "{annotations} {concurrency}: {most}");
+        assert_eq!(overlap.source.starts(), 20);
+    }
+}
+
+#[tokio::test]
+async fn registering_again_gives_no_further_slots() {
+    for (annotations, concurrency) in
+        [(json!({ "concurrency": "exclusive" }), 64), (Value::Null, 1)]
+    {
+        let overlap = overlap(&annotations);
+        let terms = SourceTerms { concurrency, ..SourceTerms::default() };
+        let gate = gate_under(&overlap.source, terms.clone()).await;
+        let first = spawn(&gate, "ann");
+        while overlap.source.starts() < 1 {
+            tokio::task::yield_now().await;
+        }
+        let manifest = overlap.source.manifest().await.unwrap();
+        gate.declare(overlap.source.clone(), manifest, terms, Origin::Discovered).unwrap();
+        let second = spawn(&gate, "ann");
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(overlap.source.starts(), 1, "{annotations}: the first still runs");
+        overlap.go.add_permits(2);
+        assert!(first.await.unwrap().success && second.await.unwrap().success);
+        assert_eq!(overlap.most.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_slot_is_part_of_the_time() {
+    let source = hanging();
+    let gate = gate_under(&source, SourceTerms { concurrency: 1, ..SourceTerms::default() }).await;
+    let first = spawn(&gate, "ann");
+    while source.starts() < 1 {
+        tokio::task::yield_now().await;
+    }
+    let second = gate.call("ann", "s:t", json!({})).await;
+    assert_eq!(code(&second), Some(ErrorCode::Timeout));
+    assert_eq!(source.starts(), 1, "it never had a slot");
+    assert_eq!(code(&first.await.unwrap()), Some(ErrorCode::Timeout));
+}

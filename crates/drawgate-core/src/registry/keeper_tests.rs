@@ -1,0 +1,327 @@
+//! Sources that fail, change and go. Time is paused: nothing here waits for real.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::*;
+use crate::model::{McpManifest, McpToolSpec, ToolOutput};
+use crate::registry::{Naming, Registration};
+use crate::source::{CallContext, PermittedCall, SourceError};
+use crate::testing::tool;
+
+/// What a source does when it is asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Mood {
+    Works,
+    Fails,
+    Hangs,
+    Panics,
+    Lies,
+}
+
+struct Moody {
+    id: SourceId,
+    mood: Mutex<Mood>,
+    tools: Mutex<Vec<McpToolSpec>>,
+    changes: watch::Sender<u64>,
+    asked: AtomicUsize,
+    asked_at: Mutex<Vec<Instant>>,
+    closed: AtomicBool,
+}
+
+impl Moody {
+    fn new(id: &str, mood: Mood, tools: &[&str]) -> Arc<Self> {
+        Arc::new(Self {
+            id: SourceId::new(id).unwrap(),
+            mood: Mutex::new(mood),
+            tools: Mutex::new(plain(tools)),
+            changes: watch::Sender::new(0),
+            asked: AtomicUsize::new(0),
+            asked_at: Mutex::default(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    fn become_(&self, mood: Mood) {
+        *self.mood.lock() = mood;
+    }
+
+    fn announce(&self, tools: &[&str]) {
+        *self.tools.lock() = plain(tools);
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    fn manifest_now(&self, server_id: SourceId) -> McpManifest {
+        let tools = self.tools.lock().clone();
+        McpManifest {
+            server_id,
+            name: "moody".to_owned(),
+            version: "1".to_owned(),
+            description: None,
+            tools,
+        }
+    }
+}
+
+fn plain(names: &[&str]) -> Vec<McpToolSpec> {
+    names.iter().map(|name| tool(name, &Value::Null)).collect()
+}
+
+#[async_trait]
+impl ToolSource for Moody {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    async fn manifest(&self) -> Result<McpManifest, SourceError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.asked_at.lock().push(Instant::now());
+        let mood = *self.mood.lock();
+        match mood {
+            Mood::Works => Ok(self.manifest_now(self.id.clone())),
+            Mood::Fails => Err(SourceError::unreachable("no answer")),
+            Mood::Hangs => std::future::pending().await,
+            Mood::Panics => panic!("a source that panics"),
+            Mood::Lies => Ok(self.manifest_now(SourceId::new("other").unwrap())),
+        }
+    }
+
+    async fn call(&self, _: PermittedCall, _: &CallContext) -> Result<ToolOutput, SourceError> {
+        Ok(ToolOutput::text("ok"))
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.changes.subscribe())
+    }
+
+    async fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+struct Fixture {
+    registry: Arc<Registry>,
+    keeper: Keeper,
+}
+
+fn fixture() -> Fixture {
+    let registry = Arc::new(Registry::default());
+    Fixture { keeper: Keeper::new(Arc::clone(&registry)), registry }
+}
+
+impl Fixture {
+    fn add(&self, source: &Arc<Moody>) {
+        self.keeper.add(source.clone(), SourceTerms::default(), Origin::Discovered).unwrap();
+    }
+
+    fn states(&self) -> BTreeMap<String, SourceState> {
+        self.keeper
+            .status()
+            .into_iter()
+            .map(|status| (status.id.to_string(), status.state))
+            .collect()
+    }
+
+    fn status(&self, id: &str) -> SourceStatus {
+        self.keeper.status().into_iter().find(|status| status.id.as_str() == id).unwrap()
+    }
+
+    fn listed(&self) -> Vec<String> {
+        self.registry.snapshot().available().map(|entry| entry.id.to_string()).collect()
+    }
+
+    /// Waits until something is so; the paused clock moves on by itself.
+    async fn until(&self, what: &str, so: impl Fn() -> bool) {
+        for _ in 0..10_000 {
+            if so() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("it never came: {what}; {:?}", self.states());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_fails_harms_no_other() {
+    for bad in [Mood::Fails, Mood::Hangs, Mood::Panics] {
+        let fixture = fixture();
+        let (good, sick) =
+            (Moody::new("good", Mood::Works, &["a"]), Moody::new("sick", bad, &["b"]));
+        fixture.add(&sick);
+        fixture.add(&good);
+        fixture.keeper.settle(Duration::from_mins(1)).await;
+        assert_eq!(fixture.states()["good"], SourceState::Ready);
+        assert_eq!(fixture.states()["sick"], SourceState::Failed);
+        assert_eq!(fixture.listed(), ["good:a"]);
+        let status = fixture.status("sick");
+        assert!(status.failures >= 1 && status.problem.is_some(), "{status:?}");
+        sick.become_(Mood::Works);
+        fixture.until("it recovers", || fixture.states()["sick"] == SourceState::Ready).await;
+        assert_eq!(fixture.listed(), ["good:a", "sick:b"]);
+        let status = fixture.status("sick");
+        assert_eq!((status.failures, status.problem), (0, None));
+        assert_eq!(good.asked(), 1, "the good one was left alone");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_grow_apart_and_never_stop() {
+    let fixture = fixture();
+    let sick = Moody::new("sick", Mood::Fails, &[]);
+    fixture.add(&sick);
+    fixture.until("many tries", || sick.asked() >= 12).await;
+    let times = sick.asked_at.lock().clone();
+    let pauses: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(pauses[0], FIRST_RETRY);
+    assert_eq!(pauses[1], FIRST_RETRY * 2);
+    assert!(pauses.windows(2).all(|pair| pair[1] >= pair[0]), "{pauses:?}");
+    assert_eq!(*pauses.last().unwrap(), LAST_RETRY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_leave_the_list_while_their_source_is_gone() {
+    let fixture = fixture();
+    let source = Moody::new("s", Mood::Works, &["a"]);
+    fixture.add(&source);
+    fixture.until("ready", || fixture.listed() == ["s:a"]).await;
+    source.become_(Mood::Fails);
+    source.announce(&["a"]);
+    fixture.until("gone", || fixture.listed().is_empty()).await;
+    assert_eq!(fixture.registry.snapshot().entries().count(), 1, "known, but not listed");
+    source.become_(Mood::Works);
+    fixture.until("back", || fixture.listed() == ["s:a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_tools_are_picked_up() {
+    let fixture = fixture();
+    let source = Moody::new("s", Mood::Works, &["a"]);
+    fixture.add(&source);
+    fixture.until("ready", || fixture.listed() == ["s:a"]).await;
+    source.announce(&["a", "b"]);
+    fixture.until("two", || fixture.listed() == ["s:a", "s:b"]).await;
+    assert_eq!(fixture.status("s").tools, 2);
+    source.announce(&["b", "a b"]);
+    fixture.until("one", || fixture.listed() == ["s:b"]).await;
+    assert_eq!(fixture.status("s").left_out.len(), 1);
+    assert_eq!(fixture.status("s").tools, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_changes_is_one_question_a_second() {
+    let fixture = fixture();
+    let source = Moody::new("s", Mood::Works, &["a"]);
+    fixture.add(&source);
+    for _ in 0..5_000 {
+        source.announce(&["a"]);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(source.asked() <= 7, "{} questions in five seconds", source.asked());
+    assert!(source.asked() >= 4);
+    let times = source.asked_at.lock().clone();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= REFRESH_PAUSE), "{times:?}");
+    source.announce(&["last"]);
+    fixture.until("the last word counts", || fixture.listed() == ["s:last"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn removing_closes_and_is_final() {
+    let fixture = fixture();
+    let source = Moody::new("s", Mood::Works, &["a"]);
+    fixture.add(&source);
+    fixture.keeper.settle(Duration::from_secs(5)).await;
+    let twice = fixture.keeper.add(source.clone(), SourceTerms::default(), Origin::Discovered);
+    assert!(matches!(twice, Err(RegistrationError::SourceTaken(_))));
+    fixture.keeper.remove(source.id()).await;
+    assert!(source.closed.load(Ordering::SeqCst));
+    assert!(fixture.listed().is_empty() && fixture.keeper.ids().is_empty());
+    let asked = source.asked();
+    source.announce(&["b"]);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(source.asked(), asked, "nobody asks any more");
+    assert!(fixture.registry.snapshot().entries().next().is_none());
+    fixture.keeper.remove(source.id()).await;
+    fixture.add(&source);
+    fixture.until("it may come again", || fixture.listed() == ["s:b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_all() {
+    let fixture = fixture();
+    let sources = [
+        Moody::new("a", Mood::Works, &["x"]),
+        Moody::new("b", Mood::Hangs, &[]),
+        Moody::new("c", Mood::Fails, &[]),
+    ];
+    for source in &sources {
+        fixture.add(source);
+    }
+    fixture.keeper.settle(Duration::from_secs(1)).await;
+    fixture.keeper.close().await;
+    assert!(sources.iter().all(|source| source.closed.load(Ordering::SeqCst)));
+    assert!(fixture.keeper.ids().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn settle_returns_at_once_when_all_were_tried_and_at_its_limit_otherwise() {
+    let fixture = fixture();
+    fixture.keeper.settle(Duration::from_hours(1)).await;
+    let began = Instant::now();
+    fixture.add(&Moody::new("a", Mood::Works, &["x"]));
+    fixture.add(&Moody::new("b", Mood::Fails, &[]));
+    fixture.keeper.settle(Duration::from_hours(1)).await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    fixture.add(&Moody::new("slow", Mood::Hangs, &[]));
+    fixture.keeper.settle(Duration::from_secs(2)).await;
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    assert_eq!(fixture.states()["slow"], SourceState::Starting);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_can_not_be_registered_is_refused_and_says_why() {
+    let fixture = fixture();
+    let flat = || SourceTerms { naming: Naming::Flat, ..SourceTerms::default() };
+    let first = Moody::new("first", Mood::Works, &["same"]);
+    let registration = Registration {
+        manifest: first.manifest_now(first.id.clone()),
+        terms: flat(),
+        origin: Origin::Declared,
+        source: first,
+    };
+    fixture.registry.replace(registration).unwrap();
+    let second = Moody::new("second", Mood::Works, &["same", "other"]);
+    fixture.keeper.add(second.clone(), flat(), Origin::Discovered).unwrap();
+    let liar = Moody::new("liar", Mood::Lies, &["x"]);
+    fixture.add(&liar);
+    fixture.keeper.settle(Duration::from_secs(5)).await;
+    for (id, hint) in [("second", "`first:same` holds"), ("liar", "names `other`")] {
+        let status = fixture.status(id);
+        assert_eq!(status.state, SourceState::Refused);
+        assert!(status.problem.as_deref().unwrap().contains(hint), "{status:?}");
+    }
+    assert_eq!(fixture.listed(), ["first:same"]);
+    second.announce(&["other"]);
+    fixture.until("a change may help", || fixture.states()["second"] == SourceState::Ready).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_even_be_made_is_shown_too() {
+    let fixture = fixture();
+    let id = SourceId::new("b").unwrap();
+    fixture.keeper.report_unusable(&id, "no such command".to_owned());
+    fixture.add(&Moody::new("a", Mood::Works, &[]));
+    fixture.keeper.settle(Duration::from_secs(1)).await;
+    assert_eq!(fixture.status("b").problem.as_deref(), Some("no such command"));
+    assert_eq!(fixture.states().keys().collect::<Vec<_>>(), ["a", "b"]);
+    fixture.add(&Moody::new("b", Mood::Works, &[]));
+    fixture.keeper.settle(Duration::from_secs(1)).await;
+    assert_eq!(fixture.states()["b"], SourceState::Ready);
+}

@@ -1,0 +1,143 @@
+//! Calls that wait for a person.
+
+use serde_json::{Value, json};
+
+use crate::load::{events, offers};
+use crate::support::{Gateway, Place, eventually, text};
+
+/// Writing needs a person's yes; a call is held for `hold` seconds.
+fn config(hold: u64) -> String {
+    format!(
+        "[approvals]\nhold_seconds = {hold}\n[policy.defaults]\nfallback = \"allow\"\n\
+         [[policy.rules]]\nid = \"ask\"\naction = \"file.write\"\ndecision = \"allow_with_confirm\"\n\
+         riskTags = [\"overwrite\"]\nreason = \"writing is serious\"\n"
+    )
+}
+
+fn write(content: &str) -> Value {
+    json!({ "path": "a.txt", "content": content })
+}
+
+/// The one approval that waits.
+async fn pending(place: &Place) -> Value {
+    eventually("an approval", async || {
+        let waiting = place.json(&["approvals", "list"]);
+        waiting.as_array().unwrap().first().cloned()
+    })
+    .await
+}
+
+/// The gate's error code of a result.
+fn code(result: &Value) -> &str {
+    assert!(result.is_object(), "no result");
+    result["_meta"]["drawgate/error"]["code"].as_str().unwrap_or("OK")
+}
+
+async fn write_as(gateway: &Gateway, token: &str, content: &str) -> Value {
+    gateway.call(token, "vfs_write", write(content)).await
+}
+
+#[tokio::test]
+async fn a_held_call_goes_on_after_yes_and_ends_after_no() {
+    let place = Place::new(&config(60));
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    for (command, expected) in [("approve", "OK"), ("deny", "PERMISSION_DENIED")] {
+        let decide = async {
+            let approval = pending(&place).await;
+            let id = approval["id"].as_str().unwrap();
+            assert_eq!(approval["arguments"], write("hello"));
+            assert_eq!(approval["reason"], "writing is serious");
+            let shown = place.ok(&["approvals", "show", id]);
+            for part in [
+                "builtin:vfs_write",
+                "local",
+                "writing is serious",
+                "overwrite",
+                "\"content\": \"hello\"",
+            ] {
+                assert!(shown.contains(part), "{part}: {shown}");
+            }
+            assert!(place.ok(&["approvals", "list"]).contains(id));
+            place.ok(&["approvals", command, id]);
+            let again = place.run(&["approvals", command, id]);
+            assert!(
+                !again.status.success() && text(&again.stderr).contains("already"),
+                "{again:?}"
+            );
+        };
+        let (result, ()) = tokio::join!(write_as(&gateway, &gateway.token, "hello"), decide);
+        assert_eq!(code(&result), expected, "{result}");
+    }
+    let all = place.json(&["approvals", "list", "--all"]);
+    let mut states: Vec<&str> =
+        all.as_array().unwrap().iter().map(|one| one["state"].as_str().unwrap()).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["denied", "used"]);
+    let kinds: Vec<(String, Value)> = events(&place)
+        .into_iter()
+        .filter(|event| event["kind"].as_str().unwrap().starts_with("approval_"))
+        .map(|event| (event["kind"].as_str().unwrap().to_owned(), event["approved"].clone()))
+        .collect();
+    let required = || ("approval_required".to_owned(), Value::Null);
+    let decided = |yes: bool| ("approval_decided".to_owned(), Value::Bool(yes));
+    assert_eq!(kinds, [required(), decided(true), required(), decided(false)]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_answered_in_time_names_the_approval_for_one_retry() {
+    let place = Place::new(&config(0));
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    let other = place.ok(&["agents", "add", "other", "--capability", "file.*", "--quiet"]);
+    let other = other.trim();
+    let first = write_as(&gateway, &gateway.token, "hello").await;
+    assert_eq!(code(&first), "PERMISSION_ESCALATION_REQUIRED", "{first}");
+    let id = first["_meta"]["drawgate/error"]["details"]["approvalId"].as_str().unwrap().to_owned();
+    assert!(first["content"][0]["text"].as_str().unwrap().contains(&id), "{first}");
+    place.ok(&["approvals", "approve", &id]);
+    // Neither other arguments nor another agent profit from it.
+    assert_eq!(
+        code(&write_as(&gateway, &gateway.token, "other").await),
+        "PERMISSION_ESCALATION_REQUIRED"
+    );
+    assert_eq!(code(&write_as(&gateway, other, "hello").await), "PERMISSION_ESCALATION_REQUIRED");
+    let retried = write_as(&gateway, &gateway.token, "hello").await;
+    assert_eq!(code(&retried), "OK", "{retried}");
+    let next = write_as(&gateway, &gateway.token, "hello").await;
+    assert_eq!(code(&next), "PERMISSION_ESCALATION_REQUIRED");
+    assert_ne!(next["_meta"]["drawgate/error"]["details"]["approvalId"], id.as_str());
+}
+
+#[tokio::test]
+async fn an_approval_outlives_the_gateway_and_can_be_given_without_one() {
+    let place = Place::new(&config(0));
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    let first = write_as(&gateway, &gateway.token, "hello").await;
+    let id = first["_meta"]["drawgate/error"]["details"]["approvalId"].as_str().unwrap().to_owned();
+    assert_eq!(gateway.terminate(), Some(0));
+    assert_eq!(pending(&place).await["id"], id.as_str());
+    place.ok(&["approvals", "approve", &id]);
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    assert_eq!(code(&write_as(&gateway, &gateway.token, "hello").await), "OK");
+    assert_eq!(
+        code(&write_as(&gateway, &gateway.token, "hello").await),
+        "PERMISSION_ESCALATION_REQUIRED"
+    );
+    assert_eq!(gateway.terminate(), Some(0));
+    assert!(place.ok(&["audit", "verify"]).starts_with("intact"));
+    let decided =
+        events(&place).into_iter().filter(|event| event["kind"] == "approval_decided").count();
+    assert_eq!(decided, 1);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_when_approvals_are_off() {
+    let place = Place::new(&config(0).replace("hold_seconds", "mode = \"off\"\nhold_seconds"));
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    assert_eq!(code(&write_as(&gateway, &gateway.token, "hello").await), "OK");
+    assert_eq!(place.json(&["approvals", "list", "--all"]), json!([]));
+}

@@ -1,0 +1,372 @@
+//! The command line as people and scripts use it.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::load::{fixture, offers};
+use crate::support::{Place, text};
+
+/// Every command, with what a person must learn from its help.
+const HELP: &[(&[&str], &str)] = &[
+    (&[], "drawgate connect claude --write"),
+    (&["serve"], "without TLS"),
+    (&["mcp"], "standard input and output"),
+    (&["init"], "never overwritten"),
+    (&["config", "check"], "each with its place"),
+    (&["config", "show"], "secrets are never shown"),
+    (&["config", "schema"], "for editors"),
+    (&["config", "policy-schema"], "for editors"),
+    (&["tools", "list"], "As this agent sees them"),
+    (&["tools", "show"], "in full"),
+    (&["tools", "call"], "name:=JSON"),
+    (&["servers", "list"], "their state"),
+    (&["servers", "doctor"], "what to do"),
+    (&["agents", "add"], "Print the token alone"),
+    (&["agents", "list"], "what they may do"),
+    (&["agents", "rotate"], "the old one ends at once"),
+    (&["agents", "remove"], "its token ends at once"),
+    (&["grants", "add"], "`90s`, `15m`, `8h`, `7d`"),
+    (&["grants", "list"], "that are live"),
+    (&["grants", "revoke"], "covers no further call"),
+    (&["approvals", "list"], "--all"),
+    (&["approvals", "show"], "in full"),
+    (&["approvals", "approve"], "the waiting call goes on"),
+    (&["approvals", "deny"], "Say no"),
+    (&["audit", "tail"], "--follow"),
+    (&["audit", "show"], "by sequence, request id or call id"),
+    (&["audit", "export"], "one a line"),
+    (&["audit", "verify"], "exits 0 if so, 2 if"),
+    (&["artifacts", "list"], "newest first"),
+    (&["artifacts", "get"], "or write it to a file"),
+    (&["artifacts", "remove"], "Its hash or its URI"),
+    (&["connect"], "a copy is kept as `.bak`"),
+    (&["completions"], "bash"),
+];
+
+/// The names under `Commands:` in a help text.
+fn subcommands(help: &str) -> Vec<String> {
+    let list = help.split("Commands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap();
+    let named = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    named
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_command_has_a_help_that_teaches() {
+    let place = Place::new("");
+    let help = |args: &[&str]| place.ok(&[args, &["--help"]].concat());
+    for (args, lesson) in HELP {
+        let text = help(args).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(lesson), "{args:?}: {text}");
+        assert!(
+            text.contains("--config") && text.contains("DRAWGATE_DATA") && text.contains("--json"),
+            "{args:?}"
+        );
+    }
+    for command in subcommands(&help(&[])) {
+        let below = subcommands(&help(&[&command]));
+        let rows = HELP.iter().filter(|(args, _)| args.first() == Some(&command.as_str())).count();
+        assert_eq!(rows, below.len().max(1), "`{command}` has a command that is not in the table");
+    }
+}
+
+#[test]
+fn global_options_stand_anywhere_and_in_the_environment() {
+    let place = Place::new("");
+    let other = place.path().join("other.toml");
+    std::fs::write(&other, "[limits]\ntimeout_seconds = 17\n").unwrap();
+    let config = other.to_str().unwrap();
+    let expected = json!(17);
+    let seen = |output: &str| {
+        serde_json::from_str::<Value>(output).unwrap()["limits"]["timeout_seconds"].clone()
+    };
+    assert_eq!(seen(&place.ok(&["--config", config, "config", "show"])), expected);
+    assert_eq!(seen(&place.ok(&["config", "--config", config, "show"])), expected);
+    assert_eq!(seen(&place.ok(&["config", "show", "--config", config])), expected);
+    let output =
+        place.command(&["config", "show"]).env("DRAWGATE_CONFIG", config).output().unwrap();
+    assert_eq!(seen(&text(&output.stdout)), expected);
+
+    place.ok(&["--data", "first", "agents", "list"]);
+    place.ok(&["agents", "list", "--data", "second"]);
+    assert!(
+        place
+            .command(&["agents", "list"])
+            .env("DRAWGATE_DATA", "third")
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    for folder in ["first", "second", "third"] {
+        assert!(place.path().join(folder).join("admin.token").exists(), "{folder}");
+    }
+    assert!(!place.data().exists());
+
+    for args in [
+        ["--listen", "127.0.0.1:7711", "connect", "claude", "--http"],
+        ["connect", "claude", "--http", "--listen", "127.0.0.1:7711"],
+    ] {
+        assert!(place.ok(&args).contains("http://127.0.0.1:7711/mcp"), "{args:?}");
+    }
+    let connect = place
+        .command(&["connect", "claude", "--http"])
+        .env("DRAWGATE_LISTEN", "127.0.0.1:7712")
+        .output();
+    assert!(text(&connect.unwrap().stdout).contains("http://127.0.0.1:7712/mcp"));
+}
+
+#[tokio::test]
+async fn lists_are_tables_or_json_with_and_without_a_gateway() {
+    let place = Place::new(&fixture());
+    let token = place.ok(&["agents", "add", "worker", "--capability", "demo", "--quiet"]);
+    assert_eq!(token.lines().count(), 1);
+    assert!(token.trim().len() > 32 && !token.trim().contains(char::is_whitespace), "{token}");
+    place.ok(&["grants", "add", "demo", "--agent", "worker", "--for", "1h"]);
+    let gateway = place.serve();
+    offers(&gateway, "fixture__big").await;
+    gateway.call(&gateway.token, "fixture__big", json!({ "bytes": 300_000 })).await;
+    let lists: [&[&str]; 6] = [
+        &["tools", "list"],
+        &["servers", "list"],
+        &["agents", "list"],
+        &["grants", "list"],
+        &["artifacts", "list"],
+        &["servers", "doctor"],
+    ];
+    let check = |when: &str| {
+        for list in lists {
+            let found = place.json(list);
+            assert!(!found.as_array().unwrap().is_empty(), "{when}: {list:?}");
+            let table = place.ok(list);
+            assert!(
+                serde_json::from_str::<Value>(&table).is_err() && table.lines().count() > 1,
+                "{when}: {table}"
+            );
+        }
+        assert_eq!(place.json(&["approvals", "list"]), json!([]));
+        for line in place.ok(&["audit", "tail", "--json"]).lines() {
+            assert!(serde_json::from_str::<Value>(line).unwrap()["sequence"].is_u64());
+        }
+    };
+    check("running");
+    assert!(!place.ok(&["agents", "list"]).contains(token.trim()));
+    assert_eq!(gateway.terminate(), Some(0));
+    check("alone");
+}
+
+#[test]
+fn init_writes_once() {
+    let place = Place::new("");
+    std::fs::remove_file(place.path().join("drawgate.toml")).unwrap();
+    place.ok(&["init"]);
+    place.ok(&["config", "check"]);
+    let again = place.run(&["init"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        text(&again.stderr).contains("`drawgate init OTHER.toml` writes elsewhere"),
+        "{}",
+        text(&again.stderr)
+    );
+    place.ok(&["init", "other.toml"]);
+}
+
+#[test]
+fn connect_writes_the_clients_file() {
+    let place = Place::new("");
+    place.ok(&["connect", "claude", "--write"]);
+    let file = std::fs::read_to_string(place.path().join(".mcp.json")).unwrap();
+    let written: Value = serde_json::from_str(&file).unwrap();
+    let server = &written["mcpServers"]["drawgate"];
+    assert!(server["command"].as_str().unwrap().ends_with("drawgate"), "{file}");
+    assert_eq!(server["args"][0], "mcp");
+    // What it wrote works: the client starts it, says hello, and goes.
+    let args: Vec<&str> =
+        server["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    let mut command = place.command(&args);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, format!("{hello}\n").as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&line).unwrap()["result"]["protocolVersion"],
+        "2025-06-18"
+    );
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn completions_for_the_common_shells() {
+    let place = Place::new("");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = place.ok(&["completions", shell]);
+        assert!(script.len() > 1000 && script.contains("approvals"), "{shell}");
+    }
+}
+
+#[test]
+fn the_doctor_names_what_is_wrong_and_what_to_do() {
+    let place = Place::new(
+        "[servers.dead]\ncommand = \"/nonexistent/program\"\n\
+         [servers.quits]\ncommand = \"sh\"\nargs = [\"-c\", \"echo no database >&2; exit 3\"]\n\
+         [servers.hangs]\ncommand = \"sleep\"\nargs = [\"600\"]\n\
+         [servers.unset]\ncommand = \"sh\"\nenv = { KEY = \"env:NOT_SET_ANYWHERE\" }\n",
+    );
+    let output = place.run(&["servers", "doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    let shown = text(&output.stdout);
+    let lessons = [
+        "builtin: ready, 4 tools",
+        "dead: failed, and is tried again: there is no program `/nonexistent/program`; install it, or give its full path",
+        "quits: failed, and is tried again: the server exited with code 3",
+        "    no database",
+        "hangs: failed, and is tried again: the server did not finish its start",
+        "the environment variable `NOT_SET_ANYWHERE` is not set; set it, or",
+    ];
+    for lesson in lessons {
+        assert!(shown.contains(lesson), "{lesson}: {shown}");
+    }
+    assert_eq!(shown.matches("is not set").count(), 1, "the cause is told once: {shown}");
+    assert_eq!(place.run(&["servers", "doctor", "builtin"]).status.code(), Some(0));
+}
+
+#[test]
+fn common_mistakes_get_a_helpful_line() {
+    let place = Place::new("");
+    std::fs::write(place.path().join("typo.toml"), "[servers.a]\ncomand = \"npx\"\n").unwrap();
+    std::fs::write(place.path().join("broken.toml"), "listen = \n").unwrap();
+    let mistakes: [&[&str]; 16] = [
+        &["--config", "missing.toml", "tools", "list"],
+        &["--config", "typo.toml", "tools", "list"],
+        &["--config", "broken.toml", "serve"],
+        &["serve", "--listen", "0.0.0.0:0"],
+        &["tools", "call", "no_such_tool"],
+        &["tools", "show", "no_such_tool"],
+        &["tools", "call", "vfs_write", "path"],
+        &["tools", "call", "vfs_write", "path=x"],
+        &["agents", "add", "bad name"],
+        &["agents", "remove", "nobody"],
+        &["grants", "add", "demo", "--for", "soon"],
+        &["grants", "revoke", "g_0"],
+        &["approvals", "approve", "a_0"],
+        &["audit", "show", "99999"],
+        &["artifacts", "get", "0"],
+        &["servers", "doctor", "nobody"],
+    ];
+    let mut lines = String::new();
+    for mistake in mistakes {
+        let output = place.run(mistake);
+        assert_eq!(output.status.code(), Some(1), "{mistake:?}");
+        assert_eq!(text(&output.stdout), "", "{mistake:?}");
+        lines.push_str(&text(&output.stderr));
+    }
+    assert_snapshot!(lines, @r#"
+    drawgate: missing.toml: error: there is no such file; name another with `--config`, or make one with `drawgate init`
+    drawgate: typo.toml:2:1: error: unknown key `comand` in [servers.a]; did you mean `command`?
+    drawgate: broken.toml:1:10: error: not valid TOML: string values must be quoted, expected literal string
+    drawgate: `0.0.0.0:0` is reachable from other machines; set `[server.tls]`, or say `--insecure` if something in front of it encrypts
+    drawgate: RESOURCE_NOT_FOUND: unknown tool `no_such_tool`
+    drawgate: unknown tool `no_such_tool`; `drawgate tools list` shows them
+    drawgate: `path` is not an argument; write `name=text` or `name:=JSON`
+    drawgate: INVALID_ARGUMENTS: arguments of `vfs_write` are invalid: `/`: "content" is a required property
+    drawgate: `bad name` is not a valid agent name; use 1 to 64 of `a-z A-Z 0-9 _ - .`
+    drawgate: there is no agent `nobody`; `drawgate agents list` shows them
+    drawgate: `soon` is not a time; write it like `90s`, `15m`, `8h` or `7d`
+    drawgate: there is no grant `g_0`; `drawgate grants list` shows them
+    drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
+    drawgate: there is no event `99999`; `drawgate audit tail` shows the newest
+    drawgate: there is no artifact `0`; `drawgate artifacts list` shows them
+    drawgate: there is no server `nobody`; `drawgate servers list` shows them
+    "#);
+}
+
+#[test]
+fn words_that_clap_knows_better() {
+    let place = Place::new("");
+    for (args, lesson) in [
+        (vec!["tool", "list"], "'tools'"),
+        (vec!["connect", "emacs"], "vscode"),
+        (vec!["serve", "--listen", "nonsense"], "--listen <ADDR>"),
+        (vec!["tools", "call"], "<NAME>"),
+    ] {
+        let output = place.run(&args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(lesson), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_used_is_named() {
+    let place = Place::new("");
+    std::fs::write(place.path().join("file"), "").unwrap();
+    for folder in ["file", "/proc/nowhere"] {
+        for command in [["agents", "list"], ["audit", "verify"]] {
+            let output = place.run(&["--data", folder, command[0], command[1]]);
+            assert_eq!(output.status.code(), Some(1), "{folder}");
+            let shown = text(&output.stderr);
+            assert!(shown.contains(folder) && shown.lines().count() == 1, "{shown}");
+            assert_eq!(shown.matches("os error").count(), 1, "the cause is told once: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_leaves_early_is_no_error() {
+    let place = Place::new("");
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    for _ in 0..200 {
+        let arguments = json!({ "path": "a.txt", "content": "x".repeat(2000) });
+        gateway.call(&gateway.token, "vfs_write", arguments).await;
+    }
+    let commands: [&[&str]; 4] = [
+        &["audit", "export", "--json"],
+        &["audit", "export", "--json", "--checkpoints"],
+        &["audit", "tail", "--lines", "1000", "--json"],
+        &["config", "schema"],
+    ];
+    for command in commands {
+        let mut child =
+            place.command(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::with_capacity(16, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (output.status.code(), text(&output.stderr).as_str()),
+            (Some(0), ""),
+            "{command:?}"
+        );
+    }
+    // One that follows the log ends too, with the first event that nobody reads.
+    let mut follow =
+        place.command(&["audit", "tail", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(16, follow.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    gateway.call(&gateway.token, "vfs_list", json!({})).await;
+    assert_eq!(follow.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_full_disk_under_an_export_is_an_error() {
+    let place = Place::new("");
+    place.ok(&["agents", "list"]);
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+    let output = place.command(&["audit", "export"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("standard output can't be written"),
+        "{}",
+        text(&output.stderr)
+    );
+}

@@ -1,0 +1,128 @@
+//! Edits of the configuration file reach a running gateway.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::load::{events, fixture, offers};
+use crate::support::{Gateway, Place, eventually};
+
+const BUILTIN: [&str; 4] = ["vfs_delete", "vfs_list", "vfs_read", "vfs_write"];
+
+async fn names(gateway: &Gateway, what: &str, are_right: impl Fn(&[String]) -> bool) {
+    eventually(what, async || are_right(&gateway.tool_names(&gateway.token).await).then_some(()))
+        .await;
+}
+
+/// Waits until the log says so this many times.
+async fn logged(place: &Place, text: &str, times: usize) {
+    eventually(text, async || (place.log().matches(text).count() >= times).then_some(())).await;
+}
+
+#[tokio::test]
+async fn servers_come_change_and_go() {
+    let place = Place::new("");
+    let gateway = place.serve();
+    names(&gateway, "the built-in tools", |names| names == BUILTIN).await;
+    place.configure(&fixture());
+    names(&gateway, "an added server", |names| names.contains(&"fixture__echo".to_owned())).await;
+    place.configure(&format!("{}names = \"flat\"\n", fixture()));
+    names(&gateway, "a changed server", |names| {
+        names.contains(&"echo".to_owned()) && !names.contains(&"fixture__echo".to_owned())
+    })
+    .await;
+    place.configure(&format!("{}[servers.fixture.tools.big]\nenabled = false\n", fixture()));
+    names(&gateway, "a tool switched off", |names| {
+        names.contains(&"fixture__echo".to_owned()) && !names.contains(&"fixture__big".to_owned())
+    })
+    .await;
+    let stop = json!({ "begun": place.path().join("begun"), "until": place.path() });
+    assert_eq!(
+        gateway.call(&gateway.token, "fixture__wait", stop).await["content"][0]["text"],
+        "waited"
+    );
+    place.configure("");
+    names(&gateway, "a removed server", |names| names == BUILTIN).await;
+    let gone = gateway
+        .rpc(&gateway.token, "tools/call", json!({ "name": "fixture__echo", "arguments": {} }))
+        .await;
+    assert_eq!(gone["error"]["code"], -32602, "{gone}");
+    logged(&place, "configuration taken over", 4).await;
+    let loaded =
+        events(&place).into_iter().filter(|event| event["kind"] == "config_loaded").count();
+    assert_eq!(loaded, 4);
+}
+
+#[tokio::test]
+async fn a_server_that_did_not_change_is_left_alone() {
+    let place = Place::new(&fixture());
+    let gateway = place.serve();
+    names(&gateway, "the fixture", |names| names.contains(&"fixture__wait".to_owned())).await;
+    let (begun, until) = (place.path().join("begun"), place.path().join("until"));
+    let arguments = json!({ "begun": begun, "until": until });
+    let edit = async {
+        eventually("a call under way", async || begun.exists().then_some(())).await;
+        place.configure(&format!("[limits]\ntimeout_seconds = 29\n{}", fixture()));
+        logged(&place, "configuration taken over", 1).await;
+        std::fs::write(&until, "").unwrap();
+    };
+    let (answer, ()) = tokio::join!(gateway.call(&gateway.token, "fixture__wait", arguments), edit);
+    assert_eq!(answer["content"][0]["text"], "waited", "{answer}");
+}
+
+#[tokio::test]
+async fn a_broken_file_changes_nothing_and_is_reported() {
+    let place = Place::new(&fixture());
+    let gateway = place.serve();
+    names(&gateway, "the fixture", |names| names.contains(&"fixture__echo".to_owned())).await;
+    let broken = [
+        "[servers.fixture\n",
+        "[servers.fixture]\ncomand = \"x\"\n",
+        "[policy]\nfile = \"missing.json\"\n",
+    ];
+    for (index, text) in broken.iter().enumerate() {
+        place.configure(text);
+        logged(&place, "configuration not taken over", index + 1).await;
+        let answer = gateway.call(&gateway.token, "fixture__echo", json!({ "a": 1 })).await;
+        assert_eq!(answer["content"][0]["text"], "{\"a\": 1}", "{answer}");
+    }
+    assert!(place.log().contains("`command`"), "the right key is suggested: {}", place.log());
+    place.configure("");
+    names(&gateway, "a repaired file", |names| names == BUILTIN).await;
+}
+
+fn denied(result: &Value) -> bool {
+    result["_meta"]["drawgate/error"]["code"] == "PERMISSION_DENIED"
+}
+
+#[tokio::test]
+async fn a_changed_policy_holds_for_the_next_call() {
+    let place = Place::new("");
+    let gateway = place.serve();
+    offers(&gateway, "vfs_list").await;
+    let list = async || gateway.call(&gateway.token, "vfs_list", json!({})).await;
+    assert!(!denied(&list().await));
+    place.configure("[policy.defaults]\nfallback = \"deny\"\n");
+    logged(&place, "configuration taken over", 1).await;
+    assert!(denied(&list().await));
+    place.configure("[local]\ncapabilities = [\"other\"]\n");
+    logged(&place, "configuration taken over", 2).await;
+    assert_eq!(gateway.tool_names(&gateway.token).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_hangup_reads_a_policy_file_again() {
+    let place = Place::new("policy.file = \"rules.json\"\n");
+    let rules = place.path().join("rules.json");
+    let policy = |fallback: &str| {
+        json!({ "version": "1.0", "defaults": { "fallback": fallback } }).to_string()
+    };
+    std::fs::write(&rules, policy("allow")).unwrap();
+    let gateway = place.serve();
+    offers(&gateway, "vfs_list").await;
+    assert!(!denied(&gateway.call(&gateway.token, "vfs_list", json!({})).await));
+    std::fs::write(&rules, policy("deny")).unwrap();
+    let pid = Pid::from_raw(i32::try_from(gateway.child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::HUP).unwrap();
+    logged(&place, "configuration taken over", 1).await;
+    assert!(denied(&gateway.call(&gateway.token, "vfs_list", json!({})).await));
+}

@@ -1,0 +1,26 @@
+//! The first minutes with the program.
+
+use serde_json::json;
+
+use crate::support::Place;
+
+#[tokio::test]
+async fn serves_without_any_configuration() {
+    let place = Place::new("");
+    std::fs::remove_file(place.path().join("drawgate.toml")).unwrap();
+    let gateway = place.serve();
+    let names = crate::support::eventually("the built-in tools", async || {
+        let names = gateway.tool_names(&gateway.token).await;
+        (!names.is_empty()).then_some(names)
+    })
+    .await;
+    assert_eq!(names, ["vfs_delete", "vfs_list", "vfs_read", "vfs_write"]);
+    place.ok(&["tools", "call", "vfs_write", "path=a/hello.txt", "content=hello there"]);
+    assert_eq!(place.ok(&["tools", "call", "vfs_read", "path=a/hello.txt"]), "hello there\n");
+    let read = gateway.call(&gateway.token, "vfs_read", json!({ "path": "a/hello.txt" })).await;
+    assert_eq!(read["content"][0]["text"], "hello there");
+    assert_eq!(gateway.terminate(), Some(0));
+    // The same commands work on the folder when no gateway runs.
+    assert_eq!(place.ok(&["tools", "call", "vfs_read", "path=a/hello.txt"]), "hello there\n");
+    assert!(place.ok(&["audit", "verify"]).starts_with("intact"));
+}

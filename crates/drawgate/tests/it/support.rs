@@ -1,0 +1,255 @@
+//! A gateway in a process of its own, on a folder of its own.
+#![expect(clippy::disallowed_methods, reason = "tests start the program itself")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_drawgate");
+
+/// A folder with a configuration and a data folder, and perhaps a gateway that runs on it.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    /// A fresh folder with this `drawgate.toml`.
+    pub(crate) fn new(config: &str) -> Self {
+        let place = Self { folder: TempDir::new().unwrap() };
+        place.configure(config);
+        place
+    }
+
+    /// Replaces the configuration.
+    pub(crate) fn configure(&self, config: &str) {
+        let next = self.path().join("next.toml");
+        std::fs::write(&next, config).unwrap();
+        std::fs::rename(next, self.path().join("drawgate.toml")).unwrap();
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path().join(".drawgate")
+    }
+
+    /// Runs a command of the program in the folder.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(args).current_dir(self.path()).stdin(Stdio::null());
+        for name in ["DRAWGATE_CONFIG", "DRAWGATE_DATA", "DRAWGATE_LISTEN"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Runs a command that must succeed, and returns what it printed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{args:?}: {out}{err}");
+        out
+    }
+
+    /// The same, with `--json`.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+        serde_json::from_str(&self.ok(&args)).unwrap()
+    }
+
+    /// Starts the gateway on a free port.
+    pub(crate) fn serve(&self) -> Gateway {
+        self.serve_with(|_| {})
+    }
+
+    /// The same, after a change to the command.
+    pub(crate) fn serve_with(&self, change: impl FnOnce(&mut Command)) -> Gateway {
+        let mut command = self.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+        let log = std::fs::File::create(self.path().join("serve.log")).unwrap();
+        command.stdout(Stdio::piped()).stderr(log);
+        change(&mut command);
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let report: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
+            let mut log = String::new();
+            std::fs::File::open(self.path().join("serve.log"))
+                .unwrap()
+                .read_to_string(&mut log)
+                .unwrap();
+            panic!("the gateway did not start: {line}{log}")
+        });
+        let url = report["endpoint"].as_str().unwrap();
+        let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let token =
+            std::fs::read_to_string(self.data().join("admin.token")).unwrap().trim().to_owned();
+        Gateway { child, address, token }
+    }
+
+    /// Everything that the gateway has logged so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.path().join("serve.log")).unwrap_or_default()
+    }
+}
+
+/// A gateway that runs; it is killed when this is dropped.
+pub(crate) struct Gateway {
+    pub(crate) child: Child,
+    /// `127.0.0.1:PORT`.
+    pub(crate) address: String,
+    /// The local user's token.
+    pub(crate) token: String,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An HTTP answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    pub(crate) fn rpc_code(&self) -> Option<i64> {
+        serde_json::from_slice::<Value>(&self.body).ok()?["error"]["code"].as_i64()
+    }
+}
+
+impl Gateway {
+    /// Asks the gateway to end, and returns its exit code.
+    pub(crate) fn terminate(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+
+    /// Sends one request on a connection of its own.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let stream = tokio::net::TcpStream::connect(&self.address).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let mut request =
+            Request::builder().method(method).uri(path).body(Body::from(body.into())).unwrap();
+        request.headers_mut().insert("host", HeaderValue::from_str(&self.address).unwrap());
+        for (name, value) in headers {
+            let name = HeaderName::try_from(*name).unwrap();
+            request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
+        }
+        let (head, body) = sender.send_request(request).await.unwrap().into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        connection.abort();
+        Answer { status: head.status, headers: head.headers, body }
+    }
+
+    /// Posts a message with this token and these further headers.
+    pub(crate) async fn post_as(
+        &self,
+        token: &str,
+        headers: &[(&str, &str)],
+        message: &Value,
+    ) -> Answer {
+        let bearer = format!("Bearer {token}");
+        let mut all = vec![
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        all.extend_from_slice(headers);
+        self.send(Method::POST, "/mcp", &all, message.to_string()).await
+    }
+
+    /// Opens a session and returns its id.
+    pub(crate) async fn open_session(&self, token: &str) -> String {
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let message =
+            json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        let answer = self.post_as(token, &[], &message).await;
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+        answer.headers["mcp-session-id"].to_str().unwrap().to_owned()
+    }
+
+    /// One request without a session, by revision 2026-07-28. Returns the answer's JSON.
+    pub(crate) async fn rpc(&self, token: &str, method: &str, params: Value) -> Value {
+        self.stateless(token, method, params).await.json()
+    }
+
+    /// The same, with the whole answer.
+    pub(crate) async fn stateless(&self, token: &str, method: &str, mut params: Value) -> Answer {
+        let meta = &mut params["_meta"];
+        meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+        meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        meta["io.modelcontextprotocol/clientInfo"] = json!({ "name": "t", "version": "1" });
+        let name =
+            params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        if !name.is_empty() {
+            headers.push(("mcp-name", &name));
+        }
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.post_as(token, &headers, &message).await
+    }
+
+    /// Calls a tool and returns its result.
+    pub(crate) async fn call(&self, token: &str, tool: &str, arguments: Value) -> Value {
+        let answer =
+            self.rpc(token, "tools/call", json!({ "name": tool, "arguments": arguments })).await;
+        answer["result"].clone()
+    }
+
+    /// The names that a caller sees.
+    pub(crate) async fn tool_names(&self, token: &str) -> Vec<String> {
+        let answer = self.rpc(token, "tools/list", json!({})).await;
+        let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// Bytes as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Asks again and again until the answer is there; fails loudly if it never comes.
+pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    loop {
+        if let Some(found) = ask().await {
+            return found;
+        }
+        assert!(std::time::Instant::now() < until, "never happened: {what}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
