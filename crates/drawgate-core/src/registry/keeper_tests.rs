@@ -157,7 +157,7 @@ async fn a_source_that_fails_harms_no_other() {
             (Moody::new("good", Mood::Works, &["a"]), Moody::new("sick", bad, &["b"]));
         fixture.add(&sick);
         fixture.add(&good);
-        fixture.keeper.settle(Duration::from_mins(1)).await;
+        fixture.keeper.settle(MANIFEST_TIME * 2).await;
         assert_eq!(fixture.states()["good"], SourceState::Ready);
         assert_eq!(fixture.states()["sick"], SourceState::Failed);
         assert_eq!(fixture.listed(), ["good:a"]);

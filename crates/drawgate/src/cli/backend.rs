@@ -57,6 +57,14 @@ impl Backend {
         Ok(Self::Own(Box::new(assembly), router))
     }
 
+    /// Waits longer for the sources of a gateway of our own.
+    pub(super) async fn settle(&self, limit: std::time::Duration) {
+        match self {
+            Self::Running(_) => {}
+            Self::Own(assembly, _) => assembly.keeper.settle(limit).await,
+        }
+    }
+
     /// Asks for something.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let answer = self.exchange(Method::GET, path, Vec::new()).await?;

@@ -1,6 +1,7 @@
 //! `drawgate servers`: what stands behind the gateway.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -8,6 +9,9 @@ use super::Context;
 use super::agents::text;
 use super::backend::Backend;
 use crate::assemble::Start;
+
+/// How long a diagnosis may take: longer than a server may take to start by default.
+const DIAGNOSIS: Duration = Duration::from_secs(35);
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ServersCommand {
@@ -22,6 +26,10 @@ pub(super) enum ServersCommand {
 
 pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::Result<ExitCode> {
     let backend = Backend::open(&context, Start::Sources).await?;
+    if matches!(command, ServersCommand::Doctor { .. }) {
+        // A server that is still starting can't be explained yet.
+        backend.settle(DIAGNOSIS).await;
+    }
     let servers = backend.get::<Vec<Value>>("/servers").await;
     backend.close().await;
     let mut servers = servers?;

@@ -220,7 +220,7 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
     let place = Place::new(
         "[servers.dead]\ncommand = \"/nonexistent/program\"\n\
          [servers.quits]\ncommand = \"sh\"\nargs = [\"-c\", \"echo no database >&2; exit 3\"]\n\
-         [servers.hangs]\ncommand = \"sleep\"\nargs = [\"600\"]\n\
+         [servers.hangs]\ncommand = \"sleep\"\nargs = [\"600\"]\nstart_timeout_seconds = 3\n\
          [servers.unset]\ncommand = \"sh\"\nenv = { KEY = \"env:NOT_SET_ANYWHERE\" }\n",
     );
     let output = place.run(&["servers", "doctor"]);
