@@ -72,11 +72,16 @@ pub fn hash(value: &Value) -> String {
 
 /// Appends a string with its quotes.
 pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
+    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(at) =
-        rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\')
-    {
+    // Without early exit this is a few vector instructions, and most texts hold nothing special.
+    if !rest.iter().fold(false, |found, byte| found | is_special(*byte)) {
+        out.extend_from_slice(rest);
+        out.push(b'"');
+        return;
+    }
+    while let Some(at) = rest.iter().position(|byte| is_special(*byte)) {
         let (plain, special) = rest.split_at(at);
         out.extend_from_slice(plain);
         if let Some((byte, after)) = special.split_first() {

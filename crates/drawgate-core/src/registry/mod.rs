@@ -3,6 +3,7 @@
 //! A registration replaces all tools of one source in one new revision, or changes nothing and says
 //! why. Readers take an immutable [`Snapshot`] and never wait.
 
+mod definitions;
 mod entry;
 mod keeper;
 mod names;
@@ -16,6 +17,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+pub use definitions::Provider;
 pub use entry::{
     BadTool, Entry, Limits, Naming, Origin, Registration, SourceTerms, ToolTerms, definition_hash,
 };

@@ -408,3 +408,37 @@ fn reading_never_waits_for_a_registration() {
     }
     writer.join().unwrap();
 }
+
+/// What a model provider's API takes, for each of them.
+#[test]
+fn definitions_for_providers() {
+    let source =
+        FakeSource::new("s", vec![tool("a", &Value::Null)], |_, _| Ok(ToolOutput::text("x")));
+    let registry = Registry::default();
+    let registration = Registration {
+        manifest: source.describe(),
+        terms: SourceTerms::default(),
+        origin: Origin::Discovered,
+        source,
+    };
+    assert_eq!(registry.replace(registration).unwrap(), []);
+    let snapshot = registry.snapshot();
+    let entry = snapshot.entries().next().unwrap();
+    let schema = json!({ "type": "object" });
+    for (provider, wanted) in [
+        (
+            Provider::Anthropic,
+            json!({ "name": "s__a", "description": "a tool", "input_schema": schema }),
+        ),
+        (
+            Provider::Openai,
+            json!({ "type": "function", "function": { "name": "s__a", "description": "a tool", "parameters": schema } }),
+        ),
+        (
+            Provider::Gemini,
+            json!({ "name": "s__a", "description": "a tool", "parametersJsonSchema": schema }),
+        ),
+    ] {
+        assert_eq!(entry.definition_for(provider), wanted, "{provider:?}");
+    }
+}

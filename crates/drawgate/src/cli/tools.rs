@@ -16,6 +16,14 @@ use crate::surface::control::CliCall;
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;
 
+/// The providers whose forms are known.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum ProviderName {
+    Anthropic,
+    Openai,
+    Gemini,
+}
+
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ToolsCommand {
     /// List the tools
@@ -23,6 +31,9 @@ pub(super) enum ToolsCommand {
         /// As this agent sees them
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
+        /// As JSON in the form that a model provider's API takes
+        #[arg(long, value_name = "PROVIDER")]
+        provider: Option<ProviderName>,
     },
     /// Show one tool in full
     Show {
@@ -60,8 +71,20 @@ async fn perform(
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
     match command {
-        ToolsCommand::List { agent } => {
-            let query = agent.map_or(String::new(), |name| format!("?agent={}", part(&name)));
+        ToolsCommand::List { agent, provider } => {
+            let mut query = agent.map_or("?".to_owned(), |name| format!("?agent={}", part(&name)));
+            if let Some(provider) = provider {
+                query.push_str(match provider {
+                    ProviderName::Anthropic => "&provider=anthropic",
+                    ProviderName::Openai => "&provider=openai",
+                    ProviderName::Gemini => "&provider=gemini",
+                });
+                let tools: Value = backend.get(&format!("/tools{query}")).await?;
+                context
+                    .out
+                    .raw(format!("{}\n", serde_json::to_string_pretty(&tools)?).as_bytes())?;
+                return Ok(ExitCode::SUCCESS);
+            }
             let tools: Vec<Value> = backend.get(&format!("/tools{query}")).await?;
             let rows = tools.iter().map(|tool| {
                 let description = text(&tool["tool"], "description");

@@ -14,7 +14,7 @@ use drawgate_core::model::{
 };
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::policy::ApprovalState;
-use drawgate_core::registry::Keeper;
+use drawgate_core::registry::{Keeper, Provider};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -101,10 +101,11 @@ async fn status(State(control): State<Control>) -> Answer {
     }))
 }
 
-/// On whose behalf the owner asks.
+/// On whose behalf the owner asks, and in which form.
 #[derive(Deserialize)]
 struct OnBehalf {
     agent: Option<Principal>,
+    provider: Option<Provider>,
 }
 
 fn caller(agent: Option<Principal>) -> Caller {
@@ -117,7 +118,12 @@ fn caller(agent: Option<Principal>) -> Caller {
 
 async fn tools(State(control): State<Control>, Query(who): Query<OnBehalf>) -> Answer {
     let tools = control.operations.gateway.tools(&caller(who.agent));
-    answer(tools.iter().map(|entry| entry.describe()).collect::<Vec<_>>())
+    match who.provider {
+        None => answer(tools.iter().map(|entry| entry.describe()).collect::<Vec<_>>()),
+        Some(provider) => {
+            answer(tools.iter().map(|entry| entry.definition_for(provider)).collect::<Vec<_>>())
+        }
+    }
 }
 
 /// A call from the command line.

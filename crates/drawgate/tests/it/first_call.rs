@@ -24,3 +24,18 @@ async fn serves_without_any_configuration() {
     assert_eq!(place.ok(&["tools", "call", "vfs_read", "path=a/hello.txt"]), "hello there\n");
     assert!(place.ok(&["audit", "verify"]).starts_with("intact"));
 }
+
+#[test]
+fn lists_tools_in_the_forms_of_model_providers() {
+    let place = Place::new("");
+    for (provider, schema) in [
+        ("anthropic", "/0/input_schema/type"),
+        ("openai", "/0/function/parameters/type"),
+        ("gemini", "/0/parametersJsonSchema/type"),
+    ] {
+        let printed = place.ok(&["tools", "list", "--provider", provider]);
+        let tools: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(tools.as_array().map(Vec::len), Some(4), "{provider}: {tools}");
+        assert_eq!(tools.pointer(schema), Some(&json!("object")), "{provider}: {tools}");
+    }
+}

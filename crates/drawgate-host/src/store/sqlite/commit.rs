@@ -186,10 +186,14 @@ fn put_head(connection: &Connection, head: &HeadRecord) -> rusqlite::Result<()> 
 }
 
 pub(super) fn put_meta(connection: &Connection, key: &str, value: &str) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
-        .execute((key, value))
-        .map(drop)
+    // An update in place writes one page; a replacement would write more, with every commit.
+    let changed = connection
+        .prepare_cached("UPDATE meta SET value = ?2 WHERE key = ?1")?
+        .execute((key, value))?;
+    if changed == 0 {
+        connection.execute("INSERT INTO meta (key, value) VALUES (?1, ?2)", (key, value))?;
+    }
+    Ok(())
 }
 
 pub(super) fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Option<String>> {

@@ -47,7 +47,7 @@ const STATE_SCHEMA: &[&str] = &["
 const AUDIT_SCHEMA: &[&str] = &["
     CREATE TABLE event (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
     CREATE TABLE checkpoint (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 "];
 
 /// Opens `drawgate.db` for writing.

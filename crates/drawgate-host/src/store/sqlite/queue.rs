@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use drawgate_core::audit::EventDraft;
 use drawgate_core::store::StoreError;
@@ -26,6 +26,8 @@ pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     pub(super) writer: Arc<Mutex<Writer>>,
     pub(super) head: AtomicU64,
+    /// Events in the last commit.
+    company: AtomicUsize,
     durability: Durability,
     nudge: Nudge,
 }
@@ -53,7 +55,14 @@ impl Queue {
             let writer = writer.lock();
             (writer.chain.sequence(), writer.durability)
         };
-        Arc::new(Self { waiting: Mutex::default(), writer, head: head.into(), durability, nudge })
+        Arc::new(Self {
+            waiting: Mutex::default(),
+            writer,
+            head: head.into(),
+            company: AtomicUsize::new(0),
+            durability,
+            nudge,
+        })
     }
 
     /// Appends an event; done when it is committed. It is committed also if nobody waits for that.
@@ -96,11 +105,13 @@ impl Queue {
     async fn start(self: &Arc<Self>) {
         match self.durability {
             Durability::Process => {
-                // Whatever else is ready to run on this thread may append first and share the
-                // commit; where nothing is, this costs next to nothing.
-                let successor = Successor(self);
-                tokio::task::yield_now().await;
-                std::mem::forget(successor);
+                // Where the last commit was shared, whatever else is ready to run on this thread may
+                // append first and share this one. A lone caller is not made to wait for nobody.
+                if self.company.load(Ordering::Relaxed) > 1 {
+                    let successor = Successor(self);
+                    tokio::task::yield_now().await;
+                    std::mem::forget(successor);
+                }
                 if self.lead(MAX_TURNS) == Turn::More {
                     self.hand_over();
                 }
@@ -160,6 +171,7 @@ impl Queue {
             (writer.commit(drafts), writer.chain.sequence())
         };
         self.head.store(head, Ordering::Release);
+        self.company.store(drafts.len(), Ordering::Relaxed);
         self.nudge.written(drafts.len());
         for (place, answer) in (0..).zip(answers) {
             // A caller that has gone away needs no answer.
