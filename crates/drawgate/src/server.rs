@@ -19,6 +19,7 @@ use http::{HeaderValue, Request, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -52,6 +53,26 @@ pub struct Endpoint {
     pub mcp: Mcp,
     /// Health and metrics.
     pub ops: Ops,
+    /// How many refusals of strangers were written down lately.
+    pub refusals: Refusals,
+}
+
+/// Strangers must not be able to fill the audit log: so many of their attempts a minute are written
+/// down, and the metrics count the rest.
+#[derive(Debug, Default)]
+pub struct Refusals(Mutex<(u64, u32)>);
+
+impl Refusals {
+    fn may_note(&self, now: u64) -> bool {
+        const PER_MINUTE: u32 = 60;
+        const MINUTE_MS: u64 = 60_000;
+        let mut window = self.0.lock();
+        if now.saturating_sub(window.0) >= MINUTE_MS {
+            *window = (now, 0);
+        }
+        window.1 += 1;
+        window.1 <= PER_MINUTE
+    }
 }
 
 impl Endpoint {
@@ -88,10 +109,10 @@ impl Endpoint {
             }
         };
         metrics::counter!("drawgate_refused_callers_total", "reason" => reason).increment(1);
-        if problem == Unauthenticated::Unknown {
-            let parts = self.ops.gateway.parts();
-            let draft = EventDraft::new(EventKind::CallerRefused, parts.clock.now_ms())
-                .text("reason", reason);
+        let parts = self.ops.gateway.parts();
+        let now = parts.clock.now_ms();
+        if problem == Unauthenticated::Unknown && self.refusals.may_note(now) {
+            let draft = EventDraft::new(EventKind::CallerRefused, now).text("reason", reason);
             // The caller is refused whether or not that can be written down.
             let _ = parts.audit.append(draft).await;
         }

@@ -57,7 +57,8 @@ pub struct Assembly {
     pub host: Arc<Host>,
     /// The data folder.
     pub data: PathBuf,
-    log: Arc<SqliteAudit>,
+    /// The same, without its fallback.
+    pub log: Arc<SqliteAudit>,
     start: Start,
     servers: Mutex<BTreeMap<SourceId, config::Server>>,
     _lock: DataDirLock,

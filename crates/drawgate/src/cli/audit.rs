@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::agents::text;
+use super::backend::Backend;
 use super::output::{not_written, time};
+use crate::assemble::Start;
+use crate::surface::control::Prune;
 
 /// How often `tail --follow` looks for new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
@@ -40,6 +43,12 @@ pub(super) enum AuditCommand {
         #[arg(long)]
         checkpoints: bool,
     },
+    /// Remove old events; a signed record of where the log now begins stands for them
+    Prune {
+        /// All before this sequence, as far as no call under way needs them
+        #[arg(long, value_name = "SEQUENCE")]
+        before: u64,
+    },
     /// Check that nothing was changed, removed, swapped or cut: exits 0 if so, 2 if it was tampered
     /// with, 3 if only the last record is incomplete
     Verify {
@@ -59,30 +68,38 @@ pub(super) enum AuditCommand {
 }
 
 pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Result<ExitCode> {
-    if let AuditCommand::Verify { anchor, artifacts, file, key } = &command {
-        return verify(context, anchor.as_deref(), *artifacts, file.as_ref(), key.as_deref());
-    }
-    let dir = DataDir::existing(&context.data)?;
-    let reader = AuditReader::open(&dir)?;
+    let reader = || anyhow::Ok(AuditReader::open(&DataDir::existing(&context.data)?)?);
     match command {
-        AuditCommand::Tail { lines, follow } => tail(context, &reader, lines, follow).await?,
-        AuditCommand::Show { id } => {
-            let found = reader.show(&id)?;
-            anyhow::ensure!(
-                !found.is_empty(),
-                "there is no event `{id}`; `drawgate audit tail` shows the newest"
-            );
-            for event in found {
-                let value: Value = serde_json::from_str(&event.body)?;
-                context
-                    .out
-                    .raw(format!("{}\n", serde_json::to_string_pretty(&value)?).as_bytes())?;
-            }
+        AuditCommand::Tail { lines, follow } => tail(context, &reader()?, lines, follow).await?,
+        AuditCommand::Show { id } => show(context, &reader()?, &id)?,
+        AuditCommand::Export { checkpoints } => export(&reader()?, checkpoints)?,
+        AuditCommand::Prune { before } => prune(context, before).await?,
+        AuditCommand::Verify { anchor, artifacts, file, key } => {
+            return verify(context, anchor.as_deref(), artifacts, file.as_ref(), key.as_deref());
         }
-        AuditCommand::Export { checkpoints } => export(&reader, checkpoints)?,
-        AuditCommand::Verify { .. } => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context, reader: &AuditReader, id: &str) -> anyhow::Result<()> {
+    let found = reader.show(id)?;
+    anyhow::ensure!(
+        !found.is_empty(),
+        "there is no event `{id}`; `drawgate audit tail` shows the newest"
+    );
+    for event in found {
+        let value: Value = serde_json::from_str(&event.body)?;
+        context.out.raw(format!("{}\n", serde_json::to_string_pretty(&value)?).as_bytes())?;
+    }
+    Ok(())
+}
+
+async fn prune(context: &Context, before: u64) -> anyhow::Result<()> {
+    let backend = Backend::open(context, Start::Nothing).await?;
+    let done = backend.post::<Value>("/audit/prune", &Prune { before }).await;
+    backend.close().await;
+    let done = done?;
+    context.out.either(&done, || format!("removed {} events", done["removed"]))
 }
 
 async fn tail(

@@ -139,6 +139,7 @@ pub(super) fn control(assembly: &Assembly, mcp: Option<(Mcp, String)>) -> Contro
     Control {
         operations: assembly.operations.clone(),
         keeper: assembly.keeper.clone(),
+        log: assembly.log.clone(),
         mcp,
         endpoint,
     }

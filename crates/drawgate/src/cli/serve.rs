@@ -19,7 +19,7 @@ use super::backend::control;
 use super::{Context, Output};
 use crate::assemble::{ADMIN_TOKEN, Assembly, Start};
 use crate::config::{Config, Loaded};
-use crate::server::{self, Endpoint, Server};
+use crate::server::{self, Endpoint, Refusals, Server};
 use crate::surface::control::SOCKET;
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{Mcp, Sessions};
@@ -71,6 +71,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
             metrics: metrics.clone(),
             mcp: mcp.clone(),
         },
+        refusals: Refusals::default(),
     };
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}/mcp");

@@ -15,6 +15,7 @@ use drawgate_core::model::{
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::policy::ApprovalState;
 use drawgate_core::registry::{Keeper, Provider};
+use drawgate_host::store::SqliteAudit;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -34,6 +35,8 @@ pub struct Control {
     pub operations: Arc<Operations>,
     /// The sources.
     pub keeper: Arc<Keeper>,
+    /// The audit log's own keeper.
+    pub log: Arc<SqliteAudit>,
     /// The MCP surface, for the bridge from standard input and output.
     pub mcp: Mcp,
     /// The address of the endpoint, if there is one.
@@ -57,6 +60,7 @@ impl Control {
             .route("/approvals/{id}", post(decide))
             .route("/artifacts", get(artifacts))
             .route("/artifacts/{hash}", get(artifact).delete(remove_artifact))
+            .route("/audit/prune", post(prune))
             .route("/mcp", any(bridge))
             .with_state(self)
     }
@@ -281,6 +285,17 @@ async fn remove_artifact(State(control): State<Control>, Path(hash): Path<String
 fn unknown_artifact(hash: &str) -> Failure {
     let shown = drawgate_core::model::shown_name(hash);
     Failure(anyhow::anyhow!("there is no artifact `{shown}`; `drawgate artifacts list` shows them"))
+}
+
+/// Events that may go.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Prune {
+    /// All before this sequence.
+    pub before: u64,
+}
+
+async fn prune(State(control): State<Control>, Json(prune): Json<Prune>) -> Answer {
+    answer(json!({ "removed": control.log.prune_before(prune.before).await? }))
 }
 
 /// MCP on behalf of the owner, or of an agent that the owner names.

@@ -39,3 +39,18 @@ fn lists_tools_in_the_forms_of_model_providers() {
         assert_eq!(tools.pointer(schema), Some(&json!("object")), "{provider}: {tools}");
     }
 }
+
+#[test]
+fn old_events_can_be_pruned_and_the_rest_still_verifies() {
+    let place = Place::new("");
+    for number in 0..5 {
+        place.ok(&["tools", "call", "vfs_write", "path=a.txt", &format!("content={number}")]);
+    }
+    let before = place.ok(&["audit", "export", "--json"]).lines().count();
+    let removed = place.json(&["audit", "prune", "--before", "10"]);
+    assert_eq!(removed["removed"], 9);
+    let exported = place.ok(&["audit", "export", "--json"]);
+    assert!(!exported.contains("\"sequence\":9,"), "{exported}");
+    assert!(exported.lines().count() < before, "{exported}");
+    assert!(place.ok(&["audit", "verify"]).starts_with("intact"));
+}
