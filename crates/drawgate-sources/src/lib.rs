@@ -3,6 +3,7 @@
 
 pub mod builtin;
 mod configure;
+mod excerpt;
 pub mod kind;
 pub mod mcp;
 pub mod oneshot;

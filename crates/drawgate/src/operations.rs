@@ -10,6 +10,8 @@ use drawgate_core::policy::{Approval, ApprovalState, GrantError, standing_grants
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, Store};
 
+use tokio::sync::Mutex;
+
 use crate::surface::callers::{Callers, new_token};
 
 /// Characters of a grant's id.
@@ -25,6 +27,8 @@ pub struct Operations {
     pub callers: Arc<Callers>,
     /// The local user's token.
     pub admin: Secret<String>,
+    /// One act at a time: each reads what it changes.
+    pub acting: Mutex<()>,
 }
 
 impl Operations {
@@ -39,6 +43,7 @@ impl Operations {
         name: Principal,
         capabilities: Vec<Capability>,
     ) -> anyhow::Result<Secret<String>> {
+        let _acting = self.acting.lock().await;
         if name == Principal::local() {
             bail!("`local` is the owner of the data folder; choose another name");
         }
@@ -52,10 +57,11 @@ impl Operations {
 
     /// Gives an agent a new token; the old one ends at once.
     pub async fn rotate_agent(&self, name: &Principal) -> anyhow::Result<Secret<String>> {
+        let _acting = self.acting.lock().await;
         let agents = self.store.agents().await?;
         let agent = agents.into_iter().find(|agent| agent.name == *name);
         let agent = agent.with_context(|| unknown_agent(name))?;
-        self.register(agent.name, agent.capabilities, EventKind::AgentAdded).await
+        self.register(agent.name, agent.capabilities, EventKind::AgentRotated).await
     }
 
     async fn register(
@@ -80,11 +86,21 @@ impl Operations {
 
     /// Removes an agent: its token and its standing capabilities end at once.
     pub async fn remove_agent(&self, name: &Principal) -> anyhow::Result<()> {
+        let _acting = self.acting.lock().await;
         if !self.store.remove_agent(name).await? {
             bail!(unknown_agent(name));
         }
-        self.gateway.parts().grants.stand(name, Vec::new()).await;
+        let parts = self.gateway.parts();
+        parts.grants.stand(name, Vec::new()).await;
         self.refresh_callers().await?;
+        // Nothing of it may pass to the next agent of this name.
+        let own = Some(GrantScope::User(name.clone()));
+        for grant in parts.grants.live(parts.clock.now_ms()) {
+            if grant.scope == own {
+                parts.grants.revoke(&grant.grant_id).await?;
+            }
+        }
+        parts.approvals.forget(name).await?;
         self.note(self.draft(EventKind::AgentRemoved).text("agent", name.as_str())).await
     }
 
@@ -131,6 +147,7 @@ impl Operations {
     /// Revokes a grant: it covers no further call. One that stands by an agent's registration leaves
     /// the registration too.
     pub async fn revoke_grant(&self, id: &str) -> anyhow::Result<()> {
+        let _acting = self.acting.lock().await;
         let grants = &self.gateway.parts().grants;
         match grants.revoke(id).await {
             Err(GrantError::Standing(_)) => self.withdraw(id).await?,
@@ -155,18 +172,33 @@ impl Operations {
         bail!("`{id}` stands by the configuration; change `[local] capabilities` there")
     }
 
-    /// Decides an approval.
+    /// Decides an approval. A yes that can't be written down is none.
     pub async fn decide(&self, id: &str, answer: ApprovalState) -> anyhow::Result<Approval> {
-        let approval = self.gateway.parts().approvals.decide(id, answer).await?;
-        let yes = answer == ApprovalState::Approved;
-        let draft = self
-            .draft(EventKind::ApprovalDecided)
-            .text("approvalId", id)
-            .text("toolId", &approval.tool_id)
-            .text("requestedBy", approval.principal.as_str())
-            .flag("approved", yes);
-        self.note(draft).await?;
-        Ok(approval)
+        let _acting = self.acting.lock().await;
+        let approvals = &self.gateway.parts().approvals;
+        if let Some(asked) = approvals
+            .list()
+            .into_iter()
+            .find(|approval| approval.id == id && approval.state == ApprovalState::Pending)
+        {
+            let draft = self
+                .draft(EventKind::ApprovalDecided)
+                .text("approvalId", id)
+                .text("toolId", &asked.tool_id)
+                .text("requestedBy", asked.principal.as_str())
+                .flag("approved", answer == ApprovalState::Approved);
+            self.note(draft).await?;
+        }
+        Ok(approvals.decide(id, answer).await?)
+    }
+
+    /// Removes an artifact of all its owners; `false` if there is none.
+    pub async fn remove_artifact(&self, sha256: &str) -> anyhow::Result<bool> {
+        let removed = self.gateway.parts().artifacts.remove(sha256).await?;
+        if removed {
+            self.note(self.draft(EventKind::ArtifactRemoved).text("artifact", sha256)).await?;
+        }
+        Ok(removed)
     }
 
     fn draft(&self, kind: EventKind) -> EventDraft {

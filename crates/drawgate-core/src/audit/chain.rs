@@ -54,7 +54,7 @@ impl Chain {
         let sequence = self.sequence + 1;
         let (mut body, hash_at) = self.render(draft, sequence);
         let hash = canonical::sha256_hex(&body);
-        let member = format!("\"hash\":\"{hash}\",");
+        let member = ["\"hash\":\"", &hash, "\","].concat();
         body.splice(hash_at..hash_at, member.into_bytes());
         self.sequence = sequence;
         self.head = hash;
@@ -65,8 +65,8 @@ impl Chain {
     fn render(&self, draft: &EventDraft, sequence: u64) -> (Vec<u8>, usize) {
         let number = sequence.to_string();
         let created_at = draft.at_ms().to_string();
-        let kind = format!("\"{}\"", draft.kind().as_str());
-        let prev = format!("\"{}\"", self.head);
+        let kind = ["\"", draft.kind().as_str(), "\""].concat();
+        let prev = ["\"", &self.head, "\""].concat();
         let mut members: Vec<(&str, &[u8])> = Vec::with_capacity(24);
         members.extend(draft.fields().filter(|(key, _)| !RESERVED.contains(key)));
         members.push(("sequence", number.as_bytes()));

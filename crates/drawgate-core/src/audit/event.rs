@@ -30,8 +30,12 @@ pub enum EventKind {
     GrantRevoked,
     /// An agent was added.
     AgentAdded,
+    /// An agent got a new token.
+    AgentRotated,
     /// An agent was removed.
     AgentRemoved,
+    /// An artifact was removed by hand.
+    ArtifactRemoved,
     /// The configuration was read.
     ConfigLoaded,
     /// A source's tools changed.
@@ -50,7 +54,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -60,7 +64,9 @@ impl EventKind {
         Self::GrantIssued,
         Self::GrantRevoked,
         Self::AgentAdded,
+        Self::AgentRotated,
         Self::AgentRemoved,
+        Self::ArtifactRemoved,
         Self::ConfigLoaded,
         Self::SourceChanged,
         Self::CallerRefused,
@@ -83,7 +89,9 @@ impl EventKind {
             Self::GrantIssued => "grant_issued",
             Self::GrantRevoked => "grant_revoked",
             Self::AgentAdded => "agent_added",
+            Self::AgentRotated => "agent_rotated",
             Self::AgentRemoved => "agent_removed",
+            Self::ArtifactRemoved => "artifact_removed",
             Self::ConfigLoaded => "config_loaded",
             Self::SourceChanged => "source_changed",
             Self::CallerRefused => "caller_refused",

@@ -311,8 +311,9 @@ fn label(redactor: &Redactor, text: &str) -> String {
     if text.len() <= MAX_REQUEST_ID {
         return redactor.redact_text(text).into_owned();
     }
-    let cut: String = text.chars().take(MAX_REQUEST_ID).collect();
-    redactor.redact_text(&cut).into_owned()
+    // Cut after redaction, so that no secret is cut into a part that nothing recognises.
+    let bounded: String = text.chars().take(16 * MAX_REQUEST_ID).collect();
+    redactor.redact_text(&bounded).chars().take(MAX_REQUEST_ID).collect()
 }
 
 fn hash_output(output: ToolOutput, redactor: &Redactor, keys: &[String]) -> (ToolOutput, String) {

@@ -100,6 +100,7 @@ impl Gateway {
         let request = PolicyRequest {
             tool_id: &entry.id,
             action: entry.action.as_deref(),
+            claimed: entry.claimed.as_deref(),
             principal: &caller.principal,
             arguments: &call.arguments,
             size: trace.input_size(),

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
 
 use super::audit::Trace;
@@ -13,8 +14,9 @@ use super::{Refusal, refuse};
 use crate::guard;
 use crate::model::{Caller, ErrorCode, ToolOutput};
 use crate::policy::Starting;
+use crate::redact::Redactor;
 use crate::registry::Entry;
-use crate::source::{CallContext, Sent, SourceError, ToolSource};
+use crate::source::{CallContext, ProgressSink, Sent, SourceError, ToolSource};
 
 /// No clock reaches further than this without overflow.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
@@ -40,7 +42,7 @@ impl Gateway {
         let context = CallContext {
             deadline: deadline.into_std(),
             cancel: options.cancel,
-            progress: options.progress,
+            progress: options.progress.map(|sink| self.guard_progress(sink)),
             trace: options.trace,
             meta: without_progress_token(call.meta.clone()),
         };
@@ -167,8 +169,66 @@ fn refusal(error: SourceError) -> Refusal {
     }
 }
 
+/// Progress on its way out: what the gateway knows to be secret is masked, and a report that is no
+/// report is dropped.
+struct GuardedProgress {
+    sink: Arc<dyn ProgressSink>,
+    redactor: Arc<ArcSwap<Redactor>>,
+}
+
+/// Bytes of a report.
+const MAX_REPORT: usize = 8 * 1024;
+
+impl ProgressSink for GuardedProgress {
+    fn report(&self, progress: Map<String, Value>) {
+        let mut report = Value::Object(progress);
+        self.redactor.load().mask_known_in(&mut report);
+        let small = serde_json::to_string(&report).is_ok_and(|text| text.len() <= MAX_REPORT);
+        if let (true, Value::Object(progress)) = (small, report) {
+            self.sink.report(progress);
+        }
+    }
+}
+
+impl Gateway {
+    fn guard_progress(&self, sink: Arc<dyn ProgressSink>) -> Arc<dyn ProgressSink> {
+        Arc::new(GuardedProgress { sink, redactor: Arc::clone(&self.parts.redactor) })
+    }
+}
+
 /// The caller's progress token means nothing to the source, which makes its own.
 fn without_progress_token(mut meta: Map<String, Value>) -> Map<String, Value> {
     meta.shift_remove("progressToken");
     meta
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Kept(parking_lot::Mutex<Vec<Map<String, Value>>>);
+
+    impl ProgressSink for Kept {
+        fn report(&self, progress: Map<String, Value>) {
+            self.0.lock().push(progress);
+        }
+    }
+
+    #[test]
+    fn progress_holds_no_known_secret_and_is_small() {
+        let kept = Arc::new(Kept::default());
+        let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new(["hunter-known-secret"])));
+        let guarded = GuardedProgress { sink: kept.clone(), redactor };
+        for message in ["the key is hunter-known-secret", &"x".repeat(MAX_REPORT)] {
+            let report = json!({ "progress": 1, "message": message });
+            guarded.report(report.as_object().cloned().unwrap_or_default());
+        }
+        let reports = kept.0.lock().clone();
+        let text = serde_json::to_string(&reports).unwrap_or_default();
+        assert_eq!(reports.len(), 1, "the long one is dropped");
+        assert!(text.contains("the key is") && !text.contains("hunter"), "{text}");
+    }
 }

@@ -1,9 +1,11 @@
 //! The gate itself: what it is made of, and the one function every call passes through.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Refusal;
@@ -11,10 +13,12 @@ use super::audit::Trace;
 use super::load::Load;
 use super::spool::Spooled;
 use crate::clock::{Clock, Ids};
-use crate::model::{Caller, ToolGatewaySnapshot, ToolInvocation, ToolResult, TraceParent};
+use crate::model::{
+    Caller, Capability, ToolGatewaySnapshot, ToolInvocation, ToolResult, TraceParent,
+};
 use crate::policy::{Approvals, ApprovalsConfig, Grants, Rules};
 use crate::redact::Redactor;
-use crate::registry::{Entry, Registry};
+use crate::registry::{Entry, Registry, Snapshot};
 use crate::source::ProgressSink;
 use crate::store::{Artifacts, AuditLog};
 
@@ -147,13 +151,20 @@ impl Gateway {
         let now = self.parts.clock.now_ms();
         let held = self.parts.grants.held(caller, now);
         let snapshot = self.parts.registry.snapshot();
-        let covered = |entry: &&Arc<Entry>| {
-            entry
-                .requires
-                .iter()
-                .all(|required| held.iter().any(|capability| capability.covers(required)))
+        snapshot.available().filter(|entry| covered(entry, &held)).cloned().collect()
+    }
+
+    /// The definitions that somebody with these capabilities may see, in one view of the registry;
+    /// what the gateway knows to be secret is masked in them.
+    #[must_use]
+    pub fn listings(&self, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> Vec<Value> {
+        let redactor = self.parts.redactor.load();
+        let masked = |entry: &Arc<Entry>| {
+            let mut listing = entry.listing.clone();
+            redactor.mask_known_in(&mut listing);
+            listing
         };
-        snapshot.available().filter(covered).cloned().collect()
+        snapshot.available().filter(|entry| covered(entry, held)).map(masked).collect()
     }
 
     /// The state of the gate.
@@ -166,4 +177,8 @@ impl Gateway {
             audit_cursor: self.parts.audit.head(),
         }
     }
+}
+
+fn covered(entry: &Entry, held: &BTreeSet<Capability>) -> bool {
+    entry.requires.iter().all(|required| held.iter().any(|capability| capability.covers(required)))
 }

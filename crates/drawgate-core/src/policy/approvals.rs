@@ -307,6 +307,24 @@ impl Approvals {
         Ok(decided)
     }
 
+    /// Forgets all approvals of a principal that is no more.
+    pub async fn forget(&self, principal: &Principal) -> Result<(), ApprovalError> {
+        let gone: Vec<String> = {
+            let mut book = self.book.lock();
+            let own = book.values().filter(|approval| approval.principal == *principal);
+            let gone: Vec<String> = own.map(|approval| approval.id.clone()).collect();
+            for id in &gone {
+                book.remove(id);
+            }
+            gone
+        };
+        for id in gone {
+            self.store.remove_approval(&id).await?;
+        }
+        self.decided.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
     /// Uses an approval for the call it is bound to. Only one caller of this ever gets it.
     pub async fn consume(&self, id: &str) -> Result<Approval, ApprovalError> {
         let now = self.clock.now_ms();

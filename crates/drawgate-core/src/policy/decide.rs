@@ -11,8 +11,10 @@ use crate::model::{PolicyDecision, Principal, ToolId, Verdict};
 pub struct PolicyRequest<'a> {
     /// The tool.
     pub tool_id: &'a ToolId,
-    /// The action that it performs, if it says.
+    /// The action that it performs, by the operator's word or its author's where that is trusted.
     pub action: Option<&'a str>,
+    /// The action that a running server claims: rules that deny or ask heed it, rules that allow don't.
+    pub claimed: Option<&'a str>,
     /// Who calls.
     pub principal: &'a Principal,
     /// With what.
@@ -56,7 +58,9 @@ fn by_fallback(fallback: Verdict) -> PolicyDecision {
 }
 
 fn applies(rule: &Rule, request: &PolicyRequest<'_>) -> bool {
-    rule.action.matches(request.action.unwrap_or_default())
+    let claimed = request.claimed.filter(|_| rule.decision != Verdict::Allow);
+    (rule.action.matches(request.action.unwrap_or_default())
+        || claimed.is_some_and(|claimed| rule.action.matches(claimed)))
         && holds(&rule.when, rule.decision, request)
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::SourceId;
+use crate::model::{Principal, SourceId, ToolId};
 use crate::policy::RulesError;
 
 fn policy(fallback: &str, rules: &Value) -> Rules {
@@ -31,6 +31,7 @@ fn decided(rules: &Rules, call: &Call) -> PolicyDecision {
     let request = PolicyRequest {
         tool_id: &tool_id,
         action: call.action,
+        claimed: None,
         principal: &principal,
         arguments,
         size,
@@ -391,4 +392,64 @@ fn the_schema_for_editors_describes_the_file() {
         { "id": "r", "action": "*", "when": { "path": ["/a", "/b"], "toolId": "x:*" }, "decision": "deny" }] });
     assert!(validator.is_valid(&good));
     assert!(!validator.is_valid(&json!({ "version": "1.0", "rules": [{ "id": "r" }] })));
+}
+
+/// A rule about `**` covers the top folder and the folder that it names.
+#[test]
+fn two_stars_are_any_folder_and_none() {
+    for (pattern, path, matches) in [
+        ("**/*.pem", "key.pem", true),
+        ("**/*.pem", "/key.pem", true),
+        ("**/*.pem", "a/b/key.pem", true),
+        ("**/*.pem", "a/key.pem.txt", false),
+        ("**/.ssh/**", ".ssh/id_rsa", true),
+        ("**/.ssh/**", "home/.ssh/id_rsa", true),
+        ("**/.ssh/**", "home/.ssh", true),
+        ("**/.ssh/**", "home/.sshx/id", false),
+        ("/etc/**", "/etc", true),
+        ("/etc/**", "/etc/passwd", true),
+        ("/etc/**", "/etcetera", false),
+        ("a/*", "a/b/c", false),
+        ("a/**/c", "a/c", true),
+        ("a/**/c", "a/b/b/c", true),
+        ("a/**/c", "abc", false),
+    ] {
+        let rules = Rules::from_value(
+            json!({ "version": "1.0", "defaults": { "fallback": "allow" }, "rules": [
+            { "id": "r", "action": "*", "when": { "path": pattern }, "decision": "deny" }] }),
+        );
+        let arguments = json!({ "path": path });
+        let request = PolicyRequest {
+            tool_id: &ToolId::new(&SourceId::new("s").unwrap(), "t").unwrap(),
+            action: None,
+            claimed: None,
+            principal: &Principal::local(),
+            arguments: arguments.as_object().unwrap(),
+            size: 0,
+        };
+        let denied = decide(&rules.unwrap(), &request).decision == Verdict::Deny;
+        assert_eq!(denied, matches, "{pattern} on {path}");
+    }
+}
+
+/// What a server claims of itself may tighten, never loosen.
+#[test]
+fn claimed_actions_match_only_rules_that_do_not_allow() {
+    for (decision, wanted) in [
+        ("allow", Verdict::Deny),
+        ("allow_with_confirm", Verdict::AllowWithConfirm),
+        ("deny", Verdict::Deny),
+    ] {
+        let rules = Rules::from_value(json!({ "version": "1.0", "rules": [
+            { "id": "r", "action": "connector.read", "decision": decision }] }));
+        let request = PolicyRequest {
+            tool_id: &ToolId::new(&SourceId::new("s").unwrap(), "t").unwrap(),
+            action: None,
+            claimed: Some("connector.read"),
+            principal: &Principal::local(),
+            arguments: &serde_json::Map::new(),
+            size: 0,
+        };
+        assert_eq!(decide(&rules.unwrap(), &request).decision, wanted, "{decision}");
+    }
 }

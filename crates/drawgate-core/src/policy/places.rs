@@ -6,7 +6,8 @@
 use serde_json::{Map, Value};
 
 /// Argument names that hold paths, beside those that end in one of [`PATH_ENDINGS`].
-const PATH_KEYS: [&str; 11] = [
+const PATH_KEYS: [&str; 12] = [
+    "prefix",
     "filename",
     "source",
     "destination",

@@ -242,7 +242,7 @@ pub struct PathPattern(Regex);
 impl Pattern {
     /// Compiles the pattern.
     pub fn new(text: &str) -> Result<Self, RulesError> {
-        let regex = compile(text, ".*", ".*", ".")?;
+        let regex = compile(text, Wildcards::OfNames)?;
         Ok(Self { text: text.to_owned(), regex })
     }
 
@@ -268,7 +268,7 @@ impl From<Pattern> for String {
 
 impl PathPattern {
     fn new(text: &str) -> Result<Self, RulesError> {
-        compile(text, "[^/]*", ".*", "[^/]").map(Self)
+        compile(text, Wildcards::OfPaths).map(Self)
     }
 
     /// Whether `candidate`, a path without `.` and `..`, matches as a whole.
@@ -282,22 +282,46 @@ impl PathPattern {
 const MAX_PATTERN: usize = 1024;
 const PATTERN_MEMORY: usize = 1 << 20;
 
-fn compile(text: &str, star: &str, double_star: &str, any: &str) -> Result<Regex, RulesError> {
+/// What stars mean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wildcards {
+    /// Any text.
+    OfNames,
+    /// One star stays within a folder, two do not.
+    OfPaths,
+}
+
+fn compile(text: &str, wildcards: Wildcards) -> Result<Regex, RulesError> {
     if text.is_empty() || text.len() > MAX_PATTERN {
         return Err(RulesError::Shape(format!("a pattern has 1 to {MAX_PATTERN} characters")));
     }
+    let (star, any) = match wildcards {
+        Wildcards::OfNames => (".*", "."),
+        Wildcards::OfPaths => ("[^/]*", "[^/]"),
+    };
     let mut source = String::from("(?is)^");
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '*' if rest.peek() == Some(&'*') => {
-                rest.next();
-                source.push_str(double_star);
-            }
-            '*' => source.push_str(star),
-            '?' => source.push_str(any),
-            other => source.push_str(&regex::escape(other.encode_utf8(&mut [0; 4]))),
-        }
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let (part, tail) = if wildcards == Wildcards::OfPaths && rest == "/**" {
+            // What is below a folder, and the folder itself.
+            ("(?:/.*)?".to_owned(), "")
+        } else if let Some(tail) =
+            rest.strip_prefix("**/").filter(|_| wildcards == Wildcards::OfPaths)
+        {
+            // Any folder, and none.
+            ("(?:.*/)?".to_owned(), tail)
+        } else if let Some(tail) = rest.strip_prefix("**") {
+            (".*".to_owned(), tail)
+        } else {
+            let part = match c {
+                '*' => star.to_owned(),
+                '?' => any.to_owned(),
+                other => regex::escape(other.encode_utf8(&mut [0; 4])),
+            };
+            (part, rest.get(c.len_utf8()..).unwrap_or_default())
+        };
+        source.push_str(&part);
+        rest = tail;
     }
     source.push('$');
     regex::RegexBuilder::new(&source)

@@ -156,6 +156,8 @@ pub struct Entry {
     pub requires: Vec<Capability>,
     /// The policy action.
     pub action: Option<String>,
+    /// The policy action that a running server claims, which may tighten and never loosen.
+    pub claimed: Option<String>,
     /// A person must confirm each call.
     pub confirm: bool,
     /// May be called again without harm.
@@ -212,6 +214,7 @@ impl Entry {
             && self.listing == other.listing
             && self.confirm == other.confirm
             && self.action == other.action
+            && self.claimed == other.claimed
     }
 }
 
@@ -298,11 +301,12 @@ impl Part<'_> {
             None => None,
         };
         let annotations = spec.annotations.clone().unwrap_or_default();
-        let action = self.action(annotations.policy_action.as_deref())?;
+        let (action, claimed) = self.action(annotations.policy_action.as_deref())?;
         let exclusive = annotations.concurrency == Some(Concurrency::Exclusive);
         let limits = &self.terms.limits;
         Ok(Entry {
-            requires: self.requires(annotations.required_scopes, action.as_deref()),
+            requires: self
+                .requires(annotations.required_scopes, [action.as_deref(), claimed.as_deref()]),
             confirm: self.own.requires_confirmation == Some(true)
                 || annotations.requires_confirmation == Some(true),
             idempotent: self.own.idempotent,
@@ -315,6 +319,7 @@ impl Part<'_> {
             listing: listing(&spec, &wire, self.own.description.as_deref()),
             meter: crate::pipeline::Meter::new(&id),
             action,
+            claimed,
             id,
             wire,
             spec,
@@ -345,27 +350,41 @@ impl Part<'_> {
         }
     }
 
-    /// The operator's word counts; what a server says of itself must at least be known.
-    fn action(&self, claimed: Option<&str>) -> Result<Option<String>, String> {
-        let action = self.own.policy_action.as_deref().or(claimed);
-        match action {
-            Some(action) if !self.terms.actions.contains(action) => Err(format!(
+    /// The action in force, and the one that is merely claimed: the operator's word counts, then an
+    /// author's in a manifest that was declared. What is said must at least be known.
+    fn action(&self, said: Option<&str>) -> Result<(Option<String>, Option<String>), String> {
+        let own = self.own.policy_action.as_deref();
+        let unknown =
+            own.into_iter().chain(said).find(|action| !self.terms.actions.contains(*action));
+        if let Some(action) = unknown {
+            return Err(format!(
                 "`annotations.policyAction` is `{}`, which is not known; add it to `policy.actions`",
                 action.escape_debug()
-            )),
-            None if self.terms.require_action => {
-                Err("`annotations.policyAction` is missing, and `require_policy_action` is set"
-                    .to_owned())
-            }
-            Some(action) => Ok(Some(action.to_owned())),
-            None => Ok(None),
+            ));
         }
+        if own.or(said).is_none() && self.terms.require_action {
+            return Err(
+                "`annotations.policyAction` is missing, and `require_policy_action` is set"
+                    .to_owned(),
+            );
+        }
+        let said = said.map(str::to_owned);
+        Ok(match (own, self.origin) {
+            (Some(own), _) => (Some(own.to_owned()), said),
+            (None, Origin::Declared) => (said, None),
+            (None, Origin::Discovered) => (None, said),
+        })
     }
 
-    fn requires(&self, claimed: Option<Vec<Capability>>, action: Option<&str>) -> Vec<Capability> {
+    fn requires(
+        &self,
+        scopes: Option<Vec<Capability>>,
+        actions: [Option<&str>; 2],
+    ) -> Vec<Capability> {
         let own = self.own.capabilities.as_ref().unwrap_or(&self.terms.capabilities);
-        let action = action.and_then(|action| Capability::new(action).ok());
-        let all = own.iter().cloned().chain(claimed.into_iter().flatten()).chain(action);
+        let actions =
+            actions.into_iter().flatten().filter_map(|action| Capability::new(action).ok());
+        let all = own.iter().cloned().chain(scopes.into_iter().flatten()).chain(actions);
         all.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }

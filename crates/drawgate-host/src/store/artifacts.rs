@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use drawgate_core::canonical;
+use drawgate_core::clock::Clock;
 use drawgate_core::model::{ArtifactRef, Principal};
 use drawgate_core::store::{ArtifactInfo, Artifacts, NewArtifact, StoreError};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 mod check;
+mod retention;
 
 pub(super) use check::ArtifactCheck;
 
@@ -32,21 +34,21 @@ pub struct ArtifactLimits {
 
 impl Default for ArtifactLimits {
     fn default() -> Self {
-        Self { quota: 1 << 30, max_age_ms: 7 * 24 * 60 * 60 * 1000 }
+        Self { quota: 1 << 30, max_age_ms: 30 * 24 * 60 * 60 * 1000 }
     }
 }
 
 /// Artifacts in a data folder.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct FileArtifacts {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
     connection: Mutex<Connection>,
     files: Files,
     limits: ArtifactLimits,
+    clock: Arc<dyn Clock>,
 }
 
 impl FileArtifacts {
@@ -55,11 +57,17 @@ impl FileArtifacts {
         dir: &DataDir,
         durability: Durability,
         limits: ArtifactLimits,
+        clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
         let connection = Mutex::new(open_state(dir, durability)?);
         let files = Files::new(dir);
         files.remove_leftovers();
-        Ok(Self { shared: Arc::new(Shared { connection, files, limits }) })
+        Ok(Self { shared: Arc::new(Shared { connection, files, limits, clock }) })
+    }
+
+    /// Removes what is too old at this time, though nothing new needs its room; how many went.
+    pub async fn expire(&self, now_ms: u64) -> Result<usize, StoreError> {
+        self.run(REMOVE, move |shared| shared.expire(now_ms)).await
     }
 
     async fn run<T: Send + 'static>(
@@ -105,8 +113,8 @@ const GET: &str = "read an artifact";
 const LIST: &str = "list artifacts";
 const REMOVE: &str = "remove an artifact";
 
-/// A reader sees its own; the local principal sees all.
-const READABLE: &str = "removed = 0 AND (owner = ?1 OR ?1 = 'local')";
+/// A reader sees its own; the local principal sees all. Nobody sees what is too old.
+const READABLE: &str = "removed = 0 AND (owner = ?1 OR ?1 = 'local') AND created_at >= ?2";
 const COLUMNS: &str = "sha256, owner, tool_id, mime_type, size, created_at";
 
 impl Shared {
@@ -139,12 +147,12 @@ impl Shared {
         reader: &Principal,
     ) -> Result<Option<(ArtifactInfo, Vec<u8>)>, StoreError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM artifact WHERE sha256 = ?2 AND {READABLE} ORDER BY created_at DESC LIMIT 1"
+            "SELECT {COLUMNS} FROM artifact WHERE sha256 = ?3 AND {READABLE} ORDER BY created_at DESC LIMIT 1"
         );
         let row = self
             .connection
             .lock()
-            .query_row(&sql, (reader.as_str(), sha256), row_info)
+            .query_row(&sql, (reader.as_str(), self.oldest_readable(), sha256), row_info)
             .optional()
             .map_err(|error| unavailable(GET, &error))?;
         let Some(info) = row else { return Ok(None) };
@@ -165,57 +173,15 @@ impl Shared {
         );
         let connection = self.connection.lock();
         let mut statement = connection.prepare_cached(&sql).map_err(failed)?;
-        let rows = statement.query_map([reader.as_str()], row_info).map_err(failed)?;
+        let rows = statement
+            .query_map((reader.as_str(), self.oldest_readable()), row_info)
+            .map_err(failed)?;
         rows.collect::<rusqlite::Result<_>>().map_err(failed)
     }
 
-    /// Removes what is too old, then the oldest until the new one fits.
-    fn make_room(&self, connection: &Connection, new: &ArtifactInfo) -> Result<(), StoreError> {
-        let (size, quota) = (new.reference.size, self.limits.quota);
-        if size > quota {
-            return Err(StoreError::Quota { used: size, quota });
-        }
-        let failed = |error: rusqlite::Error| unavailable(PUT, &error);
-        let horizon = new.created_at.saturating_sub(self.limits.max_age_ms);
-        while let Some((sha256, used, oldest)) =
-            oldest(connection, &new.reference.sha256).map_err(failed)?
-        {
-            if oldest >= horizon && used.saturating_add(size) <= quota {
-                break;
-            }
-            self.remove(connection, &sha256)?;
-        }
-        // A removal is remembered for as long as an event that mentions it could be missed.
-        connection
-            .execute(
-                "DELETE FROM artifact WHERE removed = 1 AND created_at < ?1",
-                [integer(horizon)],
-            )
-            .map_err(failed)?;
-        Ok(())
+    fn oldest_readable(&self) -> i64 {
+        integer(self.limits.horizon(self.clock.now_ms()))
     }
-
-    fn remove(&self, connection: &Connection, sha256: &str) -> Result<bool, StoreError> {
-        let sql = "UPDATE artifact SET removed = 1 WHERE sha256 = ?1 AND removed = 0";
-        let rows =
-            connection.execute(sql, [sha256]).map_err(|error| unavailable(REMOVE, &error))?;
-        if rows > 0 {
-            self.files.remove(sha256).map_err(|error| unavailable(REMOVE, &error))?;
-        }
-        Ok(rows > 0)
-    }
-}
-
-/// The oldest kept artifact but this one, with its age, and the bytes of all but this one.
-fn oldest(connection: &Connection, but: &str) -> rusqlite::Result<Option<(String, u64, u64)>> {
-    let sql = "WITH kept AS (
-            SELECT sha256, max(size) AS size, max(created_at) AS created_at
-            FROM artifact WHERE removed = 0 AND sha256 <> ?1 GROUP BY sha256
-        ) SELECT sha256, (SELECT sum(size) FROM kept), created_at FROM kept ORDER BY created_at, sha256 LIMIT 1";
-    connection
-        .prepare_cached(sql)?
-        .query_row([but], |row| Ok((row.get(0)?, count(row, 1)?, count(row, 2)?)))
-        .optional()
 }
 
 fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {

@@ -53,6 +53,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     retry: Duration,
     kept: Mutex<Kept>,
+    /// Held while kept events are written, so that each is written once.
+    flushing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -76,7 +78,19 @@ impl ResilientAudit {
         clock: Arc<dyn Clock>,
         retry: Duration,
     ) -> Self {
-        Self { shared: Arc::new(Shared { log, clock, retry, kept: Mutex::default() }), mode }
+        let (kept, flushing) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { shared: Arc::new(Shared { log, clock, retry, kept, flushing }), mode }
+    }
+
+    /// Tries once to write what is kept, for an orderly end. What can't be written stays kept.
+    pub async fn flush(&self) {
+        if !self.shared.flush().await {
+            let kept = self.shared.kept.lock().drafts.len();
+            tracing::error!(
+                kept,
+                "the audit log still can't be written; events are in memory only"
+            );
+        }
     }
 
     /// How the log does.
@@ -127,6 +141,10 @@ impl Shared {
     /// Writes the gap and what was kept, in order; whether nothing is left. What could not be written
     /// stays kept.
     async fn flush(&self) -> bool {
+        let _alone = self.flushing.lock().await;
+        if self.kept.lock().since.is_none() {
+            return true;
+        }
         if self.log.append(self.gap()).await.is_err() {
             return false;
         }

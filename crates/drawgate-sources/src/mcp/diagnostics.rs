@@ -6,11 +6,10 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::wire::ServerInfo;
+use crate::excerpt::{excerpt, masked};
 
 /// How many lines of a server's complaints are kept.
 const TAIL_LINES: usize = 64;
-/// How many characters of each.
-const TAIL_CHARS: usize = 500;
 
 /// The state of a source, for `doctor` and for the console.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -67,13 +66,10 @@ pub struct LeftOut {
 impl SourceDiagnostics {
     /// Masks what the server may have repeated of the values that it was given.
     pub(super) fn masked(mut self, secrets: &[String]) -> Self {
-        let words = self.stderr_tail.iter_mut().chain(&mut self.last_error);
-        for text in words {
-            for secret in secrets.iter().filter(|secret| text.contains(*secret)).collect::<Vec<_>>()
-            {
-                *text = text.replace(secret.as_str(), "****");
-            }
+        for line in &mut self.stderr_tail {
+            *line = excerpt(line, secrets);
         }
+        self.last_error = self.last_error.map(|text| masked(&text, secrets));
         self
     }
 }
@@ -136,9 +132,9 @@ impl Journal {
         self.facts.lock().ignored_messages += 1;
     }
 
+    /// Keeps a line as it was read; it is masked, then shortened, when somebody asks.
     pub(super) fn complaint(&self, line: &[u8]) {
-        let line: String =
-            String::from_utf8_lossy(line).trim_end().chars().take(TAIL_CHARS).collect();
+        let line = String::from_utf8_lossy(line).into_owned();
         let mut tail = self.tail.lock();
         if tail.len() == TAIL_LINES {
             tail.pop_front();
@@ -158,6 +154,10 @@ mod tests {
         journal.failed("hunter2?");
         let report = journal.read().masked(&["hunter2".to_owned()]);
         assert_eq!(report.stderr_tail, ["login with **** failed"]);
+        let secret = format!("{}hunter2", "x".repeat(497));
+        journal.complaint(secret.as_bytes());
+        let tail = journal.read().masked(&["hunter2".to_owned()]).stderr_tail;
+        assert_eq!(tail[1], format!("{}***", "x".repeat(497)), "masked, then shortened");
         assert_eq!(report.last_error.as_deref(), Some("****?"));
     }
 }

@@ -17,6 +17,9 @@ pub(super) const STATELESS: &str = "2026-07-28";
 /// The largest message that is read from a server.
 pub(super) const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
+/// The longest id of a server's own request that is answered, in bytes.
+const MAX_ID: usize = 256;
+
 const METHOD_NOT_FOUND: i64 = -32601;
 
 /// Members of `_meta` that speak about one hop; the gateway writes its own.
@@ -162,10 +165,11 @@ pub(super) enum Incoming {
 /// Sorts a message.
 pub(super) fn sort(message: Value) -> Incoming {
     let Value::Object(mut message) = message else { return Incoming::Nonsense };
-    match message.remove("method") {
-        Some(Value::String(method)) => match message.remove("id") {
-            Some(id) => Incoming::Request { reply: reply(&method, &id) },
-            None => notification(&method, message.remove("params")),
+    match message.shift_remove("method") {
+        Some(Value::String(method)) => match message.shift_remove("id") {
+            Some(id) if is_usable(&id) => Incoming::Request { reply: reply(&method, &id) },
+            Some(_) => Incoming::Nonsense,
+            None => notification(&method, message.shift_remove("params")),
         },
         Some(_) => Incoming::Nonsense,
         None => answer(message),
@@ -174,7 +178,7 @@ pub(super) fn sort(message: Value) -> Incoming {
 
 fn answer(mut message: Map<String, Value>) -> Incoming {
     let Some(id) = message.get("id").and_then(Value::as_u64) else { return Incoming::Nonsense };
-    let outcome = match (message.remove("result"), message.remove("error")) {
+    let outcome = match (message.shift_remove("result"), message.shift_remove("error")) {
         (Some(Value::Object(result)), None) => Ok(result),
         (None, Some(error)) => Err(failure(error)),
         (Some(_), Some(_)) => Err(SourceError::Protocol(
@@ -199,7 +203,7 @@ pub(super) fn failure(error: Value) -> SourceError {
         details.extend(
             ["code", "data"]
                 .into_iter()
-                .filter_map(|key| Some((key.to_owned(), error.remove(key)?))),
+                .filter_map(|key| Some((key.to_owned(), error.shift_remove(key)?))),
         );
     }
     SourceError::Failed {
@@ -233,9 +237,18 @@ fn notification(method: &str, params: Option<Value>) -> Incoming {
 
 fn progress(params: Option<Value>) -> Incoming {
     let Some(Value::Object(mut report)) = params else { return Incoming::Nonsense };
-    match report.remove(PROGRESS_TOKEN).as_ref().and_then(Value::as_u64) {
+    match report.shift_remove(PROGRESS_TOKEN).as_ref().and_then(Value::as_u64) {
         Some(token) => Incoming::Progress { token, report },
         None => Incoming::Nonsense,
+    }
+}
+
+/// A reply repeats the id, so that a large one would cost memory here.
+fn is_usable(id: &Value) -> bool {
+    match id {
+        Value::Number(number) => number.is_i64() || number.is_u64(),
+        Value::String(text) => text.len() <= MAX_ID,
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
     }
 }
 
@@ -250,24 +263,24 @@ fn reply(method: &str, id: &Value) -> Value {
 
 /// The result of `tools/call`.
 pub(super) fn output(mut result: Map<String, Value>) -> Result<ToolOutput, SourceError> {
-    let kind = result.remove("resultType");
+    let kind = result.shift_remove("resultType");
     if kind.as_ref().and_then(Value::as_str).is_some_and(|kind| kind != "complete") {
         let message = "the server asks for input during a call, which the gateway does not pass on"
             .to_owned();
         return Err(SourceError::Failed { message, details: kind });
     }
-    let content = match result.remove("content") {
+    let content = match result.shift_remove("content") {
         Some(Value::Array(content)) => content,
         None => Vec::new(),
         Some(_) => {
             return Err(SourceError::Protocol("the server's `content` is not a list".to_owned()));
         }
     };
-    let structured = result.remove("structuredContent");
+    let structured = result.shift_remove("structuredContent");
     // A server that says `false` in so many words is quoted; only `true` means something.
     let is_error = result.get("isError") == Some(&Value::Bool(true));
     if is_error {
-        result.remove("isError");
+        result.shift_remove("isError");
     }
     forget_server(&mut result);
     Ok(ToolOutput { content, structured, is_error, rest: result, sandboxed: false })
@@ -276,10 +289,10 @@ pub(super) fn output(mut result: Map<String, Value>) -> Result<ToolOutput, Sourc
 /// To its callers the gateway is the server.
 fn forget_server(result: &mut Map<String, Value>) {
     if let Some(Value::Object(meta)) = result.get_mut("_meta")
-        && meta.remove(META_SERVER).is_some()
+        && meta.shift_remove(META_SERVER).is_some()
         && meta.is_empty()
     {
-        result.remove("_meta");
+        result.shift_remove("_meta");
     }
 }
 

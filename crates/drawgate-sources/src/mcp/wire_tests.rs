@@ -100,6 +100,26 @@ fn a_server_may_ping_and_nothing_else() {
 }
 
 #[test]
+fn requests_with_other_ids_than_numbers_and_short_strings_are_nonsense() {
+    let ping = |id: Value| sort(json!({ "id": id, "method": "ping" }));
+    for good in [json!(-3), json!(u64::MAX), json!(""), json!("x".repeat(256))] {
+        assert!(matches!(ping(good.clone()), Incoming::Request { .. }), "{good}");
+    }
+    let long = json!("x".repeat(257));
+    for bad in [long, json!(1.5), json!(null), json!(true), json!([1]), json!({ "a": 1 })] {
+        assert!(matches!(ping(bad.clone()), Incoming::Nonsense), "{bad}");
+    }
+}
+
+#[test]
+fn results_keep_the_order_of_their_members() {
+    let text = r#"{"content":[],"a":1,"isError":true,"b":2,"_meta":{"io.modelcontextprotocol/serverInfo":{},"x":1,"y":2},"c":3}"#;
+    let rest = output(serde_json::from_str(text).unwrap()).unwrap().rest;
+    let expected = r#"{"a":1,"b":2,"_meta":{"x":1,"y":2},"c":3}"#;
+    assert_eq!(Value::Object(rest).to_string(), expected);
+}
+
+#[test]
 fn results_keep_what_is_not_understood() {
     let Value::Object(result) = json!({
         "resultType": "complete",

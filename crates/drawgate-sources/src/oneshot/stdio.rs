@@ -7,9 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin};
 
 use super::MAX_RESULT;
-
-/// How much a program's complaint may add to an error.
-const MAX_COMPLAINT: usize = 500;
+use crate::excerpt::{MAX_READ, excerpt};
 
 pub(super) async fn perform(
     host: &Host,
@@ -27,7 +25,9 @@ pub(super) async fn perform(
     let output = output?;
     let status = child.wait().await.map_err(|error| SourceError::lost(error.to_string()))?;
     if output.trim_ascii().is_empty() {
-        let complaint = complaint.map(|line| format!("; it said: {line}")).unwrap_or_default();
+        let complaint = excerpt(&complaint, &host.secrets.known_values());
+        let complaint =
+            if complaint.is_empty() { complaint } else { format!("; it said: {complaint}") };
         return Err(SourceError::Protocol(format!(
             "the program ended ({status}) without a result{complaint}"
         )));
@@ -53,16 +53,15 @@ async fn read(stdout: impl AsyncRead + Unpin) -> Result<Vec<u8>, SourceError> {
 }
 
 /// The beginning of what the program says to its standard error; the rest is read and dropped.
-async fn complaint(mut stderr: ChildStderr) -> Option<String> {
+async fn complaint(mut stderr: ChildStderr) -> String {
     let mut kept = Vec::new();
     let mut buffer = vec![0; 8 * 1024];
     while let Ok(count) = stderr.read(&mut buffer).await {
         if count == 0 {
             break;
         }
-        let room = MAX_COMPLAINT.saturating_sub(kept.len());
+        let room = MAX_READ.saturating_sub(kept.len());
         kept.extend(buffer.iter().take(count.min(room)));
     }
-    let text = String::from_utf8_lossy(&kept).trim().to_owned();
-    (!text.is_empty()).then_some(text)
+    String::from_utf8_lossy(&kept).into_owned()
 }

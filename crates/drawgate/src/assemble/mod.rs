@@ -1,6 +1,7 @@
 //! From configuration to a gateway: the only place that sees all parts.
 
 mod keys;
+mod restart;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayParts, GatewaySettings};
 use drawgate_core::policy::{Approvals, ApprovalsConfig, Grants, Rules, standing_grants};
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::{Keeper, Registry};
+use drawgate_core::registry::{Keeper, Registry, SourceTerms};
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, AuditLog, Store};
 use drawgate_host::Host;
@@ -53,6 +54,8 @@ pub struct Assembly {
     pub keeper: Arc<Keeper>,
     /// Its audit log.
     pub audit: Arc<ResilientAudit>,
+    /// Outputs that were too long to return.
+    pub artifacts: Arc<FileArtifacts>,
     /// The machine.
     pub host: Arc<Host>,
     /// The data folder.
@@ -60,7 +63,11 @@ pub struct Assembly {
     /// The same, without its fallback.
     pub log: Arc<SqliteAudit>,
     start: Start,
-    servers: Mutex<BTreeMap<SourceId, config::Server>>,
+    /// What the running sources were started with.
+    servers: Mutex<BTreeMap<SourceId, (config::Server, SourceTerms)>>,
+    builtin: Mutex<Option<(config::Builtin, SourceTerms)>>,
+    /// The configuration at the start, for the sections that are read only then.
+    at_start: Config,
     _lock: DataDirLock,
 }
 
@@ -95,28 +102,36 @@ impl Assembly {
             redactor,
             settings: Arc::new(ArcSwap::from_pointee(settings(&loaded.config))),
             audit: audit.clone(),
-            artifacts,
+            artifacts: artifacts.clone(),
             clock,
             ids,
         };
         let keeper = Arc::new(Keeper::new(Arc::clone(&parts.registry)));
         let callers = Arc::new(Callers::default());
         callers.set(&admin, &agents);
-        let operations =
-            Arc::new(Operations { gateway: Gateway::new(parts), store, callers, admin });
+        let operations = Arc::new(Operations {
+            gateway: Gateway::new(parts),
+            store,
+            callers,
+            admin,
+            acting: tokio::sync::Mutex::default(),
+        });
         let assembly = Self {
             operations,
             keeper,
             audit,
+            artifacts,
             host,
             data: data.to_owned(),
             log,
             start,
             servers: Mutex::default(),
+            builtin: Mutex::default(),
+            at_start: loaded.config.clone(),
             _lock: lock,
         };
         if start == Start::Sources {
-            assembly.start_builtin(loaded)?;
+            assembly.apply_builtin(loaded).await?;
             // They are there at once, and nobody should find them missing.
             assembly.keeper.settle(BUILTIN_TIME).await;
             assembly.apply_servers(loaded).await;
@@ -136,27 +151,33 @@ impl Assembly {
         &self.operations.admin
     }
 
-    /// Takes over an edited configuration. Rules, limits and sources change at once; on an error
-    /// nothing does.
+    /// Takes over an edited configuration. Rules, limits, the local user's capabilities and sources
+    /// change at once, sources by a restart of those that the edit touches; one that can't be set
+    /// up is reported and left out. What is read only at the start stays, and a warning names it.
+    /// On an error nothing changes: the audit log must hold the event first.
     pub async fn apply(&self, loaded: &Loaded) -> anyhow::Result<()> {
         let rules = rules(loaded)?;
         let parts = self.gateway().parts();
-        parts.rules.store(Arc::new(rules));
-        parts.settings.store(Arc::new(settings(&loaded.config)));
-        parts.grants.stand(&Principal::local(), local_grants(&loaded.config)).await;
-        if self.start == Start::Sources {
-            self.apply_servers(loaded).await;
-        }
         let now = self.host.clock.now_ms();
         let draft =
             EventDraft::new(EventKind::ConfigLoaded, now).text("configHash", &loaded.text_hash);
         parts.audit.append(draft).await.context("the audit log can't be written")?;
+        parts.rules.store(Arc::new(rules));
+        parts.settings.store(Arc::new(settings(&loaded.config)));
+        parts.grants.stand(&Principal::local(), local_grants(&loaded.config)).await;
+        if self.start == Start::Sources {
+            // What can't be set up has been reported, and the rest is in force.
+            let _ = self.apply_builtin(loaded).await;
+            self.apply_servers(loaded).await;
+        }
+        restart::warn(&self.at_start, &loaded.config);
         Ok(())
     }
 
     /// Ends sources and closes the log. Calls under way should have ended.
     pub async fn close(&self) {
         self.keeper.close().await;
+        self.audit.flush().await;
         if let Err(error) = self.log.close().await {
             tracing::error!(error = %error, "the audit log could not be closed");
         }
@@ -197,7 +218,12 @@ impl Storage {
             store: Arc::new(SqliteStore::open(dir, durability)?),
             log,
             audit: Arc::new(ResilientAudit::new(appendable, on_failure, Arc::clone(&host.clock))),
-            artifacts: Arc::new(FileArtifacts::open(dir, durability, limits)?),
+            artifacts: Arc::new(FileArtifacts::open(
+                dir,
+                durability,
+                limits,
+                Arc::clone(&host.clock),
+            )?),
         })
     }
 }

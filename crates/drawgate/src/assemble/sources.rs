@@ -11,51 +11,68 @@ use super::Assembly;
 use crate::config::{Config, Loaded, Names, Protocol, Server, Transport};
 
 impl Assembly {
-    /// The built-in tools.
-    pub(super) fn start_builtin(&self, loaded: &Loaded) -> anyhow::Result<()> {
-        let builtin = &loaded.config.builtin;
-        if !builtin.enabled {
+    /// Brings the built-in tools in line with the configuration.
+    pub(super) async fn apply_builtin(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        let builtin = loaded.config.builtin.clone();
+        let terms = SourceTerms { naming: Naming::Flat, ..base_terms(&loaded.config) };
+        let wanted = builtin.enabled.then_some((builtin, terms));
+        if *self.builtin.lock() == wanted {
             return Ok(());
         }
         let id = SourceId::new("builtin")?;
+        self.keeper.remove(&id).await;
+        self.builtin.lock().clone_from(&wanted);
+        let Some((builtin, terms)) = wanted else { return Ok(()) };
         let settings = json!({ "workspace": self.data.join(&builtin.workspace) });
-        let source = drawgate_sources::build("builtin", id, settings, &self.host)?;
-        let terms = SourceTerms { naming: Naming::Flat, ..base_terms(&loaded.config) };
-        self.keeper.add(source, terms, Origin::Declared)?;
-        Ok(())
+        let source = drawgate_sources::build("builtin", id.clone(), settings, &self.host);
+        let added = source
+            .map_err(anyhow::Error::from)
+            .and_then(|source| Ok(self.keeper.add(source, terms, Origin::Declared)?));
+        added.inspect_err(|error| self.report_unusable(&id, error))
     }
 
     /// Brings the running servers in line with the configuration. A server that can't be set up is
-    /// reported and left out; the others are not touched.
+    /// reported and left out; those whose table and terms stay the same are not touched.
     pub(super) async fn apply_servers(&self, loaded: &Loaded) {
-        let wanted: BTreeMap<SourceId, Server> = loaded
-            .config
+        let config = &loaded.config;
+        let wanted: BTreeMap<SourceId, (Server, SourceTerms)> = config
             .servers
             .iter()
             .filter(|(_, server)| server.enabled)
-            .map(|(id, server)| (id.clone(), server.clone()))
+            .map(|(id, server)| (id.clone(), (server.clone(), terms(config, server))))
             .collect();
         let before = self.servers.lock().clone();
         for (id, _) in before.iter().filter(|(id, server)| wanted.get(*id) != Some(server)) {
             self.keeper.remove(id).await;
         }
-        for (id, server) in wanted.iter().filter(|(id, server)| before.get(*id) != Some(server)) {
-            if let Err(error) = self.start_server(loaded, id, server) {
-                tracing::error!(source = %id, error = format!("{error:#}"), "server could not be set up");
-                self.keeper.report_unusable(id, format!("{error:#}"));
+        for (id, new) in wanted.iter().filter(|(id, server)| before.get(*id) != Some(server)) {
+            let (server, terms) = new;
+            if let Err(error) = self.start_server(loaded, id, server, terms.clone()) {
+                self.report_unusable(id, &error);
             }
         }
         *self.servers.lock() = wanted;
     }
 
-    fn start_server(&self, loaded: &Loaded, id: &SourceId, server: &Server) -> anyhow::Result<()> {
+    fn report_unusable(&self, id: &SourceId, error: &anyhow::Error) {
+        tracing::error!(source = %id, error = format!("{error:#}"), "server could not be set up");
+        self.keeper.report_unusable(id, format!("{error:#}"));
+    }
+
+    fn start_server(
+        &self,
+        loaded: &Loaded,
+        id: &SourceId,
+        server: &Server,
+        terms: SourceTerms,
+    ) -> anyhow::Result<()> {
         let (kind, origin) = match server.protocol {
             Protocol::Mcp => ("mcp", Origin::Discovered),
             Protocol::Call => ("oneshot", Origin::Declared),
         };
         let source =
             drawgate_sources::build(kind, id.clone(), settings(loaded, server)?, &self.host)?;
-        self.keeper.add(source, terms(&loaded.config, server), origin)?;
+        self.keeper.add(source, terms, origin)?;
         Ok(())
     }
 }

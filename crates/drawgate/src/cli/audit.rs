@@ -195,7 +195,9 @@ fn verify(
         verify_file(file, key.map(VerifyKeys::public).transpose()?, anchor)?
     } else {
         let dir = DataDir::existing(&context.data)?;
-        AuditReader::open(&dir)?.verify(VerifyOptions { anchor, artifacts })?
+        let days = context.loaded.config.artifacts.max_age_days;
+        let artifact_max_age_ms = days.saturating_mul(24 * 60 * 60 * 1000);
+        AuditReader::open(&dir)?.verify(VerifyOptions { anchor, artifacts, artifact_max_age_ms })?
     };
     let bad = report.first_bad.as_ref();
     let value = json!({

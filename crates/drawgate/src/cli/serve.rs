@@ -1,6 +1,6 @@
 //! `drawgate serve`: the gateway, until a signal ends it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use drawgate_core::redact::Redactor;
 use drawgate_core::store::AuditLog;
 use metrics_exporter_prometheus::PrometheusHandle;
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
@@ -167,6 +168,9 @@ pub(super) async fn upkeep(assembly: Arc<Assembly>, mcp: Mcp) {
     loop {
         tokio::time::sleep(UPKEEP_PAUSE).await;
         mcp.sweep();
+        if let Err(error) = assembly.artifacts.expire(assembly.host.clock.now_ms()).await {
+            tracing::warn!(error = %error, "old artifacts could not be removed");
+        }
         if let Err(error) = assembly.audit.checkpoint().await {
             tracing::warn!(error = %error, "the audit log's head could not be signed");
         }
@@ -185,32 +189,47 @@ async fn fold_metrics(metrics: PrometheusHandle) {
 pub(super) async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded) {
     let Some(path) = loaded.path.clone() else { return };
     let mut hangups = signal(SignalKind::hangup()).ok();
-    let mut current = loaded;
-    let mut seen = stamps(&current);
+    let mut policy = policy_file(&loaded);
+    let mut seen = stamps(&path, policy.as_deref());
+    // It may have been edited while the gateway was put together.
+    let mut asked = is_edited(&path, &loaded.text_hash);
     loop {
-        let asked = tokio::select! {
+        // Taken before the files are read, so that a later edit is seen the next time.
+        let now = stamps(&path, policy.as_deref());
+        if now != seen || asked {
+            seen = now;
+            if let Some(loaded) = load(&path) {
+                policy = policy_file(&loaded);
+                seen[1] = policy.as_deref().and_then(stamp);
+                take_over(&assembly, &loaded).await;
+            }
+        }
+        asked = tokio::select! {
             () = tokio::time::sleep(CONFIG_PAUSE) => false,
             () = hangup(&mut hangups) => true,
         };
-        if stamps(&current) == seen && !asked {
-            continue;
-        }
-        match Config::load(Some(&path)) {
-            Ok(loaded) => match assembly.apply(&loaded).await {
-                Ok(()) => {
-                    tracing::info!("configuration taken over");
-                    current = loaded;
-                }
-                Err(error) => {
-                    tracing::error!(error = format!("{error:#}"), "configuration not taken over");
-                }
-            },
-            Err(errors) => {
-                tracing::error!(error = %errors, "configuration not taken over; the old one stays");
-            }
-        }
-        seen = stamps(&current);
     }
+}
+
+fn load(path: &Path) -> Option<Loaded> {
+    Config::load(Some(path))
+        .inspect_err(|errors| {
+            tracing::error!(error = %errors, "configuration not taken over; the old one stays");
+        })
+        .ok()
+}
+
+async fn take_over(assembly: &Assembly, loaded: &Loaded) {
+    match assembly.apply(loaded).await {
+        Ok(()) => tracing::info!("configuration taken over"),
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "configuration not taken over");
+        }
+    }
+}
+
+fn is_edited(path: &Path, text_hash: &str) -> bool {
+    std::fs::read(path).is_ok_and(|text| hex::encode(Sha256::digest(text)) != text_hash)
 }
 
 async fn hangup(hangups: &mut Option<Signal>) {
@@ -224,9 +243,12 @@ async fn hangup(hangups: &mut Option<Signal>) {
 type Stamp = (std::time::SystemTime, u64, u64);
 
 /// Changes when the configuration or the policy that it names does.
-fn stamps(loaded: &Loaded) -> [Option<Stamp>; 2] {
-    let policy = loaded.config.policy.file.as_deref().map(|file| loaded.resolve(file));
-    [loaded.path.clone(), policy].map(|path| stamp(&path?))
+fn stamps(path: &Path, policy: Option<&Path>) -> [Option<Stamp>; 2] {
+    [stamp(path), policy.and_then(stamp)]
+}
+
+fn policy_file(loaded: &Loaded) -> Option<PathBuf> {
+    loaded.config.policy.file.as_deref().map(|file| loaded.resolve(file))
 }
 
 fn stamp(path: &Path) -> Option<Stamp> {

@@ -44,7 +44,8 @@ pub struct Server {
     pub enabled: bool,
     /// How its tools are named towards callers.
     pub names: Names,
-    /// What a caller needs for all of its tools.
+    /// What a caller needs for all of its tools; with none, every agent that has a token may call
+    /// them.
     #[schemars(with = "Vec<CapabilityText>")]
     pub capabilities: Vec<Capability>,
     /// What it is for, in your words.
@@ -213,7 +214,7 @@ pub enum Protocol {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSettings {
-    /// What a caller needs for this tool, beside what the server demands.
+    /// What a caller needs for this tool, instead of what the server's table says.
     #[schemars(with = "Vec<CapabilityText>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,

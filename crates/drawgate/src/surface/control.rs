@@ -275,7 +275,7 @@ async fn artifact(
 }
 
 async fn remove_artifact(State(control): State<Control>, Path(hash): Path<String>) -> Answer {
-    if control.operations.gateway.parts().artifacts.remove(&hash).await? {
+    if control.operations.remove_artifact(&hash).await? {
         answer(json!({}))
     } else {
         Err(unknown_artifact(&hash))

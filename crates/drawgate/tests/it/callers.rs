@@ -322,3 +322,17 @@ async fn equal_ids_of_many_clients_are_not_mixed_up() {
         client.await.unwrap();
     }
 }
+
+/// What an agent was granted ends with it; the next of its name begins with nothing.
+#[tokio::test]
+async fn a_new_agent_of_an_old_name_inherits_nothing() {
+    let place = Place::new("");
+    let gateway = place.serve();
+    place.ok(&["agents", "add", "bot", "--quiet"]);
+    place.ok(&["grants", "add", "file.read", "--agent", "bot"]);
+    assert_eq!(place.json(&["tools", "list", "--agent", "bot"]).as_array().map(Vec::len), Some(2));
+    place.ok(&["agents", "remove", "bot"]);
+    let token = place.ok(&["agents", "add", "bot", "--quiet"]);
+    assert_eq!(gateway.tool_names(token.trim()).await, Vec::<String>::new());
+    assert_eq!(place.json(&["grants", "list", "--agent", "bot"]), serde_json::json!([]));
+}

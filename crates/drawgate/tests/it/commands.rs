@@ -38,6 +38,7 @@ const HELP: &[(&[&str], &str)] = &[
     (&["audit", "tail"], "--follow"),
     (&["audit", "show"], "by sequence, request id or call id"),
     (&["audit", "export"], "one a line"),
+    (&["audit", "prune"], "a signed record"),
     (&["audit", "verify"], "exits 0 if so, 2 if"),
     (&["artifacts", "list"], "newest first"),
     (&["artifacts", "get"], "or write it to a file"),

@@ -61,12 +61,56 @@ async fn a_server_that_did_not_change_is_left_alone() {
     let arguments = json!({ "begun": begun, "until": until });
     let edit = async {
         eventually("a call under way", async || begun.exists().then_some(())).await;
-        place.configure(&format!("[limits]\ntimeout_seconds = 29\n{}", fixture()));
+        place.configure(&format!("[limits]\nmax_timeout_seconds = 599\n{}", fixture()));
         logged(&place, "configuration taken over", 1).await;
         std::fs::write(&until, "").unwrap();
     };
     let (answer, ()) = tokio::join!(gateway.call(&gateway.token, "fixture__wait", arguments), edit);
     assert_eq!(answer["content"][0]["text"], "waited", "{answer}");
+}
+
+#[tokio::test]
+async fn limits_and_the_built_in_tools_change_without_a_restart() {
+    let place = Place::new(&fixture());
+    let gateway = place.serve();
+    names(&gateway, "the fixture", |names| names.contains(&"fixture__echo".to_owned())).await;
+    place.configure(&format!("[limits]\ntimeout_seconds = 1\n{}", fixture()));
+    logged(&place, "configuration taken over", 1).await;
+    names(&gateway, "all tools again", |names| {
+        names.contains(&"fixture__wait".to_owned()) && names.contains(&"vfs_write".to_owned())
+    })
+    .await;
+    let never = json!({ "begun": place.path().join("begun"), "until": place.path().join("never") });
+    let answer = gateway.call(&gateway.token, "fixture__wait", never).await;
+    assert_eq!(answer["_meta"]["drawgate/error"]["code"], "TIMEOUT", "{answer}");
+
+    place.configure("[builtin]\nworkspace = \"other\"\n");
+    logged(&place, "configuration taken over", 2).await;
+    names(&gateway, "the built-in tools", |names| names == BUILTIN).await;
+    let file = json!({ "path": "a.txt", "content": "a" });
+    let answer = gateway.call(&gateway.token, "vfs_write", file).await;
+    assert_ne!(answer["isError"], true, "{answer}");
+    assert!(place.data().join("other/a.txt").exists());
+
+    place.configure("[builtin]\nenabled = false\n");
+    names(&gateway, "no tools", <[String]>::is_empty).await;
+    place.configure("");
+    names(&gateway, "the built-in tools again", |names| names == BUILTIN).await;
+    assert!(!place.log().contains("next start"), "{}", place.log());
+}
+
+#[tokio::test]
+async fn what_needs_a_restart_is_said() {
+    let place = Place::new("");
+    let gateway = place.serve();
+    offers(&gateway, "vfs_list").await;
+    place.configure("[server]\nmax_sessions = 5\n[artifacts]\nmax_age_days = 3\n");
+    logged(&place, "configuration taken over", 1).await;
+    let log = place.log();
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("next start")).collect();
+    let [warning] = warnings[..] else { panic!("one warning: {log}") };
+    assert!(warning.contains("`[server]`, `[artifacts]`"), "{warning}");
+    assert!(!warning.contains("`[audit]`"), "{warning}");
 }
 
 #[tokio::test]

@@ -16,5 +16,6 @@ mod operations;
 mod protocol;
 mod secrets;
 mod sessions;
+mod stdio;
 mod streams;
 mod support;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::lock::DataDir;
 use super::super::sqlite::read_only;
-use super::{ArtifactLimits, Files};
+use super::Files;
 
 /// Most missing artifacts that wait for the log's end, which tells their age.
 const MAX_MISSING: usize = 100_000;
@@ -28,11 +28,11 @@ pub(in super::super) struct ArtifactCheck {
 }
 
 impl ArtifactCheck {
-    pub(in super::super) fn open(dir: &DataDir) -> Result<Self, StoreError> {
+    pub(in super::super) fn open(dir: &DataDir, max_age_ms: u64) -> Result<Self, StoreError> {
         Ok(Self {
             connection: read_only(&dir.file("drawgate.db"))?,
             files: Files::new(dir),
-            max_age_ms: ArtifactLimits::default().max_age_ms,
+            max_age_ms,
             newest: 0,
             checked: 0,
             fault: None,
@@ -88,7 +88,9 @@ impl ArtifactCheck {
     }
 
     fn was_removed(&self, sha256: &str) -> bool {
-        let sql = "SELECT 1 FROM artifact WHERE sha256 = ?1 AND removed = 1";
+        // Another owner may have stored the same bytes again; then they must be there.
+        let sql =
+            "SELECT 1 FROM artifact WHERE sha256 = ?1 GROUP BY sha256 HAVING min(removed) = 1";
         self.connection
             .query_row(sql, [sha256], |_| Ok(()))
             .optional()

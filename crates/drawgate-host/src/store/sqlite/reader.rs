@@ -10,7 +10,7 @@ use drawgate_core::audit::{Anchor, HeadRecord, Pins, Report, StoredEvent, Verifi
 use drawgate_core::store::StoreError;
 use rusqlite::{Connection, Transaction};
 
-use super::super::artifacts::ArtifactCheck;
+use super::super::artifacts::{ArtifactCheck, ArtifactLimits};
 use super::super::key;
 use super::super::lock::DataDir;
 use super::audit::stored;
@@ -22,12 +22,21 @@ const OPERATION: &str = "read the audit log";
 const MAX_LINE: u64 = 64 * 1024 * 1024;
 
 /// What a verification covers beside the chain and its signatures.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct VerifyOptions {
     /// An event known from elsewhere.
     pub anchor: Option<Anchor>,
     /// Compare stored artifacts with the events that mention them.
     pub artifacts: bool,
+    /// Milliseconds after which an artifact may be gone, as configured.
+    pub artifact_max_age_ms: u64,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        let artifact_max_age_ms = ArtifactLimits::default().max_age_ms;
+        Self { anchor: None, artifacts: false, artifact_max_age_ms }
+    }
 }
 
 /// A reader of a data folder's audit log.
@@ -101,7 +110,9 @@ impl AuditReader {
     pub fn verify(&self, options: VerifyOptions) -> Result<Report, StoreError> {
         let keys = key::verify_keys(&self.dir)?;
         let transaction = self.connection.unchecked_transaction().map_err(failed)?;
-        let artifacts = options.artifacts.then(|| ArtifactCheck::open(&self.dir)).transpose()?;
+        let max_age_ms = options.artifact_max_age_ms;
+        let artifacts =
+            options.artifacts.then(|| ArtifactCheck::open(&self.dir, max_age_ms)).transpose()?;
         Ok(verify(&transaction, keys, options.anchor, artifacts))
     }
 

@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::clock::Clock as _;
@@ -11,18 +12,26 @@ use drawgate_host::store::{
 
 use super::{decision, folder, open};
 
-fn artifact(owner: &str, bytes: &[u8], created_at: u64) -> NewArtifact {
+/// The time that a new [`TestClock`] shows; the times of artifacts below count from it.
+const START: u64 = 1_700_000_000_000;
+
+fn artifact(owner: &str, bytes: &[u8], at: u64) -> NewArtifact {
     NewArtifact {
         bytes: bytes.to_vec(),
         mime_type: "text/plain".to_owned(),
         owner: Principal::new(owner).unwrap(),
         tool_id: "demo:echo".to_owned(),
-        created_at,
+        created_at: START + at,
     }
 }
 
 fn limited(dir: &DataDir, quota: u64, max_age_ms: u64) -> FileArtifacts {
-    FileArtifacts::open(dir, Durability::Process, ArtifactLimits { quota, max_age_ms }).unwrap()
+    clocked(dir, quota, max_age_ms, Arc::default())
+}
+
+fn clocked(dir: &DataDir, quota: u64, max_age_ms: u64, clock: Arc<TestClock>) -> FileArtifacts {
+    let limits = ArtifactLimits { quota, max_age_ms };
+    FileArtifacts::open(dir, Durability::Process, limits, clock).unwrap()
 }
 
 fn file(dir: &DataDir, kept: &ArtifactRef) -> PathBuf {
@@ -30,7 +39,8 @@ fn file(dir: &DataDir, kept: &ArtifactRef) -> PathBuf {
 }
 
 async fn names(store: &FileArtifacts) -> Vec<u64> {
-    store.list(&Principal::local()).await.unwrap().iter().map(|info| info.created_at).collect()
+    let all = store.list(&Principal::local()).await.unwrap();
+    all.iter().map(|info| info.created_at - START).collect()
 }
 
 #[tokio::test]
@@ -108,7 +118,7 @@ async fn verification_compares_artifacts_with_events() {
         kept.push(reference);
     }
     let check = || {
-        let options = VerifyOptions { anchor: None, artifacts: true };
+        let options = VerifyOptions { artifacts: true, ..VerifyOptions::default() };
         AuditReader::open(&dir).unwrap().verify(options).unwrap()
     };
     assert_eq!(check().exit_code(), 0, "{}", check());
@@ -121,4 +131,49 @@ async fn verification_compares_artifacts_with_events() {
     std::fs::write(file(&dir, &kept[1]), b"b").unwrap();
     store.remove(&kept[0].sha256).await.unwrap();
     assert_eq!(check().exit_code(), 0, "its removal is on record");
+}
+
+#[tokio::test]
+async fn the_old_are_not_served_and_go_without_a_new_one() {
+    let (_keep, dir) = folder();
+    let clock = Arc::new(TestClock::default());
+    let store = clocked(&dir, 1000, 100, Arc::clone(&clock));
+    let old = store.put(artifact("ada", b"old", 0)).await.unwrap();
+    store.put(artifact("ada", b"young", 50)).await.unwrap();
+    clock.advance(100);
+    assert_eq!(store.expire(clock.now_ms()).await.unwrap(), 0);
+    assert_eq!(names(&store).await, [50, 0]);
+    clock.advance(1);
+    assert_eq!(names(&store).await, [50]);
+    assert!(store.get(&old.sha256, &Principal::local()).await.unwrap().is_none());
+    assert!(file(&dir, &old).exists());
+    assert_eq!(store.expire(clock.now_ms()).await.unwrap(), 1);
+    assert!(!file(&dir, &old).exists());
+}
+
+#[tokio::test]
+async fn what_retention_removed_is_no_loss() {
+    let (_keep, dir) = folder();
+    let clock = Arc::new(TestClock::default());
+    let store = clocked(&dir, 1000, 100, Arc::clone(&clock));
+    let old = store.put(artifact("ada", b"old", 0)).await.unwrap();
+    let log = open(&dir);
+    log.append(decision("a")).await.unwrap();
+    let draft = EventDraft::new(EventKind::Outcome, clock.now_ms());
+    let draft = draft.text("callId", "a").flag("started", true).text("artifact", &old.sha256);
+    log.append(draft).await.unwrap();
+    let code = |artifact_max_age_ms| {
+        let options = VerifyOptions { artifacts: true, artifact_max_age_ms, anchor: None };
+        AuditReader::open(&dir).unwrap().verify(options).unwrap().exit_code()
+    };
+    clock.advance(1000);
+    store.put(artifact("ada", b"new", 1000)).await.unwrap();
+    assert!(!file(&dir, &old).exists());
+    assert_eq!(code(100), 0, "the put that removed it has kept the record");
+    store.put(artifact("bob", b"old", 1000)).await.unwrap();
+    std::fs::remove_file(file(&dir, &old)).unwrap();
+    assert_eq!(code(100), 2, "it was stored again, so that its absence is a loss");
+    // A later event makes the artifact older than the configured age, which then explains it.
+    log.append(EventDraft::new(EventKind::AgentAdded, START + 200)).await.unwrap();
+    assert_eq!((code(100), code(300)), (0, 2));
 }

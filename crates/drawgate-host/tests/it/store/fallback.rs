@@ -85,6 +85,24 @@ async fn events_of_a_gap_follow_it_in_order() {
 }
 
 #[tokio::test]
+async fn an_orderly_end_writes_what_is_kept_if_it_can() {
+    let inner = Arc::new(Flaky::default());
+    let (mode, clock) = (OnAuditFailure::Memory, Arc::new(TestClock::default()));
+    // The next attempt of its own is too far away to help.
+    let log = ResilientAudit::with_retry(inner.clone(), mode, clock, Duration::from_hours(1));
+    log.flush().await;
+    assert_eq!(inner.store.head(), 0, "there was no gap");
+    inner.is_down.store(true, Ordering::SeqCst);
+    log.append(event(1)).await.unwrap();
+    log.flush().await;
+    assert_eq!(log.queued(), 1, "it stays kept");
+    inner.is_down.store(false, Ordering::SeqCst);
+    tokio::join!(log.flush(), log.flush());
+    assert_eq!((log.health(), log.queued()), (AuditHealth::Ok, 0));
+    assert_eq!(inner.store.head(), 2, "the gap and the event, once");
+}
+
+#[tokio::test]
 async fn a_full_memory_log_refuses() {
     let (inner, log) = log(OnAuditFailure::Memory);
     inner.is_down.store(true, Ordering::SeqCst);

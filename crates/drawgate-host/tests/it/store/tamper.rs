@@ -212,7 +212,7 @@ async fn an_old_copy_of_the_whole_file_is_found_by_an_anchor() {
     let (sequence, hash) = verify(&dir).head;
     let anchor = Anchor { sequence, hash };
     let check = |dir: &DataDir| {
-        let options = VerifyOptions { anchor: Some(anchor.clone()), artifacts: false };
+        let options = VerifyOptions { anchor: Some(anchor.clone()), ..VerifyOptions::default() };
         AuditReader::open(dir).unwrap().verify(options).unwrap().exit_code()
     };
     assert_eq!((check(&dir), check(&old)), (0, 2));

@@ -79,10 +79,8 @@ async fn listen(peer: &Arc<Peer>, session: &Arc<Session>, response: Response<Res
         match wire::sort(message) {
             Incoming::ToolsChanged => peer.changes.announce(),
             Incoming::Request { reply } => peer.send_aside(session, &reply),
-            Incoming::Answer { .. }
-            | Incoming::Progress { .. }
-            | Incoming::Ignored
-            | Incoming::Nonsense => {}
+            Incoming::Nonsense => peer.journal.ignored(),
+            Incoming::Answer { .. } | Incoming::Progress { .. } | Incoming::Ignored => {}
         }
     }
 }

@@ -35,7 +35,7 @@ struct Outgoing {
     bytes: Vec<u8>,
     /// The request that it is, if it is one.
     request: Option<u64>,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: OwnedSemaphorePermit,
 }
 
 /// One child's pipes.
@@ -101,11 +101,7 @@ impl Connection {
 
     /// A notification. The caller bounds its time.
     pub(super) async fn notify(&self, message: &Value) -> Result<(), SourceError> {
-        let outgoing = Outgoing { bytes: line(message), request: None, _room: None };
-        self.outgoing
-            .send(outgoing)
-            .await
-            .map_err(|_| SourceError::unreachable("the server was stopped"))
+        self.send(line(message), None).await
     }
 
     /// Returns when the server has closed its output.
@@ -132,22 +128,29 @@ impl Connection {
         mut bytes: Vec<u8>,
         progress: Option<Progress>,
     ) -> Result<Reply, SourceError> {
-        let gone = || SourceError::unreachable("the server was stopped");
         bytes.push(b'\n');
-        let size = u32::try_from((bytes.len() / 1024 + 1).min(QUEUE_KIB)).unwrap_or(u32::MAX);
         let answer = self.pending.enter(id, progress)?;
         let _guard = GiveUp { connection: self, id };
-        let room = Arc::clone(&self.room).acquire_many_owned(size).await.map_err(|_| gone())?;
-        let outgoing = Outgoing { bytes, request: Some(id), _room: Some(room) };
-        self.outgoing.send(outgoing).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        self.send(bytes, Some(id)).await?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    /// Queues a message as soon as there is room for it.
+    async fn send(&self, bytes: Vec<u8>, request: Option<u64>) -> Result<(), SourceError> {
+        let room = Arc::clone(&self.room).acquire_many_owned(room_for(&bytes));
+        let outgoing = Outgoing { request, _room: room.await.map_err(|_| stopped())?, bytes };
+        self.outgoing.send(outgoing).await.map_err(|_| stopped())
     }
 
     /// Sends what may be lost: a full queue means that the server does not read anyway.
     fn try_notify(&self, message: &Value) {
-        let outgoing = Outgoing { bytes: line(message), request: None, _room: None };
-        if self.outgoing.try_send(outgoing).is_err() {
-            tracing::debug!("a notification to a server was dropped");
+        let bytes = line(message);
+        let room = Arc::clone(&self.room).try_acquire_many_owned(room_for(&bytes));
+        let sent = room.is_ok_and(|room| {
+            self.outgoing.try_send(Outgoing { bytes, request: None, _room: room }).is_ok()
+        });
+        if !sent {
+            tracing::debug!("a message to a server that does not read was dropped");
         }
     }
 
@@ -199,6 +202,15 @@ impl Drop for GiveUp<'_> {
             self.connection.try_notify(&wire::cancelled(self.id));
         }
     }
+}
+
+fn stopped() -> SourceError {
+    SourceError::unreachable("the server was stopped")
+}
+
+/// Kilobytes of the queue that a message takes.
+fn room_for(bytes: &[u8]) -> u32 {
+    u32::try_from((bytes.len() / 1024 + 1).min(QUEUE_KIB)).unwrap_or(u32::MAX)
 }
 
 fn line(message: &Value) -> Vec<u8> {

@@ -20,14 +20,13 @@ use super::describe;
 use super::diagnostics::Journal;
 use super::lines::{Line, read_line};
 use super::wire::{self, Era, Meta, PlainParams, ServerInfo};
+use crate::excerpt::MAX_READ;
 
 /// How long a server may take to end by itself once its input is closed, and again after it was
 /// asked to.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long answers that a server wrote before it exited may take to be read.
 const LAST_WORDS: Duration = Duration::from_millis(50);
-/// How much of a line of complaint is read into memory.
-const COMPLAINT_CAP: usize = 4 * 1024;
 
 /// How to start the server.
 pub(super) struct Link {
@@ -141,9 +140,7 @@ async fn handshake(connection: &Connection) -> Result<ServerInfo, SourceError> {
 async fn keep_complaints(stderr: ChildStderr, journal: Arc<Journal>) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
-    while let Ok(Line::Whole | Line::TooLong) =
-        read_line(&mut reader, &mut line, COMPLAINT_CAP).await
-    {
+    while let Ok(Line::Whole | Line::TooLong) = read_line(&mut reader, &mut line, MAX_READ).await {
         journal.complaint(&line);
     }
 }

@@ -143,6 +143,7 @@ impl Bridge {
         kind: Kind,
         lines: &mpsc::Sender<Bytes>,
     ) -> anyhow::Result<()> {
+        let id = request_id(&line).unwrap_or(Value::Null);
         let sent = self.post(line.clone()).await;
         let answer = match sent {
             Ok(answer) if answer.status() != StatusCode::NOT_FOUND || kind == Kind::Initialize => {
@@ -162,6 +163,14 @@ impl Bridge {
         };
         if kind == Kind::Initialize {
             self.opened(&answer, lines);
+        }
+        if kind != Kind::Notification && is_plain_refusal(&answer) {
+            let body = answer.into_body().collect().await.context("the answer ended early")?;
+            let text = String::from_utf8_lossy(&body.to_bytes()).trim().to_owned();
+            let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
+                "code": super::message::INVALID_REQUEST, "message": text } });
+            lines.send(Bytes::from(refused.to_string())).await?;
+            return Ok(());
         }
         forward(answer, lines).await
     }
@@ -269,6 +278,17 @@ impl Kind {
 
 fn request_id(line: &[u8]) -> Option<Value> {
     json::parse(line).ok()?.get("id").cloned()
+}
+
+/// A refusal before the protocol's own form applied, such as of a body that is too large.
+fn is_plain_refusal(answer: &Response<Incoming>) -> bool {
+    let kind = answer
+        .headers()
+        .get("content-type")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let is_message = kind.starts_with("application/json") || kind.starts_with("text/event-stream");
+    !answer.status().is_success() && !is_message
 }
 
 /// Writes an answer's messages as lines: one for JSON, one per event for a stream.

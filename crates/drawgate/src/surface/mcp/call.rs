@@ -177,7 +177,7 @@ fn write(era: Era, id: &RequestId, asked: &str, result: &ToolResult) -> Result<V
 fn relayed(error: &ToolError) -> Option<RpcError> {
     let details = error.details.as_ref().filter(|_| error.code == ErrorCode::ExecutionFailed)?;
     let code = details.get("code")?.as_i64()?;
-    let relayed = RpcError::new(code, error.message.clone()).with_status(StatusCode::OK);
+    let relayed = RpcError::new(code, error.message.clone());
     Some(match details.get("data") {
         Some(data) if !data.is_null() => relayed.with_data(data.clone()),
         _ => relayed,

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use drawgate_core::model::{Caller, Capability};
 use drawgate_core::pipeline::Gateway;
 use parking_lot::Mutex;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// How many different lists are kept. Callers with the same capabilities share one.
@@ -32,12 +31,12 @@ impl Lists {
     pub(super) fn of(&self, gateway: &Gateway, caller: &Caller) -> Arc<Prepared> {
         let parts = gateway.parts();
         let held = parts.grants.held(caller, parts.clock.now_ms());
-        let revision = parts.registry.snapshot().revision();
+        let snapshot = parts.registry.snapshot();
+        let revision = snapshot.revision();
         if let Some(ready) = self.find(revision, &held) {
             return ready;
         }
-        let listings: Vec<Value> =
-            gateway.tools(caller).iter().map(|entry| entry.listing.clone()).collect();
+        let listings = gateway.listings(&held, &snapshot);
         let tools = Bytes::from(serde_json::to_vec(&listings).unwrap_or_else(|_| b"[]".to_vec()));
         let digest = Sha256::digest(&tools).into();
         let prepared = Arc::new(Prepared { revision, held, tools, digest });

@@ -70,7 +70,6 @@ pub(super) async fn dispatch(
         ("resources/list", _) => resources::list(mcp, &peer, &params).await?,
         ("resources/templates/list", _) => json!({ "resourceTemplates": [] }),
         ("resources/read", _) => resources::read(mcp, &peer, &params).await?,
-        ("prompts/list", _) => json!({ "prompts": [] }),
         _ => return Err(RpcError::unknown_method(method)),
     };
     Ok(json_response(StatusCode::OK, result_bytes(id, &complete(era, method, result))))

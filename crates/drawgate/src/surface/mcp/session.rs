@@ -14,6 +14,10 @@ use super::message::RequestId;
 
 /// How many requests of one session may be open at once.
 const MAX_IN_FLIGHT: usize = 1024;
+/// One principal may hold the total divided by this: one client must not shut out the others.
+const SHARES: usize = 4;
+/// How long a session must have been idle to give way to another principal's.
+const MAY_GIVE_WAY_MS: u64 = 60_000;
 
 /// One client's session.
 pub(super) struct Session {
@@ -52,6 +56,10 @@ impl Session {
             cancel.cancel();
         }
     }
+
+    fn idle_ms(&self, now: u64) -> u64 {
+        now.saturating_sub(self.last_used.load(Ordering::Relaxed))
+    }
 }
 
 impl Drop for InFlight {
@@ -80,22 +88,27 @@ impl Sessions {
         self.all.read().len()
     }
 
-    /// Opens a session. When there is no room, the one that has been idle longest gives way, if it
-    /// has been idle for some time.
+    /// Opens a session. A principal that has its share gives up its own longest idle one; when
+    /// there is no room at all, one of those who hold more than this principal gives way, if it
+    /// has been idle for some time. A session with an open call or stream is never ended for
+    /// another.
     pub(super) fn open(&self, principal: &Principal) -> Option<Arc<Session>> {
-        const MAY_GIVE_WAY_MS: u64 = 60_000;
         let now = self.clock.now_ms();
         let mut all = self.all.write();
         if all.len() >= self.max {
             sweep(&mut all, now, self.idle_ms);
         }
-        if all.len() >= self.max {
-            let oldest =
-                all.values().min_by_key(|session| session.last_used.load(Ordering::Relaxed))?;
-            if now.saturating_sub(oldest.last_used.load(Ordering::Relaxed)) < MAY_GIVE_WAY_MS {
-                return None;
-            }
-            let id = oldest.id.clone();
+        let share = (self.max / SHARES).max(1);
+        let own = all.values().filter(|session| session.principal == *principal).count();
+        if own >= share {
+            let id = longest_idle(&all, |session| session.principal == *principal)?;
+            end(&mut all, &id);
+        } else if all.len() >= self.max {
+            let held = held(&all);
+            let id = longest_idle(&all, |session| {
+                session.idle_ms(now) >= MAY_GIVE_WAY_MS
+                    && held.get(&session.principal).is_some_and(|count| *count > own)
+            })?;
             end(&mut all, &id);
         }
         let session = Arc::new(Session {
@@ -114,9 +127,7 @@ impl Sessions {
         let now = self.clock.now_ms();
         let all = self.all.read();
         let session = all.get(id).filter(|session| session.principal == *principal)?;
-        let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed));
-        let streaming = Arc::strong_count(session) > 1;
-        if idle > self.idle_ms && !streaming {
+        if session.idle_ms(now) > self.idle_ms && !is_busy(session) {
             return None;
         }
         session.last_used.store(now, Ordering::Relaxed);
@@ -145,14 +156,37 @@ impl Sessions {
     }
 }
 
+/// Whether a call or a stream is open: each of them holds the session.
+fn is_busy(session: &Arc<Session>) -> bool {
+    Arc::strong_count(session) > 1 || !session.in_flight.lock().is_empty()
+}
+
+/// How many sessions each principal holds.
+fn held(all: &HashMap<String, Arc<Session>>) -> HashMap<&Principal, usize> {
+    all.values().fold(HashMap::new(), |mut held, session| {
+        *held.entry(&session.principal).or_default() += 1;
+        held
+    })
+}
+
+/// The id of the session that has been idle longest, of those that may give way.
+fn longest_idle(
+    all: &HashMap<String, Arc<Session>>,
+    may_give_way: impl Fn(&Session) -> bool,
+) -> Option<String> {
+    all.values()
+        .filter(|session| !is_busy(session) && may_give_way(session))
+        .min_by_key(|session| session.last_used.load(Ordering::Relaxed))
+        .map(|session| session.id.clone())
+}
+
 fn sweep(all: &mut HashMap<String, Arc<Session>>, now: u64, idle_ms: u64) {
     all.retain(|_, session| {
-        let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed)) > idle_ms;
-        let streaming = Arc::strong_count(session) > 1;
-        if idle && !streaming {
+        let ended = session.idle_ms(now) > idle_ms && !is_busy(session);
+        if ended {
             session.closed.cancel();
         }
-        !idle || streaming
+        !ended
     });
     if all.capacity() > 4 * all.len().max(64) {
         all.shrink_to_fit();

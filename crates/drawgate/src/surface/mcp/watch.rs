@@ -1,14 +1,15 @@
 //! Streams that tell a client when its list of tools changes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use drawgate_core::model::{Caller, SurfaceKind};
+use drawgate_core::model::{Caller, Principal, SurfaceKind};
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,8 @@ use super::{Mcp, sse};
 /// Streams open at once; more are refused. Each holds a connection, and this is less than half of
 /// those that are taken by default: listeners must not shut callers out.
 const MAX_STREAMS: usize = 2_000;
+/// Of these, one principal's.
+const MAX_STREAMS_EACH: usize = 256;
 /// How often a silent stream shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A client that does not take an event for this long is gone.
@@ -30,7 +33,7 @@ const SLOW_CLIENT: Duration = Duration::from_secs(30);
 /// The streams that are open.
 #[derive(Default)]
 pub(super) struct Streams {
-    open: Arc<AtomicUsize>,
+    open: Arc<Mutex<HashMap<Principal, usize>>>,
     closed: CancellationToken,
 }
 
@@ -39,17 +42,32 @@ impl Streams {
         self.closed.cancel();
     }
 
-    fn enter(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.open));
-        (self.open.fetch_add(1, Ordering::Relaxed) < MAX_STREAMS).then_some(place)
+    fn enter(&self, principal: &Principal) -> Option<Place> {
+        let mut open = self.open.lock();
+        let own = open.get(principal).copied().unwrap_or_default();
+        if own >= MAX_STREAMS_EACH || open.values().sum::<usize>() >= MAX_STREAMS {
+            return None;
+        }
+        open.insert(principal.clone(), own + 1);
+        Some(Place { open: Arc::clone(&self.open), principal: principal.clone() })
     }
 }
 
-struct Place(Arc<AtomicUsize>);
+/// An open stream, until this is dropped.
+struct Place {
+    open: Arc<Mutex<HashMap<Principal, usize>>>,
+    principal: Principal,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut open = self.open.lock();
+        if let Some(own) = open.get_mut(&self.principal) {
+            *own -= 1;
+            if *own == 0 {
+                open.remove(&self.principal);
+            }
+        }
     }
 }
 
@@ -120,7 +138,7 @@ struct Watcher {
 
 impl Watcher {
     fn respond(self, first: Option<Bytes>) -> Response {
-        let Some(place) = self.mcp.inner.streams.enter() else {
+        let Some(place) = self.mcp.inner.streams.enter(&self.caller.principal) else {
             return (StatusCode::SERVICE_UNAVAILABLE, "too many streams are open\n")
                 .into_response();
         };
@@ -180,5 +198,27 @@ impl Watcher {
             message["params"] = Value::Object(self.params.clone());
         }
         sse::event(message.to_string().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_bounded_for_each_and_for_all() {
+        let streams = Streams::default();
+        let principal = |number: usize| Principal::new(&format!("a{number}")).unwrap();
+        let fill = |principal: &Principal| -> Vec<Place> {
+            std::iter::from_fn(|| streams.enter(principal)).collect()
+        };
+        let mut first = fill(&principal(0));
+        assert_eq!(first.len(), MAX_STREAMS_EACH);
+        first.pop();
+        assert!(streams.enter(&principal(0)).is_some());
+        let all: Vec<Place> = (1..20).flat_map(|number| fill(&principal(number))).collect();
+        assert_eq!(first.len() + all.len(), MAX_STREAMS);
+        drop((first, all));
+        assert!(streams.open.lock().is_empty());
     }
 }

@@ -1,0 +1,56 @@
+//! Sections of the configuration that are read only at the start: an edit of them is not lost, but
+//! it has to wait, and the operator should hear of it.
+
+use crate::config::{Audit, Config};
+
+/// Names the sections that differ from those in force, if there are any.
+pub(super) fn warn(in_force: &Config, edited: &Config) {
+    let changed = changed(in_force, edited);
+    if !changed.is_empty() {
+        tracing::warn!(
+            sections = changed.join(", "),
+            "these sections changed but take effect at the next start; restart the gateway"
+        );
+    }
+}
+
+fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
+    // The one key of its section that is followed at once.
+    let audit = Audit { payloads: in_force.audit.payloads, ..edited.audit.clone() };
+    [
+        ("`listen`", in_force.listen != edited.listen),
+        ("`data`", in_force.data != edited.data),
+        ("`[server]`", in_force.server != edited.server),
+        ("`[audit]`", in_force.audit != audit),
+        ("`[artifacts]`", in_force.artifacts != edited.artifacts),
+        ("`[telemetry]`", in_force.telemetry != edited.telemetry),
+    ]
+    .into_iter()
+    .filter_map(|(name, differs)| differs.then_some(name))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Payloads;
+
+    #[test]
+    fn sections_that_need_a_restart_are_named() {
+        let in_force = Config::default();
+        let mut edited = in_force.clone();
+        edited.limits.timeout_seconds += 1;
+        edited.builtin.enabled = false;
+        edited.audit.payloads = Payloads::Hash;
+        assert_eq!(changed(&in_force, &edited), [""; 0]);
+        edited.listen.set_port(1);
+        edited.data = "elsewhere".into();
+        edited.server.max_sessions += 1;
+        edited.audit.checkpoint_every += 1;
+        edited.artifacts.quota_bytes += 1;
+        edited.telemetry.service_name.push('x');
+        let all =
+            ["`listen`", "`data`", "`[server]`", "`[audit]`", "`[artifacts]`", "`[telemetry]`"];
+        assert_eq!(changed(&in_force, &edited), all);
+    }
+}
