@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::model::{McpManifest, SourceId, ToolOutput, TraceParent};
+use crate::model::{Client, InputGiven, McpManifest, SourceId, ToolOutput, TraceParent};
 pub use crate::pipeline::PermittedCall;
 
 /// Something that offers tools.
@@ -32,6 +32,20 @@ pub trait ToolSource: Send + Sync + 'static {
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         None
     }
+
+    /// What happens outside of any call, for those who listen now.
+    fn events(&self) -> Option<broadcast::Receiver<SourceEvent>> {
+        None
+    }
+
+    /// Whether calls can be taken up again by their handles after a restart.
+    fn can_resume(&self) -> bool {
+        false
+    }
+
+    /// Forgets a call that waits for answers which will not come, by the state that came with the
+    /// questions.
+    fn abandon(&self, _state: &str) {}
 
     /// Whether the source works; the default asks for the manifest.
     async fn check(&self) -> Result<(), SourceError> {
@@ -61,12 +75,38 @@ pub struct CallContext {
     pub trace: Option<TraceParent>,
     /// The caller's protocol metadata, without its progress token.
     pub meta: Map<String, Value>,
+    /// What the program on the caller's side can do.
+    pub client: Arc<Client>,
+    /// Answers to what the source asked before.
+    pub input: Option<InputGiven>,
+    /// Takes up a call that a source had begun before the gateway was restarted, by the handle that it
+    /// gave out then.
+    pub resume: Option<Arc<str>>,
+    /// Equal for calls of one client, different for any two: for sources that keep state for each.
+    pub affinity: Arc<str>,
+}
+
+/// Something that happened outside of any call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceEvent {
+    /// A resource that somebody subscribed to has changed.
+    ResourceUpdated {
+        /// The source's own name for it.
+        uri: String,
+    },
 }
 
 /// Receives progress of a running call. Must not block; may drop what comes too fast.
 pub trait ProgressSink: Send + Sync {
     /// One report, with the members that MCP gives it: `progress`, `total`, `message`.
     fn report(&self, progress: Map<String, Value>);
+
+    /// One message for the caller's log, with the members that MCP gives it: `level`, `logger`, `data`.
+    fn log(&self, _message: Map<String, Value>) {}
+
+    /// By this handle the call can be taken up again after a restart of the gateway. Not shown to the
+    /// caller.
+    fn handle(&self, _handle: &str) {}
 }
 
 /// Why a source could not do what it was asked.

@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::audit::{Checkpoint, EventDraft, StoredEvent};
 use crate::model::{ArtifactRef, Capability, CapabilityGrant, Principal};
-use crate::policy::Approval;
+use crate::policy::{Approval, Expose};
 
 /// What can go wrong in a store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -49,6 +50,9 @@ pub struct Agent {
     pub capabilities: Vec<Capability>,
     /// When it was added, in milliseconds since the epoch.
     pub created_at: u64,
+    /// How its tools are shown to it.
+    #[serde(default)]
+    pub expose: Expose,
 }
 
 /// Grants, agents and approvals, kept durably. Writes are durable when they return.
@@ -74,6 +78,23 @@ pub trait Store: Send + Sync + 'static {
     async fn put_approval(&self, approval: &Approval) -> Result<(), StoreError>;
     /// Removes an approval.
     async fn remove_approval(&self, id: &str) -> Result<(), StoreError>;
+}
+
+/// Small documents by kind and id: what must outlive the gateway and has no table of its own, such
+/// as pins, tasks and sealed logins. Writes are durable when they return.
+#[async_trait]
+pub trait Documents: Send + Sync + 'static {
+    /// All documents of a kind, by id.
+    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError>;
+    /// Adds or replaces a document.
+    async fn put_document(
+        &self,
+        kind: &'static str,
+        id: &str,
+        body: &Value,
+    ) -> Result<(), StoreError>;
+    /// Removes a document; `false` if there is none.
+    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<bool, StoreError>;
 }
 
 /// The audit log: append only, chained, checkpointed.

@@ -7,21 +7,24 @@ use drawgate_core::clock::{Clock, Ids};
 
 use crate::clock::{NoRandomness, SystemClock, SystemIds};
 use crate::egress::Egress;
+use crate::oauth::Logins;
 use crate::process::Processes;
 use crate::secrets::Secrets;
 
 /// The machine, as the rest of the program sees it.
 pub struct Host {
     /// References to the environment.
-    pub secrets: Secrets,
+    pub secrets: Arc<Secrets>,
     /// Outgoing HTTP.
-    pub egress: Egress,
+    pub egress: Arc<Egress>,
     /// Child processes.
     pub processes: Processes,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// New names.
     pub ids: Arc<dyn Ids>,
+    /// Logins at protected servers, where there is a store to keep them.
+    pub logins: Option<Arc<Logins>>,
 }
 
 impl Host {
@@ -30,11 +33,12 @@ impl Host {
     pub fn new(secrets: Secrets, launcher: Option<PathBuf>) -> Result<Self, NoRandomness> {
         let processes = Processes::new(&secrets, launcher);
         Ok(Self {
-            secrets,
-            egress: Egress::new(),
+            secrets: Arc::new(secrets),
+            egress: Arc::new(Egress::new()),
             processes,
             clock: Arc::new(SystemClock::new()),
             ids: Arc::new(SystemIds::new()?),
+            logins: None,
         })
     }
 }

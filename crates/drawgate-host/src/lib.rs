@@ -7,7 +7,9 @@
 pub mod clock;
 pub mod egress;
 pub mod host;
+pub mod oauth;
 pub mod process;
+pub mod seal;
 pub mod secrets;
 pub mod store;
 

@@ -5,12 +5,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use drawgate_core::secret::Secret;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 /// What a reference to a variable begins with.
 const REFERENCE: &str = "env:";
@@ -73,11 +72,21 @@ pub enum SecretError {
     Name,
 }
 
+/// Where a known value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    Environment,
+    Told,
+}
+
+/// Who hears of every change.
+type Listener = Box<dyn Fn(&[&str]) + Send + Sync>;
+
 /// Follows references and remembers what they gave.
 pub struct Secrets {
     environment: Box<dyn Environment>,
-    known: Mutex<BTreeSet<String>>,
-    generation: watch::Sender<u64>,
+    known: Mutex<BTreeMap<String, Origin>>,
+    listener: Mutex<Option<Listener>>,
 }
 
 impl Secrets {
@@ -92,7 +101,7 @@ impl Secrets {
         Self {
             environment: Box::new(environment),
             known: Mutex::default(),
-            generation: watch::Sender::new(0),
+            listener: Mutex::default(),
         }
     }
 
@@ -107,7 +116,7 @@ impl Secrets {
         let value =
             self.environment.get(name).ok_or_else(|| SecretError::Missing(name.to_owned()))?;
         let value = value.into_string().map_err(|_| SecretError::NotText(name.to_owned()))?;
-        self.remember(&value);
+        self.note(&value, Origin::Environment);
         Ok(Resolved::Secret(Secret::new(value)))
     }
 
@@ -119,21 +128,50 @@ impl Secrets {
 
     /// Adds a value that must be masked wherever it appears.
     pub fn remember(&self, value: &str) {
-        if !value.is_empty() && self.known.lock().insert(value.to_owned()) {
-            self.generation.send_modify(|generation| *generation += 1);
+        self.note(value, Origin::Told);
+    }
+
+    /// Forgets a value that is worth nothing any more, such as a token that was renewed long ago. One
+    /// that came from the environment stays known.
+    pub fn forget(&self, value: &str) {
+        let mut known = self.known.lock();
+        if known.get(value) == Some(&Origin::Told) {
+            known.remove(value);
+            self.tell_of(&known);
         }
     }
 
     /// Every value that was resolved or remembered, in order.
     #[must_use]
     pub fn known_values(&self) -> Vec<String> {
-        self.known.lock().iter().cloned().collect()
+        self.known.lock().keys().cloned().collect()
     }
 
-    /// Changes whenever there is a new value.
-    #[must_use]
-    pub fn watch(&self) -> watch::Receiver<u64> {
-        self.generation.subscribe()
+    /// Has a listener told all known values, now and after each change. It has heard of a value when
+    /// the call that gave it returns: nobody can use a secret that is not masked yet.
+    pub fn tell(&self, listener: impl Fn(&[&str]) + Send + Sync + 'static) {
+        let known = self.known.lock();
+        *self.listener.lock() = Some(Box::new(listener));
+        self.tell_of(&known);
+    }
+
+    /// The caller's lock keeps the changes in order.
+    fn tell_of(&self, known: &BTreeMap<String, Origin>) {
+        if let Some(listener) = &*self.listener.lock() {
+            listener(&known.keys().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
+    fn note(&self, value: &str, origin: Origin) {
+        if value.is_empty() {
+            return;
+        }
+        let mut known = self.known.lock();
+        let before = known.get(value).copied();
+        known.insert(value.to_owned(), before.map_or(origin, |before| before.min(origin)));
+        if before.is_none() {
+            self.tell_of(&known);
+        }
     }
 
     /// A variable that is no secret, such as `PATH`.
@@ -180,16 +218,38 @@ mod tests {
         }
     }
 
+    /// What a listener is told, time after time.
+    fn listen(secrets: &Secrets) -> std::sync::Arc<Mutex<Vec<String>>> {
+        let heard = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let told = heard.clone();
+        secrets.tell(move |known| told.lock().push(known.join(" ")));
+        heard
+    }
+
     #[test]
     fn every_value_is_remembered_once_and_announced() {
         let secrets = secrets();
-        let mut watch = secrets.watch();
+        let heard = listen(&secrets);
         for _ in 0..2 {
             secrets.resolve("env:TOKEN").unwrap();
             secrets.resolve("env:EMPTY").unwrap();
         }
         secrets.remember("other");
         assert_eq!(secrets.known_values(), ["hunter2", "other"]);
-        assert_eq!(*watch.borrow_and_update(), 2);
+        assert_eq!(*heard.lock(), ["", "hunter2", "hunter2 other"]);
+    }
+
+    #[test]
+    fn what_is_worth_nothing_is_forgotten() {
+        let secrets = secrets();
+        let heard = listen(&secrets);
+        secrets.remember("hunter2");
+        secrets.resolve("env:TOKEN").unwrap();
+        secrets.remember("other");
+        for value in ["hunter2", "other", "absent"] {
+            secrets.forget(value);
+        }
+        assert_eq!(secrets.known_values(), ["hunter2"], "the environment still has it");
+        assert_eq!(*heard.lock(), ["", "hunter2", "hunter2 other", "hunter2"]);
     }
 }

@@ -45,9 +45,26 @@ pub(crate) fn spawn(
 
 /// An absolute `http` or `https` address.
 pub(crate) fn uri(text: &str, secrets: &Secrets) -> Result<Uri, ConfigError> {
+    address(text, secrets, "not an address; use one such as `http://127.0.0.1:3000/mcp`")
+}
+
+/// An absolute `ws` or `wss` address, as the `http` or `https` address that the connection begins
+/// with.
+pub(crate) fn websocket_uri(text: &str, secrets: &Secrets) -> Result<Uri, ConfigError> {
+    const BAD: &str = "not an address; use one such as `ws://127.0.0.1:3000/mcp`";
     let resolved = resolve("url", text, secrets)?;
-    let bad =
-        || ConfigError::value("url", "not an address; use one such as `http://127.0.0.1:3000/mcp`");
+    let (scheme, rest) = resolved.expose().split_once("://").unwrap_or_default();
+    let scheme = match scheme.to_ascii_lowercase().as_str() {
+        "ws" => "http",
+        "wss" => "https",
+        _ => return Err(ConfigError::value("url", BAD)),
+    };
+    address(&format!("{scheme}://{rest}"), secrets, BAD)
+}
+
+fn address(text: &str, secrets: &Secrets, advice: &'static str) -> Result<Uri, ConfigError> {
+    let resolved = resolve("url", text, secrets)?;
+    let bad = || ConfigError::value("url", advice);
     let uri: Uri = resolved.expose().parse().map_err(|_| bad())?;
     let usable = matches!(uri.scheme_str(), Some("http" | "https"))
         && uri.host().is_some_and(|host| !host.is_empty());
@@ -92,7 +109,11 @@ fn is_reserved(name: &HeaderName) -> bool {
     let name = name.as_str();
     let framing =
         ["host", "content-length", "content-type", "transfer-encoding", "connection", "accept"];
-    name.starts_with("mcp-") || framing.contains(&name) || name == "last-event-id"
+    name.starts_with("mcp-")
+        || name.starts_with("sec-websocket-")
+        || name == "upgrade"
+        || framing.contains(&name)
+        || name == "last-event-id"
 }
 
 fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {

@@ -7,3 +7,4 @@ pub mod operations;
 pub mod server;
 pub mod surface;
 pub mod telemetry;
+pub mod time;

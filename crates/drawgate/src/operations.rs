@@ -1,18 +1,22 @@
 //! What an operator does to a gateway: agents, grants, approvals. Each act is written down.
 
+mod logins;
+
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
 use drawgate_core::pipeline::Gateway;
-use drawgate_core::policy::{Approval, ApprovalState, GrantError, standing_grants};
+use drawgate_core::policy::{Approval, ApprovalState, Expose, GrantError, standing_grants};
 use drawgate_core::secret::Secret;
-use drawgate_core::store::{Agent, Store};
-
+use drawgate_core::store::{Agent, Documents, Store};
+use drawgate_host::oauth::Logins;
+use drawgate_host::seal::SealingKey;
 use tokio::sync::Mutex;
 
 use crate::surface::callers::{Callers, new_token};
+use crate::surface::mcp::tasks::KIND as TASKS;
 
 /// Characters of a grant's id.
 const GRANT_ID: usize = 12;
@@ -23,6 +27,12 @@ pub struct Operations {
     pub gateway: Gateway,
     /// Where agents are kept.
     pub store: Arc<dyn Store>,
+    /// Where pins, tasks and logins are kept.
+    pub documents: Arc<dyn Documents>,
+    /// Logins at protected servers.
+    pub logins: Arc<Logins>,
+    /// What logins and tasks are sealed with.
+    pub sealing: SealingKey,
     /// Who has a token.
     pub callers: Arc<Callers>,
     /// The local user's token.
@@ -42,17 +52,21 @@ impl Operations {
         &self,
         name: Principal,
         capabilities: Vec<Capability>,
+        expose: Expose,
     ) -> anyhow::Result<Secret<String>> {
         let _acting = self.acting.lock().await;
         if name == Principal::local() {
             bail!("`local` is the owner of the data folder; choose another name");
+        }
+        if self.callers.is_reserved(&name) {
+            bail!("names like `{name}` are kept for callers of `auth.issuer`; choose another");
         }
         if self.store.agents().await?.iter().any(|agent| agent.name == name) {
             bail!(
                 "there is an agent `{name}` already; `drawgate agents rotate {name}` gives it a new token"
             );
         }
-        self.register(name, capabilities, EventKind::AgentAdded).await
+        self.register(name, capabilities, expose, EventKind::AgentAdded).await
     }
 
     /// Gives an agent a new token; the old one ends at once.
@@ -61,20 +75,22 @@ impl Operations {
         let agents = self.store.agents().await?;
         let agent = agents.into_iter().find(|agent| agent.name == *name);
         let agent = agent.with_context(|| unknown_agent(name))?;
-        self.register(agent.name, agent.capabilities, EventKind::AgentRotated).await
+        self.register(agent.name, agent.capabilities, agent.expose, EventKind::AgentRotated).await
     }
 
     async fn register(
         &self,
         name: Principal,
         mut capabilities: Vec<Capability>,
+        expose: Expose,
         kind: EventKind,
     ) -> anyhow::Result<Secret<String>> {
         capabilities.sort();
         capabilities.dedup();
         let parts = self.gateway.parts();
         let (token, token_hash) = new_token(&*parts.ids);
-        let agent = Agent { name, token_hash, capabilities, created_at: parts.clock.now_ms() };
+        let agent =
+            Agent { name, token_hash, capabilities, created_at: parts.clock.now_ms(), expose };
         let list: Vec<&str> = agent.capabilities.iter().map(Capability::as_str).collect();
         self.note(self.draft(kind).text("agent", agent.name.as_str()).texts("capabilities", list))
             .await?;
@@ -101,6 +117,11 @@ impl Operations {
             }
         }
         parts.approvals.forget(name).await?;
+        for (id, task) in self.documents.documents(TASKS).await? {
+            if task["principal"] == name.as_str() {
+                self.documents.remove_document(TASKS, &id).await?;
+            }
+        }
         self.note(self.draft(EventKind::AgentRemoved).text("agent", name.as_str())).await
     }
 
@@ -108,6 +129,7 @@ impl Operations {
     pub async fn refresh_callers(&self) -> anyhow::Result<()> {
         let agents = self.store.agents().await?;
         self.callers.set(&self.admin, &agents);
+        self.gateway.parts().exposures.set_agents(&agents);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::Principal;
-use http::header::{CONNECTION, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -30,7 +30,8 @@ use tower::ServiceExt;
 
 pub use patience::Patience;
 
-use crate::surface::callers::{Callers, Unauthenticated};
+use crate::surface::approvals::{self, Pages};
+use crate::surface::callers::{Callers, Unauthenticated, challenge, is_metadata_path};
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{self, Mcp, Transport};
 use crate::surface::ops::Ops;
@@ -40,6 +41,8 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Bytes and lines of a request's head.
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
+/// When a caller may ask again whose token can't be judged yet.
+const KEYS_RETRY: HeaderValue = HeaderValue::from_static("5");
 /// How long accepting pauses when the process has no descriptors left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
@@ -51,6 +54,8 @@ pub struct Endpoint {
     pub callers: Arc<Callers>,
     /// The MCP surface.
     pub mcp: Mcp,
+    /// Where people decide about calls.
+    pub pages: Pages,
     /// Health and metrics.
     pub ops: Ops,
     /// How many refusals of strangers were written down lately.
@@ -76,7 +81,8 @@ impl Refusals {
 }
 
 impl Endpoint {
-    /// Answers one request. Everything but health and readiness needs a token.
+    /// Answers one request. Everything but health, readiness, where
+    /// tokens come from and the pages of approvals needs one.
     async fn answer(&self, request: Request<Body>, local: IpAddr) -> Response {
         if let Err((status, message)) = self.guard.check(request.uri(), request.headers(), local) {
             return refused(status, message);
@@ -86,41 +92,78 @@ impl Endpoint {
             "/readyz" if request.method() == http::Method::GET => return self.ops.readyz(),
             _ => {}
         }
-        let principal = match self.callers.identify(request.headers()) {
-            Ok(principal) => principal,
+        if let Some(metadata) = self.metadata(&request) {
+            return metadata;
+        }
+        if let Some(id) = approvals::page_of(request.uri().path()) {
+            return self.pages.answer(id, request).await;
+        }
+        let identity = match self.callers.identify(request.uri(), request.headers()).await {
+            Ok(identity) => identity,
             Err(problem) => return self.unauthenticated(problem).await,
         };
         match request.uri().path() {
-            "/mcp" => mcp::handle(&self.mcp, principal, Transport::Http, request).await,
-            "/metrics" if principal == Principal::local() => self.ops.metrics(),
+            "/mcp" => mcp::handle(&self.mcp, identity, Transport::Http, request).await,
+            "/metrics" if identity.principal == Principal::local() => self.ops.metrics(),
             _ => refused(StatusCode::NOT_FOUND, "no such path; the endpoint is `/mcp`"),
         }
     }
 
+    /// Where clients get tokens, for those that have none yet.
+    fn metadata(&self, request: &Request<Body>) -> Option<Response> {
+        if request.method() != http::Method::GET || !is_metadata_path(request.uri().path()) {
+            return None;
+        }
+        Some(match self.callers.oauth() {
+            Some(oauth) => ([(CONTENT_TYPE, "application/json")], oauth.metadata()).into_response(),
+            None => refused(StatusCode::NOT_FOUND, "no authorization server; see `[auth]`"),
+        })
+    }
+
     async fn unauthenticated(&self, problem: Unauthenticated) -> Response {
-        let (reason, message) = match problem {
-            Unauthenticated::Missing => (
-                "missing",
-                "unauthorized: a bearer token is needed; `drawgate agents add NAME` makes one",
-            ),
-            Unauthenticated::Unknown => ("unknown", "unauthorized: this token is not known"),
-            Unauthenticated::Malformed => {
-                ("malformed", "unauthorized: send one `Authorization: Bearer TOKEN`")
-            }
-        };
+        let reason = problem.reason();
+        let (status, message) = explain(problem);
         metrics::counter!("drawgate_refused_callers_total", "reason" => reason).increment(1);
         let parts = self.ops.gateway.parts();
         let now = parts.clock.now_ms();
-        if problem == Unauthenticated::Unknown && self.refusals.may_note(now) {
+        let was_judged = matches!(problem, Unauthenticated::Unknown | Unauthenticated::Rejected(_));
+        if was_judged && self.refusals.may_note(now) {
             let draft = EventDraft::new(EventKind::CallerRefused, now).text("reason", reason);
             // The caller is refused whether or not that can be written down.
             let _ = parts.audit.append(draft).await;
         }
-        let mut response = refused(StatusCode::UNAUTHORIZED, message);
+        let mut response = refused(status, message);
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = challenge(self.callers.oauth(), problem);
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        } else {
+            response.headers_mut().insert(RETRY_AFTER, KEYS_RETRY);
+        }
         response
-            .headers_mut()
-            .insert("www-authenticate", HeaderValue::from_static("Bearer realm=\"drawgate\""));
-        response
+    }
+}
+
+/// What a caller hears. Why a token is not accepted is for the operator, in the audit log.
+const fn explain(problem: Unauthenticated) -> (StatusCode, &'static str) {
+    match problem {
+        Unauthenticated::Missing => (
+            StatusCode::UNAUTHORIZED,
+            "unauthorized: a bearer token is needed; `drawgate agents add NAME` makes one",
+        ),
+        Unauthenticated::Unknown => {
+            (StatusCode::UNAUTHORIZED, "unauthorized: this token is not known")
+        }
+        Unauthenticated::Malformed => (
+            StatusCode::UNAUTHORIZED,
+            "unauthorized: send one `Authorization: Bearer TOKEN`, and none in the address",
+        ),
+        Unauthenticated::Rejected(_) => {
+            (StatusCode::UNAUTHORIZED, "unauthorized: this token is not accepted")
+        }
+        Unauthenticated::NoKeys => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the issuer of this token can't be reached; try again later",
+        ),
     }
 }
 

@@ -40,6 +40,14 @@ pub enum EventKind {
     ConfigLoaded,
     /// A source's tools changed.
     SourceChanged,
+    /// A definition that nobody has accepted was kept from callers.
+    ToolQuarantined,
+    /// A person accepted a definition.
+    ToolAccepted,
+    /// Somebody logged the gateway in at a server.
+    ServerLogin,
+    /// Somebody ended such a login.
+    ServerLogout,
     /// Somebody without a valid token called.
     CallerRefused,
     /// Events were kept in memory while the log could not be written.
@@ -54,7 +62,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -69,6 +77,10 @@ impl EventKind {
         Self::ArtifactRemoved,
         Self::ConfigLoaded,
         Self::SourceChanged,
+        Self::ToolQuarantined,
+        Self::ToolAccepted,
+        Self::ServerLogin,
+        Self::ServerLogout,
         Self::CallerRefused,
         Self::AuditGap,
         Self::ClockStep,
@@ -94,6 +106,10 @@ impl EventKind {
             Self::ArtifactRemoved => "artifact_removed",
             Self::ConfigLoaded => "config_loaded",
             Self::SourceChanged => "source_changed",
+            Self::ToolQuarantined => "tool_quarantined",
+            Self::ToolAccepted => "tool_accepted",
+            Self::ServerLogin => "server_login",
+            Self::ServerLogout => "server_logout",
             Self::CallerRefused => "caller_refused",
             Self::AuditGap => "audit_gap",
             Self::ClockStep => "clock_step",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{GrantId, Principal};
+use super::{CapabilityGrant, GrantId, InputGiven, InputRequired, Operation, Principal};
 
 /// Who calls, as a surface has established it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub struct Caller {
     pub session: Option<String>,
     /// The door it came through, for the audit log.
     pub surface: SurfaceKind,
+    /// Grants that came with the request itself, such as by the scopes of its token. They are in
+    /// no book, and end with the request or earlier.
+    pub carried: Arc<[Arc<CapabilityGrant>]>,
 }
 
 /// The doors of the gateway.
@@ -71,6 +74,12 @@ pub struct ToolInvocation {
     /// The protocol's metadata, carried to the source without being understood.
     #[serde(default, rename = "_meta", skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,
+    /// What is asked for. For anything but a tool, `tool_id` is the source's id.
+    #[serde(skip)]
+    pub operation: Operation,
+    /// Answers to the questions that an earlier call of the same led to.
+    #[serde(skip)]
+    pub input: Option<InputGiven>,
 }
 
 /// What a source brings back. Content blocks are passed on as the tool wrote them.
@@ -86,9 +95,17 @@ pub struct ToolOutput {
     pub rest: Map<String, Value>,
     /// Whether it ran in a sandbox.
     pub sandboxed: bool,
+    /// The source can't go on without these answers; then all else is empty.
+    pub input_required: Option<Box<InputRequired>>,
 }
 
 impl ToolOutput {
+    /// Questions instead of a result.
+    #[must_use]
+    pub fn question(required: InputRequired) -> Self {
+        Self { input_required: Some(Box::new(required)), ..Self::default() }
+    }
+
     /// One block of text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
@@ -131,6 +148,10 @@ pub struct ToolResult {
     /// Further members of the tool's own result, for protocols that carry them.
     #[serde(skip)]
     pub rest: Map<String, Value>,
+    /// Questions that must be answered before there is a result. Only callers that said they can
+    /// answer get them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_required: Option<Box<InputRequired>>,
 }
 
 /// About a call that has ended.
@@ -208,11 +229,12 @@ impl ToolError {
     }
 }
 
-/// A name from outside, made fit for a message: short, and without control characters.
+/// A name from outside, made fit for a message: short, and without control or hidden characters.
 #[must_use]
 pub fn shown_name(name: &str) -> String {
     const LONGEST: usize = 80;
-    name.chars().take(LONGEST).collect::<String>().escape_debug().to_string()
+    let short = name.chars().take(LONGEST).collect::<String>().escape_debug().to_string();
+    crate::registry::visible_text(&short).into_owned()
 }
 
 /// The stable codes. Their names are the contract.

@@ -12,7 +12,7 @@ const MAX_TOOL: usize = 128;
 
 /// Why a string is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is not a valid {kind}; use {rule}", value.escape_debug())]
+#[error("`{}` is not a valid {kind}; use {rule}", super::shown_name(value))]
 pub struct IdError {
     kind: &'static str,
     value: String,
@@ -130,6 +130,13 @@ impl ToolId {
     pub fn new(source: &SourceId, tool: &str) -> Result<Self, IdError> {
         check("tool name", tool, MAX_TOOL, "1 to 128 of `a-z A-Z 0-9 _ - .`", Dots::Allowed)?;
         Ok(Self { text: format!("{source}:{tool}").into(), source: source.clone() })
+    }
+
+    /// What stands for an operation beside tools: `source:@resources/read`, which no tool can be
+    /// called.
+    #[must_use]
+    pub fn of_operation(source: &SourceId, operation: super::Operation) -> Self {
+        Self { text: format!("{source}:@{}", operation.as_str()).into(), source: source.clone() }
     }
 
     /// `source:tool`.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Capability, CapabilityGrant, SourceId, ToolId};
+use super::{Capability, CapabilityGrant, Offer, SourceId, ToolId};
 
 /// One tool, as its author describes it. What the MCP specification puts on a tool beyond these
 /// fields (`title`, `outputSchema`, `icons`, `_meta` …) stays in `rest`, untouched.
@@ -113,6 +113,9 @@ pub struct McpManifest {
     pub description: Option<String>,
     /// Its tools.
     pub tools: Vec<McpToolSpec>,
+    /// What it offers beside tools.
+    #[serde(default)]
+    pub offer: Offer,
 }
 
 /// A registered tool, as a list shows it.

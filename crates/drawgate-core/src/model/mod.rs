@@ -3,6 +3,7 @@
 //! Their JSON is camelCase with `snake_case` enum values and is part of the product's contract.
 
 mod call;
+mod exchange;
 mod grant;
 mod ids;
 mod manifest;
@@ -12,6 +13,7 @@ pub use call::{
     ArtifactRef, Caller, Disclosure, ErrorCode, ResultMeta, SurfaceKind, ToolError, ToolInvocation,
     ToolOutput, ToolResult, TraceParent, shown_name,
 };
+pub use exchange::{Client, InputGiven, InputRequired, Offer, Operation};
 pub use grant::{Capability, CapabilityGrant, GrantId, GrantScope};
 pub use ids::{IdError, Principal, SourceId, ToolId, WireName};
 pub use manifest::{

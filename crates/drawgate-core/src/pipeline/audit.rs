@@ -203,6 +203,10 @@ impl Trace {
         result.meta.tool_name = self.tool_label().into_owned();
         let code = result.error.as_ref().map(|error| error.code);
         let mut draft = self.outcome(code, duration_ms);
+        if let Some(required) = &result.input_required {
+            let asked = required.requests.values().filter_map(|request| request["method"].as_str());
+            draft = draft.texts("inputRequired", asked);
+        }
         if let Some(artifact) = &result.meta.output_spool {
             draft = draft.text("artifact", &artifact.sha256).number("artifactBytes", artifact.size);
         }
@@ -318,7 +322,7 @@ fn label(redactor: &Redactor, text: &str) -> String {
 
 fn hash_output(output: ToolOutput, redactor: &Redactor, keys: &[String]) -> (ToolOutput, String) {
     let mut whole = Map::new();
-    let ToolOutput { content, structured, is_error, rest, sandboxed } = output;
+    let ToolOutput { content, structured, is_error, rest, sandboxed, input_required } = output;
     whole.insert("content".to_owned(), Value::Array(content));
     if let Some(structured) = structured {
         whole.insert("structuredContent".to_owned(), structured);
@@ -331,7 +335,7 @@ fn hash_output(output: ToolOutput, redactor: &Redactor, keys: &[String]) -> (Too
         Some(Value::Array(content)) => content,
         _ => Vec::new(),
     };
-    (ToolOutput { content, structured, is_error, rest, sandboxed }, hash)
+    (ToolOutput { content, structured, is_error, rest, sandboxed, input_required }, hash)
 }
 
 /// Canonical JSON of a decision, written directly: there is one per call.
@@ -378,6 +382,7 @@ fn succeeded(spooled: Spooled) -> ToolResult {
         },
         artifacts: artifact.into_iter().collect(),
         rest: output.rest,
+        input_required: output.input_required,
     }
 }
 
@@ -390,5 +395,6 @@ fn failed(error: ToolError, meta: ResultMeta) -> ToolResult {
         meta,
         artifacts: Vec::new(),
         rest: Map::new(),
+        input_required: None,
     }
 }

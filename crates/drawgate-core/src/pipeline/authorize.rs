@@ -5,28 +5,45 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::audit::Trace;
+use super::confirm::{Answer, Asking};
+use super::continuation::{Bound, Handle};
 use super::gateway::{CallOptions, Gateway};
 use super::validate::Validated;
 use super::{Refusal, refuse};
 use crate::canonical;
-use crate::model::{Caller, ErrorCode, GrantId, PolicyDecision, ToolId, ToolInvocation, Verdict};
-use crate::policy::{
-    Approval, ApprovalError, ApprovalState, ApprovalTicket, Binding, PolicyRequest, decide,
+use crate::model::{
+    Caller, ErrorCode, GrantId, InputGiven, InputRequired, Operation, PolicyDecision, ToolId,
+    ToolInvocation, Verdict,
 };
+use crate::policy::{PolicyRequest, decide};
 use crate::registry::Entry;
 
 /// A call that may be made: named, valid, allowed, and written down.
 pub struct PermittedCall {
     pub(super) entry: Arc<Entry>,
+    /// The approval that it was made with; a call that goes on after a question has it already.
+    pub(super) approval: Option<String>,
+    /// The hash of the arguments, which binds the state of a call that is interrupted.
+    pub(super) binding: String,
+    pub(super) input: Option<InputGiven>,
+    /// The source's handle of a call that was begun before.
+    pub(super) resume: Option<Arc<str>>,
     pub(super) call_id: String,
     arguments: Map<String, Value>,
     pub(super) meta: Map<String, Value>,
     pub(super) timeout: Duration,
     pub(super) grant_ids: Vec<GrantId>,
     pub(super) confirmed_by: Confirmed,
+}
+
+/// What became of a valid call.
+pub(crate) enum Authorized {
+    Permitted(Box<PermittedCall>),
+    /// A person must be asked first, and the caller can show them where.
+    Asked(InputRequired),
 }
 
 /// What satisfied a confirmation.
@@ -43,6 +60,12 @@ impl PermittedCall {
     #[must_use]
     pub fn tool(&self) -> &str {
         self.entry.id.tool()
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.entry.operation
     }
 
     /// The tool's id.
@@ -73,6 +96,10 @@ impl PermittedCall {
     pub(super) fn again(&self) -> Self {
         Self {
             entry: Arc::clone(&self.entry),
+            approval: self.approval.clone(),
+            binding: self.binding.clone(),
+            input: self.input.clone(),
+            resume: self.resume.clone(),
             call_id: self.call_id.clone(),
             arguments: self.arguments.clone(),
             meta: self.meta.clone(),
@@ -90,8 +117,8 @@ impl Gateway {
         validated: Validated,
         options: &CallOptions,
         trace: &mut Trace,
-    ) -> Result<PermittedCall, Refusal> {
-        let Validated { entry, call, cover } = validated;
+    ) -> Result<Authorized, Refusal> {
+        let Validated { entry, mut call, cover } = validated;
         let max = self.parts.settings.load().max_argument_bytes;
         if trace.input_size() > max {
             let message = format!("the arguments are larger than {max} bytes");
@@ -114,100 +141,81 @@ impl Gateway {
                 format!("policy denies it: {}", decision.reason),
             ));
         }
+        // Only a caller that can be asked, or that answers, needs what binds a state to its call.
+        let can_wait = call.input.is_some() || !options.client.capabilities.is_empty();
+        let binding = if can_wait { hash_of(&call.arguments) } else { String::new() };
+        let resume = match &options.resume {
+            Some(handle) => Some(Handle::open(handle, &entry)?),
+            None => None,
+        };
+        let before = self.continued(caller, &entry, &mut call, &binding)?;
+        let page = if before.shown { None } else { self.page(options) };
         let (approval, confirmed_by) = match (decision.requires_confirmation, cover.approval) {
-            (true, None) => (
-                self.confirm(caller, &entry, &call, &decision, options, trace).await?,
-                Confirmed::Otherwise,
-            ),
+            // It had its confirmation when it began.
+            (true, None) if resume.is_some() => (None, Confirmed::Otherwise),
+            (true, None) if before.approval.is_some() => (before.approval, Confirmed::Otherwise),
+            (true, None) => {
+                let asking = Asking { caller, entry: &entry, call: &call, decision: &decision };
+                match self.confirm(&asking, options, page, trace).await? {
+                    Answer::Yes(approval) => (approval, Confirmed::Otherwise),
+                    Answer::Ask(required) => return Ok(Authorized::Asked(required)),
+                }
+            }
             (true, given @ Some(_)) => (given, Confirmed::Grant),
             (false, _) => (None, Confirmed::Otherwise),
         };
         trace.decided(&decision, approval.as_deref()).await?;
-        Ok(PermittedCall {
+        Ok(Authorized::Permitted(Box::new(PermittedCall {
+            approval: approval.filter(|_| confirmed_by == Confirmed::Otherwise),
+            binding,
             call_id: trace.call_id().to_owned(),
-            timeout: self.time_for(&entry, &call),
+            timeout: self.time_for(&entry, &call, options),
             arguments: call.arguments,
             meta: call.meta,
+            input: call.input,
+            resume,
             grant_ids: call.grant_ids,
             confirmed_by,
             entry,
-        })
+        })))
     }
 
-    fn time_for(&self, entry: &Entry, call: &ToolInvocation) -> Duration {
-        let asked = call.timeout_ms.map_or(Duration::MAX, Duration::from_millis);
-        entry.limits.timeout.min(asked).min(self.parts.settings.load().max_timeout)
-    }
-
-    /// Gets a person's yes, or refuses. The approval is used up when this returns its id.
-    async fn confirm(
+    /// Opens the state that a caller brings back: the source gets its own part, and an approval that
+    /// the call had got counts again.
+    fn continued(
         &self,
         caller: &Caller,
         entry: &Entry,
-        call: &ToolInvocation,
-        decision: &PolicyDecision,
-        options: &CallOptions,
-        trace: &mut Trace,
-    ) -> Result<Option<String>, Refusal> {
-        let config = self.parts.settings.load().approvals;
-        if !config.ask {
-            return Ok(None);
+        call: &mut ToolInvocation,
+        arguments: &str,
+    ) -> Result<Before, Refusal> {
+        let Some(input) = &mut call.input else { return Ok(Before::default()) };
+        let Some(state) = input.state.take() else { return Ok(Before::default()) };
+        let bound = Bound { principal: &caller.principal, entry, arguments };
+        let claims = self.continuations.open(&state, &bound, self.parts.clock.now_ms())?;
+        input.state = claims.inner;
+        if claims.page {
+            // The question was the gate's own, and so is the answer.
+            call.input = None;
         }
-        let approvals = &self.parts.approvals;
-        let mut arguments = Vec::new();
-        canonical::write_map(&call.arguments, &mut arguments);
-        let binding = approvals.bind(&entry.id, &entry.definition, &caller.principal, &arguments);
-        let mut decisions = approvals.decisions();
-        let asked = if let Some(standing) = approvals.find(&binding) {
-            standing
-        } else {
-            let redactor = self.parts.redactor.load();
-            let shown = redactor.redact_map(&call.arguments, &call.redact_keys).into_owned();
-            drop(redactor);
-            let ticket = ticket(caller, entry, binding.clone(), shown, decision);
-            let asked =
-                approvals.ask(ticket, config.expire).await.map_err(|error| not_asked(&error))?;
-            trace.asked(&asked).await?;
-            asked
-        };
-        let answered = async {
-            loop {
-                match self.answer(&binding) {
-                    Some(answer) => return answer,
-                    // The sender lives as long as the gate, so an error can't come.
-                    None => drop(decisions.changed().await),
-                }
-            }
-        };
-        let approved = tokio::select! {
-            biased;
-            answer = answered => answer?,
-            () = options.cancel.cancelled() => {
-                return Err(refuse(ErrorCode::Cancelled, "the caller gave up waiting"));
-            }
-            () = tokio::time::sleep(config.hold) => return Err(needs_approval(&asked)),
-        };
-        // Not inside the wait: an approval must not be used up by a call that is given up meanwhile.
-        let used = approvals.consume(&approved.id).await.map_err(|error| not_used(&error))?;
-        Ok(Some(used.id))
+        Ok(Before { approval: claims.approval, shown: claims.page })
     }
 
-    /// What has been decided about this exact call; `None` while it is open.
-    fn answer(&self, binding: &Binding) -> Option<Result<Approval, Refusal>> {
-        let Some(approval) = self.parts.approvals.find(binding) else {
-            return Some(Err(refuse(
-                ErrorCode::PermissionEscalationRequired,
-                "the approval has expired or was used by another call; call again to ask anew",
-            )));
+    /// Where a person can be sent by this caller.
+    fn page(&self, options: &CallOptions) -> Option<String> {
+        let page = self.parts.settings.load().approval_page.clone();
+        page.filter(|_| options.client.can("elicitation.url"))
+    }
+
+    fn time_for(&self, entry: &Entry, call: &ToolInvocation, options: &CallOptions) -> Duration {
+        let asked = call.timeout_ms.map_or(Duration::MAX, Duration::from_millis);
+        let settings = self.parts.settings.load();
+        let most = if options.as_task {
+            settings.max_task_time
+        } else {
+            entry.limits.timeout.min(settings.max_timeout)
         };
-        match approval.state {
-            ApprovalState::Denied => {
-                Some(Err(refuse(ErrorCode::PermissionDenied, "a person has denied this call")
-                    .with_details(json!({ "approvalId": approval.id }))))
-            }
-            ApprovalState::Approved => Some(Ok(approval)),
-            ApprovalState::Pending | ApprovalState::Used | ApprovalState::Expired => None,
-        }
+        most.min(asked)
     }
 }
 
@@ -220,47 +228,16 @@ fn confirm_if_asked(entry: &Entry, decision: &mut PolicyDecision) {
     }
 }
 
-fn ticket(
-    caller: &Caller,
-    entry: &Entry,
-    binding: Binding,
-    shown: Map<String, Value>,
-    decision: &PolicyDecision,
-) -> ApprovalTicket {
-    ApprovalTicket {
-        tool_id: entry.id.clone(),
-        principal: caller.principal.clone(),
-        binding,
-        arguments: Value::Object(shown),
-        reason: decision.reason.clone(),
-        risk_tags: decision.risk_tags.clone(),
-    }
+/// What an earlier call of the same has settled.
+#[derive(Default)]
+struct Before {
+    approval: Option<String>,
+    /// The caller has been sent to the page where a person decides.
+    shown: bool,
 }
 
-fn not_asked(error: &ApprovalError) -> Refusal {
-    let code = match error {
-        ApprovalError::TooMany(_) => ErrorCode::RateLimited,
-        ApprovalError::Store(_) => ErrorCode::Unavailable,
-        ApprovalError::Unknown(_) | ApprovalError::Settled { .. } => ErrorCode::Conflict,
-    };
-    refuse(code, error.to_string())
-}
-
-fn not_used(error: &ApprovalError) -> Refusal {
-    let code = match error {
-        ApprovalError::Store(_) => ErrorCode::Unavailable,
-        ApprovalError::TooMany(_) | ApprovalError::Unknown(_) | ApprovalError::Settled { .. } => {
-            ErrorCode::PermissionEscalationRequired
-        }
-    };
-    refuse(code, error.to_string())
-}
-
-fn needs_approval(approval: &Approval) -> Refusal {
-    let message = format!(
-        "a person must approve this call: `drawgate approvals approve {}`; then call again with the same arguments",
-        approval.id
-    );
-    refuse(ErrorCode::PermissionEscalationRequired, message)
-        .with_details(json!({ "approvalId": approval.id, "expiresAt": approval.expires_at }))
+pub(super) fn hash_of(arguments: &Map<String, Value>) -> String {
+    let mut bytes = Vec::new();
+    canonical::write_map(arguments, &mut bytes);
+    canonical::sha256_hex(&bytes)
 }

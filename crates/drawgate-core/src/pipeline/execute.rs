@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::audit::Trace;
 use super::authorize::{Confirmed, PermittedCall};
+use super::continuation::Handle;
 use super::gateway::{CallOptions, Gateway};
 use super::{Refusal, refuse};
 use crate::guard;
@@ -25,26 +26,44 @@ const LONGEST: Duration = Duration::from_hours(365 * 24);
 pub(crate) struct Executed {
     pub(super) entry: Arc<Entry>,
     pub(super) output: ToolOutput,
+    /// For the state of a call that is interrupted by a question.
+    pub(super) approval: Option<String>,
+    pub(super) binding: String,
+}
+
+/// One client, as sources that keep state for each tell them apart.
+fn affinity(caller: &Caller) -> Arc<str> {
+    match &caller.session {
+        Some(session) => format!("{}/{session}", caller.principal).into(),
+        None => caller.principal.as_str().into(),
+    }
 }
 
 impl Gateway {
     pub(super) async fn execute(
         &self,
         caller: &Caller,
-        call: PermittedCall,
+        call: Box<PermittedCall>,
         options: CallOptions,
         trace: &mut Trace,
     ) -> Result<Executed, Refusal> {
+        let mut call = *call;
         let entry = Arc::clone(&call.entry);
+        let (approval, binding) = (call.approval.clone(), std::mem::take(&mut call.binding));
+        let answers = !options.client.capabilities.is_empty();
         let timeout = call.timeout;
         let deadline = tokio::time::Instant::now() + timeout.min(LONGEST);
         let cancel = options.cancel.clone();
         let context = CallContext {
             deadline: deadline.into_std(),
             cancel: options.cancel,
-            progress: options.progress.map(|sink| self.guard_progress(sink)),
+            progress: options.progress.map(|sink| self.guard_progress(sink, &entry)),
             trace: options.trace,
             meta: without_progress_token(call.meta.clone()),
+            client: options.client,
+            resume: call.resume.take(),
+            input: call.input.take(),
+            affinity: affinity(caller),
         };
         let work = async {
             let _slot = entry.slots.acquire().await;
@@ -63,7 +82,11 @@ impl Gateway {
                 return Err(refuse(ErrorCode::Timeout, message));
             }
         };
-        Ok(Executed { entry, output })
+        if output.input_required.is_some() && !answers {
+            let message = "the tool asks for input during a call, which this caller can't give";
+            return Err(refuse(ErrorCode::ExecutionFailed, message));
+        }
+        Ok(Executed { entry, output, approval, binding })
     }
 
     /// Calls the source, and once more where that can't do a thing twice.
@@ -105,7 +128,7 @@ impl Gateway {
     /// expired or redefined meanwhile does not start.
     fn still_permitted(&self, caller: &Caller, call: &PermittedCall) -> Result<(), Refusal> {
         let registry = self.parts.registry.peek();
-        let entry = match registry.get(&call.entry.id) {
+        let entry = match registry.entry(&call.entry.id) {
             Some(entry) if entry.definition == call.entry.definition => entry,
             Some(_) => {
                 let message = "the tool's definition has changed; list the tools again";
@@ -174,6 +197,8 @@ fn refusal(error: SourceError) -> Refusal {
 struct GuardedProgress {
     sink: Arc<dyn ProgressSink>,
     redactor: Arc<ArcSwap<Redactor>>,
+    /// The tool's id and definition.
+    tool: (String, String),
 }
 
 /// Bytes of a report.
@@ -188,11 +213,26 @@ impl ProgressSink for GuardedProgress {
             self.sink.report(progress);
         }
     }
+
+    fn log(&self, message: Map<String, Value>) {
+        let mut message = Value::Object(message);
+        self.redactor.load().mask_known_in(&mut message);
+        let small = serde_json::to_string(&message).is_ok_and(|text| text.len() <= MAX_REPORT);
+        if let (true, Value::Object(message)) = (small, message) {
+            self.sink.log(message);
+        }
+    }
+
+    fn handle(&self, handle: &str) {
+        let (id, definition) = &self.tool;
+        self.sink.handle(&Handle::of(id, definition, handle));
+    }
 }
 
 impl Gateway {
-    fn guard_progress(&self, sink: Arc<dyn ProgressSink>) -> Arc<dyn ProgressSink> {
-        Arc::new(GuardedProgress { sink, redactor: Arc::clone(&self.parts.redactor) })
+    fn guard_progress(&self, sink: Arc<dyn ProgressSink>, entry: &Entry) -> Arc<dyn ProgressSink> {
+        let tool = (entry.id.to_string(), entry.definition.clone());
+        Arc::new(GuardedProgress { sink, redactor: Arc::clone(&self.parts.redactor), tool })
     }
 }
 
@@ -221,7 +261,7 @@ mod tests {
     fn progress_holds_no_known_secret_and_is_small() {
         let kept = Arc::new(Kept::default());
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new(["hunter-known-secret"])));
-        let guarded = GuardedProgress { sink: kept.clone(), redactor };
+        let guarded = GuardedProgress { sink: kept.clone(), redactor, tool: Default::default() };
         for message in ["the key is hunter-known-secret", &"x".repeat(MAX_REPORT)] {
             let report = json!({ "progress": 1, "message": message });
             guarded.report(report.as_object().cloned().unwrap_or_default());

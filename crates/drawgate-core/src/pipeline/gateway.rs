@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::Refusal;
 use super::audit::Trace;
+use super::authorize::Authorized;
+use super::continuation::Continuations;
 use super::load::Load;
 use super::spool::Spooled;
 use crate::clock::{Clock, Ids};
 use crate::model::{
-    Caller, Capability, ToolGatewaySnapshot, ToolInvocation, ToolResult, TraceParent,
+    Caller, Capability, Client, Operation, SourceId, ToolGatewaySnapshot, ToolInvocation,
+    ToolResult, TraceParent,
 };
-use crate::policy::{Approvals, ApprovalsConfig, Grants, Rules};
+use crate::policy::{Approvals, ApprovalsConfig, Exposures, Grants, Rules};
 use crate::redact::Redactor;
 use crate::registry::{Entry, Registry, Snapshot};
 use crate::source::ProgressSink;
@@ -27,6 +31,8 @@ use crate::store::{Artifacts, AuditLog};
 pub struct GatewaySettings {
     /// No tool runs longer, whatever its own limit.
     pub max_timeout: Duration,
+    /// The same for a call that nobody waits for.
+    pub max_task_time: Duration,
     /// Calls under way at once.
     pub max_calls: usize,
     /// Calls of one caller under way at once.
@@ -35,6 +41,8 @@ pub struct GatewaySettings {
     pub max_argument_bytes: u64,
     /// How people are asked.
     pub approvals: ApprovalsConfig,
+    /// Where they answer: an approval's page is this, `/` and its id. `None` without such a place.
+    pub approval_page: Option<String>,
     /// Whether decision events carry the redacted arguments, or only their hash.
     pub keep_payloads: bool,
 }
@@ -43,10 +51,12 @@ impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
             max_timeout: Duration::from_mins(10),
+            max_task_time: Duration::from_hours(1),
             max_calls: 1024,
             max_calls_per_caller: 256,
             max_argument_bytes: 1024 * 1024,
             approvals: ApprovalsConfig::default(),
+            approval_page: None,
             keep_payloads: true,
         }
     }
@@ -60,6 +70,8 @@ pub struct GatewayParts {
     pub grants: Arc<Grants>,
     /// What people are asked.
     pub approvals: Arc<Approvals>,
+    /// Who is shown all tools.
+    pub exposures: Arc<Exposures>,
     /// The rules, replaced as a whole.
     pub rules: Arc<ArcSwap<Rules>>,
     /// The redactor, replaced when a secret becomes known.
@@ -85,6 +97,13 @@ pub struct CallOptions {
     pub cancel: CancellationToken,
     /// The trace it belongs to.
     pub trace: Option<TraceParent>,
+    /// What the program on the caller's side can do.
+    pub client: Arc<Client>,
+    /// Nobody waits for the answer: the call may take as long as tasks may.
+    pub as_task: bool,
+    /// Takes up a call that was permitted and begun before a restart, by its source's handle. From the
+    /// gateway's own records only, never from a caller.
+    pub resume: Option<Arc<str>>,
 }
 
 /// The gate. Cheap to clone.
@@ -92,13 +111,19 @@ pub struct CallOptions {
 pub struct Gateway {
     pub(super) parts: Arc<GatewayParts>,
     pub(super) load: Arc<Load>,
+    pub(super) continuations: Arc<Continuations>,
 }
 
 impl Gateway {
     /// Puts a gate together.
     #[must_use]
     pub fn new(parts: GatewayParts) -> Self {
-        Self { parts: Arc::new(parts), load: Arc::default() }
+        let key = Sha256::digest(parts.ids.secret()).into();
+        Self {
+            parts: Arc::new(parts),
+            load: Arc::default(),
+            continuations: Arc::new(Continuations::new(key)),
+        }
     }
 
     /// What the gate is made of.
@@ -140,9 +165,33 @@ impl Gateway {
         let _place = self.load.enter(&caller.principal, all, own)?;
         let resolved = self.resolve(caller, call, trace)?;
         let validated = self.validate(resolved)?;
-        let permitted = self.authorize(caller, validated, &options, trace).await?;
+        let permitted = match self.authorize(caller, validated, &options, trace).await? {
+            Authorized::Permitted(permitted) => permitted,
+            Authorized::Asked(required) => return Ok(Spooled::question(required)),
+        };
         let executed = self.execute(caller, permitted, options, trace).await?;
         self.spool(caller, executed, trace).await
+    }
+
+    /// Forgets a call that waits for answers which will not come.
+    pub fn abandon(&self, state: &str) {
+        let Some((tool, inner)) = self.continuations.inner(state) else { return };
+        let source = tool.split_once(':').and_then(|(source, _)| SourceId::new(source).ok());
+        let snapshot = self.parts.registry.snapshot();
+        if let Some(source) = source.and_then(|id| snapshot.source(&id)) {
+            source.abandon(&inner);
+        }
+    }
+
+    /// The sources that do this for somebody with these capabilities.
+    #[must_use]
+    pub fn open_sources(
+        &self,
+        held: &BTreeSet<Capability>,
+        snapshot: &Snapshot,
+        operation: Operation,
+    ) -> BTreeSet<SourceId> {
+        snapshot.open_sources(operation, |requires| covers(requires, held))
     }
 
     /// The tools that a caller may see and call, ordered by source, then name.
@@ -150,8 +199,13 @@ impl Gateway {
     pub fn tools(&self, caller: &Caller) -> Vec<Arc<Entry>> {
         let now = self.parts.clock.now_ms();
         let held = self.parts.grants.held(caller, now);
-        let snapshot = self.parts.registry.snapshot();
-        snapshot.available().filter(|entry| covered(entry, &held)).cloned().collect()
+        self.visible(&held, &self.parts.registry.snapshot())
+    }
+
+    /// The tools that somebody with these capabilities may see, in one view of the registry.
+    #[must_use]
+    pub fn visible(&self, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> Vec<Arc<Entry>> {
+        snapshot.available().filter(|entry| covered(entry, held)).cloned().collect()
     }
 
     /// The definitions that somebody with these capabilities may see, in one view of the registry;
@@ -161,10 +215,32 @@ impl Gateway {
         let redactor = self.parts.redactor.load();
         let masked = |entry: &Arc<Entry>| {
             let mut listing = entry.listing.clone();
+            snapshot.show_uris(entry.id.source(), &mut listing);
             redactor.mask_known_in(&mut listing);
             listing
         };
         snapshot.available().filter(|entry| covered(entry, held)).map(masked).collect()
+    }
+
+    /// The definitions that fit some words best, among those that somebody with these capabilities
+    /// may see.
+    #[must_use]
+    pub fn search(
+        &self,
+        held: &BTreeSet<Capability>,
+        snapshot: &Snapshot,
+        query: &str,
+        limit: usize,
+    ) -> Vec<Value> {
+        let redactor = self.parts.redactor.load();
+        let found = snapshot.search(query, |entry| covered(entry, held), limit);
+        let masked = found.iter().map(|entry| {
+            let mut listing = entry.listing.clone();
+            snapshot.show_uris(entry.id.source(), &mut listing);
+            redactor.mask_known_in(&mut listing);
+            listing
+        });
+        masked.collect()
     }
 
     /// The state of the gate.
@@ -180,5 +256,9 @@ impl Gateway {
 }
 
 fn covered(entry: &Entry, held: &BTreeSet<Capability>) -> bool {
-    entry.requires.iter().all(|required| held.iter().any(|capability| capability.covers(required)))
+    covers(&entry.requires, held)
+}
+
+fn covers(requires: &[Capability], held: &BTreeSet<Capability>) -> bool {
+    requires.iter().all(|required| held.iter().any(|capability| capability.covers(required)))
 }

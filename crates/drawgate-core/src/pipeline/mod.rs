@@ -8,10 +8,13 @@
 
 mod audit;
 mod authorize;
+mod confirm;
+mod continuation;
 mod execute;
 mod gateway;
 mod load;
 mod meter;
+mod questions;
 mod resolve;
 mod spool;
 mod validate;
@@ -32,6 +35,9 @@ pub(crate) fn refuse(code: ErrorCode, message: impl Into<String>) -> Refusal {
 #[cfg(test)]
 #[path = "approval_flow_tests.rs"]
 mod approval_flow_tests;
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod exchange_tests;
 #[cfg(test)]
 #[path = "limits_tests.rs"]
 mod limits_tests;

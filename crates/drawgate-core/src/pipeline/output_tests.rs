@@ -185,6 +185,7 @@ async fn where_the_artifact_can_not_be_stored_the_output_is_cut_all_the_same() {
         let gate = gate_under(&returning(tool("t", &Value::Null), output), terms()).await;
         let parts = gate.gateway.parts();
         let gateway = Gateway::new(GatewayParts {
+            exposures: Arc::default(),
             registry: parts.registry.clone(),
             grants: parts.grants.clone(),
             approvals: parts.approvals.clone(),

@@ -62,6 +62,7 @@ impl ToolSource for Probe {
             version,
             description: None,
             tools: self.tools.clone(),
+            offer: crate::model::Offer::default(),
         })
     }
 
@@ -133,6 +134,7 @@ pub(super) fn change(gate: &TestGate, change: impl FnOnce(&mut GatewaySettings))
 pub(super) fn on_log(gate: &TestGate, audit: Arc<dyn AuditLog>) -> Gateway {
     let parts = gate.gateway.parts();
     Gateway::new(GatewayParts {
+        exposures: Arc::default(),
         registry: parts.registry.clone(),
         grants: parts.grants.clone(),
         approvals: parts.approvals.clone(),

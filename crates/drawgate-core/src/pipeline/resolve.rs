@@ -11,7 +11,8 @@ use super::audit::Trace;
 use super::gateway::Gateway;
 use super::{Refusal, refuse};
 use crate::model::{
-    Caller, Capability, Disclosure, ErrorCode, ToolError, ToolId, ToolInvocation, shown_name,
+    Caller, Capability, Disclosure, ErrorCode, Operation, ToolError, ToolId, ToolInvocation,
+    shown_name,
 };
 use crate::policy::{Cover, Missing};
 use crate::registry::{Entry, Resolution};
@@ -34,7 +35,12 @@ impl Gateway {
         let grants = &self.parts.grants;
         let visible =
             |entry: &Entry| grants.cover(caller, &entry.requires, &call.grant_ids, now).is_ok();
-        let resolution = self.parts.registry.peek().resolve(&call.tool_id, visible);
+        let registry = self.parts.registry.peek();
+        let resolution = match call.operation {
+            Operation::CallTool => registry.resolve(&call.tool_id, visible),
+            beside => registry.operation(&call.tool_id, beside),
+        };
+        drop(registry);
         let entry = match resolution {
             Resolution::Found(entry) => entry,
             Resolution::Unknown => return Err(ToolError::unknown_tool(&call.tool_id)),

@@ -6,10 +6,11 @@
 use serde_json::{Map, Value, json};
 
 use super::audit::Trace;
+use super::continuation::{Bound, Carried};
 use super::execute::Executed;
 use super::gateway::Gateway;
-use super::{Refusal, refuse};
-use crate::model::{ArtifactRef, Caller, ErrorCode, ToolOutput};
+use super::{Refusal, questions, refuse};
+use crate::model::{ArtifactRef, Caller, ErrorCode, InputRequired, Operation, ToolOutput};
 use crate::registry::{Entry, Limits};
 use crate::store::NewArtifact;
 
@@ -21,6 +22,11 @@ const MAX_BINARY: usize = 8 * 1024 * 1024;
 const ENVELOPE: usize = 64;
 /// Further members of a result are kept beside a cut output up to this size.
 const MAX_REST: usize = 4 * 1024;
+/// The largest resource or prompt that is passed on.
+const MAX_PASSED: usize = 16 * 1024 * 1024;
+/// Questions of one call at a time, and the bytes that they may have.
+const MAX_QUESTIONS: usize = 16;
+const MAX_QUESTION_BYTES: usize = 256 * 1024;
 /// Outputs above this are redacted and hashed on a thread of their own.
 const HEAVY: usize = 128 * 1024;
 
@@ -30,6 +36,13 @@ pub(crate) struct Spooled {
     pub(super) artifact: Option<ArtifactRef>,
 }
 
+impl Spooled {
+    /// Questions instead of an output.
+    pub(super) fn question(required: InputRequired) -> Self {
+        Self { output: ToolOutput::question(required), artifact: None }
+    }
+}
+
 impl Gateway {
     pub(super) async fn spool(
         &self,
@@ -37,9 +50,16 @@ impl Gateway {
         executed: Executed,
         trace: &mut Trace,
     ) -> Result<Spooled, Refusal> {
-        let Executed { entry, mut output } = executed;
+        let Executed { entry, mut output, approval, binding } = executed;
+        if let Some(required) = output.input_required.take() {
+            return self.interrupted(caller, &entry, *required, approval, &binding);
+        }
         let size = Size::of(&output);
         self.mask(&mut output);
+        if entry.operation != Operation::CallTool {
+            return pass(&entry, output, &size, trace);
+        }
+        self.parts.registry.peek().show_links(entry.id.source(), &mut output.content);
         if let (Some(schema), false) = (&entry.output, output.is_error) {
             check_structured(&entry, schema, &output)?;
         }
@@ -49,6 +69,31 @@ impl Gateway {
             return Ok(Spooled { output, artifact: None });
         }
         self.cut(caller, &entry, output, &size).await
+    }
+
+    /// A call that can't go on without answers: the caller gets the questions, and what it must bring
+    /// back with the answers.
+    fn interrupted(
+        &self,
+        caller: &Caller,
+        entry: &Entry,
+        mut required: InputRequired,
+        approval: Option<String>,
+        arguments: &str,
+    ) -> Result<Spooled, Refusal> {
+        questions::sign(&mut required.requests, entry.id.source());
+        let mut requests = Value::Object(required.requests);
+        self.parts.redactor.load().mask_known_in(&mut requests);
+        let size = serde_json::to_string(&requests).map_or(usize::MAX, |text| text.len());
+        let Value::Object(requests) = requests else { return Err(unfit_question()) };
+        if requests.len() > MAX_QUESTIONS || size > MAX_QUESTION_BYTES {
+            return Err(unfit_question());
+        }
+        let bound = Bound { principal: &caller.principal, entry, arguments };
+        let carried = Carried::Source { inner: required.state, approval };
+        let (nonce, now) = (self.parts.ids.unique(), self.parts.clock.now_ms());
+        let state = self.continuations.seal(&bound, carried, nonce, now)?;
+        Ok(Spooled::question(InputRequired { requests, state: Some(state) }))
     }
 
     /// No secret that the gateway knows leaves it, whatever a tool prints.
@@ -142,6 +187,37 @@ impl Gateway {
         let redacted = redactor.redact(&whole, &[]);
         (serde_json::to_vec(&*redacted).unwrap_or_default(), "application/json")
     }
+}
+
+/// What is no tool's output is passed on whole or not at all.
+fn pass(
+    entry: &Entry,
+    mut output: ToolOutput,
+    size: &Size,
+    trace: &mut Trace,
+) -> Result<Spooled, Refusal> {
+    let total = size.text + size.binary;
+    if total > MAX_PASSED {
+        let message = format!(
+            "`{}` answered with {total} bytes; {MAX_PASSED} are passed on at most",
+            entry.id
+        );
+        return Err(refuse(ErrorCode::ExecutionFailed, message));
+    }
+    // The members of such a result are hashed as the structured result of a tool would be.
+    output.structured = Some(Value::Object(std::mem::take(&mut output.rest)));
+    let mut output = trace.output(output);
+    if let Some(Value::Object(rest)) = output.structured.take() {
+        output.rest = rest;
+    }
+    Ok(Spooled { output, artifact: None })
+}
+
+fn unfit_question() -> Refusal {
+    let message = format!(
+        "the tool asks for more than {MAX_QUESTIONS} things or {MAX_QUESTION_BYTES} bytes at once"
+    );
+    refuse(ErrorCode::ExecutionFailed, message)
 }
 
 fn check_structured(

@@ -196,12 +196,14 @@ impl Grants {
     #[must_use]
     pub fn held(&self, caller: &Caller, now: u64) -> BTreeSet<Capability> {
         let index = self.index.load();
-        let live = index.of(caller).filter(|grant| grant.is_live(caller, now));
+        let all = index.of(caller).chain(caller.carried.iter());
+        let live = all.filter(|grant| grant.is_live(caller, now));
         live.map(|grant| grant.capability.clone()).collect()
     }
 
     /// Whether a caller's live grants cover all that is required, and which do. `only` restricts the
-    /// issued grants to those named; what stands by registration always counts.
+    /// issued grants to those named; what stands by registration or came with the request always
+    /// counts.
     pub fn cover(
         &self,
         caller: &Caller,
@@ -210,17 +212,17 @@ impl Grants {
         now: u64,
     ) -> Result<Cover, Missing> {
         let index = self.index.load();
-        let usable = |grant: &&Arc<CapabilityGrant>| {
-            grant.is_live(caller, now)
-                && (only.is_empty()
-                    || grant.grant_id.starts_with(STANDING)
-                    || only.contains(&grant.grant_id))
+        let wanted = |grant: &&Arc<CapabilityGrant>| {
+            only.is_empty()
+                || grant.grant_id.starts_with(STANDING)
+                || only.contains(&grant.grant_id)
         };
         let mut cover = Cover::default();
         let mut missing = Vec::new();
         for required in requires {
-            let covering =
-                index.of(caller).filter(usable).filter(|grant| grant.capability.covers(required));
+            let usable = index.of(caller).filter(wanted).chain(caller.carried.iter());
+            let covering = usable
+                .filter(|grant| grant.is_live(caller, now) && grant.capability.covers(required));
             // A grant with an approval behind it is worth more than one without.
             match covering.max_by_key(|grant| grant.approval_id.is_some()) {
                 Some(grant) => {

@@ -26,6 +26,7 @@ fn who(text: &str, session: Option<&str>) -> Caller {
         principal: name(text),
         session: session.map(str::to_owned),
         surface: SurfaceKind::Embedded,
+        carried: Arc::default(),
     }
 }
 
@@ -167,6 +168,7 @@ async fn only_restricts_issued_grants_and_not_standing_ones() {
         token_hash: String::new(),
         capabilities: caps(&["stand"]),
         created_at: 5,
+        expose: crate::policy::Expose::All,
     };
     let grants = book(vec![grant("a", "x"), grant("b", "y")]).await;
     grants.stand(&agent.name, standing_grants(&agent)).await;
@@ -197,6 +199,7 @@ async fn standing_grants_follow_the_registration() {
         token_hash: String::new(),
         capabilities: caps(capabilities),
         created_at: 5,
+        expose: crate::policy::Expose::All,
     };
     let store = Arc::new(MemoryStore::new());
     let grants = Grants::load(store.clone(), standing_grants(&agent(&["a", "b"]))).await.unwrap();
@@ -297,4 +300,22 @@ async fn a_store_that_fails_gives_nothing_and_takes_at_once() {
         grants.cover(&who("ann", None), &caps(&["x"]), &[], NOW).is_err(),
         "revoked all the same"
     );
+}
+
+#[tokio::test]
+async fn what_came_with_a_request_counts_for_it_alone_and_until_its_end() {
+    let grants = book(vec![grant("g1", "file.write")]).await;
+    let ending = CapabilityGrant { expires_at: Some(100), ..grant("oauth:files", "file.read") };
+    let plain = who("oauth-a", None);
+    let bearer = Caller { carried: [Arc::new(ending)].into(), ..plain.clone() };
+    let both = caps(&["file.read", "file.write"]);
+    assert_eq!(grants.held(&bearer, 99).into_iter().collect::<Vec<_>>(), both);
+    assert_eq!(grants.held(&bearer, 100).into_iter().collect::<Vec<_>>(), caps(&["file.write"]));
+    assert_eq!(grants.held(&plain, 99).into_iter().collect::<Vec<_>>(), caps(&["file.write"]));
+    let read = caps(&["file.read"]);
+    let covered = grants.cover(&bearer, &read, &["other".into()], 99).unwrap();
+    assert_eq!(covered.grants, ["oauth:files".into()]);
+    assert_eq!(grants.cover(&bearer, &read, &[], 100), Err(Missing(read.clone())));
+    assert_eq!(grants.cover(&plain, &read, &[], 99), Err(Missing(read)));
+    assert!(grants.live(0).iter().all(|grant| &*grant.grant_id != "oauth:files"));
 }

@@ -5,6 +5,7 @@
 
 mod approvals;
 mod decide;
+mod expose;
 mod grants;
 mod places;
 mod rules;
@@ -13,6 +14,7 @@ pub use approvals::{
     Approval, ApprovalError, ApprovalState, ApprovalTicket, Approvals, ApprovalsConfig, Binding,
 };
 pub use decide::{PolicyRequest, decide};
+pub use expose::{Expose, Exposures};
 pub(crate) use grants::Starting;
 pub use grants::{Cover, GrantError, Grants, Missing, standing_grants};
 pub use rules::{Condition, Matcher, Pattern, Rule, Rules, RulesError};

@@ -7,11 +7,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
+use super::offered::{self, Offered};
 use super::schema::{CompiledSchema, normalised};
-use super::{RegistrationError, Snapshot, names};
+use super::{RegistrationError, Snapshot, Trust, names, visible};
 use crate::canonical;
 use crate::model::{
-    Capability, Concurrency, IdError, McpManifest, McpToolSpec, SourceId, ToolId,
+    Capability, Concurrency, IdError, McpManifest, McpToolSpec, Operation, SourceId, ToolId,
     ToolRegistryEntry, WireName,
 };
 use crate::source::ToolSource;
@@ -95,12 +96,17 @@ pub struct SourceTerms {
     pub limits: Limits,
     /// How many of its calls run at once.
     pub concurrency: usize,
-    /// Terms of single tools, by the source's own names.
+    /// Terms of single tools, by the source's own names, and of operations beside tools, by theirs with
+    /// `@` in front: `@resources/read`.
     pub tools: BTreeMap<String, ToolTerms>,
     /// Policy actions that are known.
     pub actions: BTreeSet<String>,
     /// A tool without policy action is refused.
     pub require_action: bool,
+    /// What becomes of definitions that nobody has accepted.
+    pub trust: Trust,
+    /// What the operator configured it to be: with another one, it is another server.
+    pub identity: String,
 }
 
 impl Default for SourceTerms {
@@ -116,6 +122,8 @@ impl Default for SourceTerms {
                 .map(|action| (*action).to_owned())
                 .collect(),
             require_action: false,
+            trust: Trust::Pin,
+            identity: String::new(),
         }
     }
 }
@@ -134,7 +142,7 @@ pub struct Registration {
 
 /// A tool that can't be registered, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize)]
-#[error("tool `{}` of `{source_id}`: {reason}", .tool.escape_debug())]
+#[error("tool `{}` of `{source_id}`: {reason}", crate::model::shown_name(.tool))]
 pub struct BadTool {
     /// The source.
     pub source_id: SourceId,
@@ -148,6 +156,8 @@ pub struct BadTool {
 pub struct Entry {
     /// `source:tool`.
     pub id: ToolId,
+    /// What it stands for.
+    pub operation: Operation,
     /// What models see.
     pub wire: WireName,
     /// The author's definition.
@@ -173,7 +183,7 @@ pub struct Entry {
     pub(crate) source: Arc<dyn ToolSource>,
     /// Slots of the source's calls, shared by its tools, and how many there are.
     pub(crate) slots: Arc<Semaphore>,
-    concurrency: usize,
+    pub(super) concurrency: usize,
     /// The one slot of a tool whose calls must not overlap.
     pub(crate) exclusive: Option<Arc<Semaphore>>,
     pub(crate) meter: crate::pipeline::Meter,
@@ -230,7 +240,7 @@ pub fn definition_hash(source: &SourceId, spec: &McpToolSpec) -> String {
 /// Turns a manifest into entries. A declared manifest with any fault is refused whole.
 pub(super) fn build(
     registration: Registration,
-) -> Result<(Vec<Entry>, Vec<BadTool>), RegistrationError> {
+) -> Result<(Vec<Entry>, Offered, Vec<BadTool>), RegistrationError> {
     let Registration { manifest, terms, origin, source } = registration;
     let slots = Arc::new(Semaphore::new(terms.concurrency.max(1)));
     let mut specs = manifest.tools;
@@ -267,24 +277,27 @@ pub(super) fn build(
     if origin == Origin::Declared && !bad.is_empty() {
         return Err(RegistrationError::BadManifest(bad));
     }
-    Ok((entries, bad))
+    let offered =
+        offered::build(&manifest.server_id, &terms, manifest.offer, origin, &source, &slots);
+    Ok((entries, offered, bad))
 }
 
 fn fault(source_id: &SourceId, tool: String, reason: String) -> BadTool {
     BadTool { source_id: source_id.clone(), tool, reason }
 }
 
-struct Part<'a> {
-    id: &'a SourceId,
-    terms: &'a SourceTerms,
-    own: ToolTerms,
-    origin: Origin,
-    source: &'a Arc<dyn ToolSource>,
-    slots: &'a Arc<Semaphore>,
+/// What an entry is made from, beside its definition.
+pub(super) struct Part<'a> {
+    pub(super) id: &'a SourceId,
+    pub(super) terms: &'a SourceTerms,
+    pub(super) own: ToolTerms,
+    pub(super) origin: Origin,
+    pub(super) source: &'a Arc<dyn ToolSource>,
+    pub(super) slots: &'a Arc<Semaphore>,
 }
 
 impl Part<'_> {
-    fn entry(self, spec: McpToolSpec) -> Result<Entry, String> {
+    pub(super) fn entry(self, spec: McpToolSpec) -> Result<Entry, String> {
         let text = |error: IdError| error.to_string();
         let id = ToolId::new(self.id, &spec.name).map_err(text)?;
         let wire = match self.terms.naming {
@@ -316,8 +329,9 @@ impl Part<'_> {
                 max_output_lines: self.own.max_output_lines.unwrap_or(limits.max_output_lines),
             },
             definition: definition_hash(self.id, &spec),
-            listing: listing(&spec, &wire, self.own.description.as_deref()),
+            listing: listing(&spec, &wire, self.own.description.as_deref())?,
             meter: crate::pipeline::Meter::new(&id),
+            operation: Operation::CallTool,
             action,
             claimed,
             id,
@@ -389,15 +403,15 @@ impl Part<'_> {
     }
 }
 
-fn listing(spec: &McpToolSpec, wire: &WireName, description: Option<&str>) -> Value {
+fn listing(
+    spec: &McpToolSpec,
+    wire: &WireName,
+    description: Option<&str>,
+) -> Result<Value, String> {
     let mut copy = spec.clone();
     wire.as_str().clone_into(&mut copy.name);
-    let text = description.unwrap_or(&spec.description);
-    copy.description = names::visible_text(text).into_owned();
+    description.unwrap_or(&spec.description).clone_into(&mut copy.description);
     copy.input_schema = normalised(&spec.input_schema);
-    if let Some(Value::String(title)) = copy.rest.get_mut("title") {
-        *title = names::visible_text(title).into_owned();
-    }
     let mut value = serde_json::to_value(copy).unwrap_or_default();
     if let Value::Object(map) = &mut value
         && spec.description.is_empty()
@@ -405,5 +419,6 @@ fn listing(spec: &McpToolSpec, wire: &WireName, description: Option<&str>) -> Va
     {
         map.remove("description");
     }
-    value
+    visible::show_all(&mut value)?;
+    Ok(value)
 }

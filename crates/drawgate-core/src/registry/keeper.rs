@@ -13,9 +13,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::{BadTool, Origin, Registration, RegistrationError, Registry, SourceTerms};
+use super::pins::Ward;
+use super::{
+    Acceptance, BadTool, Held, Origin, Pins, Quarantined, Registration, RegistrationError,
+    Registry, ReviewError, SourceTerms, Trust,
+};
 use crate::guard;
-use crate::model::SourceId;
+use crate::model::{McpManifest, SourceId, shown_name};
 use crate::source::ToolSource;
 
 /// A server that announces changes all the time is asked no more often than this.
@@ -57,6 +61,9 @@ pub struct SourceStatus {
     /// Tools that were left out, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<BadTool>,
+    /// Definitions that wait for a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quarantined: Vec<Quarantined>,
     /// The last failure, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -72,6 +79,7 @@ impl SourceStatus {
             server: None,
             tools: 0,
             left_out: Vec::new(),
+            quarantined: Vec::new(),
             problem: None,
             failures: 0,
         }
@@ -79,14 +87,14 @@ impl SourceStatus {
 }
 
 struct Kept {
-    source: Arc<dyn ToolSource>,
-    status: Arc<Mutex<SourceStatus>>,
+    attendant: Arc<Attendant>,
     task: JoinHandle<()>,
 }
 
 /// Every source of the gateway.
 pub struct Keeper {
     registry: Arc<Registry>,
+    pins: Pins,
     kept: Mutex<BTreeMap<SourceId, Kept>>,
     unusable: Mutex<BTreeMap<SourceId, SourceStatus>>,
     settled: watch::Sender<u64>,
@@ -95,9 +103,10 @@ pub struct Keeper {
 impl Keeper {
     /// A keeper of nothing yet.
     #[must_use]
-    pub fn new(registry: Arc<Registry>) -> Self {
+    pub fn new(registry: Arc<Registry>, pins: Pins) -> Self {
         Self {
             registry,
+            pins,
             kept: Mutex::default(),
             unusable: Mutex::default(),
             settled: watch::Sender::new(0),
@@ -116,18 +125,21 @@ impl Keeper {
         if kept.contains_key(&id) {
             return Err(RegistrationError::SourceTaken(id));
         }
-        let status = Arc::new(Mutex::new(SourceStatus::starting(id.clone())));
-        let attendant = Attendant {
+        // What an author declared in the configuration, the operator has accepted with it.
+        let trust = if origin == Origin::Declared { Trust::Follow } else { terms.trust };
+        let ward = Ward::new(id.clone(), trust, &terms.identity, self.pins.clone());
+        let attendant = Arc::new(Attendant {
             registry: Arc::clone(&self.registry),
-            source: Arc::clone(&source),
+            source,
             terms,
             origin,
-            status: Arc::clone(&status),
+            status: Mutex::new(SourceStatus::starting(id.clone())),
             settled: self.settled.clone(),
-        };
-        let task = tokio::spawn(attendant.attend());
+            ward: tokio::sync::Mutex::new(ward),
+        });
+        let task = tokio::spawn(Arc::clone(&attendant).attend());
         self.unusable.lock().remove(&id);
-        kept.insert(id, Kept { source, status, task });
+        kept.insert(id, Kept { attendant, task });
         Ok(())
     }
 
@@ -138,8 +150,9 @@ impl Keeper {
         kept.task.abort();
         // Its end is awaited, lest it registers the tools once more after they are gone.
         let _ = kept.task.await;
+        kept.attendant.ward.lock().await.retire();
         self.registry.remove(id);
-        kept.source.close().await;
+        kept.attendant.source.close().await;
     }
 
     /// Ends all sources at once.
@@ -147,7 +160,7 @@ impl Keeper {
         let all: Vec<Kept> = std::mem::take(&mut *self.kept.lock()).into_values().collect();
         let ends = all.into_iter().map(|kept| {
             kept.task.abort();
-            tokio::spawn(async move { kept.source.close().await })
+            tokio::spawn(async move { kept.attendant.source.close().await })
         });
         for end in ends.collect::<Vec<_>>() {
             // A panic while closing one source must not keep the others open.
@@ -164,7 +177,7 @@ impl Keeper {
     /// One source.
     #[must_use]
     pub fn source(&self, id: &SourceId) -> Option<Arc<dyn ToolSource>> {
-        self.kept.lock().get(id).map(|kept| Arc::clone(&kept.source))
+        self.kept.lock().get(id).map(|kept| Arc::clone(&kept.attendant.source))
     }
 
     /// Notes a source that could not even be made, so that people can see why.
@@ -181,9 +194,34 @@ impl Keeper {
     #[must_use]
     pub fn status(&self) -> Vec<SourceStatus> {
         let mut all: Vec<SourceStatus> = self.unusable.lock().values().cloned().collect();
-        all.extend(self.kept.lock().values().map(|kept| kept.status.lock().clone()));
+        all.extend(self.kept.lock().values().map(|kept| kept.attendant.status.lock().clone()));
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
+    }
+
+    /// The definitions of a source that wait for a person.
+    pub async fn review(&self, id: &str) -> Result<Vec<Held>, ReviewError> {
+        let attendant = self.attendant(id)?;
+        let ward = attendant.ward.lock().await;
+        Ok(ward.held().to_vec())
+    }
+
+    /// Trusts definitions that a person has seen, and offers them at once.
+    pub async fn accept(
+        &self,
+        id: &str,
+        accepted: Vec<Acceptance>,
+    ) -> Result<Vec<Held>, ReviewError> {
+        let attendant = self.attendant(id)?;
+        // Whoever asked may go away half-way; what was begun is finished.
+        let accepting = tokio::spawn(async move { attendant.accept(&accepted).await });
+        accepting.await.unwrap_or(Err(ReviewError::Stopped))
+    }
+
+    fn attendant(&self, id: &str) -> Result<Arc<Attendant>, ReviewError> {
+        let kept = self.kept.lock();
+        let found = kept.get(id).map(|kept| Arc::clone(&kept.attendant));
+        found.ok_or_else(|| ReviewError::NoServer(shown_name(id)))
     }
 
     /// Waits until every source has been tried once, or `limit` has passed.
@@ -207,12 +245,14 @@ struct Attendant {
     source: Arc<dyn ToolSource>,
     terms: SourceTerms,
     origin: Origin,
-    status: Arc<Mutex<SourceStatus>>,
+    status: Mutex<SourceStatus>,
     settled: watch::Sender<u64>,
+    /// Held while tools are registered or marked as gone, so that an acceptance can't mix with either.
+    ward: tokio::sync::Mutex<Ward>,
 }
 
 impl Attendant {
-    async fn attend(self) {
+    async fn attend(self: Arc<Self>) {
         let mut changes = self.source.changes();
         let mut pause = FIRST_RETRY;
         loop {
@@ -254,30 +294,59 @@ impl Attendant {
 
     /// Asks once. `true` if there is nothing to retry.
     async fn refresh(&self) -> bool {
+        let asked = self.ask().await;
+        let mut ward = self.ward.lock().await;
+        match asked {
+            Ok(manifest) => self.register(&mut ward, manifest).await,
+            Err(problem) => self.failed(problem),
+        }
+    }
+
+    async fn ask(&self) -> Result<McpManifest, String> {
         let asked = guard::catch(self.source.manifest());
-        let manifest = match tokio::time::timeout(MANIFEST_TIME, asked).await {
-            Ok(Ok(Ok(manifest))) => manifest,
-            Ok(Ok(Err(error))) => return self.failed(error.to_string()),
-            Ok(Err(guard::Panicked)) => return self.failed("the source failed inside".to_owned()),
-            Err(_) => {
-                return self.failed(format!("no answer within {} s", MANIFEST_TIME.as_secs()));
+        match tokio::time::timeout(MANIFEST_TIME, asked).await {
+            Ok(Ok(Ok(manifest))) => Ok(manifest),
+            Ok(Ok(Err(error))) => Err(error.to_string()),
+            Ok(Err(guard::Panicked)) => Err("the source failed inside".to_owned()),
+            Err(_) => Err(format!("no answer within {} s", MANIFEST_TIME.as_secs())),
+        }
+    }
+
+    /// Registers what is trusted of a manifest. `true` if there is nothing to retry.
+    async fn register(&self, ward: &mut Ward, manifest: McpManifest) -> bool {
+        let server = format!("{} {}", manifest.name, manifest.version);
+        // What speaks for another source is refused below; nothing of it is worth a pin.
+        let sifted = if manifest.server_id == *self.source.id() {
+            ward.sift(manifest).await
+        } else {
+            Ok(manifest)
+        };
+        let manifest = match sifted {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                return self.failed(format!("its definitions can't be compared: {error}"));
             }
         };
-        let server = format!("{} {}", manifest.name, manifest.version);
         let registration = Registration {
             manifest,
             terms: self.terms.clone(),
             origin: self.origin,
             source: Arc::clone(&self.source),
         };
-        let result = self.registry.replace(registration);
+        self.note(server, self.registry.replace(registration), ward.held());
+        ward.report().await;
+        true
+    }
+
+    fn note(&self, server: String, result: Result<Vec<BadTool>, RegistrationError>, held: &[Held]) {
         let mut status = self.status.lock();
         status.server = Some(server);
+        status.quarantined = held.iter().map(Quarantined::from).collect();
         status.failures = 0;
         match result {
             Ok(left_out) => {
                 for tool in &left_out {
-                    tracing::warn!(source = %status.id, tool = tool.tool.escape_debug().to_string(), reason = tool.reason, "a tool was left out");
+                    tracing::warn!(source = %status.id, tool = shown_name(&tool.tool), reason = tool.reason, "a tool was left out");
                 }
                 let snapshot = self.registry.snapshot();
                 let tools = snapshot
@@ -296,7 +365,17 @@ impl Attendant {
                 status.problem = Some(error.to_string());
             }
         }
-        true
+    }
+
+    async fn accept(&self, accepted: &[Acceptance]) -> Result<Vec<Held>, ReviewError> {
+        let mut ward = self.ward.lock().await;
+        let found = ward.accept(accepted).await?;
+        let ready = self.status.lock().state != SourceState::Failed;
+        // Of a source that is gone, it counts when the source comes back.
+        if let Some(manifest) = ward.whole().filter(|_| ready) {
+            self.register(&mut ward, manifest).await;
+        }
+        Ok(found)
     }
 
     fn failed(&self, problem: String) -> bool {

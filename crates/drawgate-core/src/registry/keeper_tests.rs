@@ -10,7 +10,7 @@ use super::*;
 use crate::model::{McpManifest, McpToolSpec, ToolOutput};
 use crate::registry::{Naming, Registration};
 use crate::source::{CallContext, PermittedCall, SourceError};
-use crate::testing::tool;
+use crate::testing::{MemoryStore, TestClock, tool};
 
 /// What a source does when it is asked.
 #[derive(Clone, Copy, PartialEq)]
@@ -66,6 +66,7 @@ impl Moody {
             version: "1".to_owned(),
             description: None,
             tools,
+            offer: crate::model::Offer::default(),
         }
     }
 }
@@ -113,12 +114,16 @@ struct Fixture {
 
 fn fixture() -> Fixture {
     let registry = Arc::new(Registry::default());
-    Fixture { keeper: Keeper::new(Arc::clone(&registry)), registry }
+    let store = Arc::new(MemoryStore::default());
+    let pins =
+        Pins { documents: store.clone(), audit: store, clock: Arc::new(TestClock::default()) };
+    Fixture { keeper: Keeper::new(Arc::clone(&registry), pins), registry }
 }
 
 impl Fixture {
     fn add(&self, source: &Arc<Moody>) {
-        self.keeper.add(source.clone(), SourceTerms::default(), Origin::Discovered).unwrap();
+        let terms = SourceTerms { trust: Trust::Follow, ..SourceTerms::default() };
+        self.keeper.add(source.clone(), terms, Origin::Discovered).unwrap();
     }
 
     fn states(&self) -> BTreeMap<String, SourceState> {
@@ -288,7 +293,8 @@ async fn settle_returns_at_once_when_all_were_tried_and_at_its_limit_otherwise()
 #[tokio::test(start_paused = true)]
 async fn a_source_that_can_not_be_registered_is_refused_and_says_why() {
     let fixture = fixture();
-    let flat = || SourceTerms { naming: Naming::Flat, ..SourceTerms::default() };
+    let flat =
+        || SourceTerms { naming: Naming::Flat, trust: Trust::Follow, ..SourceTerms::default() };
     let first = Moody::new("first", Mood::Works, &["same"]);
     let registration = Registration {
         manifest: first.manifest_now(first.id.clone()),

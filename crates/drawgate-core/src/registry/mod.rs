@@ -7,11 +7,18 @@ mod definitions;
 mod entry;
 mod keeper;
 mod names;
+mod offered;
+mod pin_record;
+mod pins;
 mod schema;
+mod search;
+mod shelf;
 mod survey;
+mod trust;
+mod visible;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -23,9 +30,16 @@ pub use entry::{
 };
 pub use keeper::{Keeper, SourceState, SourceStatus};
 pub use names::visible_text;
+use offered::Offered;
 pub use schema::{CompiledSchema, SchemaError};
+pub use shelf::{Item, Place};
+pub use trust::{Acceptance, Held, HeldReason, ItemKind, Pins, Quarantined, ReviewError, Trust};
 
-use crate::model::{SourceId, ToolId, WireName};
+use crate::model::{Capability, Operation, SourceId, ToolId, WireName};
+use crate::source::ToolSource;
+
+/// Where a tool's definition names the resource that shows its results.
+const UI_RESOURCES: [&str; 2] = ["/_meta/ui/resourceUri", "/_meta/ui~1resourceUri"];
 
 /// Why a registration was refused. Nothing of it took effect.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -80,6 +94,10 @@ pub struct Snapshot {
     by_bare: HashMap<String, Vec<Arc<Entry>>>,
     skeletons: HashMap<String, ToolId>,
     down: BTreeSet<SourceId>,
+    offered: BTreeMap<SourceId, Arc<Offered>>,
+    shelf: shelf::Shelf,
+    /// Made when somebody searches for the first time.
+    index: OnceLock<search::Index>,
 }
 
 /// What a name stands for.
@@ -109,10 +127,152 @@ impl Snapshot {
         self.entries.values().filter(|entry| !self.down.contains(entry.id.source()))
     }
 
+    /// A tool or an operation beside tools, by its id.
+    pub(crate) fn entry(&self, id: &ToolId) -> Option<&Arc<Entry>> {
+        self.get(id).or_else(|| {
+            let offered = self.offered.get(id.source())?;
+            offered.operations.values().find(|entry| entry.id == *id)
+        })
+    }
+
+    /// What stands for an operation beside tools.
+    pub(crate) fn operation(&self, source: &str, operation: Operation) -> Resolution {
+        let offered = self.offered.get(source);
+        match offered.and_then(|offered| offered.operations.get(&operation)) {
+            Some(entry) => Resolution::Found(Arc::clone(entry)),
+            None => Resolution::Unknown,
+        }
+    }
+
+    /// Whether a source can be asked to do this.
+    #[must_use]
+    pub fn can(&self, source: &SourceId, operation: Operation) -> bool {
+        let offered = self.offered.get(source).filter(|_| !self.down.contains(source));
+        offered.is_some_and(|offered| offered.operations.contains_key(&operation))
+    }
+
+    /// One source.
+    #[must_use]
+    pub fn source(&self, id: &SourceId) -> Option<&Arc<dyn ToolSource>> {
+        self.offered.get(id).map(|offered| &offered.source)
+    }
+
+    /// The ids of all sources that are there.
+    pub fn sources(&self) -> impl Iterator<Item = &SourceId> {
+        self.offered.keys().filter(|id| !self.down.contains(*id))
+    }
+
+    /// The sources that are there and do this for whom `covers` admits.
+    pub(crate) fn open_sources(
+        &self,
+        operation: Operation,
+        covers: impl Fn(&[Capability]) -> bool,
+    ) -> BTreeSet<SourceId> {
+        let open = self.offered.iter().filter(|(id, offered)| {
+            let entry = offered.operations.get(&operation);
+            !self.down.contains(*id) && entry.is_some_and(|entry| covers(&entry.requires))
+        });
+        open.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Resources of all sources, ordered by source.
+    #[must_use]
+    pub fn resources(&self) -> &[Item] {
+        &self.shelf.resources
+    }
+
+    /// Families of resources.
+    #[must_use]
+    pub fn templates(&self) -> &[Item] {
+        &self.shelf.templates
+    }
+
+    /// Prompts.
+    #[must_use]
+    pub fn prompts(&self) -> &[Item] {
+        &self.shelf.prompts
+    }
+
+    /// Finds a resource by its URI, among those of the sources that are open to the caller.
+    #[must_use]
+    pub fn find_resource(&self, uri: &str, open: &BTreeSet<SourceId>) -> Place {
+        self.shelf.resource(uri, &self.able(open, Operation::ReadResource))
+    }
+
+    /// Finds a prompt by its name.
+    #[must_use]
+    pub fn find_prompt(&self, name: &str, open: &BTreeSet<SourceId>) -> Place {
+        self.shelf.prompt(name, open)
+    }
+
+    /// Finds a family of resources by its template.
+    #[must_use]
+    pub fn find_template(&self, template: &str, open: &BTreeSet<SourceId>) -> Place {
+        self.shelf.template(template, &self.able(open, Operation::Complete))
+    }
+
+    fn able(&self, open: &BTreeSet<SourceId>, operation: Operation) -> BTreeSet<SourceId> {
+        open.iter().filter(|id| self.can(id, operation)).cloned().collect()
+    }
+
+    /// How a source's own URI is called towards callers.
+    #[must_use]
+    pub fn shown_uri(&self, source: &SourceId, own: &str) -> String {
+        self.shelf.shown_uri(source, own).unwrap_or_else(|| own.to_owned())
+    }
+
+    /// Brings the URIs that a tool's definition refers to in line with how they are listed.
+    pub(crate) fn show_uris(&self, source: &SourceId, listing: &mut serde_json::Value) {
+        if !self.shelf.has_twins() {
+            return;
+        }
+        for place in UI_RESOURCES {
+            if let Some(uri) = listing.pointer_mut(place) {
+                self.show(source, uri);
+            }
+        }
+    }
+
+    /// The same for links in a tool's output.
+    pub(crate) fn show_links(&self, source: &SourceId, content: &mut [serde_json::Value]) {
+        if !self.shelf.has_twins() {
+            return;
+        }
+        for block in content {
+            let place = match block["type"].as_str() {
+                Some("resource_link") => "/uri",
+                Some("resource") => "/resource/uri",
+                _ => continue,
+            };
+            if let Some(uri) = block.pointer_mut(place) {
+                self.show(source, uri);
+            }
+        }
+    }
+
+    fn show(&self, source: &SourceId, uri: &mut serde_json::Value) {
+        if let serde_json::Value::String(uri) = uri
+            && let Some(shown) = self.shelf.shown_uri(source, uri)
+        {
+            *uri = shown;
+        }
+    }
+
     /// One tool by its id.
     #[must_use]
     pub fn get(&self, id: &ToolId) -> Option<&Arc<Entry>> {
         self.entries.get(id)
+    }
+
+    /// The tools that fit some words best, among those that `visible` admits, best first.
+    pub fn search(
+        &self,
+        query: &str,
+        visible: impl Fn(&Entry) -> bool,
+        limit: usize,
+    ) -> Vec<Arc<Entry>> {
+        let index = self.index.get_or_init(|| search::Index::of(self.available()));
+        index.search(query, visible, limit)
     }
 
     /// Looks a name up: wire name, id, or a bare name that only one visible tool has.
@@ -146,8 +306,21 @@ impl Snapshot {
         revision: u64,
         entries: BTreeMap<ToolId, Arc<Entry>>,
         down: BTreeSet<SourceId>,
+        offered: BTreeMap<SourceId, Arc<Offered>>,
     ) -> Self {
-        let mut snapshot = Self { revision, down, ..Self::default() };
+        let offers = offered.iter().map(|(id, offered)| (id, &offered.offer, offered.naming));
+        let mut shelf = shelf::Shelf::of(offers);
+        // They keep their names while they are gone: nobody else's may come to mean theirs.
+        shelf.hide(&down);
+        for entry in entries.values().filter(|entry| !down.contains(entry.id.source())) {
+            for place in UI_RESOURCES {
+                let uri = entry.listing.pointer(place).and_then(serde_json::Value::as_str);
+                if let Some(uri) = uri {
+                    shelf.refer(entry.id.source(), uri);
+                }
+            }
+        }
+        let mut snapshot = Self { revision, down, offered, shelf, ..Self::default() };
         for (id, entry) in &entries {
             snapshot.by_wire.insert(entry.wire.to_string(), Arc::clone(entry));
             snapshot.skeletons.insert(names::skeleton(entry.wire.as_str()), id.clone());
@@ -200,7 +373,7 @@ impl Registry {
             let claimed = registration.manifest.server_id;
             return Err(RegistrationError::ForeignManifest { source_id: source, claimed });
         }
-        let (mut entries, bad) = entry::build(registration)?;
+        let (mut entries, offered, bad) = entry::build(registration)?;
         let _changing = self.changing.lock();
         let before = self.current.load_full();
         for entry in &mut entries {
@@ -212,7 +385,9 @@ impl Registry {
         all.extend(entries.into_iter().map(|entry| (entry.id.clone(), Arc::new(entry))));
         let mut down = before.down.clone();
         down.remove(&source);
-        self.publish(&before, all, down);
+        let mut all_offered = before.offered.clone();
+        all_offered.insert(source, Arc::new(offered));
+        self.publish(&before, all, down, all_offered);
         Ok(bad)
     }
 
@@ -224,7 +399,9 @@ impl Registry {
         all.retain(|id, _| id.source() != source);
         let mut down = before.down.clone();
         down.remove(source);
-        self.publish(&before, all, down);
+        let mut offered = before.offered.clone();
+        offered.remove(source);
+        self.publish(&before, all, down, offered);
     }
 
     /// Marks a source as gone for now: its tools are not listed, and calls of them are refused as
@@ -233,9 +410,10 @@ impl Registry {
         let _changing = self.changing.lock();
         let before = self.current.load_full();
         let mut down = before.down.clone();
-        let offers = before.entries.keys().any(|id| id.source() == source);
+        let offers = before.entries.keys().any(|id| id.source() == source)
+            || before.offered.get(source).is_some_and(|offered| offered.is_anything());
         if offers && down.insert(source.clone()) {
-            self.publish(&before, before.entries.clone(), down);
+            self.publish(&before, before.entries.clone(), down, before.offered.clone());
         }
     }
 
@@ -244,15 +422,33 @@ impl Registry {
         before: &Snapshot,
         entries: BTreeMap<ToolId, Arc<Entry>>,
         down: BTreeSet<SourceId>,
+        offered: BTreeMap<SourceId, Arc<Offered>>,
     ) {
         let same = down == before.down
+            && same_offers(&offered, &before.offered)
             && entries.len() == before.entries.len()
             && entries.iter().zip(&before.entries).all(|((_, new), (_, old))| new.same_as(old));
         // The same tools again, from a source that reconnected, are the same revision to callers.
         let revision = if same { before.revision } else { before.revision + 1 };
-        self.current.store(Arc::new(Snapshot::build(revision, entries, down)));
+        self.current.store(Arc::new(Snapshot::build(revision, entries, down, offered)));
         if !same {
             self.revision.send_replace(revision);
+        }
+    }
+}
+
+fn same_offers(
+    new: &BTreeMap<SourceId, Arc<Offered>>,
+    old: &BTreeMap<SourceId, Arc<Offered>>,
+) -> bool {
+    // A source that offers nothing beside its tools makes no difference.
+    let mut new = new.iter().filter(|(_, offered)| offered.is_anything());
+    let mut old = old.iter().filter(|(_, offered)| offered.is_anything());
+    loop {
+        match (new.next(), old.next()) {
+            (None, None) => return true,
+            (Some(new), Some(old)) if new.0 == old.0 && new.1.same_as(old.1) => {}
+            _ => return false,
         }
     }
 }

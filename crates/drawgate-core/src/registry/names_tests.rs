@@ -78,3 +78,53 @@ fn hidden_characters_become_visible() {
         assert_eq!(visible_text(text), shown);
     }
 }
+
+/// Names by which a second server could be taken for the first.
+#[test]
+fn no_server_imitates_another() {
+    use crate::model::ToolOutput;
+    use crate::registry::{Naming, Origin, Registration, Registry, SourceTerms};
+    use crate::testing::{FakeSource, tool};
+    use Naming::{Flat, Qualified};
+
+    let cases = [
+        // The first server and its tool, the second and its.
+        ("files", "read_file", Flat, "evil", "read_file", Flat),
+        ("files", "read_file", Flat, "evil", "read_fi1e", Flat),
+        ("files", "read_file", Flat, "evil", "read_fiIe", Flat),
+        ("files", "read_file", Flat, "evil", "Read_File", Flat),
+        ("files", "read_file", Flat, "evil", "READ_FILE", Flat),
+        ("files", "read_file", Flat, "evil", "read-file", Flat),
+        ("files", "read_file", Flat, "evil", "read.file", Flat),
+        ("files", "read_file", Flat, "evil", "read_fil\u{435}", Flat),
+        ("files", "read_file", Flat, "evil", "r\u{435}ad_file", Flat),
+        ("files", "read_file", Flat, "evil", "read_file\u{200b}", Flat),
+        ("files", "read_file", Flat, "evil", "ｒead_file", Flat),
+        ("files", "read_file", Flat, "evil", "files:read_file", Flat),
+        ("files", "read_file", Flat, "evil", "read_file ", Flat),
+        ("g0", "log", Flat, "evil", "Iog", Flat),
+        ("files", "read_file", Qualified, "evil", "files__read_file", Flat),
+        ("files", "read_file", Qualified, "evil", "FILES--read.file", Flat),
+        ("files", "read_file", Qualified, "fi1es", "read_file", Qualified),
+        ("files", "read_file", Qualified, "Files", "read_file", Qualified),
+        ("a", "b__c", Qualified, "a__b", "c", Qualified),
+        ("a", "b_c", Qualified, "evil", "a__b-c", Flat),
+    ];
+    for (holder, held, first, source, wanted, second) in cases {
+        let registry = Registry::default();
+        let put = |id: &str, name: &str, naming: Naming| {
+            let tools = vec![tool(name, &serde_json::Value::Null)];
+            let source = FakeSource::new(id, tools, |_, _| Ok(ToolOutput::text("")));
+            let terms = SourceTerms { naming, ..SourceTerms::default() };
+            let origin = Origin::Discovered;
+            let manifest = source.describe();
+            registry.replace(Registration { manifest, terms, origin, source })
+        };
+        assert!(put(holder, held, first).unwrap().is_empty());
+        let refused = put(source, wanted, second).map_or(true, |left_out| left_out.len() == 1);
+        let snapshot = registry.snapshot();
+        let ids: Vec<String> = snapshot.entries().map(|entry| entry.id.to_string()).collect();
+        assert_eq!(ids, [format!("{holder}:{held}")], "{source}:{wanted:?}");
+        assert!(refused, "{source}:{wanted:?}");
+    }
+}

@@ -26,6 +26,7 @@ pub fn caller(name: &str) -> Caller {
         principal: Principal::new(name).unwrap_or_else(|error| panic!("{error}")),
         session: None,
         surface: SurfaceKind::Cli,
+        carried: Arc::default(),
     }
 }
 
@@ -59,6 +60,7 @@ impl TestGate {
             registry: Arc::new(Registry::default()),
             grants: Arc::new(grants),
             approvals: Arc::new(approvals),
+            exposures: Arc::default(),
             rules: Arc::new(ArcSwap::from_pointee(Rules::default())),
             redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
             settings: Arc::new(ArcSwap::from_pointee(GatewaySettings::default())),

@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use crate::audit::{Chain, Checkpoint, EventDraft, OpenCalls, Signer, StoredEvent, ZERO_HASH};
 use crate::canonical;
 use crate::model::{ArtifactRef, CapabilityGrant, Principal};
 use crate::policy::Approval;
-use crate::store::{Agent, ArtifactInfo, Artifacts, AuditLog, NewArtifact, Store, StoreError};
+use crate::store::{
+    Agent, ArtifactInfo, Artifacts, AuditLog, Documents, NewArtifact, Store, StoreError,
+};
 
 /// How many bytes of artifacts are kept.
 const QUOTA: u64 = 64 * 1024 * 1024;
@@ -29,6 +32,7 @@ struct State {
     agents: BTreeMap<Principal, Agent>,
     grants: BTreeMap<String, CapabilityGrant>,
     approvals: BTreeMap<String, Approval>,
+    documents: BTreeMap<(&'static str, String), Value>,
 }
 
 #[derive(Debug)]
@@ -119,6 +123,29 @@ impl Store for MemoryStore {
     async fn remove_approval(&self, id: &str) -> Result<(), StoreError> {
         self.state.lock().approvals.remove(id);
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Documents for MemoryStore {
+    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError> {
+        let state = self.state.lock();
+        let all = state.documents.iter().filter(|((of, _), _)| *of == kind);
+        Ok(all.map(|((_, id), body)| (id.clone(), body.clone())).collect())
+    }
+
+    async fn put_document(
+        &self,
+        kind: &'static str,
+        id: &str,
+        body: &Value,
+    ) -> Result<(), StoreError> {
+        self.state.lock().documents.insert((kind, id.to_owned()), body.clone());
+        Ok(())
+    }
+
+    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<bool, StoreError> {
+        Ok(self.state.lock().documents.remove(&(kind, id.to_owned())).is_some())
     }
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use crate::model::{McpManifest, McpToolSpec, SourceId, ToolOutput};
+use crate::model::{McpManifest, McpToolSpec, Offer, SourceId, ToolOutput};
 use crate::source::{CallContext, PermittedCall, SourceError, ToolSource};
 
 type Handler = dyn Fn(&str, Map<String, Value>) -> Result<ToolOutput, SourceError> + Send + Sync;
@@ -59,6 +59,7 @@ impl FakeSource {
             version: "1".to_owned(),
             description: None,
             tools: self.tools.lock().clone(),
+            offer: Offer::default(),
         }
     }
 }

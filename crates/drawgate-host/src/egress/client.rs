@@ -10,7 +10,7 @@ use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::crypto::ring;
 
-use super::{Body, CONNECT_TIMEOUT, IDLE_PER_HOST, IDLE_TIMEOUT};
+use super::{Body, CONNECT_TIMEOUT, IDLE_PER_HOST, IDLE_TIMEOUT, PROBE_AFTER, PROBES};
 
 pub(super) type Plain = Client<HttpConnector, Body>;
 pub(super) type Secure = Client<HttpsConnector<HttpConnector>, Body>;
@@ -46,5 +46,8 @@ fn connector() -> HttpConnector {
     // Without it, the kernel holds a small request back for up to 40 ms.
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    tcp.set_keepalive(Some(PROBE_AFTER));
+    tcp.set_keepalive_interval(Some(PROBE_AFTER));
+    tcp.set_keepalive_retries(Some(PROBES));
     tcp
 }

@@ -130,3 +130,43 @@ async fn connections_are_reused() {
     }
     connections.await.unwrap();
 }
+
+fn asking(address: SocketAddr) -> Request<Body> {
+    Request::get(format!("http://{address}/"))
+        .header("connection", "upgrade")
+        .header("upgrade", "echo")
+        .body(Body::default())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_can_become_something_else() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_head(&mut stream).await;
+        let agreed = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nhello";
+        stream.write_all(agreed).await.unwrap();
+        let mut said = [0; 3];
+        stream.read_exact(&mut said).await.unwrap();
+        stream.write_all(&said).await.unwrap();
+    });
+    let Upgrade::Agreed { headers, mut stream } =
+        Egress::new().upgrade(asking(address), soon()).await.unwrap()
+    else {
+        panic!("it was refused")
+    };
+    assert_eq!(headers["upgrade"], "echo");
+    stream.write_all(b"you").await.unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).await.unwrap();
+    assert_eq!(heard, "helloyou");
+}
+
+#[tokio::test]
+async fn a_refused_change_is_an_answer() {
+    let address = server(vec!["HTTP/1.1 426 Upgrade Required\r\ncontent-length: 0\r\n\r\n"]).await;
+    let answer = Egress::new().upgrade(asking(address), soon()).await.unwrap();
+    assert!(matches!(answer, Upgrade::Refused(response) if response.status() == 426));
+}

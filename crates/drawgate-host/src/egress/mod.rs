@@ -5,6 +5,7 @@
 
 mod body;
 mod client;
+mod upgrade;
 
 use std::error::Error as _;
 use std::sync::OnceLock;
@@ -16,6 +17,7 @@ use http::{Request, Response, uri::Scheme};
 use http_body_util::Full;
 pub use hyper::body::Incoming;
 use tokio::time::timeout_at;
+pub use upgrade::{Upgrade, UpgradedStream};
 
 /// How long a connection may take, name resolution and TLS included in practice.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,6 +25,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an idle connection is kept: shorter than the five seconds after which common servers
 /// close theirs, so that a request is rarely written into a closing connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A connection on which nothing moves is probed after this time, and given up after
+/// [`PROBES`] probes without an answer: streams that are open for hours would not notice otherwise.
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+const PROBES: u32 = 3;
 
 /// Idle connections kept for each server.
 const IDLE_PER_HOST: usize = 256;

@@ -2,4 +2,6 @@
 
 // Lints treat helpers as tests only under this attribute.
 #[cfg(test)]
+mod oauth;
+#[cfg(test)]
 mod store;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
+use drawgate_core::model::{McpManifest, Offer, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
 use schemars::JsonSchema;
@@ -81,6 +81,7 @@ impl ToolSource for BuiltinSource {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             description: Some("files in the gateway's workspace".to_owned()),
             tools: specs::tools(),
+            offer: Offer::default(),
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The first wait.
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
-const LONGEST: Duration = Duration::from_mins(1);
+pub(super) const LONGEST: Duration = Duration::from_mins(1);
 /// A connection that lasted this long is taken for healthy, and the waits begin anew.
 pub(super) const HEALTHY: Duration = Duration::from_mins(1);
 
@@ -13,25 +13,36 @@ pub(super) const HEALTHY: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,
+    longest: Duration,
 }
 
 impl Backoff {
     pub(super) const fn new() -> Self {
-        Self { next: FIRST }
+        Self { next: FIRST, longest: LONGEST }
+    }
+
+    /// The same with another longest wait.
+    pub(super) fn up_to(longest: Duration) -> Self {
+        Self { next: FIRST.min(longest), longest }
     }
 
     /// The next wait. `jitter`, any number, stretches it by up to a quarter, so that servers that
     /// failed together do not come back together.
     pub(super) fn next(&mut self, jitter: u32) -> Duration {
         let wait = self.next;
-        self.next = (self.next * 2).min(LONGEST);
+        self.next = (self.next * 2).min(self.longest);
         wait + wait * (jitter % 256) / 1024
+    }
+
+    /// Whether the longest wait has been reached.
+    pub(super) fn is_spent(&self) -> bool {
+        self.next >= self.longest
     }
 
     /// After a connection of this length.
     pub(super) fn after(&mut self, lasted: Duration) {
         if lasted >= HEALTHY {
-            *self = Self::new();
+            *self = Self::up_to(self.longest);
         }
     }
 }

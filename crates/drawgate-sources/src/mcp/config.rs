@@ -10,11 +10,16 @@ use http::{HeaderMap, Uri};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::configure::{headers, spawn, unused, uri};
+use super::backoff::LONGEST;
+use super::requests::ClientRequest;
+use super::supervise::{Audience, Care};
+use crate::configure::{headers, spawn, unused, uri, websocket_uri};
 use crate::kind::ConfigError;
 
 /// How long a server may take to start, by default.
 const START_TIMEOUT_MS: u64 = 30_000;
+/// How long calls are refused after too many in a row have failed, by default.
+const BREAKER_PAUSE_MS: u64 = 30_000;
 /// How many calls a server gets at once, by default.
 const CONCURRENCY: usize = 64;
 
@@ -22,7 +27,8 @@ const CONCURRENCY: usize = 64;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpConfig {
-    /// `stdio` or `streamable_http`; it may be left out where `command` or `url` says it.
+    /// How to reach it; it may be left out where `command` (`stdio`) or `url` (`streamable_http`) says
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
     /// For `stdio`: the program.
@@ -37,10 +43,10 @@ pub struct McpConfig {
     /// For `stdio`: the folder to start in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,
-    /// For `streamable_http`: the address.
+    /// For all but `stdio`: the address; for `websocket` with `ws://` or `wss://`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// For `streamable_http`: further headers, such as `Authorization`.
+    /// For all but `stdio`: further headers, such as `Authorization`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// How long the server may take to start and shake hands.
@@ -49,6 +55,33 @@ pub struct McpConfig {
     /// How many calls it gets at once.
     #[serde(default = "concurrency")]
     pub concurrency: usize,
+    /// For `stdio`: how long nobody may need the server before it is ended, to be started again for
+    /// the next call. Absent: it keeps running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_shutdown_ms: Option<u64>,
+    /// Whether clients share a connection.
+    #[serde(default)]
+    pub sessions: Sessions,
+    /// How long calls are refused after too many in a row have failed.
+    #[serde(default = "breaker_pause_ms")]
+    pub breaker_pause_ms: u64,
+    /// The longest pause before a server that was lost is tried again.
+    #[serde(default = "longest_pause_ms")]
+    pub longest_pause_ms: u64,
+    /// What the server may ask of those who call it.
+    #[serde(default = "client_requests")]
+    pub client_requests: Vec<ClientRequest>,
+}
+
+/// Whether clients share a connection to a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sessions {
+    /// All clients share one.
+    #[default]
+    Shared,
+    /// Each client has its own, for servers that keep state for their client.
+    PerClient,
 }
 
 /// How to reach a server.
@@ -60,6 +93,10 @@ pub enum Transport {
     /// HTTP, with answers as JSON or as event streams.
     #[serde(alias = "streamableHttp", alias = "http")]
     StreamableHttp,
+    /// HTTP with server-sent events, as in revision 2024-11-05.
+    Sse,
+    /// WebSocket with the subprotocol `mcp`.
+    Websocket,
 }
 
 /// A configuration that has been understood.
@@ -67,15 +104,39 @@ pub(super) struct Settings {
     pub(super) endpoint: Endpoint,
     pub(super) start_timeout: Duration,
     pub(super) concurrency: usize,
+    pub(super) care: Care,
+    pub(super) sessions: Sessions,
+    pub(super) breaker_pause: Duration,
+    pub(super) client_requests: Vec<ClientRequest>,
 }
 
 pub(super) enum Endpoint {
     Stdio(Spawn),
-    Http { uri: Uri, headers: HeaderMap },
+    Http(Address),
+    Sse(Address),
+    Websocket(Address),
+}
+
+/// A server on the network.
+pub(super) struct Address {
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+}
+
+fn longest_pause_ms() -> u64 {
+    u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX)
+}
+
+const fn breaker_pause_ms() -> u64 {
+    BREAKER_PAUSE_MS
 }
 
 const fn start_timeout_ms() -> u64 {
     START_TIMEOUT_MS
+}
+
+fn client_requests() -> Vec<ClientRequest> {
+    ClientRequest::USUAL.to_vec()
 }
 
 const fn concurrency() -> usize {
@@ -90,13 +151,33 @@ impl McpConfig {
                 "`concurrency` and `start_timeout_ms` must be at least 1",
             ));
         }
-        let (start_timeout, concurrency) =
-            (Duration::from_millis(self.start_timeout_ms), self.concurrency);
+        if self.idle_shutdown_ms == Some(0) {
+            return Err(ConfigError::value("idle_shutdown_ms", "must be at least 1"));
+        }
+        let care = Care {
+            idle: self.idle_shutdown_ms.map(Duration::from_millis),
+            longest_pause: Duration::from_millis(self.longest_pause_ms),
+            audience: Audience::Gate,
+        };
+        let start_timeout = Duration::from_millis(self.start_timeout_ms);
+        let breaker_pause = Duration::from_millis(self.breaker_pause_ms);
+        let (concurrency, sessions) = (self.concurrency, self.sessions);
+        let client_requests = self.client_requests.clone();
         let endpoint = match self.transport()? {
             Transport::Stdio => self.stdio(secrets)?,
-            Transport::StreamableHttp => self.http(secrets)?,
+            Transport::StreamableHttp => Endpoint::Http(self.address(secrets, uri)?),
+            Transport::Sse => Endpoint::Sse(self.address(secrets, uri)?),
+            Transport::Websocket => Endpoint::Websocket(self.address(secrets, websocket_uri)?),
         };
-        Ok(Settings { endpoint, start_timeout, concurrency })
+        Ok(Settings {
+            endpoint,
+            start_timeout,
+            concurrency,
+            care,
+            sessions,
+            breaker_pause,
+            client_requests,
+        })
     }
 
     fn transport(&self) -> Result<Transport, ConfigError> {
@@ -119,14 +200,19 @@ impl McpConfig {
         spawn(&command, &self.args, &self.env, self.working_dir, secrets).map(Endpoint::Stdio)
     }
 
-    fn http(self, secrets: &Secrets) -> Result<Endpoint, ConfigError> {
-        const WHY: &str = "a server with transport `streamable_http` is reached by its `url`";
+    fn address(
+        self,
+        secrets: &Secrets,
+        read: fn(&str, &Secrets) -> Result<Uri, ConfigError>,
+    ) -> Result<Address, ConfigError> {
+        const WHY: &str = "a server with another transport than `stdio` is reached by its `url`";
         unused("command", self.command.is_some(), WHY)?;
         unused("args", !self.args.is_empty(), WHY)?;
         unused("env", !self.env.is_empty(), WHY)?;
         unused("working_dir", self.working_dir.is_some(), WHY)?;
+        unused("idle_shutdown_ms", self.idle_shutdown_ms.is_some(), WHY)?;
         let url = self.url.ok_or(ConfigError::Missing { field: "url", why: WHY })?;
-        Ok(Endpoint::Http { uri: uri(&url, secrets)?, headers: headers(&self.headers, secrets)? })
+        Ok(Address { uri: read(&url, secrets)?, headers: headers(&self.headers, secrets)? })
     }
 }
 

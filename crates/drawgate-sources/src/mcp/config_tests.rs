@@ -16,13 +16,23 @@ fn transports_have_several_spellings_and_may_be_left_out() {
     for transport in ["streamable_http", "streamableHttp", "http"] {
         let settings =
             understand(json!({ "transport": transport, "url": "http://127.0.0.1:1/mcp" })).unwrap();
-        assert!(matches!(settings.endpoint, Endpoint::Http { .. }));
+        assert!(matches!(settings.endpoint, Endpoint::Http(_)));
     }
     assert!(matches!(understand(json!({ "command": "x" })).unwrap().endpoint, Endpoint::Stdio(_)));
     assert!(matches!(
         understand(json!({ "url": "https://h/mcp" })).unwrap().endpoint,
-        Endpoint::Http { .. }
+        Endpoint::Http(_)
     ));
+}
+
+#[test]
+fn websocket_addresses_are_http_addresses_underneath() {
+    for (url, expected) in [("ws://h:1/mcp", "http://h:1/mcp"), ("WSS://h/?a", "https://h/?a")] {
+        let settings = understand(json!({ "transport": "websocket", "url": url })).unwrap();
+        assert!(
+            matches!(settings.endpoint, Endpoint::Websocket(address) if address.uri == expected)
+        );
+    }
 }
 
 #[test]
@@ -56,6 +66,17 @@ fn mistakes_are_explained() {
         ),
         (json!({ "command": "x", "concurrency": 0 }), "must be at least 1"),
         (json!({ "command": "x", "comand": "y" }), "unknown field `comand`"),
+        (json!({ "command": "x", "idle_shutdown_ms": 0 }), "must be at least 1"),
+        (json!({ "url": "http://h/", "idle_shutdown_ms": 5 }), "`idle_shutdown_ms` has no meaning"),
+        (json!({ "command": "x", "sessions": "mine" }), "unknown variant `mine`"),
+        (json!({ "transport": "sse" }), "`url` is missing"),
+        (json!({ "transport": "sse", "url": "ws://h/" }), "`url`: not an address"),
+        (json!({ "transport": "websocket", "url": "http://h/" }), "such as `ws://127.0.0.1"),
+        (json!({ "transport": "websocket", "url": "ws://me:pw@h/" }), "must not contain a user"),
+        (
+            json!({ "transport": "websocket", "url": "ws://h/", "headers": { "Upgrade": "x" } }),
+            "can't send a header of this name",
+        ),
     ];
     for (config, expected) in cases {
         let error = understand(config.clone()).err().unwrap_or_default();

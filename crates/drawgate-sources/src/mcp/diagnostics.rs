@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::wire::ServerInfo;
 use crate::excerpt::{excerpt, masked};
@@ -17,10 +18,21 @@ const TAIL_LINES: usize = 64;
 pub struct SourceDiagnostics {
     /// Where it stands.
     pub state: SourceState,
+    /// How it is reached.
+    pub transport: &'static str,
     /// The child's process id.
     pub pid: Option<u32>,
     /// How often it was started again.
     pub restarts: u64,
+    /// Seconds until the next attempt, after a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_attempt_seconds: Option<u64>,
+    /// Seconds for which calls are refused, because too many in a row have failed; 0 when one may try.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_for_seconds: Option<u64>,
+    /// Connections that serve one client each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientConnections>,
     /// Why it failed last.
     pub last_error: Option<String>,
     /// The last lines that it wrote to its standard error.
@@ -41,7 +53,7 @@ pub struct SourceDiagnostics {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
-    /// Not asked for yet.
+    /// Not running: nobody has needed it yet, or not for a while. It starts when somebody does.
     #[default]
     Idle,
     /// On its way.
@@ -52,6 +64,15 @@ pub enum SourceState {
     Failed,
     /// Ended for good.
     Closed,
+}
+
+/// How many clients have a connection of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ClientConnections {
+    /// So many now.
+    pub open: usize,
+    /// So many at most.
+    pub limit: usize,
 }
 
 /// A tool that is not offered.
@@ -78,16 +99,26 @@ impl SourceDiagnostics {
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     facts: Mutex<SourceDiagnostics>,
+    next_attempt: Mutex<Option<Instant>>,
     tail: Mutex<VecDeque<String>>,
 }
 
 impl Journal {
+    pub(super) fn new(transport: &'static str) -> Self {
+        let facts = SourceDiagnostics { transport, ..SourceDiagnostics::default() };
+        Self { facts: Mutex::new(facts), ..Self::default() }
+    }
+
     pub(super) fn read(&self) -> SourceDiagnostics {
         let stderr_tail = self.tail.lock().iter().cloned().collect();
-        SourceDiagnostics { stderr_tail, ..self.facts.lock().clone() }
+        let next_attempt = *self.next_attempt.lock();
+        let next_attempt_seconds =
+            next_attempt.map(|time| time.saturating_duration_since(Instant::now()).as_secs());
+        SourceDiagnostics { next_attempt_seconds, stderr_tail, ..self.facts.lock().clone() }
     }
 
     pub(super) fn starting(&self) {
+        *self.next_attempt.lock() = None;
         self.facts.lock().state = SourceState::Starting;
     }
 
@@ -99,11 +130,19 @@ impl Journal {
         facts.protocol_version = Some(info.protocol.clone());
     }
 
-    pub(super) fn failed(&self, reason: &str) {
+    /// It failed, and is tried again at the given time.
+    pub(super) fn failed(&self, reason: &str, next_attempt: Instant) {
+        *self.next_attempt.lock() = Some(next_attempt);
         let mut facts = self.facts.lock();
         facts.state = SourceState::Failed;
         facts.pid = None;
         facts.last_error = Some(reason.to_owned());
+    }
+
+    pub(super) fn asleep(&self) {
+        let mut facts = self.facts.lock();
+        facts.state = SourceState::Idle;
+        facts.pid = None;
     }
 
     pub(super) fn restarting(&self) {
@@ -111,6 +150,7 @@ impl Journal {
     }
 
     pub(super) fn closed(&self) {
+        *self.next_attempt.lock() = None;
         let mut facts = self.facts.lock();
         facts.state = SourceState::Closed;
         facts.pid = None;
@@ -151,7 +191,7 @@ mod tests {
     fn reports_hold_no_secrets() {
         let journal = Journal::default();
         journal.complaint(b"login with hunter2 failed\n");
-        journal.failed("hunter2?");
+        journal.failed("hunter2?", Instant::now());
         let report = journal.read().masked(&["hunter2".to_owned()]);
         assert_eq!(report.stderr_tail, ["login with **** failed"]);
         let secret = format!("{}hunter2", "x".repeat(497));

@@ -1,4 +1,4 @@
-//! From `tools/list`, page by page, to definitions.
+//! Lists, page by page; and from `tools/list` to definitions.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -6,15 +6,15 @@ use std::time::Instant;
 use drawgate_core::model::McpToolSpec;
 use drawgate_core::source::SourceError;
 use serde_json::{Map, Value};
-use tokio::time::timeout_at;
 
+use super::Peer;
 use super::diagnostics::LeftOut;
 use super::parameters::{self, ParameterHeader};
-use super::{Peer, too_late, wire};
+use super::wire::{self, ServerInfo};
 
 /// Bounds for a list: beyond them a server is broken or hostile.
 const MAX_PAGES: usize = 100;
-const MAX_TOOLS: usize = 5_000;
+pub(super) const MAX_ITEMS: usize = 5_000;
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// How much of a bad tool's name is shown.
 const SHOWN_NAME: usize = 128;
@@ -29,49 +29,63 @@ pub(super) struct Listing {
     pub(super) headers: BTreeMap<String, Vec<ParameterHeader>>,
 }
 
-/// Asks for all pages.
-pub(super) async fn list(peer: &Peer, deadline: Instant) -> Result<Listing, SourceError> {
-    timeout_at(deadline.into(), pages(peer, deadline)).await.map_err(|_| too_late())?
+/// Asks for all tools of a server that has any.
+pub(super) async fn list(
+    peer: &Peer,
+    info: &ServerInfo,
+    deadline: Instant,
+) -> Result<Listing, SourceError> {
+    let mut listing = Listing::default();
+    if info.can("tools") || info.declares_nothing() {
+        pages(peer, ("tools/list", "tools"), deadline, |tools| listing.add(tools)).await?;
+    }
+    Ok(listing)
 }
 
-async fn pages(peer: &Peer, deadline: Instant) -> Result<Listing, SourceError> {
-    let mut listing = Listing::default();
+/// Asks for all pages of a list: the method, and the member of the answer that holds the items.
+pub(super) async fn pages(
+    peer: &Peer,
+    (method, key): (&'static str, &'static str),
+    deadline: Instant,
+    mut add: impl FnMut(Vec<Value>) -> Result<(), SourceError>,
+) -> Result<(), SourceError> {
     let mut params = Map::new();
     for _ in 0..MAX_PAGES {
-        let reply = match peer.ask("tools/list", &params, deadline).await {
-            // A server without tools need not know the method.
-            Err(error) if wire::is_unknown_method(&error) => return Ok(listing),
+        let mut reply = match peer.ask(method, &params, deadline).await {
+            // A server without such things need not know the method.
+            Err(error) if wire::is_unknown_method(&error) => return Ok(()),
             reply => reply?,
         };
         if reply.size > MAX_PAGE_BYTES {
             return Err(SourceError::Protocol(format!(
-                "a page of the tool list is larger than {MAX_PAGE_BYTES} bytes"
+                "a page of `{method}` is larger than {MAX_PAGE_BYTES} bytes"
             )));
         }
-        let cursor = listing.add(reply.result)?;
-        let Some(cursor) = cursor else { return Ok(listing) };
+        let Some(Value::Array(items)) = reply.result.remove(key) else {
+            return Err(SourceError::Protocol(format!(
+                "the server's answer to `{method}` has no list `{key}`"
+            )));
+        };
+        add(items)?;
+        let cursor = reply.result.remove("nextCursor").filter(|cursor| !cursor.is_null());
+        let Some(cursor) = cursor else { return Ok(()) };
         params.insert("cursor".to_owned(), cursor);
     }
-    Err(SourceError::Protocol(format!("the tool list has more than {MAX_PAGES} pages")))
+    Err(SourceError::Protocol(format!("`{method}` has more than {MAX_PAGES} pages")))
 }
 
 impl Listing {
-    /// Adds a page, and returns where the next one begins.
-    fn add(&mut self, mut page: Map<String, Value>) -> Result<Option<Value>, SourceError> {
-        let Some(Value::Array(tools)) = page.remove("tools") else {
-            return Err(SourceError::Protocol(
-                "the server's answer to `tools/list` has no list `tools`".to_owned(),
-            ));
-        };
-        if self.tools.len() + self.left_out.len() + tools.len() > MAX_TOOLS {
+    /// Adds a page.
+    fn add(&mut self, tools: Vec<Value>) -> Result<(), SourceError> {
+        if self.tools.len() + self.left_out.len() + tools.len() > MAX_ITEMS {
             return Err(SourceError::Protocol(format!(
-                "the server offers more than {MAX_TOOLS} tools"
+                "the server offers more than {MAX_ITEMS} tools"
             )));
         }
         for tool in tools {
             self.add_tool(tool);
         }
-        Ok(page.remove("nextCursor").filter(|cursor| !cursor.is_null()))
+        Ok(())
     }
 
     fn add_tool(&mut self, tool: Value) {

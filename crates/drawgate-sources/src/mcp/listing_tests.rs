@@ -2,9 +2,9 @@ use serde_json::json;
 
 use super::*;
 
-fn page(page: Value) -> Map<String, Value> {
-    let Value::Object(page) = page else { panic!("not an object") };
-    page
+fn items(items: Value) -> Vec<Value> {
+    let Value::Array(items) = items else { panic!("not a list") };
+    items
 }
 
 #[test]
@@ -12,18 +12,15 @@ fn bad_tools_are_left_out_and_the_others_stay() {
     let mut listing = Listing::default();
     let schema = json!({ "type": "object" });
     let header = |value: Value| json!({ "type": "object", "properties": { "a": { "type": "string", "x-mcp-header": value } } });
-    let next = listing.add(page(json!({
-        "tools": [
+    let added = listing.add(items(json!([
             { "name": "good", "inputSchema": schema, "title": "Kept", "annotations": { "readOnlyHint": true } },
             { "name": "no_schema" },
             { "inputSchema": schema },
             "nonsense",
             { "name": "injected", "inputSchema": header(json!("A\r\nB")) },
             { "name": "headed", "inputSchema": header(json!("Region")) },
-        ],
-        "nextCursor": "2",
-    })));
-    assert_eq!(next.unwrap(), Some(json!("2")));
+    ])));
+    assert!(added.is_ok());
     let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "headed"]);
     assert_eq!(listing.tools[0].rest["title"], "Kept");
@@ -33,10 +30,9 @@ fn bad_tools_are_left_out_and_the_others_stay() {
 }
 
 #[test]
-fn a_list_is_bounded_and_must_be_one() {
+fn a_list_is_bounded() {
     let mut listing = Listing::default();
-    assert!(listing.add(page(json!({ "tools": {} }))).is_err());
-    let many: Vec<Value> = (0..=MAX_TOOLS).map(|_| json!({})).collect();
-    assert!(listing.add(page(json!({ "tools": many }))).is_err());
-    assert_eq!(listing.add(page(json!({ "tools": [], "nextCursor": null }))).unwrap(), None);
+    let many: Vec<Value> = (0..=MAX_ITEMS).map(|_| json!({})).collect();
+    assert!(listing.add(many).is_err());
+    assert!(listing.add(Vec::new()).is_ok());
 }

@@ -1,37 +1,66 @@
-//! MCP servers, as child processes and over HTTP.
+//! MCP servers, as child processes, over HTTP and over `WebSocket`.
 //!
-//! A thin client of our own: `tools/list` and `tools/call`, in the revisions with sessions and in the
-//! one without. Everything about revisions stays in this folder.
+//! A thin client of our own, for the revisions with sessions and for the one without. Everything about
+//! revisions stays in this folder.
 
 mod backoff;
+mod breaker;
+mod callers;
+mod calls;
 mod changes;
 mod config;
 mod diagnostics;
+mod exchange;
 mod http;
+mod hub;
+mod inlet;
 mod lines;
+mod link;
+mod listen;
 mod listing;
+mod offer;
+mod pages;
 mod parameters;
+mod parked;
+mod pool;
+mod probe;
 mod progress;
+mod remote;
+mod requests;
+mod sse;
 mod stdio;
+mod subscriptions;
 mod supervise;
+mod tasks;
+mod updates;
+mod usage;
+mod websocket;
 mod wire;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-pub use config::{McpConfig, Transport};
-pub use diagnostics::{LeftOut, SourceDiagnostics, SourceState};
+use breaker::Breaker;
+pub use config::{McpConfig, Sessions, Transport};
+pub use diagnostics::{ClientConnections, LeftOut, SourceDiagnostics, SourceState};
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
-use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
+use drawgate_core::source::{CallContext, PermittedCall, SourceError, SourceEvent, ToolSource};
 use drawgate_host::Host;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::time::timeout_at;
 
 use crate::kind::{self, ConfigError, SourceKind};
-use config::{Endpoint, Settings};
-use supervise::{Link, Supervisor};
+use config::{Address, Endpoint, Settings};
+use exchange::Interrupted;
+use hub::Hub;
+use link::Link;
+use parked::Parked;
+use pool::Pool;
+pub use requests::ClientRequest;
+use supervise::Supervisor;
+use usage::Hold;
 
 /// How long the tool list may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -66,13 +95,23 @@ pub struct McpSource {
     id: SourceId,
     host: Arc<Host>,
     permits: Semaphore,
+    breaker: Breaker,
     supervisor: Supervisor,
+    /// Connections for single clients, if they do not share the supervisor's.
+    clients: Option<Pool>,
+    /// Calls that wait for answers of their callers.
+    parked: Parked<Interrupted>,
+}
+
+/// Whose client this is: the gate names a client by its principal, and by its session after a slash.
+fn principal_of(client: &str) -> &str {
+    client.split_once('/').map_or(client, |(principal, _)| principal)
 }
 
 /// A connection to a server, whatever its transport.
 #[derive(Clone)]
 enum Peer {
-    Stdio(Arc<stdio::Connection>),
+    Duplex(Arc<stdio::Connection>),
     Http(Arc<http::Peer>),
 }
 
@@ -86,28 +125,50 @@ struct Reply {
 impl McpSource {
     /// A source that is not yet started.
     pub fn new(id: SourceId, config: McpConfig, host: &Arc<Host>) -> Result<Self, ConfigError> {
-        let Settings { endpoint, start_timeout, concurrency } = config.understand(&host.secrets)?;
-        let owned = || Arc::clone(host);
-        let link = match endpoint {
-            Endpoint::Stdio(spawn) => {
-                Link::Stdio(stdio::Link { host: owned(), spawn, start_timeout })
-            }
-            Endpoint::Http { uri, headers } => {
-                Link::Http(http::Link { host: owned(), uri, headers, start_timeout })
-            }
+        let Settings {
+            endpoint,
+            start_timeout,
+            concurrency,
+            care,
+            sessions,
+            breaker_pause,
+            client_requests,
+        } = config.understand(&host.secrets)?;
+        let link = Arc::new(link_to(&id, endpoint, start_timeout, host));
+        let hub = Hub::new(client_requests.into_iter().collect());
+        let clients = match sessions {
+            Sessions::Shared => None,
+            Sessions::PerClient => Some(Pool::new(Arc::clone(&link), hub.clone(), care)),
         };
         Ok(Self {
             id,
-            host: owned(),
+            host: Arc::clone(host),
             permits: Semaphore::new(concurrency),
-            supervisor: Supervisor::new(link),
+            breaker: Breaker::new(breaker_pause),
+            supervisor: Supervisor::new(link, hub, care),
+            clients,
+            parked: Parked::new(),
         })
     }
 
     /// What a person needs to know about it.
     #[must_use]
     pub fn report(&self) -> SourceDiagnostics {
-        self.supervisor.journal().read().masked(&self.host.secrets.known_values())
+        let mut report = self.supervisor.journal().read();
+        report.refused_for_seconds = self.breaker.open_for().map(|time| time.as_secs());
+        report.clients = self.clients.as_ref().map(Pool::report);
+        report.masked(&self.host.secrets.known_values())
+    }
+
+    /// The connection for a call, which does not end for want of use while it is held. A start is
+    /// waited for.
+    async fn connected(&self, cx: &CallContext) -> Result<(Peer, Hold), SourceError> {
+        let Some(pool) = &self.clients else {
+            let hold = self.supervisor.hold();
+            return Ok((reach(&self.supervisor, cx.deadline).await?, hold));
+        };
+        let (own, hold) = pool.enter(&cx.affinity)?;
+        Ok((reach(&own, cx.deadline).await?, hold))
     }
 
     async fn perform(
@@ -115,21 +176,23 @@ impl McpSource {
         call: &PermittedCall,
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
-        let peer = match self.supervisor.ready_peer() {
-            Some(peer) => peer,
-            None => {
-                timeout_at(cx.deadline.into(), self.supervisor.peer())
-                    .await
-                    .map_err(|_| too_late())??
-                    .0
-            }
-        };
+        // A server that is known to be down is the supervisor's business, and no call that failed.
+        let admission = self.breaker.admit(&cx.affinity, cx.deadline)?;
+        let (peer, _hold) = self.connected(cx).await?;
+        let outcome = self.attempt(&peer, call, cx).await;
+        admission.settle(&outcome);
+        outcome
+    }
+
+    async fn attempt(
+        &self,
+        peer: &Peer,
+        call: &PermittedCall,
+        cx: &CallContext,
+    ) -> Result<ToolOutput, SourceError> {
         let permit = timeout_at(cx.deadline.into(), self.permits.acquire());
         let _permit = permit.await.map_err(|_| too_late())?;
-        match &peer {
-            Peer::Stdio(connection) => connection.call(call, cx).await,
-            Peer::Http(server) => server.call(call, cx).await,
-        }
+        self.converse(peer, call, cx).await
     }
 }
 
@@ -140,12 +203,13 @@ impl ToolSource for McpSource {
     }
 
     async fn manifest(&self) -> Result<McpManifest, SourceError> {
+        let _awake = self.supervisor.hold();
         let (peer, info) = self.supervisor.peer().await?;
-        let listing = listing::list(&peer, Instant::now() + LIST_TIMEOUT).await?;
+        let mut listing = listing::list(&peer, &info, Instant::now() + LIST_TIMEOUT).await?;
+        let (offer, missing) = offer::list(&peer, &info, Instant::now() + LIST_TIMEOUT).await;
+        listing.left_out.extend(missing);
         self.supervisor.journal().left_out(listing.left_out);
-        if let Peer::Http(server) = &peer {
-            server.set_parameters(listing.headers);
-        }
+        self.supervisor.hub().set_parameters(listing.headers);
         let shown = |text: &str| text.chars().take(SHOWN_NAME).collect::<String>();
         let name = if info.name.is_empty() { self.id.to_string() } else { shown(&info.name) };
         Ok(McpManifest {
@@ -154,17 +218,36 @@ impl ToolSource for McpSource {
             version: shown(&info.version),
             description: info.instructions.clone(),
             tools: listing.tools,
+            offer,
         })
     }
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
         // Cancelled calls are dropped by the gate, which knows to call them cancelled; the guards
         // below tell the server.
-        self.perform(&call, cx).await
+        let outcome = match self.go_on(&call, cx).await {
+            Ok(None) => self.perform(&call, cx).await,
+            Ok(Some(output)) => Ok(output),
+            Err(error) => Err(error),
+        };
+        let allowed = self.supervisor.hub().allowed;
+        outcome.map_err(|error| pages::screen(error, allowed, &cx.client, &self.id))
+    }
+
+    fn can_resume(&self) -> bool {
+        true
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
-        Some(self.supervisor.changes().subscribe())
+        Some(self.supervisor.hub().changes.subscribe())
+    }
+
+    fn events(&self) -> Option<broadcast::Receiver<SourceEvent>> {
+        Some(self.supervisor.hub().events())
+    }
+
+    fn abandon(&self, state: &str) {
+        self.parked.abandon(state);
     }
 
     fn diagnostics(&self) -> Value {
@@ -172,26 +255,39 @@ impl ToolSource for McpSource {
     }
 
     async fn close(&self) {
+        self.parked.clear();
+        if let Some(clients) = &self.clients {
+            clients.close().await;
+        }
         self.supervisor.close().await;
     }
 }
 
-impl Peer {
-    /// A request of the gateway's own.
-    async fn ask(
-        &self,
-        method: &'static str,
-        params: &Map<String, Value>,
-        deadline: Instant,
-    ) -> Result<Reply, SourceError> {
-        match self {
-            Self::Stdio(connection) => {
-                let meta = wire::Meta::own(wire::Era::Sessions);
-                connection.ask(method, &wire::PlainParams { members: params, meta }).await
-            }
-            Self::Http(server) => server.ask(method, params, deadline).await,
+fn link_to(id: &SourceId, endpoint: Endpoint, start_timeout: Duration, host: &Arc<Host>) -> Link {
+    let host = Arc::clone(host);
+    match endpoint {
+        Endpoint::Stdio(spawn) => Link::Stdio(stdio::Link { host, spawn, start_timeout }),
+        Endpoint::Http(Address { uri, headers }) => {
+            let door = http::Door::new(&host, id, &headers);
+            Link::Http(http::Link { door, uri, headers, start_timeout })
+        }
+        Endpoint::Sse(Address { uri, headers }) => {
+            let door = http::Door::new(&host, id, &headers);
+            Link::Sse(sse::Link { door, uri, headers, start_timeout })
+        }
+        Endpoint::Websocket(Address { uri, headers }) => {
+            Link::Websocket(websocket::Link { host, uri, headers, start_timeout })
         }
     }
+}
+
+/// A supervisor's connection, before the deadline.
+async fn reach(supervisor: &Supervisor, deadline: Instant) -> Result<Peer, SourceError> {
+    if let Some(peer) = supervisor.ready_peer() {
+        return Ok(peer);
+    }
+    let connected = timeout_at(deadline.into(), supervisor.peer()).await;
+    connected.map_err(|_| too_late())?.map(|(peer, _)| peer)
 }
 
 fn too_late() -> SourceError {

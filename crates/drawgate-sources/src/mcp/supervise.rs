@@ -1,39 +1,35 @@
-//! Keeps a server connected: starts it, notices its end, tries again with growing pauses.
+//! Keeps a server connected: starts it, notices its end, tries again with growing pauses, and lets it
+//! sleep while nobody needs it.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use drawgate_core::source::SourceError;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::Peer;
 use super::backoff::Backoff;
-use super::changes::Changes;
 use super::diagnostics::Journal;
+use super::hub::Hub;
+use super::link::{Link, Live};
+use super::usage::{Hold, Usage};
 use super::wire::ServerInfo;
-use super::{Peer, http, stdio};
 
-/// How to reach a server.
-pub(super) enum Link {
-    Stdio(stdio::Link),
-    Http(http::Link),
-}
-
-/// A connected server, in the hands of the task that looks after it.
-enum Live {
-    Stdio(Box<stdio::Server>),
-    Http(Arc<http::Peer>),
-}
-
-/// Where the connection stands. Calls fail at once in all states but the first three.
+/// Where the connection stands. Calls wait in the states before `Down`, and fail at once in the
+/// others.
 #[derive(Clone)]
 enum State {
     Idle,
     Starting,
     Ready(Peer, Arc<ServerInfo>),
+    /// Ended because nobody needed it; it starts again for the next who does.
+    Asleep,
     Down(Arc<str>),
     Closed,
 }
@@ -47,20 +43,53 @@ pub(super) struct Supervisor {
 }
 
 struct Shared {
-    link: Link,
+    link: Arc<Link>,
+    care: Care,
+    usage: Usage,
+    wake: Notify,
     state: watch::Sender<State>,
-    changes: Changes,
+    hub: Hub,
     journal: Arc<Journal>,
 }
 
+/// How a connection is looked after.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Care {
+    /// How long it may be unused before it is ended.
+    pub(super) idle: Option<Duration>,
+    /// The longest pause before the next attempt after a failure.
+    pub(super) longest_pause: Duration,
+    pub(super) audience: Audience,
+}
+
+/// Who has to hear when the connection is lost, and when it is back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// The gate, which shows what the server offers.
+    Gate,
+    /// Nobody: the connection serves one client, and the gate knows of another.
+    Nobody,
+}
+
+/// Why a connection was given up.
+enum End {
+    Lost(String),
+    Unused,
+    Stopped,
+}
+
 impl Supervisor {
-    pub(super) fn new(link: Link) -> Self {
+    pub(super) fn new(link: Arc<Link>, hub: Hub, care: Care) -> Self {
         let stop = CancellationToken::new();
+        let transport = link.transport();
         let shared = Shared {
             link,
+            care,
+            usage: Usage::new(),
+            wake: Notify::new(),
             state: watch::Sender::new(State::Idle),
-            changes: Changes::new(),
-            journal: Arc::new(Journal::default()),
+            hub,
+            journal: Arc::new(Journal::new(transport)),
         };
         Self {
             shared: Arc::new(shared),
@@ -74,29 +103,44 @@ impl Supervisor {
         &self.shared.journal
     }
 
-    pub(super) fn changes(&self) -> &Changes {
-        &self.shared.changes
+    pub(super) fn hub(&self) -> &Hub {
+        &self.shared.hub
+    }
+
+    /// Says that somebody needs the server, which then does not sleep. Hold it before asking for the
+    /// connection.
+    pub(super) fn hold(&self) -> Hold {
+        self.shared.usage.hold()
+    }
+
+    /// When it was last needed; `None` while somebody needs it.
+    pub(super) fn unused_since(&self) -> Option<Instant> {
+        let state = self.shared.state.borrow().clone();
+        (!self.shared.is_needed(&state)).then(|| self.shared.usage.last())
     }
 
     /// The connection, if there is one now.
     pub(super) fn ready_peer(&self) -> Option<Peer> {
         match &*self.shared.state.borrow() {
             State::Ready(peer, _) => Some(peer.clone()),
-            State::Idle | State::Starting | State::Down(_) | State::Closed => None,
+            State::Idle | State::Starting | State::Asleep | State::Down(_) | State::Closed => None,
         }
     }
 
-    /// The connection, started if this is the first time that it is needed. A start is waited for, a
-    /// failure is reported at once.
+    /// The connection, started if this is the first time that it is needed, or if it sleeps. A start is
+    /// waited for, a failure is reported at once.
     pub(super) async fn peer(&self) -> Result<(Peer, Arc<ServerInfo>), SourceError> {
         self.start();
+        let _awake = self.hold();
         let mut state = self.shared.state.subscribe();
-        let settled = |state: &State| !matches!(state, State::Idle | State::Starting);
+        self.shared.wake.notify_one();
+        let settled =
+            |state: &State| !matches!(state, State::Idle | State::Starting | State::Asleep);
         let settled = state.wait_for(settled).await.map_err(|_| closed())?;
         match &*settled {
             State::Ready(peer, info) => Ok((peer.clone(), Arc::clone(info))),
             State::Down(reason) => Err(SourceError::unreachable(&**reason)),
-            State::Idle | State::Starting | State::Closed => Err(closed()),
+            State::Idle | State::Starting | State::Asleep | State::Closed => Err(closed()),
         }
     }
 
@@ -129,107 +173,130 @@ fn closed() -> SourceError {
 
 impl Shared {
     async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::up_to(self.care.longest_pause);
         let random = RandomState::new();
         for attempt in 0_u64.. {
             self.journal.starting();
             let started = Instant::now();
-            let reason = tokio::select! {
-                live = self.link.connect(&self.journal, &self.changes) => match live {
-                    Ok((live, info)) => self.serve(live, info, &stop).await,
-                    Err(error) => Some(error.to_string()),
+            let end = tokio::select! {
+                live = self.link.connect(&self.journal, &self.hub) => match live {
+                    Ok(live) => self.serve(live, &stop).await,
+                    Err(error) => End::Lost(error.to_string()),
                 },
-                () = stop.cancelled() => None,
+                () = stop.cancelled() => End::Stopped,
             };
-            let Some(reason) = reason else { break };
             backoff.after(started.elapsed());
-            self.down(&reason);
-            let [jitter, ..] = random.hash_one(attempt).to_le_bytes();
-            tokio::select! {
-                () = sleep(backoff.next(jitter.into())) => self.journal.restarting(),
-                () = stop.cancelled() => break,
+            let again = match end {
+                End::Stopped => break,
+                End::Unused => self.sleep(&stop).await,
+                End::Lost(reason) => {
+                    let [jitter, ..] = random.hash_one(attempt).to_le_bytes();
+                    self.down(&reason, backoff.next(jitter.into()), &stop).await
+                }
+            };
+            if again.is_break() {
+                break;
             }
         }
         self.close();
     }
 
-    /// Until the server is lost, which gives a reason, or told to end, which gives none.
-    async fn serve(
-        &self,
-        mut live: Live,
-        info: ServerInfo,
-        stop: &CancellationToken,
-    ) -> Option<String> {
+    async fn serve(&self, mut live: Live, stop: &CancellationToken) -> End {
+        let info = live.info();
         self.journal.ready(&info);
-        let before = self.state.send_replace(State::Ready(live.peer(), Arc::new(info)));
-        if matches!(before, State::Down(_)) {
-            self.changes.bump();
+        let ready = State::Ready(live.peer(), Arc::new(info));
+        self.usage.touch();
+        if matches!(self.state.send_replace(ready.clone()), State::Down(_)) {
+            self.tell();
         }
-        let lost = tokio::select! {
-            reason = live.served(&self.journal) => Some(reason),
-            () = stop.cancelled() => None,
+        let end = tokio::select! {
+            reason = live.served(&self.journal) => End::Lost(reason),
+            () = self.unused(&ready) => End::Unused,
+            () = stop.cancelled() => End::Stopped,
         };
-        if lost.is_none() {
-            self.close();
-            live.end().await;
+        match end {
+            End::Lost(_) => {}
+            End::Unused => live.end().await,
+            End::Stopped => {
+                self.close();
+                live.end().await;
+            }
         }
-        lost
+        end
     }
 
-    fn down(&self, reason: &str) {
+    /// Returns when nobody has needed the server for long enough. From then on nobody gets the
+    /// connection.
+    async fn unused(&self, ready: &State) {
+        let Some(idle) = self.care.idle else { return std::future::pending().await };
+        loop {
+            self.usage.idle_for(idle).await;
+            if !self.is_needed(ready) {
+                self.state.send_replace(State::Asleep);
+                // Somebody may have taken the connection just before; whoever comes now waits.
+                if !self.is_needed(ready) {
+                    return;
+                }
+                self.state.send_replace(ready.clone());
+            }
+            self.usage.touch();
+        }
+    }
+
+    /// Calls under way, calls that wait for their caller's answers, and subscriptions need the server.
+    fn is_needed(&self, state: &State) -> bool {
+        let busy = match state {
+            State::Ready(peer, _) => peer.is_busy(),
+            State::Idle | State::Starting | State::Asleep | State::Down(_) | State::Closed => false,
+        };
+        busy || self.usage.is_held() || !self.hub.subscriptions.is_empty()
+    }
+
+    /// Until somebody needs the server.
+    async fn sleep(&self, stop: &CancellationToken) -> ControlFlow<()> {
+        self.journal.asleep();
+        loop {
+            tokio::select! {
+                // A call may have left a notice long ago.
+                () = self.wake.notified() => if self.usage.is_held() {
+                    return ControlFlow::Continue(());
+                },
+                () = stop.cancelled() => return ControlFlow::Break(()),
+            }
+        }
+    }
+
+    /// Until it is time for the next attempt.
+    async fn down(
+        &self,
+        reason: &str,
+        pause: Duration,
+        stop: &CancellationToken,
+    ) -> ControlFlow<()> {
         tracing::warn!(reason, "a server is down");
-        self.journal.failed(reason);
-        if matches!(self.state.send_replace(State::Down(reason.into())), State::Ready(..)) {
-            self.changes.bump();
+        self.journal.failed(reason, Instant::now() + pause);
+        let before = self.state.send_replace(State::Down(reason.into()));
+        if matches!(before, State::Ready(..) | State::Asleep) {
+            self.tell();
+        }
+        tokio::select! {
+            () = sleep(pause) => {
+                self.journal.restarting();
+                ControlFlow::Continue(())
+            }
+            () = stop.cancelled() => ControlFlow::Break(()),
+        }
+    }
+
+    fn tell(&self) {
+        match self.care.audience {
+            Audience::Gate => self.hub.changes.bump(),
+            Audience::Nobody => {}
         }
     }
 
     fn close(&self) {
         self.journal.closed();
         self.state.send_replace(State::Closed);
-    }
-}
-
-impl Link {
-    async fn connect(
-        &self,
-        journal: &Arc<Journal>,
-        changes: &Changes,
-    ) -> Result<(Live, ServerInfo), SourceError> {
-        match self {
-            Self::Stdio(link) => {
-                let server = link.connect(journal, changes).await?;
-                let info = server.info.clone();
-                Ok((Live::Stdio(Box::new(server)), info))
-            }
-            Self::Http(link) => {
-                let peer = link.connect(journal, changes).await?;
-                let info = peer.info();
-                Ok((Live::Http(peer), info))
-            }
-        }
-    }
-}
-
-impl Live {
-    fn peer(&self) -> Peer {
-        match self {
-            Self::Stdio(server) => Peer::Stdio(Arc::clone(&server.connection)),
-            Self::Http(peer) => Peer::Http(Arc::clone(peer)),
-        }
-    }
-
-    async fn served(&mut self, journal: &Journal) -> String {
-        match self {
-            Self::Stdio(server) => server.served(journal).await,
-            Self::Http(peer) => peer.served().await,
-        }
-    }
-
-    async fn end(self) {
-        match self {
-            Self::Stdio(server) => server.end().await,
-            Self::Http(peer) => peer.end().await,
-        }
     }
 }

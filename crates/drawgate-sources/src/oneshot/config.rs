@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ::http::{HeaderMap, Uri};
-use drawgate_core::model::{McpManifest, McpToolSpec, SourceId};
+use drawgate_core::model::{McpManifest, McpToolSpec, Offer, SourceId};
 use drawgate_host::process::Spawn;
 use drawgate_host::secrets::Secrets;
 use schemars::JsonSchema;
@@ -142,6 +142,7 @@ impl OneshotManifest {
             description: self.description,
             tools: tools.collect::<Result<_, _>>()?,
             server_id: id,
+            offer: Offer::default(),
         })
     }
 }

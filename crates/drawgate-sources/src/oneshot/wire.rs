@@ -48,7 +48,7 @@ pub(super) fn result(bytes: &[u8]) -> Result<ToolOutput, SourceError> {
         .remove("meta")
         .map(|meta| Map::from_iter([("_meta".to_owned(), meta)]))
         .unwrap_or_default();
-    Ok(ToolOutput { content, structured, is_error: !success, rest, sandboxed: false })
+    Ok(ToolOutput { content, structured, is_error: !success, rest, ..ToolOutput::default() })
 }
 
 fn failure(mut error: Value) -> SourceError {

@@ -3,8 +3,15 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed test may panic")]
 
 mod conformance;
+mod feature_server;
 mod http_server;
+mod mcp_features;
 mod mcp_http;
+mod mcp_http_features;
+mod mcp_sse;
 mod mcp_stdio;
+mod mcp_supervision;
+mod mcp_websocket;
 mod oneshot;
+mod plain_server;
 mod support;

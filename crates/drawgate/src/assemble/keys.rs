@@ -19,6 +19,15 @@ pub(super) fn admin_token(path: &Path) -> anyhow::Result<Secret<String>> {
 
 /// The key that binds approvals to calls.
 pub(super) fn approval_key(path: &Path) -> anyhow::Result<[u8; 32]> {
+    key(path)
+}
+
+/// The key that logins at servers are sealed with.
+pub(super) fn sealing_key(path: &Path) -> anyhow::Result<[u8; 32]> {
+    key(path)
+}
+
+fn key(path: &Path) -> anyhow::Result<[u8; 32]> {
     let text = read_or_make(path, random)?;
     let mut key = [0; 32];
     hex::decode_to_slice(&text, &mut key)

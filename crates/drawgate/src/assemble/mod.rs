@@ -1,12 +1,15 @@
 //! From configuration to a gateway: the only place that sees all parts.
 
 mod keys;
+mod logins;
 mod restart;
 mod sources;
 
+pub use logins::follow_logins;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,12 +17,14 @@ use arc_swap::ArcSwap;
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayParts, GatewaySettings};
-use drawgate_core::policy::{Approvals, ApprovalsConfig, Grants, Rules, standing_grants};
+use drawgate_core::policy::{Approvals, ApprovalsConfig, Expose, Grants, Rules, standing_grants};
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::{Keeper, Registry, SourceTerms};
+use drawgate_core::registry::{Keeper, Pins, Registry, SourceTerms};
 use drawgate_core::secret::Secret;
-use drawgate_core::store::{Agent, AuditLog, Store};
+use drawgate_core::store::{Agent, AuditLog, Documents, Store};
 use drawgate_host::Host;
+use drawgate_host::oauth::Logins;
+use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
 use drawgate_host::store::{
     ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure,
@@ -30,6 +35,10 @@ use parking_lot::Mutex;
 use crate::config::{self, Config, Loaded};
 use crate::operations::Operations;
 use crate::surface::callers::Callers;
+use crate::surface::mcp::tasks::Tasks;
+
+/// The key that logins and tasks are sealed with.
+const SEALING_KEY: &str = "sealing.key";
 
 /// The file with the local user's token.
 pub const ADMIN_TOKEN: &str = "admin.token";
@@ -66,6 +75,12 @@ pub struct Assembly {
     /// What the running sources were started with.
     servers: Mutex<BTreeMap<SourceId, (config::Server, SourceTerms)>>,
     builtin: Mutex<Option<(config::Builtin, SourceTerms)>>,
+    /// The configuration in force, for servers that are started again.
+    in_force: Mutex<Loaded>,
+    /// Where people decide about calls, once there is such a place.
+    pages: OnceLock<String>,
+    /// One change of the servers at a time.
+    changing: tokio::sync::Mutex<()>,
     /// The configuration at the start, for the sections that are read only then.
     at_start: Config,
     _lock: DataDirLock,
@@ -85,33 +100,31 @@ impl Assembly {
         let secrets = Secrets::from_process();
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
         secrets.remember(admin.expose());
-        let host = Arc::new(Host::new(secrets, std::env::current_exe().ok())?);
+        let mut host = Host::new(secrets, std::env::current_exe().ok())?;
         teach(&redactor, &host);
-        let Storage { store, log, audit, artifacts } = Storage::open(&dir, &loaded.config, &host)?;
+        let Storage { store, documents, log, audit, artifacts } =
+            Storage::open(&dir, &loaded.config, &host)?;
+        let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
+        let logins = Arc::new(Logins::new(&host, Arc::clone(&documents), sealing.clone()));
+        host.logins = Some(Arc::clone(&logins));
+        let host = Arc::new(host);
         let agents = store.agents().await?;
-        let standing = agents.iter().flat_map(standing_grants).chain(local_grants(&loaded.config));
-        let key = keys::approval_key(&dir.file("approvals.key"))?;
-        let (clock, ids) = (Arc::clone(&host.clock), Arc::clone(&host.ids));
-        let approvals =
-            Approvals::load(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&ids), key);
-        let parts = GatewayParts {
-            registry: Arc::new(Registry::default()),
-            grants: Arc::new(Grants::load(Arc::clone(&store), standing.collect()).await?),
-            approvals: Arc::new(approvals.await?),
-            rules: Arc::new(ArcSwap::from_pointee(rules(loaded)?)),
-            redactor,
-            settings: Arc::new(ArcSwap::from_pointee(settings(&loaded.config))),
+        let books = Books { store: &store, agents: &agents, dir: &dir };
+        let parts = books.parts(loaded, redactor, &host, &audit, &artifacts).await?;
+        let pins = Pins {
+            documents: Arc::clone(&documents),
             audit: audit.clone(),
-            artifacts: artifacts.clone(),
-            clock,
-            ids,
+            clock: Arc::clone(&host.clock),
         };
-        let keeper = Arc::new(Keeper::new(Arc::clone(&parts.registry)));
-        let callers = Arc::new(Callers::default());
+        let keeper = Arc::new(Keeper::new(Arc::clone(&parts.registry), pins));
+        let callers = Arc::new(Callers::new(loaded.config.auth.as_ref()));
         callers.set(&admin, &agents);
         let operations = Arc::new(Operations {
             gateway: Gateway::new(parts),
             store,
+            documents,
+            logins,
+            sealing,
             callers,
             admin,
             acting: tokio::sync::Mutex::default(),
@@ -127,9 +140,13 @@ impl Assembly {
             start,
             servers: Mutex::default(),
             builtin: Mutex::default(),
+            in_force: Mutex::new(loaded.clone()),
+            pages: OnceLock::new(),
+            changing: tokio::sync::Mutex::default(),
             at_start: loaded.config.clone(),
             _lock: lock,
         };
+        assembly.apply_logins(loaded).await?;
         if start == Start::Sources {
             assembly.apply_builtin(loaded).await?;
             // They are there at once, and nobody should find them missing.
@@ -145,10 +162,27 @@ impl Assembly {
         &self.operations.gateway
     }
 
+    /// The calls that nobody waits for; those of earlier runs are taken up again.
+    pub async fn tasks(&self, config: &Config) -> anyhow::Result<Tasks> {
+        let operations = &self.operations;
+        let after = Duration::from_secs(config.limits.task_after_seconds);
+        let (documents, key) = (Arc::clone(&operations.documents), operations.sealing.clone());
+        Tasks::load(operations.gateway.clone(), documents, key, after).await
+    }
+
     /// The local user's token.
     #[must_use]
     pub fn admin_token(&self) -> &Secret<String> {
         &self.operations.admin
+    }
+
+    /// From now on people can be sent to pages at this address to decide about calls.
+    pub fn serve_pages(&self, address: String) {
+        let page = self.pages.get_or_init(|| address);
+        let settings = &self.gateway().parts().settings;
+        let mut next = GatewaySettings::clone(&settings.load());
+        next.approval_page = Some(page.clone());
+        settings.store(Arc::new(next));
     }
 
     /// Takes over an edited configuration. Rules, limits, the local user's capabilities and sources
@@ -163,8 +197,11 @@ impl Assembly {
             EventDraft::new(EventKind::ConfigLoaded, now).text("configHash", &loaded.text_hash);
         parts.audit.append(draft).await.context("the audit log can't be written")?;
         parts.rules.store(Arc::new(rules));
-        parts.settings.store(Arc::new(settings(&loaded.config)));
+        parts.settings.store(Arc::new(settings(&loaded.config, self.pages.get())));
         parts.grants.stand(&Principal::local(), local_grants(&loaded.config)).await;
+        parts.exposures.set(&Principal::local(), loaded.config.local.expose.into());
+        self.in_force.lock().clone_from(loaded);
+        self.apply_logins(loaded).await?;
         if self.start == Start::Sources {
             // What can't be set up has been reported, and the rest is in force.
             let _ = self.apply_builtin(loaded).await;
@@ -184,9 +221,51 @@ impl Assembly {
     }
 }
 
+/// What a gate is made from.
+struct Books<'a> {
+    store: &'a Arc<dyn Store>,
+    agents: &'a [Agent],
+    dir: &'a DataDir,
+}
+
+impl Books<'_> {
+    async fn parts(
+        &self,
+        loaded: &Loaded,
+        redactor: Arc<ArcSwap<Redactor>>,
+        host: &Host,
+        audit: &Arc<ResilientAudit>,
+        artifacts: &Arc<FileArtifacts>,
+    ) -> anyhow::Result<GatewayParts> {
+        let config = &loaded.config;
+        let standing = self.agents.iter().flat_map(standing_grants).chain(local_grants(config));
+        let key = keys::approval_key(&self.dir.file("approvals.key"))?;
+        let (clock, ids) = (Arc::clone(&host.clock), Arc::clone(&host.ids));
+        let store = || Arc::clone(self.store);
+        let approvals = Approvals::load(store(), Arc::clone(&clock), Arc::clone(&ids), key);
+        let parts = GatewayParts {
+            registry: Arc::new(Registry::default()),
+            grants: Arc::new(Grants::load(store(), standing.collect()).await?),
+            approvals: Arc::new(approvals.await?),
+            exposures: Arc::default(),
+            rules: Arc::new(ArcSwap::from_pointee(rules(loaded)?)),
+            redactor,
+            settings: Arc::new(ArcSwap::from_pointee(settings(config, None))),
+            audit: audit.clone(),
+            artifacts: artifacts.clone(),
+            clock,
+            ids,
+        };
+        parts.exposures.set_agents(self.agents);
+        parts.exposures.set(&Principal::local(), config.local.expose.into());
+        Ok(parts)
+    }
+}
+
 /// What is kept in the data folder.
 struct Storage {
     store: Arc<dyn Store>,
+    documents: Arc<dyn Documents>,
     log: Arc<SqliteAudit>,
     audit: Arc<ResilientAudit>,
     artifacts: Arc<FileArtifacts>,
@@ -214,8 +293,10 @@ impl Storage {
             quota: config.artifacts.quota_bytes,
             max_age_ms: config.artifacts.max_age_days.saturating_mul(24 * 60 * 60 * 1000),
         };
+        let store = Arc::new(SqliteStore::open(dir, durability)?);
         Ok(Self {
-            store: Arc::new(SqliteStore::open(dir, durability)?),
+            documents: store.clone(),
+            store,
             log,
             audit: Arc::new(ResilientAudit::new(appendable, on_failure, Arc::clone(&host.clock))),
             artifacts: Arc::new(FileArtifacts::open(
@@ -235,6 +316,7 @@ fn local_grants(config: &Config) -> Vec<CapabilityGrant> {
         token_hash: String::new(),
         capabilities: config.local.capabilities.clone(),
         created_at: 0,
+        expose: Expose::All,
     })
 }
 
@@ -253,10 +335,11 @@ fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
     Ok(document.map(Rules::from_value).transpose()?.unwrap_or_default())
 }
 
-fn settings(config: &Config) -> GatewaySettings {
+fn settings(config: &Config, pages: Option<&String>) -> GatewaySettings {
     let limits = &config.limits;
     GatewaySettings {
         max_timeout: Duration::from_secs(limits.max_timeout_seconds),
+        max_task_time: Duration::from_secs(limits.max_task_seconds),
         max_calls: limits.max_concurrent_calls,
         max_calls_per_caller: limits.max_concurrent_calls_per_agent,
         max_argument_bytes: limits.max_argument_bytes as u64,
@@ -265,24 +348,17 @@ fn settings(config: &Config) -> GatewaySettings {
             hold: Duration::from_secs(config.approvals.hold_seconds),
             expire: Duration::from_secs(config.approvals.expire_seconds),
         },
+        approval_page: pages.cloned(),
         keep_payloads: config.audit.payloads == config::Payloads::Redacted,
     }
 }
 
 /// Keeps a redactor up to date with what is known to be secret.
-fn teach(redactor: &Arc<ArcSwap<Redactor>>, host: &Arc<Host>) {
-    let build = |host: &Host| {
-        let known = host.secrets.known_values();
-        Arc::new(Redactor::new(known.iter().map(String::as_str)))
-    };
-    redactor.store(build(host));
-    let (host, redactor) = (Arc::downgrade(host), Arc::downgrade(redactor));
-    let Some(mut changes) = host.upgrade().map(|host| host.secrets.watch()) else { return };
-    changes.mark_changed();
-    tokio::spawn(async move {
-        while changes.changed().await.is_ok() {
-            let (Some(host), Some(redactor)) = (host.upgrade(), redactor.upgrade()) else { return };
-            redactor.store(build(&host));
+fn teach(redactor: &Arc<ArcSwap<Redactor>>, host: &Host) {
+    let redactor = Arc::downgrade(redactor);
+    host.secrets.tell(move |known| {
+        if let Some(redactor) = redactor.upgrade() {
+            redactor.store(Arc::new(Redactor::new(known.iter().copied())));
         }
     });
 }

@@ -21,6 +21,7 @@ fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
         ("`listen`", in_force.listen != edited.listen),
         ("`data`", in_force.data != edited.data),
         ("`[server]`", in_force.server != edited.server),
+        ("`[auth]`", in_force.auth != edited.auth),
         ("`[audit]`", in_force.audit != audit),
         ("`[artifacts]`", in_force.artifacts != edited.artifacts),
         ("`[telemetry]`", in_force.telemetry != edited.telemetry),
@@ -46,11 +47,21 @@ mod tests {
         edited.listen.set_port(1);
         edited.data = "elsewhere".into();
         edited.server.max_sessions += 1;
+        edited.auth =
+            serde_json::from_value(serde_json::json!({ "issuer": "https://login.example" }))
+                .unwrap();
         edited.audit.checkpoint_every += 1;
         edited.artifacts.quota_bytes += 1;
         edited.telemetry.service_name.push('x');
-        let all =
-            ["`listen`", "`data`", "`[server]`", "`[audit]`", "`[artifacts]`", "`[telemetry]`"];
+        let all = [
+            "`listen`",
+            "`data`",
+            "`[server]`",
+            "`[auth]`",
+            "`[audit]`",
+            "`[artifacts]`",
+            "`[telemetry]`",
+        ];
         assert_eq!(changed(&in_force, &edited), all);
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use drawgate_core::model::SourceId;
-use drawgate_core::registry::{Limits, Naming, Origin, SourceTerms, ToolTerms};
+use drawgate_core::registry::{Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust};
 use serde_json::{Value, json};
 
 use super::Assembly;
-use crate::config::{Config, Loaded, Names, Protocol, Server, Transport};
+use crate::config::{self, Config, Loaded, Names, Protocol, Server, Transport};
 
 impl Assembly {
     /// Brings the built-in tools in line with the configuration.
@@ -34,12 +34,13 @@ impl Assembly {
     /// Brings the running servers in line with the configuration. A server that can't be set up is
     /// reported and left out; those whose table and terms stay the same are not touched.
     pub(super) async fn apply_servers(&self, loaded: &Loaded) {
+        let _turn = self.changing.lock().await;
         let config = &loaded.config;
         let wanted: BTreeMap<SourceId, (Server, SourceTerms)> = config
             .servers
             .iter()
             .filter(|(_, server)| server.enabled)
-            .map(|(id, server)| (id.clone(), (server.clone(), terms(config, server))))
+            .map(|(id, server)| (id.clone(), (server.clone(), terms(loaded, server))))
             .collect();
         let before = self.servers.lock().clone();
         for (id, _) in before.iter().filter(|(id, server)| wanted.get(*id) != Some(server)) {
@@ -52,6 +53,21 @@ impl Assembly {
             }
         }
         *self.servers.lock() = wanted;
+    }
+
+    /// Starts a server again that is not at work.
+    pub(super) async fn start_again(&self, id: &SourceId) {
+        let _turn = self.changing.lock().await;
+        let statuses = self.keeper.status();
+        if statuses.iter().any(|status| status.id == *id && status.state == SourceState::Ready) {
+            return;
+        }
+        let Some((server, terms)) = self.servers.lock().get(id).cloned() else { return };
+        let loaded = self.in_force.lock().clone();
+        self.keeper.remove(id).await;
+        if let Err(error) = self.start_server(&loaded, id, &server, terms) {
+            self.report_unusable(id, &error);
+        }
     }
 
     fn report_unusable(&self, id: &SourceId, error: &anyhow::Error) {
@@ -117,6 +133,11 @@ fn settings(loaded: &Loaded, server: &Server) -> anyhow::Result<Value> {
             if let Some(seconds) = server.start_timeout_seconds {
                 put("start_timeout_ms", json!(seconds.saturating_mul(1000)));
             }
+            if let Some(seconds) = server.idle_shutdown_seconds {
+                put("idle_shutdown_ms", json!(seconds.saturating_mul(1000)));
+            }
+            put("sessions", json!(server.sessions));
+            put("client_requests", json!(server.client_requests));
         }
     }
     Ok(settings)
@@ -141,8 +162,8 @@ fn base_terms(config: &Config) -> SourceTerms {
     }
 }
 
-fn terms(config: &Config, server: &Server) -> SourceTerms {
-    let base = base_terms(config);
+fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {
+    let base = base_terms(&loaded.config);
     let tools = server.tools.iter().map(|(name, own)| {
         let terms = ToolTerms {
             disabled: own.enabled == Some(false),
@@ -171,6 +192,18 @@ fn terms(config: &Config, server: &Server) -> SourceTerms {
         },
         concurrency: server.concurrency.unwrap_or(base.concurrency),
         tools: tools.collect(),
+        trust: match server.trust {
+            config::Trust::Pin => Trust::Pin,
+            config::Trust::Follow => Trust::Follow,
+            config::Trust::Review => Trust::Review,
+        },
+        identity: identity(loaded, server),
         ..base
     }
+}
+
+/// Which server it is: what is started, or where it is.
+fn identity(loaded: &Loaded, server: &Server) -> String {
+    let folder = server.working_dir.as_ref().map(|path| loaded.resolve(path));
+    json!([server.command, server.args, folder, server.url]).to_string()
 }

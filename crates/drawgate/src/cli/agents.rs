@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::backend::{Backend, part};
-use super::output::time;
+use crate::time::shown as time;
+use drawgate_core::policy::Expose;
+
 use crate::assemble::Start;
 use crate::surface::control::NewAgent;
 
@@ -19,6 +21,10 @@ pub(super) enum AgentsCommand {
         /// What it may do; repeat for more
         #[arg(long = "capability", value_name = "CAPABILITY")]
         capabilities: Vec<String>,
+        /// How its tools are shown: every one (`all`), or two by which the others are found and
+        /// called (`search`)
+        #[arg(long, value_name = "all|search", default_value = "all", value_parser = parse_expose)]
+        expose: Expose,
         /// Print the token alone
         #[arg(long)]
         quiet: bool,
@@ -53,9 +59,9 @@ async fn perform(
     backend: &Backend,
 ) -> anyhow::Result<()> {
     match command {
-        AgentsCommand::Add { name, capabilities, quiet } => {
-            let made: Value =
-                backend.post("/agents", &NewAgent { name: name.clone(), capabilities }).await?;
+        AgentsCommand::Add { name, capabilities, expose, quiet } => {
+            let new = NewAgent { name: name.clone(), capabilities, expose };
+            let made: Value = backend.post("/agents", &new).await?;
             show_token(context, &name, &made, quiet)
         }
         AgentsCommand::Rotate { name, quiet } => {
@@ -69,17 +75,31 @@ async fn perform(
                 vec![
                     text(agent, "name"),
                     list(agent, "capabilities"),
+                    text(agent, "expose"),
                     time(agent["createdAt"].as_u64().unwrap_or(0)),
                 ]
             });
             let empty =
                 "no agents yet; `drawgate agents add NAME --capability CAPABILITY` adds one";
-            context.out.table(&agents, &["name", "capabilities", "added"], rows.collect(), empty)
+            context.out.table(
+                &agents,
+                &["name", "capabilities", "tools", "added"],
+                rows.collect(),
+                empty,
+            )
         }
         AgentsCommand::Remove { name } => {
             backend.delete(&format!("/agents/{}", part(&name))).await?;
             context.out.either(&json!({ "removed": name }), || format!("removed `{name}`"))
         }
+    }
+}
+
+fn parse_expose(text: &str) -> Result<Expose, String> {
+    match text {
+        "all" => Ok(Expose::All),
+        "search" => Ok(Expose::Search),
+        _ => Err("use `all` or `search`".to_owned()),
     }
 }
 

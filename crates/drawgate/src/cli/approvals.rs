@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::Context;
 use super::agents::{list, text};
 use super::backend::{Backend, part};
-use super::output::time;
 use crate::assemble::Start;
 use crate::surface::control::Decision;
+use crate::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ApprovalsCommand {

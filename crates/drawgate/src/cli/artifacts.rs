@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::Context;
 use super::agents::text;
 use super::backend::{Backend, part};
-use super::output::time;
 use crate::assemble::Start;
+use crate::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ArtifactsCommand {

@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use super::Context;
 use super::agents::text;
 use super::backend::Backend;
-use super::output::{not_written, time};
+use super::output::not_written;
 use crate::assemble::Start;
 use crate::surface::control::Prune;
+use crate::time::shown as time;
 
 /// How often `tail --follow` looks for new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(250);

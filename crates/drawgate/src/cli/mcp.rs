@@ -18,7 +18,7 @@ use super::Context;
 use super::backend::is_in_use;
 use super::running::Running;
 use super::serve::{Signals, drain, follow_config, open_control, upkeep};
-use crate::assemble::{Assembly, Start};
+use crate::assemble::{Assembly, Start, follow_logins};
 use crate::server::Server;
 use crate::surface::control::SOCKET;
 use crate::surface::mcp::bridge::{Bridge, Gate};
@@ -107,10 +107,12 @@ impl Home {
             Spans::default(),
             config.server.max_body_bytes,
         );
+        let mcp = mcp.with_tasks(assembly.tasks(config).await?);
         let server = Server::new(config.server.max_connections);
         assembly.keeper.settle(SETTLE).await;
         open_control(&assembly, &server, &mcp, "stdio")?;
         tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
+        tokio::spawn(follow_logins(Arc::clone(&assembly)));
         tokio::spawn(follow_config(Arc::clone(&assembly), loaded.clone()));
         Ok(Own { assembly, server, mcp })
     }

@@ -1,5 +1,6 @@
 //! `drawgate serve`: the gateway, until a signal ends it.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,9 +19,11 @@ use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
 use super::{Context, Output};
-use crate::assemble::{ADMIN_TOKEN, Assembly, Start};
+use crate::assemble::{ADMIN_TOKEN, Assembly, Start, follow_logins};
 use crate::config::{Config, Loaded};
 use crate::server::{self, Endpoint, Refusals, Server};
+use crate::surface::approvals::{self, Pages};
+use crate::surface::callers::OAuth;
 use crate::surface::control::SOCKET;
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{Mcp, Sessions};
@@ -56,14 +59,17 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
     let assembly = Assembly::open(&context.loaded, &context.data, Start::Sources, redactor).await?;
     let assembly = Arc::new(assembly);
-    let mcp = mcp(&assembly, config)?;
+    let mcp = mcp(&assembly, config).await?;
     let server = Server::new(config.server.max_connections);
     let ready = Arc::new(AtomicBool::new(false));
     let own = &config.server;
+    // The pages that are served to a browser send their forms back here.
+    let origins: Vec<String> = own.allowed_origins.iter().chain(&own.public_url).cloned().collect();
     let endpoint = Endpoint {
-        guard: Arc::new(Guard::new(address, &own.allowed_hosts, &own.allowed_origins)),
+        guard: Arc::new(Guard::new(address, &own.allowed_hosts, &origins)),
         callers: Arc::clone(&assembly.operations.callers),
         mcp: mcp.clone(),
+        pages: Pages::new(Arc::clone(&assembly.operations)),
         ops: Ops {
             gateway: assembly.gateway().clone(),
             keeper: Arc::clone(&assembly.keeper),
@@ -75,11 +81,18 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         refusals: Refusals::default(),
     };
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{address}/mcp");
+    let origin = format!("{scheme}://{address}");
+    let url = format!("{origin}/mcp");
+    if let Some(auth) = config.auth.clone() {
+        let origin = own.public_url.as_ref().unwrap_or(&origin);
+        endpoint.callers.trust(OAuth::new(auth, origin, Arc::clone(&assembly.host)));
+    }
+    assembly.serve_pages(pages_of(own.public_url.as_deref(), scheme, address));
     open_control(&assembly, &server, &mcp, &url)?;
     tokio::spawn(server.clone().serve_tcp(listener, tls, endpoint));
     tokio::spawn(become_ready(Arc::clone(&assembly), Arc::clone(&ready)));
     tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
+    tokio::spawn(follow_logins(Arc::clone(&assembly)));
     if let Some(metrics) = metrics {
         tokio::spawn(fold_metrics(metrics));
     }
@@ -112,7 +125,20 @@ async fn listen(
     Ok((listener.with_context(|| format!("`{}` can't be listened on", context.listen))?, tls))
 }
 
-fn mcp(assembly: &Assembly, config: &Config) -> anyhow::Result<Mcp> {
+/// Where a person's browser finds the pages of approvals.
+fn pages_of(public_url: Option<&str>, scheme: &str, mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        let loopback: IpAddr =
+            if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+        address.set_ip(loopback);
+    }
+    match public_url {
+        Some(url) => format!("{}{}", url.trim_end_matches('/'), approvals::PATH),
+        None => format!("{scheme}://{address}{}", approvals::PATH),
+    }
+}
+
+async fn mcp(assembly: &Assembly, config: &Config) -> anyhow::Result<Mcp> {
     let host = &assembly.host;
     let idle_ms = config.server.session_idle_seconds.saturating_mul(1000);
     let sessions = Sessions::new(
@@ -122,7 +148,8 @@ fn mcp(assembly: &Assembly, config: &Config) -> anyhow::Result<Mcp> {
         Arc::clone(&host.ids),
     );
     let spans = spans(assembly, config)?;
-    Ok(Mcp::new(assembly.gateway().clone(), sessions, spans, config.server.max_body_bytes))
+    let mcp = Mcp::new(assembly.gateway().clone(), sessions, spans, config.server.max_body_bytes);
+    Ok(mcp.with_tasks(assembly.tasks(config).await?))
 }
 
 fn spans(assembly: &Assembly, config: &Config) -> anyhow::Result<Spans> {
@@ -167,7 +194,7 @@ async fn become_ready(assembly: Arc<Assembly>, ready: Arc<AtomicBool>) {
 pub(super) async fn upkeep(assembly: Arc<Assembly>, mcp: Mcp) {
     loop {
         tokio::time::sleep(UPKEEP_PAUSE).await;
-        mcp.sweep();
+        mcp.sweep().await;
         if let Err(error) = assembly.artifacts.expire(assembly.host.clock.now_ms()).await {
             tracing::warn!(error = %error, "old artifacts could not be removed");
         }

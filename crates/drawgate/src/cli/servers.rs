@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::Context;
 use super::agents::text;
 use super::backend::Backend;
+use super::doctor;
+use super::login::{self, Browser};
+use super::review::{self, Acceptances};
 use crate::assemble::Start;
 
 /// How long a diagnosis may take: longer than a server may take to start by default.
@@ -22,9 +25,50 @@ pub(super) enum ServersCommand {
         /// This server only
         name: Option<String>,
     },
+    /// Show what a server changed or added; exits 3 if something waits to be accepted
+    Review {
+        /// The server
+        name: String,
+        /// Accept exactly what was shown with this digest; without one, at a terminal, show and ask
+        #[arg(long, num_args = 0..=1, value_name = "DIGEST")]
+        #[expect(
+            clippy::option_option,
+            reason = "clap's form of an option with an optional value"
+        )]
+        accept: Option<Option<String>>,
+        /// Accept these of it only
+        #[arg(long, value_name = "TOOL", requires = "accept")]
+        only: Vec<String>,
+    },
+    /// Log the gateway in at a protected server: a person agrees in a browser
+    Login {
+        /// The server
+        name: String,
+        /// Start the browser; without it, the address is only printed
+        #[arg(long)]
+        open: bool,
+    },
+    /// End a login: tokens are given back and forgotten
+    Logout {
+        /// The server
+        name: String,
+    },
 }
 
 pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::Result<ExitCode> {
+    match command {
+        ServersCommand::Login { name, open } => {
+            let browser = if *open { Browser::Open } else { Browser::Leave };
+            return login::log_in(name, browser, context).await;
+        }
+        ServersCommand::Logout { name } => return login::log_out(name, context).await,
+        ServersCommand::Review { name, accept, only } => {
+            let accept =
+                accept.as_ref().map(|digest| Acceptances { digest: digest.as_deref(), only });
+            return review::run(name, accept, context).await;
+        }
+        ServersCommand::List | ServersCommand::Doctor { .. } => {}
+    }
     let backend = Backend::open(&context, Start::Sources).await?;
     if matches!(command, ServersCommand::Doctor { .. }) {
         // A server that is still starting can't be explained yet.
@@ -42,7 +86,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
                     text(server, "state"),
                     tools,
                     text(server, "server"),
-                    text(server, "problem"),
+                    problem(server),
                 ]
             });
             let header = ["id", "state", "tools", "server", "problem"];
@@ -50,6 +94,10 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
             context.out.table(&servers, &header, rows.collect(), empty)?;
             Ok(ExitCode::SUCCESS)
         }
+        // Done above: these ask nothing about the servers.
+        ServersCommand::Login { .. }
+        | ServersCommand::Logout { .. }
+        | ServersCommand::Review { .. } => Ok(ExitCode::SUCCESS),
         ServersCommand::Doctor { name } => {
             if let Some(name) = name {
                 servers.retain(|server| server["id"] == name.as_str());
@@ -58,46 +106,19 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
                     "there is no server `{name}`; `drawgate servers list` shows them"
                 );
             }
-            let well = servers.iter().all(|server| server["state"] == "ready");
-            context
-                .out
-                .either(&servers, || servers.iter().map(explain).collect::<Vec<_>>().join("\n"))?;
+            let well = servers.iter().all(doctor::is_well);
+            let explained = || servers.iter().map(doctor::explain).collect::<Vec<_>>().join("\n");
+            context.out.either(&servers, explained)?;
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
 }
 
-fn explain(server: &Value) -> String {
-    let mut lines = vec![match server["state"].as_str() {
-        Some("ready") => format!(
-            "{}: ready, {} tools, {}",
-            text(server, "id"),
-            server["tools"],
-            text(server, "server")
-        ),
-        Some("starting") => format!("{}: starting; it has not answered yet", text(server, "id")),
-        Some("failed") => format!(
-            "{}: failed, and is tried again: {}",
-            text(server, "id"),
-            text(server, "problem")
-        ),
-        _ => format!(
-            "{}: can't be used until the configuration changes: {}",
-            text(server, "id"),
-            text(server, "problem")
-        ),
-    }];
-    for tool in server["leftOut"].as_array().map(Vec::as_slice).unwrap_or_default() {
-        lines.push(format!("  left out: `{}`: {}", text(tool, "tool"), text(tool, "reason")));
+/// What is wrong with a server, in a few words.
+fn problem(server: &Value) -> String {
+    let waiting = server["quarantined"].as_array().map_or(0, Vec::len);
+    if server["problem"].is_string() || waiting == 0 {
+        return text(server, "problem");
     }
-    let diagnostics = &server["diagnostics"];
-    if let Some(restarts) = diagnostics["restarts"].as_u64().filter(|restarts| *restarts > 0) {
-        lines.push(format!("  restarted {restarts} times"));
-    }
-    let last_words = diagnostics["stderrTail"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if server["state"] != "ready" && !last_words.is_empty() {
-        lines.push("  its last words on standard error:".to_owned());
-        lines.extend(last_words.iter().filter_map(Value::as_str).map(|line| format!("    {line}")));
-    }
-    lines.join("\n")
+    format!("{waiting} quarantined; `drawgate servers review {}`", text(server, "id"))
 }

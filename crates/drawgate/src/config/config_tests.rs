@@ -149,7 +149,8 @@ fn transports_have_several_spellings_and_can_be_left_out() {
         ("transport = \"streamableHttp\"\nurl = \"http://a/mcp\"", Transport::StreamableHttp),
         ("transport = \"http\"\nurl = \"http://a/mcp\"", Transport::StreamableHttp),
         ("url = \"http://a/mcp\"", Transport::StreamableHttp),
-        ("transport = \"sse\"\nenabled = false", Transport::Sse),
+        ("transport = \"sse\"\nurl = \"http://a/sse\"", Transport::Sse),
+        ("transport = \"websocket\"\nurl = \"wss://a/mcp\"", Transport::Websocket),
     ];
     for (text, expected) in cases {
         let config = parse(&format!("[servers.a]\n{text}"));

@@ -19,6 +19,11 @@ pub struct Endpoint {
     /// Write `https://console.example`.
     #[schemars(with = "Vec<WebOrigin>")]
     pub allowed_origins: Vec<String>,
+    /// Scheme and host by which clients reach the gateway, such as `https://gateway.example`.
+    /// Absent: the listen address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WebOrigin>")]
+    pub public_url: Option<String>,
     /// Certificate and key. Needed to listen on an address that other machines can reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -44,6 +49,7 @@ impl Default for Endpoint {
         Self {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            public_url: None,
             tls: None,
             max_body_bytes: 4 * 1024 * 1024,
             max_sessions: 10_000,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-use drawgate_core::model::{Capability, SourceId, ToolId};
+use drawgate_core::model::{Capability, Operation, SourceId, ToolId};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// Checks a string against one of our own formats. The error says what to write instead.
@@ -12,6 +12,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "capability" => Capability::new(text).map(drop).map_err(|error| error.to_string()),
         "server-name" => server_name(text),
         "tool-name" => tool_name(text),
+        "tool-or-operation" => tool_or_operation(text),
         "socket-address" => socket_address(text),
         "policy-action" => policy_action(text),
         "host-name" => host_name(text),
@@ -31,6 +32,18 @@ fn server_name(text: &str) -> Result<(), String> {
 fn tool_name(text: &str) -> Result<(), String> {
     let any_source = SourceId::new("any").map_err(|error| error.to_string())?;
     ToolId::new(&any_source, text).map(drop).map_err(|error| error.to_string())
+}
+
+fn tool_or_operation(text: &str) -> Result<(), String> {
+    if !text.starts_with('@') {
+        return tool_name(text);
+    }
+    let known = Operation::BESIDE_TOOLS.map(Operation::key);
+    if known.iter().any(|key| key == text) {
+        return Ok(());
+    }
+    let shown = text.escape_debug();
+    Err(format!("`{shown}` is not an operation beside tools; use `{}`", known.join("`, `")))
 }
 
 fn socket_address(text: &str) -> Result<(), String> {

@@ -238,6 +238,19 @@ enabled = false"#,
 ",
     },
     Case {
+        name: "operation beside tools",
+        text: r#"[servers.a]
+command = "x"
+[servers.a.tools."@resources/read"]
+capabilities = ["a"]
+[servers.a.tools."@logging/setLevel"]
+enabled = false
+[servers.a.tools."@tools/call"]
+enabled = false"#,
+        said: "drawgate.toml:7:18: error: `@tools/call` is not an operation beside tools; use `@resources/read`, `@resources/subscribe`, `@resources/unsubscribe`, `@prompts/get`, `@completion/complete`, `@logging/setLevel`
+",
+    },
+    Case {
         name: "capability",
         text: r#"[local]
 capabilities = ["file.read", "all files"]"#,
@@ -283,7 +296,7 @@ actions = ["Mail"]"#,
         name: "insecure in the file",
         text: "[server]
 insecure = true",
-        said: "drawgate.toml:2:1: error: unknown key `insecure` in [server]; known keys are `allowed_hosts`, `allowed_origins`, `tls`, `max_body_bytes`, `max_sessions`, `session_idle_seconds`, `max_connections` and `drain_seconds`
+        said: "drawgate.toml:2:1: error: unknown key `insecure` in [server]; known keys are `allowed_hosts`, `allowed_origins`, `public_url`, `tls`, `max_body_bytes`, `max_sessions`, `session_idle_seconds`, `max_connections` and `drain_seconds`
 ",
     },
     Case {
@@ -364,16 +377,53 @@ args = ["x"]"#,
         name: "sse",
         text: r#"[servers.a]
 transport = "sse"
-url = "https://a.example""#,
-        said: "drawgate.toml:2:1: error: transport `sse` is not available in this version; use `streamable_http`
+url = "wss://a.example"
+idle_shutdown_seconds = 60"#,
+        said: "drawgate.toml:3:1: error: `wss://a.example` is not an absolute HTTP URL; write `https://host/path`
+drawgate.toml:4:1: error: `idle_shutdown_seconds` has no meaning for a `sse` server; remove it, or change `transport`
 ",
     },
     Case {
         name: "websocket",
         text: r#"[servers.a]
 transport = "websocket"
-url = "wss://a.example""#,
-        said: "drawgate.toml:2:1: error: transport `websocket` is not available in this version; use `streamable_http`
+url = "https://a.example""#,
+        said: "drawgate.toml:3:1: error: `https://a.example` is not an absolute WebSocket URL; write `wss://host/path`
+",
+    },
+    Case {
+        name: "websocket without an address",
+        text: r#"[servers.a]
+transport = "websocket""#,
+        said: "drawgate.toml:1:10: error: [servers.a] needs `url`; write `wss://host/path`
+",
+    },
+    Case {
+        name: "connections for single calls",
+        text: r#"[servers.a]
+transport = "sse"
+url = "https://a.example"
+protocol = "call"
+sessions = "per_client"
+manifest = [{ name = "search", description = "d", inputSchema = {} }]"#,
+        said: "drawgate.toml:2:1: error: transport `sse` is for MCP alone; use `stdio` or `streamable_http`
+drawgate.toml:5:1: error: `sessions` has no meaning for `protocol = \"call\"`; remove it
+",
+    },
+    Case {
+        name: "unknown sessions",
+        text: r#"[servers.a]
+command = "x"
+sessions = "mine""#,
+        said: "drawgate.toml:3:12: error: unknown sessions `mine`; use `shared` or `per_client`
+",
+    },
+    Case {
+        name: "unknown client request",
+        text: r#"[servers.a]
+command = "x"
+client_requests = ["roots", "money"]"#,
+        said: "drawgate.toml:3:29: error: unknown client_requests[1] `money`; use `elicitation`, `elicitation_url`, `roots` or `sampling`
 ",
     },
     Case {
@@ -630,6 +680,138 @@ protocol = "call"
 manifest = [{ name = "search", description = "d", inputSchema = {} }]
 tools.serch.enabled = false"#,
         said: "drawgate.toml:5:7: warning: `manifest` has no tool `serch`; did you mean `search`?
+",
+    },
+    Case {
+        name: "auth without issuer",
+        text: r#"[auth]
+audience = "x""#,
+        said: "drawgate.toml:1:2: error: `issuer` is missing in [auth]; add it, or remove the table
+",
+    },
+    Case {
+        name: "shared secrets are no signatures",
+        text: r#"[auth]
+issuer = "https://login.example"
+algorithms = ["ES256", "HS256"]"#,
+        said: "drawgate.toml:3:24: error: unknown algorithms[1] `HS256`; did you mean `ES256`?
+",
+    },
+    Case {
+        name: "everything about auth",
+        text: r#"[auth]
+issuer = "http://login.example"
+jwks_url = "https://user:pass@login.example/keys"
+audience = ""
+algorithms = []
+principal_prefix = "-x"
+principal_claim = ""
+[auth.scopes]
+"two words" = ["file.read"]"#,
+        said: "drawgate.toml:2:1: error: keys would come from `login.example` in clear; use `https://`
+drawgate.toml:3:1: error: the URL contains a user name or password; remove it, and send an `Authorization` header with an `env:NAME` reference
+drawgate.toml:4:1: error: `audience` is empty; name it, or remove the key
+drawgate.toml:5:1: error: without `algorithms` no token would be taken; name one, or remove the key
+drawgate.toml:6:1: error: `-x` can't begin the name of a caller; use 1 to 32 of `a-z A-Z 0-9 _ - .`, not beginning with `-` or `.`
+drawgate.toml:7:1: error: `principal_claim` is empty; name a claim
+drawgate.toml:9:1: error: `two words` is not a scope; use printable ASCII without space, `\"` and `\\`
+",
+    },
+    Case {
+        name: "issuer with a query",
+        text: r#"[auth]
+issuer = "https://login.example/?a=b""#,
+        said: "drawgate.toml:2:1: error: an issuer has neither query nor fragment; write it as it stands in the `iss` of tokens
+",
+    },
+    Case {
+        name: "auth without a public address",
+        text: r#"listen = "0.0.0.0:7700"
+[auth]
+issuer = "https://login.example""#,
+        said: "drawgate.toml:1:1: warning: `0.0.0.0:7700` can be reached from other machines; set [server.tls], or `serve` refuses to start unless it is given `--insecure`
+drawgate.toml:2:2: warning: clients can't tell which address tokens must be meant for; set `server.public_url`, such as `https://gateway.example`
+",
+    },
+    Case {
+        name: "public address that is refused",
+        text: r#"[server]
+public_url = "https://gate.example""#,
+        said: "drawgate.toml:2:1: warning: requests addressed to `gate.example` are refused; add it to `server.allowed_hosts`
+",
+    },
+    Case {
+        name: "public address with a path",
+        text: r#"[server]
+public_url = "https://gate.example/""#,
+        said: "drawgate.toml:2:14: error: `https://gate.example/` is not an origin; write scheme and host alone, `https://console.example`
+",
+    },
+    Case {
+        name: "login of a program",
+        text: r#"[servers.a]
+command = "x"
+[servers.a.oauth]
+client_id = "drawgate""#,
+        said: "drawgate.toml:3:12: error: `oauth` is for servers that speak MCP over HTTP; remove it
+",
+    },
+    Case {
+        name: "login beside credentials",
+        text: r#"[servers.a]
+url = "https://a.example/mcp"
+headers = { Authorization = "env:A" }
+[servers.a.oauth]
+scopes = ["read"]"#,
+        said: "drawgate.toml:4:12: error: `oauth` has no effect beside an `Authorization` header; remove one of the two
+",
+    },
+    Case {
+        name: "login without a port",
+        text: r#"[servers.a]
+url = "https://a.example/mcp"
+[servers.a.oauth]
+redirect_port = 0"#,
+        said: "drawgate.toml:4:17: error: `redirect_port` can't be 0; use 1 to 65535
+",
+    },
+    Case {
+        name: "login with mistakes",
+        text: r#"[servers.a]
+url = "https://a.example/mcp"
+[servers.a.oauth]
+client_secret = "hunter2"
+scopes = ["read write"]
+issuer = "as.example"
+client_metadata_url = "http://c.example/x""#,
+        said: "drawgate.toml:4:1: error: `client_secret` must be a reference to the environment; write `env:NAME`
+drawgate.toml:4:1: error: `client_secret` has no meaning without `client_id`; add it
+drawgate.toml:5:11: error: `read write` is not a scope; write each scope as one text, without spaces
+drawgate.toml:6:1: error: `as.example` is not an absolute HTTP URL; write `https://host/path`
+drawgate.toml:7:1: error: `http://c.example/x` can't be a client's id; write `https://host/path`
+",
+    },
+    Case {
+        name: "grant without credentials",
+        text: r#"[servers.a]
+url = "https://a.example/mcp"
+[servers.a.oauth]
+grant = "client_credentials"
+redirect_port = 7733"#,
+        said: "drawgate.toml:4:1: error: the grant `client_credentials` needs `client_id`; add the client that you registered
+drawgate.toml:4:1: error: the grant `client_credentials` needs either `client_secret` or `private_key`; set one of the two to `env:NAME`
+drawgate.toml:5:1: error: `redirect_port` has no meaning with the grant `client_credentials`; remove it
+",
+    },
+    Case {
+        name: "key for a person's login",
+        text: r#"[servers.a]
+url = "https://a.example/mcp"
+[servers.a.oauth]
+client_id = "c"
+private_key = "-----BEGIN PRIVATE KEY-----""#,
+        said: "drawgate.toml:5:1: error: `private_key` must be a reference to the environment; write `env:NAME`
+drawgate.toml:5:1: error: `private_key` is for the grant `client_credentials` only; set `grant`, or use `client_secret`
 ",
     },
     Case {

@@ -5,10 +5,12 @@
 //! apart. Flags and environment variables win over the file; that is decided by the commands, not
 //! here. Secrets stay references (`env:NAME`): nothing in this module resolves or prints one.
 
+mod auth;
 mod check;
 mod endpoint;
 mod formats;
 mod load;
+mod oauth;
 mod problem;
 mod schema;
 mod sections;
@@ -27,14 +29,16 @@ use drawgate_core::model::SourceId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use auth::{Algorithm, Auth};
 pub use endpoint::{Endpoint, Tls};
 pub use load::{DEFAULT_FILE, Loaded};
+pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
 pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
 };
-pub use servers::{Names, Protocol, Server, ToolLimits, ToolSettings, Transport};
+pub use servers::{Names, Protocol, Server, Sessions, ToolLimits, ToolSettings, Transport, Trust};
 pub use setting::Setting;
 pub use starter::STARTER;
 
@@ -50,6 +54,9 @@ pub struct Config {
     pub data: PathBuf,
     /// The gateway's own endpoint: who may reach it, and how much at once.
     pub server: Endpoint,
+    /// An OAuth authorization server whose tokens are taken beside those of local agents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
     /// The servers whose tools the gateway offers, by name.
     #[schemars(with = "BTreeMap<String, Server>", extend("propertyNames" = {"format": "server-name"}))]
     pub servers: BTreeMap<SourceId, Server>,
@@ -80,6 +87,7 @@ impl Default for Config {
             listen: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
             data: PathBuf::from(".drawgate"),
             server: Endpoint::default(),
+            auth: None,
             servers: BTreeMap::new(),
             builtin: Builtin::default(),
             local: Local::default(),

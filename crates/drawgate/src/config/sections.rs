@@ -36,11 +36,33 @@ pub struct Local {
     /// everything.
     #[schemars(with = "Vec<CapabilityText>")]
     pub capabilities: Vec<Capability>,
+    /// How tools are shown to the local user.
+    pub expose: Expose,
 }
 
 impl Default for Local {
     fn default() -> Self {
-        Self { capabilities: Capability::new("*").into_iter().collect() }
+        Self { capabilities: Capability::new("*").into_iter().collect(), expose: Expose::All }
+    }
+}
+
+/// How tools are shown to a caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Expose {
+    /// Every tool is listed.
+    All,
+    /// Two tools are listed, `search_tools` and `call_tool`, by which the others are found and
+    /// called.
+    Search,
+}
+
+impl From<Expose> for drawgate_core::policy::Expose {
+    fn from(expose: Expose) -> Self {
+        match expose {
+            Expose::All => Self::All,
+            Expose::Search => Self::Search,
+        }
     }
 }
 
@@ -54,6 +76,12 @@ pub struct Limits {
     /// Seconds that no call may exceed, whatever a tool or a caller asks for.
     #[schemars(range(min = 1, max = 86_400))]
     pub max_timeout_seconds: u64,
+    /// Seconds that a call may take which has become a task, so that nobody waits for it.
+    #[schemars(range(min = 1, max = 604_800))]
+    pub max_task_seconds: u64,
+    /// Seconds that a call is waited for before it becomes a task, for clients that take tasks.
+    #[schemars(range(min = 0, max = 3600))]
+    pub task_after_seconds: u64,
     /// Bytes of output beyond which the whole is kept as an artifact and the caller gets the
     /// beginning with a link.
     #[schemars(range(min = 256, max = 1_073_741_824))]
@@ -77,6 +105,8 @@ impl Default for Limits {
         Self {
             timeout_seconds: 30,
             max_timeout_seconds: 600,
+            max_task_seconds: 3600,
+            task_after_seconds: 5,
             max_output_bytes: 256 * 1024,
             max_output_lines: 5000,
             max_concurrent_calls: 1024,

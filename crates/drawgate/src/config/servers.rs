@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drawgate_core::model::{Capability, McpToolSpec};
+use drawgate_sources::mcp::ClientRequest;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::formats::{CapabilityText, PolicyAction};
+use super::oauth::OAuth;
 use super::sections::Limits;
 use super::setting::{MASK, Setting, is_key_shaped};
 
@@ -33,17 +35,22 @@ pub struct Server {
     /// The folder it starts in. Relative to this file's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,
-    /// Its address, for `streamable_http`.
+    /// Its address, for all transports but `stdio`; for `websocket` with `ws://` or `wss://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Headers sent with each request. Write secrets as `env:NAME`.
     #[schemars(with = "BTreeMap<String, String>")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Setting>,
+    /// How to log in at it, where `drawgate servers login` needs help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OAuth>,
     /// Whether it is used.
     pub enabled: bool,
     /// How its tools are named towards callers.
     pub names: Names,
+    /// What becomes of definitions of tools that nobody has accepted.
+    pub trust: Trust,
     /// What a caller needs for all of its tools; with none, every agent that has a token may call
     /// them.
     #[schemars(with = "Vec<CapabilityText>")]
@@ -72,14 +79,27 @@ pub struct Server {
     #[schemars(range(min = 1, max = 600))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_timeout_seconds: Option<u64>,
+    /// Seconds without calls after which the program is ended, for `stdio`; the next call starts it
+    /// again. Absent: it keeps running.
+    #[schemars(range(min = 1, max = 86_400))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_shutdown_seconds: Option<u64>,
+    /// Whether clients share a connection to it.
+    pub sessions: Sessions,
+    /// What it may ask of those who call it: `elicitation`, `elicitation_url`, `roots`, `sampling`.
+    /// Absent: `elicitation` and `roots`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_requests: Option<Vec<ClientRequest>>,
     /// What it speaks.
     pub protocol: Protocol,
     /// Its tools, for `protocol = "call"`: an array of tools, or a table with `tools`. Each has
     /// `name`, `description` and `inputSchema`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Value>,
-    /// Settings for single tools, by the name that the server gives them.
-    #[schemars(extend("propertyNames" = {"format": "tool-name"}))]
+    /// Settings for single tools, by the name that the server gives them, and for operations beside
+    /// tools: `@resources/read`, `@resources/subscribe`, `@resources/unsubscribe`, `@prompts/get`,
+    /// `@completion/complete` and `@logging/setLevel`.
+    #[schemars(extend("propertyNames" = {"format": "tool-or-operation"}))]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolSettings>,
 }
@@ -94,8 +114,10 @@ impl Default for Server {
             working_dir: None,
             url: None,
             headers: BTreeMap::new(),
+            oauth: None,
             enabled: true,
             names: Names::Qualified,
+            trust: Trust::Pin,
             capabilities: Vec::new(),
             description: None,
             timeout_seconds: None,
@@ -103,6 +125,9 @@ impl Default for Server {
             max_output_lines: None,
             concurrency: None,
             start_timeout_seconds: None,
+            idle_shutdown_seconds: None,
+            sessions: Sessions::Shared,
+            client_requests: None,
             protocol: Protocol::Mcp,
             manifest: None,
             tools: BTreeMap::new(),
@@ -161,9 +186,9 @@ pub enum Transport {
     /// HTTP, with answers as JSON or as a stream.
     #[serde(alias = "http", alias = "streamableHttp")]
     StreamableHttp,
-    /// The older HTTP transport with server-sent events. Not available in this version.
+    /// The older HTTP transport with server-sent events.
     Sse,
-    /// WebSocket with the subprotocol `mcp`. Not available in this version.
+    /// WebSocket with the subprotocol `mcp`.
     Websocket,
 }
 
@@ -198,6 +223,30 @@ pub enum Names {
     Qualified,
     /// The tool's own name, which must then be unique in the gateway.
     Flat,
+}
+
+/// What becomes of definitions of tools that nobody has accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Those of the first time are trusted. What changes or comes later is kept from callers until
+    /// it is accepted with `drawgate servers review`.
+    Pin,
+    /// Whatever the server says is offered at once.
+    Follow,
+    /// Everything is kept from callers until it is accepted, from the first time on.
+    Review,
+}
+
+/// Whether clients share a connection to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sessions {
+    /// All clients share one.
+    Shared,
+    /// Each client has its own, for servers that keep state for their client; at most 32, each ended
+    /// after ten minutes without calls.
+    PerClient,
 }
 
 /// What a server speaks.

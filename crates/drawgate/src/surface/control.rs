@@ -3,6 +3,9 @@
 //! The command line speaks to a running gateway through it, and to a gateway of its own where none
 //! runs, so that every command is one piece of code.
 
+mod logins;
+mod review;
+
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, Request, State};
@@ -14,7 +17,7 @@ use drawgate_core::model::{
 };
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::policy::ApprovalState;
-use drawgate_core::registry::{Keeper, Provider};
+use drawgate_core::registry::{Keeper, Provider, ReviewError};
 use drawgate_host::store::SqliteAudit;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,8 @@ use serde_json::{Map, Value, json};
 
 use super::mcp::{self, Mcp, Transport};
 use crate::operations::Operations;
+pub use logins::LoginBegun;
+pub use review::{Accept, Review};
 
 /// The name of the socket in the data folder.
 pub const SOCKET: &str = "control.sock";
@@ -51,6 +56,9 @@ impl Control {
             .route("/tools", get(tools))
             .route("/call", post(call))
             .route("/servers", get(servers))
+            .route("/servers/{name}/login", post(logins::begin).delete(logins::log_out))
+            .route("/servers/{name}/login/{attempt}", get(logins::end))
+            .route("/servers/{name}/review", get(review::show).post(review::accept))
             .route("/agents", get(agents).post(add_agent))
             .route("/agents/{name}", delete(remove_agent))
             .route("/agents/{name}/rotate", post(rotate_agent))
@@ -83,7 +91,11 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (StatusCode::BAD_REQUEST, Json(Refused { error: format!("{:#}", self.0) })).into_response()
+        let status = match self.0.downcast_ref::<ReviewError>() {
+            Some(ReviewError::ChangedAgain(_)) => StatusCode::CONFLICT,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        (status, Json(Refused { error: format!("{:#}", self.0) })).into_response()
     }
 }
 
@@ -117,6 +129,7 @@ fn caller(agent: Option<Principal>) -> Caller {
         principal: agent.unwrap_or_else(Principal::local),
         session: None,
         surface: SurfaceKind::Cli,
+        carried: Arc::default(),
     }
 }
 
@@ -171,6 +184,9 @@ async fn servers(State(control): State<Control>) -> Answer {
         if let Some(source) = control.keeper.source(&status.id) {
             value["diagnostics"] = source.diagnostics();
         }
+        if let Some(login) = logins::standing(&control, &status.id) {
+            value["login"] = login;
+        }
         // A server's own words may hold anything.
         all.push(redactor.redact(&value, &[]).into_owned());
     }
@@ -188,13 +204,16 @@ pub struct NewAgent {
     pub name: String,
     /// What it may always do.
     pub capabilities: Vec<String>,
+    /// How its tools are shown to it.
+    #[serde(default)]
+    pub expose: drawgate_core::policy::Expose,
 }
 
 async fn add_agent(State(control): State<Control>, Json(new): Json<NewAgent>) -> Answer {
     let name = Principal::new(&new.name)?;
     let capabilities =
         new.capabilities.iter().map(|text| Capability::new(text)).collect::<Result<_, _>>()?;
-    let token = control.operations.add_agent(name, capabilities).await?;
+    let token = control.operations.add_agent(name, capabilities, new.expose).await?;
     // The one place where a token is told: to the owner of the folder, who asked for it.
     answer(json!({ "token": token.expose() }))
 }
@@ -205,7 +224,9 @@ async fn rotate_agent(State(control): State<Control>, Path(name): Path<String>) 
 }
 
 async fn remove_agent(State(control): State<Control>, Path(name): Path<String>) -> Answer {
-    control.operations.remove_agent(&Principal::new(&name)?).await?;
+    let name = Principal::new(&name)?;
+    control.operations.remove_agent(&name).await?;
+    control.mcp.forget(&name).await;
     answer(json!({}))
 }
 

@@ -1,6 +1,7 @@
 //! The doors of the gateway. A surface authenticates, converts, calls the gate, converts back; it
 //! holds no rule about who may do what.
 
+pub mod approvals;
 pub mod callers;
 pub mod control;
 pub mod guard;

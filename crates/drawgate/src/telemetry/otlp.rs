@@ -115,6 +115,7 @@ pub struct Exporter {
 
 impl Exporter {
     /// Starts sending in the background.
+    #[must_use]
     pub fn start(self, host: &Arc<Host>) -> Spans {
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(self.run(Arc::clone(host), waiting));

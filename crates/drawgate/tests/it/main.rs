@@ -3,19 +3,29 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails like the test")]
 
 mod approvals;
+mod approvals_protocol;
 mod artifacts;
 mod audit;
+mod auth;
+mod beyond_tools;
 mod callers;
+mod catalogue;
 mod commands;
 mod config_reload;
 mod crash;
+mod endurance;
+mod finding;
 mod first_call;
 mod leaks;
 mod load;
+mod oauth;
 mod operations;
 mod protocol;
+mod questions;
 mod secrets;
 mod sessions;
 mod stdio;
 mod streams;
 mod support;
+mod tasks;
+mod trust;

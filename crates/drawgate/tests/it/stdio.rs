@@ -1,11 +1,13 @@
 //! MCP over standard input and output, through the bridge.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::beyond_tools::shelves;
+use crate::questions::asking;
+use crate::support::{Place, eventually};
 
 /// Sends the messages as lines, and returns as many answers as there are requests.
 fn talk(place: &Place, messages: &[Value]) -> Vec<Value> {
@@ -51,4 +53,172 @@ fn every_request_is_answered_even_one_that_is_too_large() {
     let refusal = answer(2)["error"]["message"].as_str().unwrap();
     assert!(refusal.contains("larger than 4194304 bytes"), "{refusal}");
     assert_eq!(answer(3)["result"]["tools"].as_array().map(Vec::len), Some(4));
+}
+
+/// A bridge that is spoken with line by line.
+struct Bridge {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Bridge {
+    fn start(place: &Place) -> Self {
+        let mut command = place.command(&["mcp"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
+        Self { child, input, output: BufReader::new(output) }
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// The next message that is looked for; others are passed over.
+    fn hear(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the bridge has ended");
+            let message = serde_json::from_str(&line).unwrap();
+            if wanted(&message) {
+                return message;
+            }
+        }
+    }
+
+    fn ask(&mut self, id: &str, method: &str, params: &Value) -> Value {
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        self.hear(|message| message["id"] == id)
+    }
+
+    /// Asks by revision 2026-07-28.
+    fn say_alone(&mut self, id: &str, method: &str, mut params: Value) {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+    }
+
+    /// Ends the input; the bridge must end in order.
+    fn finish(mut self) {
+        drop(self.input.take());
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[tokio::test]
+async fn notices_come_as_lines() {
+    let place = Place::new(&shelves(&["a"], ""));
+    let mut bridge = Bridge::start(&place);
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    bridge.ask("i", "initialize", &params);
+    eventually("the resources", async || {
+        let list = bridge.ask("t", "resources/list", &json!({}));
+        (list["result"]["resources"] != json!([])).then_some(())
+    })
+    .await;
+    let subscribed = bridge.ask("s", "resources/subscribe", &json!({ "uri": "note://a" }));
+    assert_eq!(subscribed["result"], json!({}));
+    let update = json!({ "name": "a__update", "arguments": { "uri": "note://a" } });
+    bridge.say(&json!({ "jsonrpc": "2.0", "id": "u", "method": "tools/call", "params": update }));
+    let told = bridge.hear(|message| message["method"] == "notifications/resources/updated");
+    assert_eq!(told["params"]["uri"], "note://a");
+    bridge.finish();
+}
+
+#[tokio::test]
+async fn a_request_without_a_session_can_be_given_up() {
+    let place = Place::new(&shelves(&["a"], ""));
+    let mut bridge = Bridge::start(&place);
+    let all = json!({ "notifications": { "toolsListChanged": true } });
+    bridge.say_alone("listen", "subscriptions/listen", all.clone());
+    bridge.hear(|message| message["method"] == "notifications/subscriptions/acknowledged");
+    eventually("the tools", async || {
+        bridge.say_alone("t", "tools/list", json!({}));
+        let list = bridge.hear(|message| message["id"] == "t");
+        list.to_string().contains("a__wait").then_some(())
+    })
+    .await;
+    let (begun, until) = (place.path().join("begun"), place.path().join("until"));
+    let wait = json!({ "name": "a__wait", "arguments": { "begun": begun, "until": until } });
+    bridge.say_alone("wait", "tools/call", wait);
+    eventually("the call has begun", async || begun.exists().then_some(())).await;
+    for id in ["wait", "listen"] {
+        bridge.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
+    }
+    // The one that is not given up ends with the input.
+    bridge.say_alone("other", "subscriptions/listen", all);
+    bridge.hear(|message| message["method"] == "notifications/subscriptions/acknowledged");
+    bridge.finish();
+    let log = place.ok(&["audit", "export", "--json"]);
+    assert!(log.contains("CANCELLED"), "{log}");
+}
+
+/// A client with a session that says it answers questions.
+async fn open_asking(place: &Place) -> Bridge {
+    let mut bridge = Bridge::start(place);
+    let capabilities = json!({ "elicitation": { "form": {}, "url": {} } });
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": { "name": "t", "version": "1" } });
+    bridge.ask("i", "initialize", &params);
+    eventually("the tools", async || {
+        let list = bridge.ask("t", "tools/list", &json!({}));
+        list.to_string().contains("q__ask").then_some(())
+    })
+    .await;
+    bridge
+}
+
+fn ask(bridge: &mut Bridge) -> Value {
+    let call = json!({ "name": "q__ask", "arguments": {} });
+    bridge.say(&json!({ "jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": call }));
+    bridge.hear(|message| message["method"] == "elicitation/create")
+}
+
+#[tokio::test]
+async fn questions_and_answers_are_lines() {
+    let place = Place::new(&asking());
+    let mut bridge = open_asking(&place).await;
+    let question = ask(&mut bridge);
+    let given = json!({ "action": "accept", "content": { "name": "ann" } });
+    bridge.say(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": given }));
+    let done = bridge.hear(|message| message["id"] == "c");
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("ann"), "{done}");
+    let question = ask(&mut bridge);
+    bridge.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "c" } }));
+    let withdrawn = bridge.hear(|message| message["method"] == "notifications/cancelled");
+    assert_eq!(withdrawn["params"]["requestId"], question["id"]);
+    bridge.finish();
+}
+
+#[tokio::test]
+async fn a_client_that_ends_its_input_answers_no_more() {
+    let place = Place::new(&asking());
+    let mut bridge = open_asking(&place).await;
+    let call = json!({ "name": "q__twice", "arguments": {} });
+    bridge.say(&json!({ "jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": call }));
+    bridge.hear(|message| message["method"] == "elicitation/create");
+    drop(bridge.input.take());
+    let done = bridge.hear(|message| message["id"] == "c");
+    assert!(done["result"].is_object(), "{done}");
+    bridge.finish();
+}
+
+#[tokio::test]
+async fn a_client_without_session_answers_in_a_second_line() {
+    let place = Place::new(&asking());
+    let mut bridge = open_asking(&place).await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} },
+    });
+    let mut params = json!({ "name": "q__ask", "arguments": {}, "_meta": meta });
+    let asked = bridge.ask("a", "tools/call", &params)["result"].clone();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    params["inputResponses"] = json!({ key: { "action": "decline" } });
+    params["requestState"] = asked["requestState"].clone();
+    let done = bridge.ask("b", "tools/call", &params);
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("decline"), "{done}");
+    bridge.finish();
 }

@@ -32,7 +32,7 @@ async fn ready_with(place: &Place, tool: &str) -> Gateway {
 }
 
 /// A stream of events that is being read.
-struct Events {
+pub(crate) struct Events {
     status: StatusCode,
     body: Incoming,
     text: String,
@@ -46,7 +46,7 @@ impl Drop for Events {
 }
 
 impl Events {
-    async fn open(
+    pub(crate) async fn open(
         gateway: &Gateway,
         token: &str,
         method: Method,
@@ -73,7 +73,7 @@ impl Events {
     }
 
     /// The stream of a session.
-    async fn of_session(gateway: &Gateway, token: &str, session: &str) -> Self {
+    pub(crate) async fn of_session(gateway: &Gateway, token: &str, session: &str) -> Self {
         let events =
             Self::open(gateway, token, Method::GET, &[("mcp-session-id", session)], &Value::Null)
                 .await;
@@ -82,7 +82,12 @@ impl Events {
     }
 
     /// A request of revision 2026-07-28 that is answered by a stream.
-    async fn stateless(gateway: &Gateway, token: &str, method: &str, mut params: Value) -> Self {
+    pub(crate) async fn stateless(
+        gateway: &Gateway,
+        token: &str,
+        method: &str,
+        mut params: Value,
+    ) -> Self {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
         let name = params["name"].as_str().unwrap_or_default().to_owned();
@@ -100,6 +105,16 @@ impl Events {
         self
     }
 
+    /// All messages until the end, of a stream or of a plain answer.
+    pub(crate) async fn whole(mut self) -> Vec<Value> {
+        while self.more().await {}
+        if let Ok(plain) = serde_json::from_str(&self.text) {
+            return vec![plain];
+        }
+        let data = self.text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     async fn more(&mut self) -> bool {
         let Some(Ok(frame)) = self.body.frame().await else { return false };
         self.text += std::str::from_utf8(frame.data_ref().unwrap()).unwrap();
@@ -107,7 +122,7 @@ impl Events {
     }
 
     /// The next message; `None` when the stream has ended.
-    async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let lines: Vec<&str> =
@@ -204,7 +219,8 @@ async fn a_subscription_is_acknowledged_and_kept() {
     let mut events = Events::stateless(&gateway, &token, "subscriptions/listen", params).await;
     let first = events.next().await.unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
-    assert_eq!(first["params"]["notifications"], json!({ "toolsListChanged": true }));
+    let granted = json!({ "toolsListChanged": true, "promptsListChanged": true });
+    assert_eq!(first["params"]["notifications"], granted);
     assert_eq!(first["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
     place.ok(&["grants", "add", "file.read", "--agent", "ann"]);
     let notice = events.next().await.unwrap();
@@ -230,6 +246,9 @@ async fn a_subscription_to_nothing_stays_silent() {
     told.next().await.unwrap();
     // All streams end with the gateway; until then nothing came.
     assert_eq!(gateway.terminate(), Some(0));
+    let end = silent.next().await.unwrap();
+    assert_eq!(end["id"], 7);
+    assert_eq!(end["result"]["resultType"], "complete");
     assert_eq!(silent.next().await, None);
 }
 

@@ -42,6 +42,13 @@ const STATE_SCHEMA: &[&str] = &["
         PRIMARY KEY (sha256, owner)
     ) STRICT;
     CREATE INDEX artifact_age ON artifact (created_at);
+", "
+    CREATE TABLE document (
+        kind TEXT NOT NULL,
+        id TEXT NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (kind, id)
+    ) STRICT, WITHOUT ROWID;
 "];
 
 const AUDIT_SCHEMA: &[&str] = &["

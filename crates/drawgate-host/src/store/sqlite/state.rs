@@ -1,14 +1,15 @@
-//! Grants, agents and approvals in `drawgate.db`, as JSON by id.
+//! Grants, agents, approvals and small documents in `drawgate.db`, as JSON by id.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use drawgate_core::model::{CapabilityGrant, Principal};
 use drawgate_core::policy::Approval;
-use drawgate_core::store::{Agent, Store, StoreError};
+use drawgate_core::store::{Agent, Documents, Store, StoreError};
 use parking_lot::Mutex;
 use rusqlite::{Connection, Params};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::super::lock::DataDir;
 use super::connection::{Durability, corrupt, integer, open_state, unavailable};
@@ -137,5 +138,46 @@ impl Store for SqliteStore {
         self.change("remove an approval", "DELETE FROM approval WHERE id = ?1", values)
             .await
             .map(drop)
+    }
+}
+
+#[async_trait]
+impl Documents for SqliteStore {
+    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError> {
+        let operation = "read documents";
+        self.run(operation, move |connection| {
+            let failed = |error: rusqlite::Error| unavailable(operation, &error);
+            let sql = "SELECT id, body FROM document WHERE kind = ?1 ORDER BY id";
+            let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+            let rows = statement
+                .query_map([kind], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+                .map_err(failed)?;
+            rows.map(|row| {
+                let (id, body) = row.map_err(failed)?;
+                let body =
+                    serde_json::from_str(&body).map_err(|error| corrupt(operation, &error))?;
+                Ok((id, body))
+            })
+            .collect()
+        })
+        .await
+    }
+
+    async fn put_document(
+        &self,
+        kind: &'static str,
+        id: &str,
+        value: &Value,
+    ) -> Result<(), StoreError> {
+        let operation = "write a document";
+        let values = (kind, id.to_owned(), body(operation, value)?);
+        let sql = "INSERT OR REPLACE INTO document (kind, id, body) VALUES (?1, ?2, ?3)";
+        self.change(operation, sql, values).await.map(drop)
+    }
+
+    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<bool, StoreError> {
+        let values = (kind, id.to_owned());
+        let sql = "DELETE FROM document WHERE kind = ?1 AND id = ?2";
+        self.change("remove a document", sql, values).await.map(|n| n > 0)
     }
 }

@@ -10,6 +10,7 @@ fn agent(name: &str) -> Agent {
         token_hash: "ab".repeat(32),
         capabilities: vec![Capability::new("demo").unwrap()],
         created_at: 5,
+        expose: drawgate_core::policy::Expose::Search,
     }
 }
 

@@ -1,19 +1,22 @@
-//! The handshake: sessions first, because most servers have them, then the era without.
+//! The handshake: the era without sessions first, as the specification asks, then the one with.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
-use drawgate_core::source::SourceError;
+use drawgate_core::source::{Sent, SourceError};
 use parking_lot::RwLock;
 use serde_json::Map;
-use tokio::sync::watch;
+use tokio::sync::{Notify, Semaphore, watch};
 
-use super::answer::{Failure, Waiter};
-use super::{Link, Peer, Session, headers};
-use crate::mcp::changes::Changes;
+use super::answer::Failure;
+use super::exchange::Answering;
+use super::{ASIDES, Link, Peer, QUEUE, Session, headers};
+use crate::mcp::callers::Callers;
 use crate::mcp::diagnostics::Journal;
+use crate::mcp::hub::Hub;
+use crate::mcp::probe::{DISCOVER, DISCOVER_TIMEOUT, Verdict, judge};
 use crate::mcp::wire::{self, Era, Meta, PlainParams, Request, ServerInfo};
 
 /// Both forms of answer are understood, and servers insist that this is said.
@@ -24,20 +27,23 @@ impl Link {
     pub(in crate::mcp) async fn connect(
         &self,
         journal: &Arc<Journal>,
-        changes: &Changes,
+        hub: &Hub,
     ) -> Result<Arc<Peer>, SourceError> {
         let peer = Arc::new(Peer {
-            host: Arc::clone(&self.host),
+            door: self.door.clone(),
             uri: self.uri.clone(),
             configured: self.headers.clone(),
             start_timeout: self.start_timeout,
             next_id: AtomicU64::new(1),
             session: RwLock::new(Arc::new(blank(&self.headers, Era::Sessions))),
             renewal: tokio::sync::Mutex::default(),
-            parameters: RwLock::default(),
             lost: watch::Sender::new(None),
             journal: Arc::clone(journal),
-            changes: changes.clone(),
+            hub: hub.clone(),
+            callers: Callers::new(hub.allowed),
+            renewed: Notify::new(),
+            asides: Semaphore::new(ASIDES),
+            queue: Arc::new(Semaphore::new(QUEUE)),
         });
         let session = peer.handshake(Instant::now() + self.start_timeout).await?;
         *peer.session.write() = session;
@@ -57,40 +63,43 @@ impl Peer {
         if !Arc::ptr_eq(&current, old) {
             return Ok(current);
         }
-        let session = self.handshake(deadline.min(Instant::now() + self.start_timeout)).await?;
+        let deadline = deadline.min(Instant::now() + self.start_timeout);
+        // A server that had sessions most likely still has.
+        let session = match self.initialize(deadline).await {
+            Err(failure) if knows_no_sessions(&failure) => self.handshake(deadline).await?,
+            outcome => outcome.map_err(Failure::into_source)?,
+        };
         *self.session.write() = Arc::clone(&session);
-        self.changes.bump();
+        self.hub.changes.bump();
+        self.renewed.notify_one();
         Ok(session)
     }
 
     async fn handshake(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Session>, SourceError> {
-        let refused = match self.initialize(deadline).await {
-            Ok(session) => return Ok(session),
-            Err(failure) if knows_no_sessions(&failure) => failure.into_source(),
-            Err(failure) => return Err(failure.into_source()),
-        };
-        match self.discover(deadline).await {
-            Ok(session) => Ok(session),
-            // The answer to the usual handshake says more about a server that knows neither.
-            Err(Failure::Rejected { .. } | Failure::SessionGone) => Err(not_mcp(&refused)),
-            Err(Failure::Source(error)) => {
-                Err(if wire::is_unknown_method(&error) { not_mcp(&refused) } else { error })
-            }
+        let soon = deadline.min(Instant::now() + DISCOVER_TIMEOUT);
+        if let Some(session) = self.discover(soon).await? {
+            return Ok(session);
         }
+        let refused = match self.initialize(deadline).await {
+            Err(failure) if knows_no_sessions(&failure) => failure.into_source(),
+            outcome => return outcome.map_err(Failure::into_source),
+        };
+        // A server of the newer era that was slow to answer.
+        self.discover(deadline).await?.ok_or_else(|| not_mcp(&refused))
     }
 
     async fn initialize(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Session>, Failure> {
         let mut session = blank(&self.configured, Era::Sessions);
         let id = self.id();
-        let params = wire::initialize_params();
-        let params = PlainParams { members: &params, meta: Meta::own(Era::Sessions) };
+        let params = wire::initialize_params(self.hub.allowed);
+        let meta = Meta::own(Era::Sessions, self.hub.allowed);
+        let params = PlainParams { members: &params, meta };
         let body = Request::new(id, "initialize", &params).to_bytes()?;
         let response =
             self.send(::http::Method::POST, session.headers.clone(), body.into(), deadline).await?;
         let session_id = response.headers().get(headers::SESSION_ID).cloned();
         let waiting_in = Arc::new(blank(&self.configured, Era::Sessions));
-        let waiter = Waiter { peer: self, session: &waiting_in, id, progress: None, deadline };
-        let reply = waiter.answer(response).await?;
+        let reply = Answering::of(self, &waiting_in, id, response, deadline).await?;
         session.info = wire::initialized(&reply.result)?;
         session.headers.insert(headers::PROTOCOL_VERSION, version(&session.info));
         if let Some(session_id) = session_id {
@@ -102,19 +111,49 @@ impl Peer {
         Ok(Arc::new(session))
     }
 
-    async fn discover(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Session>, Failure> {
+    /// A session without a session, if the server is of the newer era.
+    async fn discover(
+        self: &Arc<Self>,
+        deadline: Instant,
+    ) -> Result<Option<Arc<Session>>, SourceError> {
         let mut session = blank(&self.configured, Era::Stateless);
         session
             .headers
             .insert(headers::PROTOCOL_VERSION, HeaderValue::from_static(wire::STATELESS));
         let mut session = Arc::new(session);
-        let reply = self.ask_in(&session, "server/discover", &Map::new(), deadline).await?;
-        let info = wire::discovered(&reply.result)?;
-        if let Some(session) = Arc::get_mut(&mut session) {
-            session.info = info;
+        for _ in 0..2 {
+            let outcome = match self.ask_in(&session, DISCOVER, &Map::new(), deadline).await {
+                Err(failure) if is_final(&failure) => return Err(failure.into_source()),
+                outcome => outcome.map_err(Failure::into_source),
+            };
+            match judge(outcome.as_ref().map(|reply| &reply.result)) {
+                Verdict::Stateless(info) => {
+                    if let Some(session) = Arc::get_mut(&mut session) {
+                        session.info = info;
+                    }
+                    return Ok(Some(session));
+                }
+                Verdict::Again => {}
+                Verdict::Sessions => break,
+                Verdict::Hopeless(error) => return Err(error),
+            }
         }
-        Ok(session)
+        Ok(None)
     }
+}
+
+/// Whether there is no use in asking the server anything else.
+fn is_final(failure: &Failure) -> bool {
+    match failure {
+        Failure::Source(SourceError::Unavailable { sent: Sent::Nothing, .. }) => true,
+        Failure::Source(_) | Failure::SessionGone => false,
+        Failure::Rejected { status, .. } => is_about_access(*status),
+    }
+}
+
+fn is_about_access(status: StatusCode) -> bool {
+    let access = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
+    access.contains(&status)
 }
 
 /// Whether a refused `initialize` may come from a server of the other era. Those answer with various
@@ -123,11 +162,7 @@ fn knows_no_sessions(failure: &Failure) -> bool {
     match failure {
         Failure::SessionGone => true,
         Failure::Source(error) => wire::error_code(error).is_some(),
-        Failure::Rejected { status, .. } => {
-            let access =
-                [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
-            status.is_client_error() && !access.contains(status)
-        }
+        Failure::Rejected { status, .. } => status.is_client_error() && !is_about_access(*status),
     }
 }
 

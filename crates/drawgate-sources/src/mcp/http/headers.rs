@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::mcp::parameters::ParameterHeader;
 
@@ -26,10 +26,21 @@ pub(super) fn insert_parameters(
         let text = match value.flatten() {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Bool(flag)) => flag.to_string(),
-            Some(Value::Number(number)) => number.to_string(),
+            Some(Value::Number(number)) => decimal(number),
             Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => continue,
         };
         headers.insert(header.clone(), encode(&text));
+    }
+}
+
+/// A whole number without a fraction, however it was written.
+fn decimal(number: &Number) -> String {
+    const LARGEST: f64 = 9_007_199_254_740_991.0;
+    match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= LARGEST => {
+            format!("{float:.0}")
+        }
+        Some(_) | None => number.to_string(),
     }
 }
 
@@ -84,7 +95,7 @@ mod tests {
             wanted(&["absent", "c"], "mcp-param-d"),
             wanted(&["b"], "mcp-param-e"),
         ];
-        let arguments = json!({ "a": true, "b": { "c": 7 } });
+        let arguments = json!({ "a": true, "b": { "c": 7.0 } });
         let mut headers = HeaderMap::new();
         insert_parameters(&mut headers, &wanted, arguments.as_object().unwrap());
         assert_eq!(headers.len(), 2);

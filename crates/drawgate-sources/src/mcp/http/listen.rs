@@ -1,45 +1,92 @@
-//! The stream on which a server announces that its tools have changed.
+//! The stream on which a server tells what nobody asked for: changes, updates, questions.
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::http::{HeaderValue, Method, Response};
 use bytes::Bytes;
 use drawgate_core::json;
 use drawgate_core::source::SourceError;
 use drawgate_host::egress::Incoming as ResponseBody;
-use serde_json::{Map, json};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::answer::{Media, Stream, media_type};
 use super::{ASIDE_TIMEOUT, Peer, Session, headers};
 use crate::mcp::backoff::Backoff;
-use crate::mcp::wire::{self, Era, Incoming, Meta, PlainParams, Request};
+use crate::mcp::callers::On;
+use crate::mcp::listen::{LISTEN, SUBSCRIBE, subscription, wanted};
+use crate::mcp::wire::{self, Era, Meta, PlainParams, Request};
 
-/// Listens as long as the server offers a stream, opening it anew whenever it ends.
+/// How long the renewal of one subscription may take.
+const RENEW_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Listens as long as the server offers a stream, opening it anew whenever it ends or something else
+/// is to be heard.
 pub(super) async fn forever(peer: &Arc<Peer>) -> Infallible {
+    let subscriptions = &peer.hub.subscriptions;
+    let mut versions = subscriptions.follow();
     let mut backoff = Backoff::new();
+    let mut current: Option<Stream> = None;
     loop {
         let session = peer.session();
-        if !session.info.announces_changes {
-            return std::future::pending().await;
-        }
+        subscriptions.asking(*versions.borrow_and_update());
         let began = Instant::now();
-        match open(peer, &session).await {
-            Ok(Some(response)) => listen(peer, &session, response).await,
-            // No stream: the gate learns of changes when it asks.
-            Ok(None) => return std::future::pending().await,
+        // The old stream is heard until there is a new one, so that nothing is missed.
+        let old = async {
+            hear_out(peer, &session, &mut current).await;
+            std::future::pending::<Infallible>().await
+        };
+        let opened = tokio::select! {
+            opened = open(peer, &session) => opened,
+            never = old => match never {},
+        };
+        current = match opened {
+            Ok(response) => response.map(|response| Stream::new(response.into_body())),
             // A connection that fails is noted where it failed; the supervisor acts on it.
             Err(error) => {
                 tracing::debug!(%error, "a server's stream of announcements can't be opened");
+                sleep(backoff.next(0)).await;
+                continue;
             }
+        };
+        let refused = current.is_none();
+        tokio::select! {
+            // No stream: the gate learns of changes when it asks.
+            () = hear_out(peer, &session, &mut current), if !refused => {
+                current = None;
+                backoff.after(began.elapsed());
+                sleep(backoff.next(0)).await;
+                peer.hub.missed();
+            }
+            // In the other era a subscription is a request, and the stream stays.
+            _changed = versions.changed(), if session.era == Era::Stateless => {}
+            never = std::future::pending::<Infallible>() => match never {},
         }
-        backoff.after(began.elapsed());
-        sleep(backoff.next(0)).await;
-        // Whatever was announced meanwhile went unheard.
-        peer.changes.announce();
     }
+}
+
+/// Subscribes anew to everything whenever there is a new session.
+pub(super) async fn renew_forever(peer: &Arc<Peer>) -> Infallible {
+    loop {
+        renew(peer).await;
+        peer.renewed.notified().await;
+    }
+}
+
+async fn renew(peer: &Arc<Peer>) {
+    let (session, subscriptions) = (peer.session(), &peer.hub.subscriptions);
+    if session.era == Era::Stateless || subscriptions.is_empty() {
+        return;
+    }
+    for uri in subscriptions.uris() {
+        let deadline = Instant::now() + RENEW_TIMEOUT;
+        if let Err(error) = peer.ask(SUBSCRIBE, &subscription(uri), deadline).await {
+            tracing::warn!(%error, "a subscription could not be renewed");
+        }
+    }
+    peer.hub.missed();
 }
 
 async fn open(
@@ -54,12 +101,13 @@ async fn open(
             peer.send(Method::GET, headers, Bytes::new(), deadline).await?
         }
         Era::Stateless => {
-            const METHOD: &str = "subscriptions/listen";
-            headers.insert(headers::METHOD, HeaderValue::from_static(METHOD));
-            let wanted =
-                Map::from_iter([("notifications".to_owned(), json!({ "toolsListChanged": true }))]);
-            let params = PlainParams { members: &wanted, meta: Meta::own(Era::Stateless) };
-            let body = Request::new(peer.id(), METHOD, &params).to_bytes()?;
+            let Some(members) = wanted(&session.info, &peer.hub.subscriptions) else {
+                return Ok(None);
+            };
+            headers.insert(headers::METHOD, HeaderValue::from_static(LISTEN));
+            let meta = Meta::own(Era::Stateless, peer.hub.allowed);
+            let params = PlainParams { members: &members, meta };
+            let body = Request::new(peer.id(), LISTEN, &params).to_bytes()?;
             peer.send(Method::POST, headers, body.into(), deadline).await?
         }
     };
@@ -72,15 +120,21 @@ async fn open(
     Ok(usable.then_some(response))
 }
 
-async fn listen(peer: &Arc<Peer>, session: &Arc<Session>, response: Response<ResponseBody>) {
-    let mut stream = Stream::new(response.into_body());
+/// Takes what a stream brings, until it ends. May be dropped and called again.
+async fn hear_out(peer: &Arc<Peer>, session: &Arc<Session>, stream: &mut Option<Stream>) {
+    let Some(stream) = stream else { return };
     while let Ok(Some(event)) = stream.next().await {
-        let Ok(message) = json::parse(&event.data) else { continue };
-        match wire::sort(message) {
-            Incoming::ToolsChanged => peer.changes.announce(),
-            Incoming::Request { reply } => peer.send_aside(session, &reply),
-            Incoming::Nonsense => peer.journal.ignored(),
-            Incoming::Answer { .. } | Incoming::Progress { .. } | Incoming::Ignored => {}
+        if event.data.is_empty() {
+            continue;
+        }
+        match json::parse(&event.data) {
+            Ok(Value::Array(batch)) => {
+                for message in batch {
+                    peer.aside(session, On::Any, wire::sort(message));
+                }
+            }
+            Ok(message) => peer.aside(session, On::Any, wire::sort(message)),
+            Err(_) => peer.journal.ignored(),
         }
     }
 }

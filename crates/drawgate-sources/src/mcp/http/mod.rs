@@ -2,39 +2,48 @@
 
 mod answer;
 mod connect;
+mod exchange;
 mod headers;
 mod listen;
+mod login;
 mod sse;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ::http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
-use answer::{Failure, Waiter};
+use answer::Failure;
+pub(super) use answer::{Media, Stream, media_type, refused};
 use bytes::Bytes;
-use drawgate_core::model::ToolOutput;
+use drawgate_core::model::{InputGiven, Operation};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
-use drawgate_host::Host;
 use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody};
+use exchange::Answering;
+pub(super) use exchange::Exchange;
+use login::Closed;
+pub(super) use login::Door;
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{Notify, Semaphore, watch};
 
-use super::changes::Changes;
+use super::callers::{Callers, Delivery, On};
 use super::diagnostics::Journal;
-use super::parameters::ParameterHeader;
-use super::progress::Progress;
-use super::wire::{self, CallParams, Era, Meta, PlainParams, ServerInfo};
+use super::hub::Hub;
+use super::wire::{self, CallParams, Era, Incoming, Meta, PlainParams, ServerInfo};
 use super::{Reply, too_late};
 
 /// How long the small messages beside the calls may take.
 const ASIDE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many of them may be under way, and how many may wait.
+const ASIDES: usize = 32;
+const QUEUE: usize = 1024;
+/// How much longer than its deadline a call may take whose caller is asked: a few questions.
+const ROUNDS: Duration = Duration::from_hours(2);
 
 /// How to reach the server.
 pub(super) struct Link {
-    pub(super) host: Arc<Host>,
+    pub(super) door: Door,
     pub(super) uri: Uri,
     /// The operator's own headers.
     pub(super) headers: HeaderMap,
@@ -43,17 +52,22 @@ pub(super) struct Link {
 
 /// A server that has answered.
 pub(super) struct Peer {
-    host: Arc<Host>,
+    door: Door,
     uri: Uri,
     configured: HeaderMap,
     start_timeout: Duration,
     next_id: AtomicU64,
     session: RwLock<Arc<Session>>,
     renewal: tokio::sync::Mutex<()>,
-    parameters: RwLock<BTreeMap<String, Vec<ParameterHeader>>>,
     lost: watch::Sender<Option<String>>,
     journal: Arc<Journal>,
-    changes: Changes,
+    hub: Hub,
+    callers: Arc<Callers>,
+    /// Told when there is a new session, which knows of no subscriptions.
+    renewed: Notify,
+    /// Messages beside the calls: those under way, and those that wait for their turn.
+    asides: Semaphore,
+    queue: Arc<Semaphore>,
 }
 
 /// What the handshake brought.
@@ -66,51 +80,50 @@ struct Session {
 }
 
 impl Peer {
-    /// Calls a tool. The way of most requests: one body built once, one request, one answer parsed.
-    pub(super) async fn call(
+    /// Asks for what a caller wants. The way of most requests: one body built once, one request,
+    /// one answer parsed.
+    pub(super) fn begin(
         self: &Arc<Self>,
         call: &PermittedCall,
+        input: Option<&InputGiven>,
         cx: &CallContext,
-    ) -> Result<ToolOutput, SourceError> {
-        let session = self.session();
-        let failure = match self.call_in(&session, call, cx).await {
-            Ok(reply) => return wire::output(reply.result),
-            Err(failure) => failure,
-        };
-        match failure {
-            // The server has forgotten the session, and therefore has not seen the call.
-            Failure::SessionGone => {
-                let session = self.renew(&session, cx.deadline).await?;
-                let again = self.call_in(&session, call, cx).await;
-                again.map_err(Failure::into_source).and_then(|reply| wire::output(reply.result))
-            }
-            other => Err(other.into_source()),
-        }
-    }
-
-    async fn call_in(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        call: &PermittedCall,
-        cx: &CallContext,
-    ) -> Result<Reply, Failure> {
-        let id = self.id();
-        let meta = Meta::of_call(session.era, cx, id);
-        let params = CallParams { name: call.tool(), arguments: call.arguments(), meta };
-        let body = wire::Request::new(id, "tools/call", &params).to_bytes()?;
+    ) -> Result<Exchange, SourceError> {
+        let (session, id) = (self.session(), self.id());
+        let meta = Meta::of_call(session.era, self.hub.allowed, cx, id);
+        let params = CallParams::new(call, input, meta);
+        let method = call.operation().as_str();
+        let body = wire::Request::new(id, method, &params).to_bytes()?;
         let mut headers = session.headers.clone();
         if session.era == Era::Stateless {
-            headers.insert(headers::METHOD, HeaderValue::from_static("tools/call"));
-            headers.insert(headers::NAME, headers::encode(call.tool()));
-            if let Some(wanted) = self.parameters.read().get(call.tool()) {
-                headers::insert_parameters(&mut headers, wanted, call.arguments());
-            }
+            headers.insert(headers::METHOD, HeaderValue::from_static(method));
+            self.describe(call, &mut headers);
         }
-        let mut guard = GiveUp { peer: self, session, id, armed: session.era == Era::Sessions };
-        let progress = cx.progress.clone().map(|sink| Progress::new(sink, Instant::now()));
-        let outcome = self.exchange(session, id, headers, body, progress, cx.deadline).await;
-        guard.armed &= matches!(outcome, Err(Failure::Source(SourceError::Timeout(_))));
-        outcome
+        let seat = self.callers.enter(id, cx);
+        let end = cx.deadline + if seat.is_askable() { ROUNDS } else { Duration::ZERO };
+        let answering = Answering::send(self, &session, id, (headers, body.into()), end);
+        Ok(Exchange { answering, seat, cancel: true })
+    }
+
+    /// Repeats parts of a request in headers, for those in between.
+    fn describe(&self, call: &PermittedCall, headers: &mut HeaderMap) {
+        let member = |key: &str| call.arguments().get(key).and_then(Value::as_str);
+        let name = match call.operation() {
+            Operation::CallTool => Some(call.tool()),
+            Operation::GetPrompt => member("name"),
+            Operation::ReadResource => member("uri"),
+            Operation::Subscribe
+            | Operation::Unsubscribe
+            | Operation::Complete
+            | Operation::SetLogLevel => None,
+        };
+        if let Some(name) = name {
+            headers.insert(headers::NAME, headers::encode(name));
+        }
+        if call.operation() == Operation::CallTool {
+            self.hub.parameters_of(call.tool(), |wanted| {
+                headers::insert_parameters(headers, wanted, call.arguments());
+            });
+        }
     }
 
     /// A request of the gateway's own.
@@ -121,13 +134,7 @@ impl Peer {
         deadline: Instant,
     ) -> Result<Reply, SourceError> {
         let session = self.session();
-        match self.ask_in(&session, method, params, deadline).await {
-            Err(Failure::SessionGone) => {
-                let session = self.renew(&session, deadline).await?;
-                self.ask_in(&session, method, params, deadline).await.map_err(Failure::into_source)
-            }
-            outcome => outcome.map_err(Failure::into_source),
-        }
+        self.ask_in(&session, method, params, deadline).await.map_err(Failure::into_source)
     }
 
     async fn ask_in(
@@ -138,26 +145,17 @@ impl Peer {
         deadline: Instant,
     ) -> Result<Reply, Failure> {
         let id = self.id();
-        let params = PlainParams { members: params, meta: Meta::own(session.era) };
-        let body = wire::Request::new(id, method, &params).to_bytes()?;
+        let meta = Meta::own(session.era, self.hub.allowed);
         let mut headers = session.headers.clone();
         if session.era == Era::Stateless {
             headers.insert(headers::METHOD, HeaderValue::from_static(method));
+            if let Some(task) = params.get("taskId").and_then(Value::as_str) {
+                headers.insert(headers::NAME, headers::encode(task));
+            }
         }
-        self.exchange(session, id, headers, body, None, deadline).await
-    }
-
-    async fn exchange(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        id: u64,
-        headers: HeaderMap,
-        body: Vec<u8>,
-        progress: Option<Progress>,
-        deadline: Instant,
-    ) -> Result<Reply, Failure> {
-        let response = self.send(Method::POST, headers, body.into(), deadline).await?;
-        Waiter { peer: self, session, id, progress, deadline }.answer(response).await
+        let params = PlainParams { members: params, meta };
+        let body = wire::Request::new(id, method, &params).to_bytes()?;
+        Answering::send(self, session, id, (headers, body.into()), deadline).reply().await
     }
 
     async fn send(
@@ -171,22 +169,53 @@ impl Peer {
         *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = headers;
-        let outcome = self.host.egress.request(request, deadline).await;
-        outcome.map_err(|error| {
-            if error.nothing_was_sent() {
+        let outcome = self.door.request(request, deadline).await;
+        outcome.map_err(|closed| {
+            if let Closed::Egress(error) = &closed
+                && error.nothing_was_sent()
+            {
                 self.lost.send_replace(Some(error.to_string()));
             }
-            source_error(&error)
+            closed.into()
         })
+    }
+
+    /// Takes a message that answers no request of the gateway's.
+    fn aside(self: &Arc<Self>, session: &Arc<Session>, on: On, message: Incoming) {
+        match message {
+            Incoming::Progress { token, report } if on == On::Any || on == On::Call(token) => {
+                if self.callers.report(token, report) == Delivery::Unknown {
+                    tracing::trace!("a report on nothing");
+                }
+            }
+            Incoming::Log(message) => self.callers.log(on, message),
+            Incoming::News(news) => self.hub.hear(news),
+            // Servers of the other era don't ask in this way.
+            Incoming::Request(request) if session.era == Era::Sessions => {
+                if let Some(reply) = self.callers.ask(on, request) {
+                    self.send_aside(session, &reply);
+                }
+            }
+            Incoming::Ignored => {}
+            Incoming::Answer { .. }
+            | Incoming::Progress { .. }
+            | Incoming::Request(_)
+            | Incoming::Nonsense => self.journal.ignored(),
+        }
     }
 
     /// Sends a message that has no answer, beside the calls, and forgets about it.
     fn send_aside(self: &Arc<Self>, session: &Arc<Session>, message: &Value) {
+        let Ok(queued) = Arc::clone(&self.queue).try_acquire_owned() else {
+            return tracing::debug!("a message to a server that does not read was dropped");
+        };
         let (peer, headers, body) =
             (Arc::clone(self), session.headers.clone(), message.to_string());
         // There is no runtime to send with while the program ends.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
+                let _queued = queued;
+                let Ok(_turn) = peer.asides.acquire().await else { return };
                 let deadline = Instant::now() + ASIDE_TIMEOUT;
                 if let Err(error) = peer.send(Method::POST, headers, body.into(), deadline).await {
                     tracing::debug!(%error, "a notification did not reach a server");
@@ -195,12 +224,22 @@ impl Peer {
         }
     }
 
-    pub(super) fn info(&self) -> ServerInfo {
-        self.session().info.clone()
+    /// The rules that the server follows.
+    pub(super) fn era(&self) -> Era {
+        self.session.read().era
     }
 
-    pub(super) fn set_parameters(&self, parameters: BTreeMap<String, Vec<ParameterHeader>>) {
-        *self.parameters.write() = parameters;
+    pub(super) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// Whether calls are under way, those included that wait for their callers' answers.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.callers.is_empty()
+    }
+
+    pub(super) fn info(&self) -> ServerInfo {
+        self.session().info.clone()
     }
 
     /// Waits until the server is lost, listening for changes meanwhile.
@@ -215,6 +254,7 @@ impl Peer {
         tokio::select! {
             reason = gone => reason,
             never = listen::forever(self) => match never {},
+            never = listen::renew_forever(self) => match never {},
         }
     }
 
@@ -240,24 +280,7 @@ impl Peer {
     }
 }
 
-/// Tells a server with sessions when nobody waits any more; in the other era the closed connection
-/// says it.
-struct GiveUp<'a> {
-    peer: &'a Arc<Peer>,
-    session: &'a Arc<Session>,
-    id: u64,
-    armed: bool,
-}
-
-impl Drop for GiveUp<'_> {
-    fn drop(&mut self) {
-        if self.armed {
-            self.peer.send_aside(self.session, &wire::cancelled(self.id));
-        }
-    }
-}
-
-fn source_error(error: &EgressError) -> SourceError {
+pub(super) fn source_error(error: &EgressError) -> SourceError {
     match error {
         EgressError::Deadline => too_late(),
         EgressError::TooLarge(_) => {

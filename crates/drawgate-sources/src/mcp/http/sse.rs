@@ -1,12 +1,14 @@
-//! Event streams, as far as MCP uses them: `data`, `id` and `retry`.
+//! Event streams, as far as MCP uses them: `data`, `event`, `id` and `retry`.
 
 use std::time::Duration;
 
 /// One event.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) data: Vec<u8>,
-    pub(super) id: Option<String>,
+pub(in crate::mcp) struct Event {
+    pub(in crate::mcp) data: Vec<u8>,
+    /// What kind of event it is; empty if the server did not say.
+    pub(in crate::mcp) name: Vec<u8>,
+    pub(in crate::mcp) id: Option<String>,
 }
 
 /// An event or a line was longer than allowed.
@@ -95,6 +97,7 @@ impl Parser {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
             b"data" => self.data(value),
+            b"event" if value.len() <= MAX_ID => self.event.name = value.to_vec(),
             b"id" if value.len() <= MAX_ID => {
                 self.event.id = String::from_utf8(value.to_vec()).ok();
             }

@@ -1,34 +1,36 @@
-//! Messages to and from a child: one task writes, one reads, callers wait for their answers.
+//! Messages to and from a server: one task writes, one reads, callers wait for their answers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use drawgate_core::json;
-use drawgate_core::model::ToolOutput;
+use drawgate_core::model::InputGiven;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::timeout_at;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::pending::{Delivery, Pending};
-use crate::mcp::changes::Changes;
+use super::exchange::{Ending, Exchange, stopped};
+use super::pending::Pending;
+use crate::mcp::Reply;
+use crate::mcp::callers::{Callers, Delivery, On, Seat};
 use crate::mcp::diagnostics::Journal;
-use crate::mcp::lines::{Line, read_line};
-use crate::mcp::progress::Progress;
-use crate::mcp::wire::{self, CallParams, Era, Incoming, MAX_MESSAGE, Meta, Request};
-use crate::mcp::{Reply, too_late};
+use crate::mcp::hub::Hub;
+use crate::mcp::inlet::{Inlet, Inward, Outlet, Sending, too_long};
+use crate::mcp::requests::Allowed;
+use crate::mcp::wire::{self, CallParams, Era, Incoming, Meta, Request};
 
 /// How many messages may wait for a server that does not read.
 const QUEUE: usize = 128;
 /// How many kilobytes they may have in all.
 const QUEUE_KIB: usize = 64 * 1024;
-/// How much is read from the pipe at once.
-const READ_BUFFER: usize = 64 * 1024;
+/// A buffer that one large message has made larger than this is not kept.
+const KEPT_BUFFER: usize = 1024 * 1024;
+/// How long a transport may take to say farewell.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A message on its way to the server.
 struct Outgoing {
@@ -38,83 +40,138 @@ struct Outgoing {
     _room: OwnedSemaphorePermit,
 }
 
-/// One child's pipes.
+/// One server's messages, whatever carries them.
 pub(in crate::mcp) struct Connection {
     outgoing: mpsc::Sender<Outgoing>,
     room: Arc<Semaphore>,
-    pending: Pending,
+    pub(super) pending: Pending,
+    callers: Arc<Callers>,
+    era: OnceLock<Era>,
     next_id: AtomicU64,
     input_closed: CancellationToken,
     output_closed: CancellationToken,
+    hung_up: CancellationToken,
+    /// Why nothing more comes, once the transport has said so.
+    end: OnceLock<String>,
     journal: Arc<Journal>,
-    changes: Changes,
+    hub: Hub,
 }
 
 impl Connection {
-    pub(super) fn open(
-        stdin: ChildStdin,
-        stdout: ChildStdout,
+    /// Takes a transport's two ends.
+    pub(in crate::mcp) fn open(
+        outlet: impl Outlet,
+        inlet: impl Inlet,
         journal: Arc<Journal>,
-        changes: Changes,
+        hub: Hub,
     ) -> Arc<Self> {
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let connection = Arc::new(Self {
             outgoing,
             room: Arc::new(Semaphore::new(QUEUE_KIB)),
             pending: Pending::default(),
+            callers: Callers::new(hub.allowed),
+            era: OnceLock::new(),
             next_id: AtomicU64::new(1),
             input_closed: CancellationToken::new(),
             output_closed: CancellationToken::new(),
+            hung_up: CancellationToken::new(),
+            end: OnceLock::new(),
             journal,
-            changes,
+            hub,
         });
-        tokio::spawn(write(Arc::clone(&connection), stdin, queue));
-        tokio::spawn(read(Arc::clone(&connection), stdout));
+        tokio::spawn(write(Arc::clone(&connection), outlet, queue));
+        tokio::spawn(read(Arc::clone(&connection), inlet));
         connection
     }
 
-    /// Calls a tool.
-    pub(in crate::mcp) async fn call(
-        &self,
+    /// Asks for what a caller wants. The caller bounds its time.
+    pub(in crate::mcp) async fn begin(
+        self: &Arc<Self>,
         call: &PermittedCall,
+        input: Option<&InputGiven>,
         cx: &CallContext,
-    ) -> Result<ToolOutput, SourceError> {
+    ) -> Result<Exchange, SourceError> {
         let id = self.id();
-        let meta = Meta::of_call(Era::Sessions, cx, id);
-        let params = CallParams { name: call.tool(), arguments: call.arguments(), meta };
-        let bytes = Request::new(id, "tools/call", &params).to_bytes()?;
-        let progress = cx.progress.clone().map(|sink| Progress::new(sink, Instant::now()));
-        let exchange = self.exchange(id, bytes, progress);
-        let reply = timeout_at(cx.deadline.into(), exchange).await.map_err(|_| too_late())??;
-        wire::output(reply.result)
+        let meta = Meta::of_call(self.era(), self.allowed(), cx, id);
+        let params = CallParams::new(call, input, meta);
+        let bytes = Request::new(id, call.operation().as_str(), &params).to_bytes()?;
+        self.exchange(id, bytes, Some(self.callers.enter(id, cx)), Ending::Cancel).await
     }
 
     /// A request of the gateway's own. The caller bounds its time.
     pub(in crate::mcp) async fn ask<P: Serialize>(
-        &self,
+        self: &Arc<Self>,
         method: &str,
         params: &P,
     ) -> Result<Reply, SourceError> {
         let id = self.id();
-        self.exchange(id, Request::new(id, method, params).to_bytes()?, None).await
+        let bytes = Request::new(id, method, params).to_bytes()?;
+        self.exchange(id, bytes, None, Ending::Cancel).await?.reply().await
+    }
+
+    /// A request before the handshake, which the server may not understand.
+    pub(in crate::mcp) async fn probe<P: Serialize>(
+        self: &Arc<Self>,
+        method: &str,
+        params: &P,
+    ) -> Result<Reply, SourceError> {
+        let id = self.id();
+        let bytes = Request::new(id, method, params).to_bytes()?;
+        self.exchange(id, bytes, None, Ending::Silence).await?.reply().await
+    }
+
+    /// The rules that the server follows.
+    pub(in crate::mcp) fn era(&self) -> Era {
+        self.era.get().copied().unwrap_or_default()
+    }
+
+    /// Notes the server's rules, once.
+    pub(in crate::mcp) fn set_era(&self, era: Era) {
+        self.era.get_or_init(|| era);
+    }
+
+    /// What the server may ask of callers.
+    pub(in crate::mcp) fn allowed(&self) -> Allowed {
+        self.hub.allowed
+    }
+
+    pub(in crate::mcp) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// Whether calls are under way, those included that wait for their callers' answers.
+    pub(in crate::mcp) fn is_busy(&self) -> bool {
+        !self.callers.is_empty()
     }
 
     /// A notification. The caller bounds its time.
-    pub(super) async fn notify(&self, message: &Value) -> Result<(), SourceError> {
-        self.send(line(message), None).await
+    pub(in crate::mcp) async fn notify(&self, message: &Value) -> Result<(), SourceError> {
+        self.send(bytes_of(message), None).await
     }
 
     /// Returns when the server has closed its output.
-    pub(super) async fn closed(&self) {
+    pub(in crate::mcp) async fn closed(&self) {
         self.output_closed.cancelled().await;
     }
 
+    /// Why the server's output ended, if the transport knows.
+    pub(in crate::mcp) fn end_reason(&self) -> Option<&str> {
+        self.end.get().map(String::as_str)
+    }
+
+    /// Stops reading. A transport that ends with its reader ends here.
+    pub(in crate::mcp) fn hang_up(&self) {
+        self.hung_up.cancel();
+    }
+
     /// Ends all calls under way and refuses new ones.
-    pub(super) fn fail_all(&self, reason: &str) {
+    pub(in crate::mcp) fn fail_all(&self, reason: &str) {
         self.pending.close(reason);
     }
 
-    pub(super) fn close_input(&self) {
+    /// Lets the writer say farewell and end.
+    pub(in crate::mcp) fn close_input(&self) {
         self.input_closed.cancel();
     }
 
@@ -123,16 +180,16 @@ impl Connection {
     }
 
     async fn exchange(
-        &self,
+        self: &Arc<Self>,
         id: u64,
-        mut bytes: Vec<u8>,
-        progress: Option<Progress>,
-    ) -> Result<Reply, SourceError> {
-        bytes.push(b'\n');
-        let answer = self.pending.enter(id, progress)?;
-        let _guard = GiveUp { connection: self, id };
+        bytes: Vec<u8>,
+        seat: Option<Seat>,
+        ending: Ending,
+    ) -> Result<Exchange, SourceError> {
+        let answer = self.pending.enter(id)?;
+        let exchange = Exchange { connection: Arc::clone(self), id, answer, seat, ending };
         self.send(bytes, Some(id)).await?;
-        answer.await.map_err(|_| stopped())?
+        Ok(exchange)
     }
 
     /// Queues a message as soon as there is room for it.
@@ -143,14 +200,32 @@ impl Connection {
     }
 
     /// Sends what may be lost: a full queue means that the server does not read anyway.
-    fn try_notify(&self, message: &Value) {
-        let bytes = line(message);
+    pub(super) fn try_notify(&self, message: &Value) {
+        let bytes = bytes_of(message);
         let room = Arc::clone(&self.room).try_acquire_many_owned(room_for(&bytes));
         let sent = room.is_ok_and(|room| {
             self.outgoing.try_send(Outgoing { bytes, request: None, _room: room }).is_ok()
         });
         if !sent {
             tracing::debug!("a message to a server that does not read was dropped");
+        }
+    }
+
+    /// The server did not take a message.
+    fn refused(&self, request: Option<u64>, error: SourceError) {
+        if let Some(id) = request {
+            // Nobody may wait for it any more.
+            let _delivery = self.pending.answer(id, Err(error));
+        } else {
+            tracing::debug!(%error, "a notification did not reach a server");
+        }
+    }
+
+    /// The transport has ended. One that gives a reason ends both ways.
+    fn over(&self, reason: Option<String>) {
+        if let Some(reason) = reason {
+            self.end.get_or_init(|| reason);
+            self.hang_up();
         }
     }
 
@@ -172,13 +247,21 @@ impl Connection {
             Incoming::Answer { id, outcome } => {
                 self.pending.answer(id, outcome.map(|result| Reply { result, size }))
             }
-            Incoming::Progress { token, report } => self.pending.progress(token, report),
-            Incoming::Request { reply } => {
-                self.try_notify(&reply);
+            Incoming::Progress { token, report } => self.callers.report(token, report),
+            Incoming::Log(message) => {
+                self.callers.log(On::Any, message);
                 Delivery::Delivered
             }
-            Incoming::ToolsChanged => {
-                self.changes.announce();
+            // Servers of the other era don't ask in this way.
+            Incoming::Request(_) if self.era() == Era::Stateless => Delivery::Unknown,
+            Incoming::Request(request) => {
+                if let Some(reply) = self.callers.ask(On::Any, request) {
+                    self.try_notify(&reply);
+                }
+                Delivery::Delivered
+            }
+            Incoming::News(news) => {
+                self.hub.hear(news);
                 Delivery::Delivered
             }
             Incoming::Ignored => Delivery::Delivered,
@@ -190,47 +273,32 @@ impl Connection {
     }
 }
 
-/// Tells the server when nobody waits for an answer any more.
-struct GiveUp<'a> {
-    connection: &'a Connection,
-    id: u64,
-}
-
-impl Drop for GiveUp<'_> {
-    fn drop(&mut self) {
-        if self.connection.pending.give_up(self.id) {
-            self.connection.try_notify(&wire::cancelled(self.id));
-        }
-    }
-}
-
-fn stopped() -> SourceError {
-    SourceError::unreachable("the server was stopped")
-}
-
 /// Kilobytes of the queue that a message takes.
 fn room_for(bytes: &[u8]) -> u32 {
     u32::try_from((bytes.len() / 1024 + 1).min(QUEUE_KIB)).unwrap_or(u32::MAX)
 }
 
-fn line(message: &Value) -> Vec<u8> {
-    let mut bytes = message.to_string().into_bytes();
-    bytes.push(b'\n');
-    bytes
+fn bytes_of(message: &Value) -> Vec<u8> {
+    message.to_string().into_bytes()
 }
 
 async fn write(
     connection: Arc<Connection>,
-    mut stdin: ChildStdin,
+    mut outlet: impl Outlet,
     mut queue: mpsc::Receiver<Outgoing>,
 ) {
     let work = async {
-        while let Some(outgoing) = queue.recv().await {
-            if outgoing.request.is_some_and(|id| !connection.pending.start_writing(id)) {
+        while let Some(Outgoing { bytes, request, _room }) = queue.recv().await {
+            if request.is_some_and(|id| !connection.pending.start_writing(id)) {
                 continue;
             }
-            if stdin.write_all(&outgoing.bytes).await.is_err() {
-                break;
+            match outlet.send(bytes).await {
+                Sending::Sent => {}
+                Sending::Refused(error) => connection.refused(request, error),
+                Sending::Over(reason) => {
+                    connection.over(reason);
+                    break;
+                }
             }
         }
     };
@@ -238,24 +306,28 @@ async fn write(
         () = work => {}
         () = connection.input_closed.cancelled() => {}
     }
+    let _late = timeout(FAREWELL, outlet.close()).await;
 }
 
-async fn read(connection: Arc<Connection>, stdout: ChildStdout) {
-    let mut reader = BufReader::with_capacity(READ_BUFFER, stdout);
-    let mut buffer = Vec::new();
-    loop {
-        match read_line(&mut reader, &mut buffer, MAX_MESSAGE).await {
-            Ok(Line::Whole) if buffer.trim_ascii().is_empty() => {}
-            Ok(Line::Whole) => connection.receive(&buffer),
-            // Whose answer it was can't be known, so all who wait must go.
-            Ok(Line::TooLong) => connection.pending.fail_written(&SourceError::Protocol(format!(
-                "the server sent a message of more than {MAX_MESSAGE} bytes"
-            ))),
-            Ok(Line::End) | Err(_) => break,
+async fn read(connection: Arc<Connection>, mut inlet: impl Inlet) {
+    let work = async {
+        let mut buffer = Vec::new();
+        loop {
+            match inlet.next(&mut buffer).await {
+                Inward::Message => connection.receive(&buffer),
+                Inward::Noise => connection.journal.ignored(),
+                // Whose answer it was can't be known, so all who wait must go.
+                Inward::TooLong => connection.pending.fail_written(&too_long()),
+                Inward::End(reason) => break connection.over(reason),
+            }
+            if buffer.capacity() > KEPT_BUFFER {
+                buffer = Vec::new();
+            }
         }
-        if buffer.capacity() > READ_BUFFER * 16 {
-            buffer = Vec::new();
-        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = connection.hung_up.cancelled() => {}
     }
     connection.output_closed.cancel();
     connection.input_closed.cancel();

@@ -1,7 +1,9 @@
 //! A server that is a child process and speaks line by line.
 
 mod connection;
+mod exchange;
 mod pending;
+mod pipes;
 
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
@@ -11,15 +13,18 @@ pub(super) use connection::Connection;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
 use drawgate_host::process::{Running, Spawn};
+pub(super) use exchange::Exchange;
+use pipes::Lines;
 use tokio::io::BufReader;
 use tokio::process::ChildStderr;
 use tokio::time::timeout;
 
-use super::changes::Changes;
 use super::describe;
 use super::diagnostics::Journal;
+use super::hub::Hub;
 use super::lines::{Line, read_line};
-use super::wire::{self, Era, Meta, PlainParams, ServerInfo};
+use super::probe::shake_hands;
+use super::wire::ServerInfo;
 use crate::excerpt::MAX_READ;
 
 /// How long a server may take to end by itself once its input is closed, and again after it was
@@ -43,21 +48,33 @@ pub(super) struct Server {
 }
 
 impl Link {
-    /// Starts the server and shakes hands with it.
+    /// Starts the server and shakes hands with it. One that did not survive the question for its
+    /// era is started once more and spoken to as servers of the older era expect.
     pub(super) async fn connect(
         &self,
         journal: &Arc<Journal>,
-        changes: &Changes,
+        hub: &Hub,
     ) -> Result<Server, SourceError> {
+        let probed = hub.memory.may_discover();
+        match self.start(journal, hub).await {
+            Err(Failed::Exited(_)) if probed && !hub.memory.may_discover() => {
+                self.start(journal, hub).await.map_err(Failed::into_error)
+            }
+            outcome => outcome.map_err(Failed::into_error),
+        }
+    }
+
+    async fn start(&self, journal: &Arc<Journal>, hub: &Hub) -> Result<Server, Failed> {
         let started = self.host.processes.spawn(&self.spawn);
         let mut child = started.map_err(|error| SourceError::unreachable(describe(&error)))?;
         journal.pid(child.pid());
         let pipes = (child.take_stdin(), child.take_stdout(), child.take_stderr());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(SourceError::unreachable("the server's pipes are missing"));
+            return Err(SourceError::unreachable("the server's pipes are missing").into());
         };
         tokio::spawn(keep_complaints(stderr, Arc::clone(journal)));
-        let connection = Connection::open(stdin, stdout, Arc::clone(journal), changes.clone());
+        let connection =
+            Connection::open(stdin, Lines::new(stdout), Arc::clone(journal), hub.clone());
         let mut server = Server { connection, info: ServerInfo::default(), child };
         server.info = self.within_start_timeout(&mut server, journal).await?;
         Ok(server)
@@ -67,16 +84,39 @@ impl Link {
         &self,
         server: &mut Server,
         journal: &Journal,
-    ) -> Result<ServerInfo, SourceError> {
+    ) -> Result<ServerInfo, Failed> {
         let connection = Arc::clone(&server.connection);
-        let shake_hands = timeout(self.start_timeout, handshake(&connection));
+        let shake_hands = timeout(self.start_timeout, shake_hands(&connection));
         tokio::select! {
-            outcome = shake_hands => outcome.unwrap_or_else(|_| Err(SourceError::unreachable(format!(
+            // The end of the server says more than the questions that it left unanswered.
+            biased;
+            reason = server.served(journal) => Err(Failed::Exited(reason)),
+            outcome = shake_hands => Ok(outcome.unwrap_or_else(|_| Err(SourceError::unreachable(format!(
                 "the server did not finish its start within {} ms; raise `start_timeout_seconds` if it needs longer",
                 self.start_timeout.as_millis()
-            )))),
-            reason = server.served(journal) => Err(SourceError::unreachable(reason)),
+            ))))?),
         }
+    }
+}
+
+/// Why a server did not start.
+enum Failed {
+    Exited(String),
+    Otherwise(SourceError),
+}
+
+impl Failed {
+    fn into_error(self) -> SourceError {
+        match self {
+            Self::Exited(reason) => SourceError::unreachable(reason),
+            Self::Otherwise(error) => error,
+        }
+    }
+}
+
+impl From<SourceError> for Failed {
+    fn from(error: SourceError) -> Self {
+        Self::Otherwise(error)
     }
 }
 
@@ -125,15 +165,6 @@ async fn exited(child: &mut Running) -> String {
         },
         Err(error) => format!("the server can't be waited for: {error}"),
     }
-}
-
-async fn handshake(connection: &Connection) -> Result<ServerInfo, SourceError> {
-    let params = wire::initialize_params();
-    let params = PlainParams { members: &params, meta: Meta::own(Era::Sessions) };
-    let reply = connection.ask("initialize", &params).await?;
-    let info = wire::initialized(&reply.result)?;
-    connection.notify(&wire::ready()).await?;
-    Ok(info)
 }
 
 /// Reads a server's standard error for ever: a full pipe would stop the server.

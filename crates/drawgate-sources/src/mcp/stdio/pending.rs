@@ -1,15 +1,13 @@
 //! Requests that wait for their answers.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use drawgate_core::source::SourceError;
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use crate::mcp::Reply;
-use crate::mcp::progress::Progress;
+use crate::mcp::callers::Delivery;
 
 pub(super) type Outcome = Result<Reply, SourceError>;
 
@@ -25,30 +23,18 @@ struct Inner {
 
 struct Waiting {
     answer: oneshot::Sender<Outcome>,
-    progress: Option<Progress>,
     written: bool,
-}
-
-/// Whether somebody waited for a message.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Delivery {
-    Delivered,
-    Unknown,
 }
 
 impl Pending {
     /// Enters a request before it is sent.
-    pub(super) fn enter(
-        &self,
-        id: u64,
-        progress: Option<Progress>,
-    ) -> Result<oneshot::Receiver<Outcome>, SourceError> {
+    pub(super) fn enter(&self, id: u64) -> Result<oneshot::Receiver<Outcome>, SourceError> {
         let mut inner = self.0.lock();
         if let Some(reason) = &inner.over {
             return Err(SourceError::unreachable(reason.clone()));
         }
         let (answer, receiver) = oneshot::channel();
-        inner.waiting.insert(id, Waiting { answer, progress, written: false });
+        inner.waiting.insert(id, Waiting { answer, written: false });
         Ok(receiver)
     }
 
@@ -67,17 +53,6 @@ impl Pending {
         // It fails when the caller has just gone, which is the caller's right.
         let _gone = waiting.answer.send(outcome);
         Delivery::Delivered
-    }
-
-    pub(super) fn progress(&self, id: u64, report: Map<String, Value>) -> Delivery {
-        let mut inner = self.0.lock();
-        match inner.waiting.get_mut(&id).and_then(|waiting| waiting.progress.as_mut()) {
-            Some(progress) => {
-                progress.report(report, Instant::now());
-                Delivery::Delivered
-            }
-            None => Delivery::Unknown,
-        }
     }
 
     /// Ends every request, and refuses new ones.

@@ -1,6 +1,8 @@
 //! Checks of meaning: what the JSON Schema can't say.
 
+mod auth;
 mod files;
+mod oauth;
 mod servers;
 
 use std::collections::BTreeSet;
@@ -20,6 +22,10 @@ impl Config {
     pub fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         self.check_endpoint(&mut problems);
+        auth::check_public_url(&self.server, &mut problems);
+        if let Some(auth) = &self.auth {
+            auth::check(self, auth, &mut problems);
+        }
         self.check_limits(&mut problems);
         self.check_policy(&mut problems);
         self.check_telemetry(&mut problems);
@@ -98,8 +104,44 @@ fn check_timeout(config: &Config, table: &str, seconds: Option<u64>, problems: &
     }
 }
 
-/// A URL must be absolute, HTTP, and without a password.
+/// What an address begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    /// `http` or `https`.
+    Http,
+    /// `ws` or `wss`.
+    Websocket,
+}
+
+impl Scheme {
+    const fn example(self) -> &'static str {
+        match self {
+            Self::Http => "https://host/path",
+            Self::Websocket => "wss://host/path",
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::Websocket => "WebSocket",
+        }
+    }
+
+    fn fits(self, scheme: Option<&str>) -> bool {
+        match self {
+            Self::Http => matches!(scheme, Some("http" | "https")),
+            Self::Websocket => matches!(scheme, Some("ws" | "wss")),
+        }
+    }
+}
+
 fn check_url(key: &str, url: &str, problems: &mut Vec<Problem>) {
+    check_address(key, url, Scheme::Http, problems);
+}
+
+/// A URL must be absolute, of the right scheme, and without a password.
+fn check_address(key: &str, url: &str, wanted: Scheme, problems: &mut Vec<Problem>) {
     if has_user_info(url) {
         let message = "the URL contains a user name or password";
         let hint = "remove it, and send an `Authorization` header with an `env:NAME` reference";
@@ -108,10 +150,8 @@ fn check_url(key: &str, url: &str, problems: &mut Vec<Problem>) {
     }
     let uri = url.parse::<http::Uri>().ok();
     let scheme = uri.as_ref().and_then(http::Uri::scheme_str);
-    if !matches!(scheme, Some("http" | "https"))
-        || uri.as_ref().is_none_or(|it| it.host().is_none())
-    {
-        let message = format!("`{}` is not an absolute HTTP URL", url.escape_debug());
-        problems.push(Problem::error(key, message).hint("write `https://host/path`"));
+    if !wanted.fits(scheme) || uri.as_ref().is_none_or(|it| it.host().is_none()) {
+        let message = format!("`{}` is not an absolute {} URL", url.escape_debug(), wanted.name());
+        problems.push(Problem::error(key, message).hint(format!("write `{}`", wanted.example())));
     }
 }

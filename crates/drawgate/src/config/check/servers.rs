@@ -7,10 +7,10 @@ use drawgate_core::policy::KNOWN_ACTIONS;
 use http::HeaderName;
 use serde::Deserialize;
 
-use super::{check_timeout, check_url};
+use super::{Scheme, check_address, check_timeout};
 use crate::config::formats::check_format;
 use crate::config::problem::Problem;
-use crate::config::servers::{Protocol, Server, Transport};
+use crate::config::servers::{Protocol, Server, Sessions, Transport};
 use crate::config::setting::{Setting, is_key_shaped, looks_like_secret};
 use crate::config::suggest::nearest;
 use crate::config::tree::{child, element};
@@ -34,11 +34,14 @@ pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &m
     let table = child("servers", name.as_str());
     match server.transport() {
         Transport::Stdio => check_stdio(&table, server, found),
-        Transport::StreamableHttp => check_http(&table, server, found),
-        Transport::Sse | Transport::Websocket => check_unavailable(&table, server, found),
+        Transport::StreamableHttp | Transport::Sse | Transport::Websocket => {
+            check_network(&table, server, found);
+        }
     }
+    check_protocol(&table, server, found);
     check_timeout(config, &table, server.timeout_seconds, found);
     check_manifest(&table, server, found);
+    super::oauth::check(&table, server, found);
     for (tool, settings) in &server.tools {
         let table = child(&child(&table, "tools"), tool);
         check_timeout(config, &table, settings.timeout_seconds, found);
@@ -82,30 +85,48 @@ fn check_command(table: &str, command: &str, server: &Server, found: &mut Vec<Pr
     }
 }
 
-fn check_http(table: &str, server: &Server, found: &mut Vec<Problem>) {
+fn check_network(table: &str, server: &Server, found: &mut Vec<Problem>) {
+    let scheme = match server.transport() {
+        Transport::Websocket => Scheme::Websocket,
+        Transport::Stdio | Transport::StreamableHttp | Transport::Sse => Scheme::Http,
+    };
     match &server.url {
         None => {
             let message = format!("[{table}] needs `url`");
-            found.push(Problem::error(table, message).hint("write `https://host/path`"));
+            let hint = format!("write `{}`", scheme.example());
+            found.push(Problem::error(table, message).hint(hint));
         }
-        Some(url) => check_url(&child(table, "url"), url, found),
+        Some(url) => check_address(&child(table, "url"), url, scheme, found),
     }
     let unused = [
         ("command", server.command.is_some()),
         ("args", !server.args.is_empty()),
         ("env", !server.env.is_empty()),
         ("working_dir", server.working_dir.is_some()),
+        ("idle_shutdown_seconds", server.idle_shutdown_seconds.is_some()),
     ];
-    refuse_unused(table, Transport::StreamableHttp, &unused, found);
+    refuse_unused(table, server.transport(), &unused, found);
     check_headers(&child(table, "headers"), &server.headers, found);
 }
 
-fn check_unavailable(table: &str, server: &Server, found: &mut Vec<Problem>) {
-    if server.enabled {
-        let message =
-            format!("transport `{}` is not available in this version", server.transport().as_str());
-        let hint = "use `streamable_http`";
+/// `protocol = "call"` has no connections that last.
+fn check_protocol(table: &str, server: &Server, found: &mut Vec<Problem>) {
+    if server.protocol == Protocol::Mcp {
+        return;
+    }
+    if matches!(server.transport(), Transport::Sse | Transport::Websocket) {
+        let message = format!("transport `{}` is for MCP alone", server.transport().as_str());
+        let hint = "use `stdio` or `streamable_http`";
         found.push(Problem::error(child(table, "transport"), message).hint(hint));
+    }
+    let unused = [
+        ("idle_shutdown_seconds", server.idle_shutdown_seconds.is_some()),
+        ("sessions", server.sessions == Sessions::PerClient),
+        ("client_requests", server.client_requests.is_some()),
+    ];
+    for (key, _) in unused.iter().filter(|(_, present)| *present) {
+        let message = format!("`{key}` has no meaning for `protocol = \"call\"`");
+        found.push(Problem::error(child(table, key), message).hint("remove it"));
     }
 }
 

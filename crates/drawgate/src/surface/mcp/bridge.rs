@@ -3,6 +3,7 @@
 //! The bridge knows nothing of tools. It remembers the client's `initialize`, so that it can open a
 //! new session when the gateway behind it has changed.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,11 +22,11 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::era::SESSION_HEADER;
+use super::era::{META_VERSION, SESSION_HEADER};
 use crate::surface::control::AS_AGENT;
 
 /// Longest line that is read as a message.
@@ -61,6 +62,12 @@ struct Shared {
 struct State {
     session: Option<String>,
     initialize: Option<Bytes>,
+    /// Requests that the bridge itself can cancel, by their ids.
+    open: HashMap<String, CancellationToken>,
+    /// Questions of the gateway that the client has not answered, by their ids.
+    asked: HashMap<String, Value>,
+    /// The input has ended, so that nothing can be answered any more.
+    ended: bool,
 }
 
 impl Bridge {
@@ -99,25 +106,113 @@ impl Bridge {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let kind = Kind::of(&line);
-            // What opens or cancels must not be overtaken by what follows it.
-            if kind == Kind::Initialize || kind == Kind::Notification {
-                self.carry(line, kind, &lines).await;
-                continue;
+            let message = Glance::of(&line);
+            match message.kind {
+                Kind::Cancel if self.give_up(&message) => {}
+                // What opens or cancels must not be overtaken by what follows it, and an answer to a
+                // question must not wait behind the calls that ask.
+                Kind::Initialize | Kind::Notification | Kind::Cancel | Kind::Response => {
+                    self.shared.state.lock().asked.remove(&message.id);
+                    self.carry(line, message.kind, &lines).await;
+                }
+                Kind::Request | Kind::Alone | Kind::Listen => {
+                    let permit = Arc::clone(&open).acquire_owned().await?;
+                    let kind = message.kind;
+                    let given_up = self.begin(&message);
+                    let work = self.clone().perform(line, message, given_up, lines.clone(), permit);
+                    if kind == Kind::Listen {
+                        // Has no end of its own, so the end of the input does not wait for it.
+                        tokio::spawn(work);
+                    } else {
+                        tasks.spawn(work);
+                    }
+                }
             }
-            let permit = Arc::clone(&open).acquire_owned().await?;
-            let (bridge, lines) = (self.clone(), lines.clone());
-            tasks.spawn(async move {
-                bridge.carry(line, kind, &lines).await;
-                drop(permit);
-            });
         }
+        self.refuse_questions().await;
         tasks.close();
         tasks.wait().await;
         self.shared.closing.cancel();
         drop(lines);
         writer.await??;
         Ok(())
+    }
+
+    /// With its input the client has ended all that it could answer.
+    async fn refuse_questions(&self) {
+        let asked = {
+            let mut state = self.shared.state.lock();
+            state.ended = true;
+            std::mem::take(&mut state.asked)
+        };
+        for id in asked.into_values() {
+            self.refuse(&id).await;
+        }
+    }
+
+    async fn refuse(&self, id: &Value) {
+        let refusal = json!({ "jsonrpc": "2.0", "id": id, "error": {
+            "code": super::message::INTERNAL_ERROR, "message": "the client has ended its input" } });
+        // A gateway that is gone asks nothing.
+        drop(self.post(Bytes::from(refusal.to_string())).await);
+    }
+
+    /// Passes a message of a stream on to the client; a question that comes too late is refused.
+    async fn pass(&self, message: Bytes, lines: &mpsc::Sender<Bytes>) -> anyhow::Result<()> {
+        if let Some(id) = question_id(&message) {
+            let ended = {
+                let mut state = self.shared.state.lock();
+                if !state.ended {
+                    state.asked.insert(id.to_string(), id.clone());
+                }
+                state.ended
+            };
+            if ended {
+                self.refuse(&id).await;
+                return Ok(());
+            }
+        }
+        Ok(lines.send(message).await?)
+    }
+
+    async fn perform(
+        self,
+        line: Bytes,
+        message: Glance,
+        given_up: CancellationToken,
+        lines: mpsc::Sender<Bytes>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        tokio::select! {
+            () = self.carry(line, message.kind, &lines) => {}
+            () = given_up.cancelled() => {}
+        }
+        self.shared.state.lock().open.remove(&message.id);
+        drop(permit);
+    }
+
+    /// Notes a request that only the bridge can cancel: without a session the gateway knows it by
+    /// its connection alone.
+    fn begin(&self, message: &Glance) -> CancellationToken {
+        match message.kind {
+            Kind::Alone | Kind::Listen => {
+                let given_up = self.shared.closing.child_token();
+                let mut state = self.shared.state.lock();
+                state.open.insert(message.id.clone(), given_up.clone());
+                given_up
+            }
+            Kind::Initialize
+            | Kind::Request
+            | Kind::Notification
+            | Kind::Cancel
+            | Kind::Response => CancellationToken::new(),
+        }
+    }
+
+    /// Cancels such a request. `false` if it is none.
+    fn give_up(&self, message: &Glance) -> bool {
+        let request = self.shared.state.lock().open.remove(&message.id);
+        request.inspect(CancellationToken::cancel).is_some()
     }
 
     async fn carry(&self, line: Bytes, kind: Kind, lines: &mpsc::Sender<Bytes>) {
@@ -128,7 +223,7 @@ impl Bridge {
         }
         if let Err(error) = self.exchange(line.clone(), kind, lines).await {
             tracing::warn!(error = format!("{error:#}"), "a message could not be carried");
-            if let Some(id) = request_id(&line) {
+            if let Some(id) = request_id(&line).filter(|_| kind != Kind::Response) {
                 let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
                     "code": super::message::INTERNAL_ERROR, "message": "the gateway is not reachable" } });
                 // The client may be gone; then there is nobody to tell.
@@ -164,7 +259,8 @@ impl Bridge {
         if kind == Kind::Initialize {
             self.opened(&answer, lines);
         }
-        if kind != Kind::Notification && is_plain_refusal(&answer) {
+        let expects = !matches!(kind, Kind::Notification | Kind::Cancel | Kind::Response);
+        if expects && is_plain_refusal(&answer) {
             let body = answer.into_body().collect().await.context("the answer ended early")?;
             let text = String::from_utf8_lossy(&body.to_bytes()).trim().to_owned();
             let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
@@ -172,7 +268,7 @@ impl Bridge {
             lines.send(Bytes::from(refused.to_string())).await?;
             return Ok(());
         }
-        forward(answer, lines).await
+        self.forward(answer, lines).await
     }
 
     /// Opens a session anew with what the client said at first.
@@ -197,7 +293,7 @@ impl Bridge {
             // Without the stream the client misses notices of changes, nothing else.
             let stream = async {
                 if let Ok(answer) = bridge.send(Method::GET, Bytes::new()).await {
-                    let _ = forward(answer, &lines).await;
+                    let _ = bridge.forward(answer, &lines).await;
                 }
             };
             tokio::select! {
@@ -205,6 +301,42 @@ impl Bridge {
                 () = bridge.shared.closing.cancelled() => {}
             }
         });
+    }
+
+    /// Writes an answer's messages as lines: one for JSON, one per event for a stream.
+    async fn forward(
+        &self,
+        answer: Response<Incoming>,
+        lines: &mpsc::Sender<Bytes>,
+    ) -> anyhow::Result<()> {
+        let kind = answer
+            .headers()
+            .get("content-type")
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        if kind.starts_with("application/json") {
+            let body =
+                answer.into_body().collect().await.context("the answer ended early")?.to_bytes();
+            lines.send(body).await?;
+            return Ok(());
+        }
+        if !kind.starts_with("text/event-stream") {
+            return Ok(());
+        }
+        let mut body = answer.into_body();
+        let mut text = Vec::new();
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.context("the stream ended early")?.into_data() {
+                text.extend_from_slice(&data);
+            }
+            while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
+                let event: Vec<u8> = text.drain(..end + 2).collect();
+                if let Some(message) = event_data(&event) {
+                    self.pass(message, lines).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn post(&self, line: Bytes) -> Result<Response<Incoming>, Lost> {
@@ -259,21 +391,51 @@ impl From<Lost> for anyhow::Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Initialize,
+    /// A request within a session.
     Request,
+    /// A request that stands alone, by revision 2026-07-28.
+    Alone,
+    /// Such a one that lasts until somebody ends it.
+    Listen,
     Notification,
+    /// The notification that a request is given up.
+    Cancel,
+    /// An answer to a question of the gateway's.
+    Response,
 }
 
-impl Kind {
-    /// A glance; the gateway is the one that judges messages.
+/// What the bridge must know of a message; the gateway is the one that judges it.
+#[derive(Debug, PartialEq, Eq)]
+struct Glance {
+    kind: Kind,
+    /// The request's id, or that of the request to cancel, as JSON.
+    id: String,
+}
+
+impl Glance {
     fn of(line: &[u8]) -> Self {
-        match json::parse(line) {
-            Ok(value) if value.get("method").and_then(Value::as_str) == Some("initialize") => {
-                Self::Initialize
-            }
-            Ok(value) if value.get("id").is_none() && value.is_object() => Self::Notification,
-            _ => Self::Request,
-        }
+        let value = json::parse(line).unwrap_or_default();
+        let params = &value["params"];
+        let alone = !params["_meta"][META_VERSION].is_null();
+        let kind = match (value["method"].as_str(), value.get("id")) {
+            (Some("initialize"), _) => Kind::Initialize,
+            (Some("notifications/cancelled"), None) => Kind::Cancel,
+            (Some("subscriptions/listen"), Some(_)) => Kind::Listen,
+            (Some(_), Some(_)) if alone => Kind::Alone,
+            (None, Some(_)) if value.get("method").is_none() => Kind::Response,
+            (_, None) if value.is_object() => Kind::Notification,
+            _ => Kind::Request,
+        };
+        let id = if kind == Kind::Cancel { params.get("requestId") } else { value.get("id") };
+        Self { kind, id: id.map(Value::to_string).unwrap_or_default() }
     }
+}
+
+/// The id of a message that is a request of the gateway's.
+fn question_id(message: &[u8]) -> Option<Value> {
+    let message = json::parse(message).ok()?;
+    message.get("method")?;
+    message.get("id").cloned()
 }
 
 fn request_id(line: &[u8]) -> Option<Value> {
@@ -289,37 +451,6 @@ fn is_plain_refusal(answer: &Response<Incoming>) -> bool {
         .unwrap_or_default();
     let is_message = kind.starts_with("application/json") || kind.starts_with("text/event-stream");
     !answer.status().is_success() && !is_message
-}
-
-/// Writes an answer's messages as lines: one for JSON, one per event for a stream.
-async fn forward(answer: Response<Incoming>, lines: &mpsc::Sender<Bytes>) -> anyhow::Result<()> {
-    let kind = answer
-        .headers()
-        .get("content-type")
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    if kind.starts_with("application/json") {
-        let body = answer.into_body().collect().await.context("the answer ended early")?.to_bytes();
-        lines.send(body).await?;
-        return Ok(());
-    }
-    if !kind.starts_with("text/event-stream") {
-        return Ok(());
-    }
-    let mut body = answer.into_body();
-    let mut text = Vec::new();
-    while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame.context("the stream ended early")?.into_data() {
-            text.extend_from_slice(&data);
-        }
-        while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
-            let event: Vec<u8> = text.drain(..end + 2).collect();
-            if let Some(message) = event_data(&event) {
-                lines.send(message).await?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Our own events have exactly one line of data.
@@ -365,6 +496,38 @@ async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resul
         input.consume(taken + usize::from(end.is_some()));
         if end.is_some() {
             return Ok(Some(if too_long { Line::TooLong } else { Line::Whole(line.into()) }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart_at_a_glance() {
+        let alone =
+            r#""params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
+        let rows = [
+            (r#"{"id":1,"method":"initialize"}"#.to_owned(), Kind::Initialize, "1"),
+            (r#"{"id":"1","method":"tools/list"}"#.to_owned(), Kind::Request, "\"1\""),
+            (format!(r#"{{"id":2,"method":"tools/call",{alone}}}"#), Kind::Alone, "2"),
+            (format!(r#"{{"id":3,"method":"subscriptions/listen",{alone}}}"#), Kind::Listen, "3"),
+            (r#"{"method":"notifications/initialized"}"#.to_owned(), Kind::Notification, ""),
+            (
+                r#"{"method":"notifications/cancelled","params":{"requestId":2}}"#.to_owned(),
+                Kind::Cancel,
+                "2",
+            ),
+            (r#"{"id":"q","result":{}}"#.to_owned(), Kind::Response, "\"q\""),
+            (r#"{"id":"q","error":{"code":1}}"#.to_owned(), Kind::Response, "\"q\""),
+            (r#"{"id":4,"method":5}"#.to_owned(), Kind::Request, "4"),
+            ("[1]".to_owned(), Kind::Request, ""),
+            ("nonsense".to_owned(), Kind::Request, ""),
+        ];
+        for (line, kind, id) in rows {
+            let expected = Glance { kind, id: id.to_owned() };
+            assert_eq!(Glance::of(line.as_bytes()), expected, "{line}");
         }
     }
 }

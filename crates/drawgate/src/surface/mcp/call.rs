@@ -2,65 +2,63 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::response::Response;
 use drawgate_core::model::{
-    Disclosure, ErrorCode, ToolError, ToolInvocation, ToolResult, TraceParent,
+    Client, Disclosure, ErrorCode, ToolError, ToolInvocation, ToolResult, TraceParent,
 };
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::source::ProgressSink;
 use http::StatusCode;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Mcp;
 use super::era::{Era, PROTOCOL_META};
 use super::http::{Peer, json as json_response};
+use super::line::Line;
 use super::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError, open_result,
+    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError, open_result, result_bytes,
 };
-use super::sse;
+use super::session::InFlight;
+use super::{Mcp, client, finder, questions, tasks};
 use crate::telemetry::Span;
 
 /// Where the gate's own error code and details stand in a result.
 const META_ERROR: &str = "drawgate/error";
-/// Progress reports that wait for a slow client; more are dropped.
-const MAX_PROGRESS: usize = 32;
+/// What all members begin with that are the gate's own.
+const META_OWN: &str = "drawgate/";
 
 /// Calls a tool.
 pub(super) async fn tool(
     mcp: &Mcp,
-    peer: Peer,
+    peer: &Peer,
     id: &RequestId,
     params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    let (call, progress_token) = invocation(id, params)?;
-    let options = CallOptions { cancel: CancellationToken::new(), ..CallOptions::default() };
-    let open = match &peer.session {
-        Some(session) => Some(session.open(id, &options.cancel).ok_or_else(|| {
-            RpcError::new(
-                INVALID_REQUEST,
-                "a request with this `id` is open already, or too many are",
-            )
-        })?),
-        None => None,
-    };
-    match progress_token {
-        None => {
-            let answer = perform(mcp, &peer, id, call, options).await;
-            drop(open);
-            answer.map(|body| json_response(StatusCode::OK, body))
+    let params = if finder::is_on(mcp, &peer.caller) {
+        match params.get("name").and_then(Value::as_str) {
+            Some(finder::SEARCH) => return finder::answer(mcp, peer, id, &params),
+            Some(finder::CALL) => finder::unwrap_call(params)?,
+            _ => params,
         }
-        Some(token) => Ok(stream(mcp, peer, id.clone(), call, options, token, open)),
+    } else {
+        params
+    };
+    let call = invocation(peer.era, id, params)?;
+    if let Some(tasks) = mcp.inner.tasks.as_ref().filter(|_| tasks::wanted(peer)) {
+        let options = options(peer, &call)?;
+        return tasks::call(tasks, peer, id, call, options).await;
     }
+    let asked = call.tool_id.clone();
+    let result = perform_operation(mcp, peer, id, call).await?;
+    write(peer.era, id, &asked, &result).map(|body| json_response(StatusCode::OK, body))
 }
 
 fn invocation(
+    era: Era,
     id: &RequestId,
     mut params: Map<String, Value>,
-) -> Result<(ToolInvocation, Option<Value>), RpcError> {
+) -> Result<ToolInvocation, RpcError> {
     let invalid = |message: &str| RpcError::new(INVALID_PARAMS, message);
     let Some(Value::String(name)) = params.shift_remove("name") else {
         return Err(invalid("`name` must be a string"));
@@ -70,84 +68,144 @@ fn invocation(
         Some(Value::Object(arguments)) => arguments,
         Some(_) => return Err(invalid("`arguments` must be an object")),
     };
-    let mut meta = match params.shift_remove("_meta") {
-        None => Map::new(),
-        Some(Value::Object(meta)) => meta,
-        Some(_) => return Err(invalid("`_meta` must be an object")),
-    };
-    let progress_token = match meta.shift_remove("progressToken") {
-        None => None,
-        Some(token @ (Value::String(_) | Value::Number(_))) => Some(token),
-        Some(_) => return Err(invalid("`progressToken` must be a string or a number")),
-    };
-    // The protocol's own metadata speaks of this hop, not of the next.
-    meta.retain(|key, _| !key.starts_with(PROTOCOL_META));
-    let call = ToolInvocation {
+    Ok(ToolInvocation {
         tool_id: name,
         request_id: id.label(),
         arguments,
-        meta,
+        input: client::input(era, &mut params)?,
+        meta: meta(&mut params)?,
         ..ToolInvocation::default()
-    };
-    Ok((call, progress_token))
+    })
 }
 
-async fn perform(
+/// The metadata of a request that goes on with it: the protocol's own speaks of this hop, not of the
+/// next.
+pub(super) fn meta(params: &mut Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+    match params.shift_remove("_meta") {
+        None => Ok(Map::new()),
+        Some(Value::Object(mut meta)) => {
+            meta.retain(|key, _| !key.starts_with(PROTOCOL_META));
+            Ok(meta)
+        }
+        Some(_) => Err(RpcError::new(INVALID_PARAMS, "`_meta` must be an object")),
+    }
+}
+
+/// Performs any operation for a client: progress and logs reach it, it can cancel, and in a session
+/// it is asked what the source needs to know. Without a session the result may hold questions; see
+/// [`input_required_value`].
+pub(super) async fn perform_operation(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
     call: ToolInvocation,
-    mut options: CallOptions,
-) -> Result<Vec<u8>, RpcError> {
-    let asked = call.tool_id.clone();
-    let parent = call.meta.get("traceparent").and_then(Value::as_str).and_then(TraceParent::parse);
-    let span = mcp.inner.spans.start(parent.as_ref());
-    options.trace = span.as_ref().map(Span::context).or(parent);
-    let result = mcp.inner.gateway.call(&peer.caller, call, options).await;
+) -> Result<ToolResult, RpcError> {
+    let mut options = options(peer, &call)?;
+    let _open = register(peer, id, &options.cancel)?;
+    let span = mcp.inner.spans.start(options.trace.as_ref());
+    options.trace = span.as_ref().map(Span::context).or(options.trace);
+    // Who declared nothing is asked nothing; the rest is boxed, since it is seldom needed and large.
+    let result = match peer.era {
+        _ if peer.client.capabilities.is_empty() => {
+            mcp.inner.gateway.call(&peer.caller, call, options).await
+        }
+        Era::Sessions => Box::pin(questions::converse(mcp, peer, call, options)).await?,
+        Era::Stateless => Box::pin(questions::pass_on(mcp, peer, call, options)).await?,
+    };
     if let Some(span) = span {
         span.end(&peer.caller, &result);
     }
-    write(peer.era, id, &asked, &result)
+    match &result.error {
+        Some(error) if is_bad_state(error) => {
+            Err(RpcError::new(INVALID_PARAMS, error.message.clone()))
+        }
+        _ => Ok(result),
+    }
 }
 
-/// Answers as a stream of events: progress as it comes, then the result. The call runs in a task of
-/// its own, so that a client that does not read can't hold it up; a client that leaves cancels it.
-fn stream(
-    mcp: &Mcp,
-    peer: Peer,
-    id: RequestId,
-    call: ToolInvocation,
-    mut options: CallOptions,
-    token: Value,
-    open: Option<super::session::InFlight>,
-) -> Response {
-    let (events, received) = mpsc::channel(MAX_PROGRESS);
-    options.progress = Some(Arc::new(Progress { token, events: events.clone() }));
-    let cancel = options.cancel.clone();
-    let mcp = mcp.clone();
-    tokio::spawn(async move {
-        let answer = perform(&mcp, &peer, &id, call, options).await;
-        drop(open);
-        let body = answer.unwrap_or_else(|error| error.of(&id).to_bytes());
-        // The client may be gone; then there is nobody to tell.
-        let _ = events.send(sse::event(&body)).await;
+/// How a client wants its call to be performed.
+fn options(peer: &Peer, call: &ToolInvocation) -> Result<CallOptions, RpcError> {
+    Ok(CallOptions {
+        progress: reports(peer, call)?,
+        cancel: peer.line.as_ref().map_or_else(CancellationToken::new, |line| line.gone.clone()),
+        trace: call.meta.get("traceparent").and_then(Value::as_str).and_then(TraceParent::parse),
+        client: Arc::clone(&peer.client),
+        ..CallOptions::default()
+    })
+}
+
+/// The questions in a result, as a client without a session gets them.
+pub(super) fn input_required_value(result: &ToolResult) -> Option<Value> {
+    let required = result.input_required.as_deref()?;
+    let (key, server) = super::methods::stateless_meta();
+    let mut value = json!({
+        "resultType": "input_required",
+        "inputRequests": required.requests,
+        "_meta": { key: server },
     });
-    sse::response(Body::new(sse::Events::new(received, cancel.drop_guard())))
+    if let Some(state) = &required.state {
+        value["requestState"] = state.as_str().into();
+    }
+    Some(value)
 }
 
-struct Progress {
-    token: Value,
-    events: mpsc::Sender<bytes::Bytes>,
+/// Notes the request, so that the client of a session can cancel it.
+fn register(
+    peer: &Peer,
+    id: &RequestId,
+    cancel: &CancellationToken,
+) -> Result<Option<InFlight>, RpcError> {
+    let Some(session) = &peer.session else { return Ok(None) };
+    match session.open(id, cancel) {
+        Some(open) => Ok(Some(open)),
+        None => Err(RpcError::new(
+            INVALID_REQUEST,
+            "a request with this `id` is open already, or too many are",
+        )),
+    }
 }
 
-impl ProgressSink for Progress {
+/// The gate knows its own states, a source the calls that it keeps waiting; both say it so.
+pub(super) fn is_bad_state(error: &ToolError) -> bool {
+    error.details.as_ref().is_some_and(|details| details["requestState"] == "invalid")
+}
+
+/// Where reports of a running call go, if the client can hear any.
+fn reports(peer: &Peer, call: &ToolInvocation) -> Result<Option<Arc<dyn ProgressSink>>, RpcError> {
+    let token = match call.meta.get("progressToken") {
+        None => None,
+        Some(token @ (Value::String(_) | Value::Number(_))) => Some(token.clone()),
+        Some(_) => {
+            let message = "`progressToken` must be a string or a number";
+            return Err(RpcError::new(INVALID_PARAMS, message));
+        }
+    };
+    let Some(line) = peer.line.clone() else { return Ok(None) };
+    let (era, client) = (peer.era, Arc::clone(&peer.client));
+    Ok(Some(Arc::new(Reports { token, era, client, line })))
+}
+
+struct Reports {
+    token: Option<Value>,
+    era: Era,
+    client: Arc<Client>,
+    line: Line,
+}
+
+impl ProgressSink for Reports {
     fn report(&self, mut progress: Map<String, Value>) {
-        progress.insert("progressToken".to_owned(), self.token.clone());
-        let message =
-            json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress });
-        // One place stays free for the answer; a slow client misses reports, never the result.
-        if self.events.capacity() > 1 {
-            let _ = self.events.try_send(sse::event(message.to_string().as_bytes()));
+        let Some(token) = &self.token else { return };
+        progress.insert("progressToken".to_owned(), token.clone());
+        self.line.mention(
+            &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress }),
+        );
+    }
+
+    fn log(&self, message: Map<String, Value>) {
+        if client::wants_log(self.era, &self.client, message.get("level")) {
+            self.line.mention(
+                &json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": message }),
+            );
         }
     }
 }
@@ -165,6 +223,9 @@ fn write(era: Era, id: &RequestId, asked: &str, result: &ToolResult) -> Result<V
             return Err(relayed);
         }
     }
+    if let Some(questions) = input_required_value(result) {
+        return Ok(result_bytes(id, &questions));
+    }
     let mut out = Vec::with_capacity(512);
     open_result(id, &mut out);
     serde_json::to_writer(&mut out, &View { era, result })
@@ -173,8 +234,16 @@ fn write(era: Era, id: &RequestId, asked: &str, result: &ToolResult) -> Result<V
     Ok(out)
 }
 
+/// The same as a value, in the era without sessions, for who does not answer at once.
+pub(super) fn rendered(asked: &str, result: &ToolResult) -> Result<Value, RpcError> {
+    let body = write(Era::Stateless, &RequestId::Number(0.into()), asked, result)?;
+    let mut answer: Value = serde_json::from_slice(&body)
+        .map_err(|_| RpcError::new(INTERNAL_ERROR, "the result could not be written"))?;
+    Ok(answer["result"].take())
+}
+
 /// An error that the tool's own server gave in the protocol's form goes on in that form.
-fn relayed(error: &ToolError) -> Option<RpcError> {
+pub(super) fn relayed(error: &ToolError) -> Option<RpcError> {
     let details = error.details.as_ref().filter(|_| error.code == ErrorCode::ExecutionFailed)?;
     let code = details.get("code")?.as_i64()?;
     let relayed = RpcError::new(code, error.message.clone());
@@ -234,6 +303,8 @@ impl View<'_> {
             Some(Value::Object(meta)) => meta.clone(),
             _ => Map::new(),
         };
+        // No server speaks in the gate's name.
+        meta.retain(|key, _| !key.starts_with(META_OWN));
         if self.era == Era::Stateless {
             let (key, value) = super::methods::stateless_meta();
             meta.insert(key, value);

@@ -1,5 +1,7 @@
 //! The revisions of the protocol, and the rules by which a request shows its own.
 
+use std::borrow::Cow;
+
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +19,7 @@ const NAME_HEADER: &str = "mcp-name";
 
 /// Prefix of the metadata that belongs to one hop of the protocol.
 pub(super) const PROTOCOL_META: &str = "io.modelcontextprotocol/";
-const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -86,6 +88,7 @@ fn check_headers(
     let named = match method {
         "tools/call" | "prompts/get" => params.get("name"),
         "resources/read" => params.get("uri"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => params.get("taskId"),
         _ => None,
     };
     match named {
@@ -95,19 +98,31 @@ fn check_headers(
 }
 
 fn expect(headers: &HeaderMap, name: &str, wanted: &str) -> Result<(), RpcError> {
-    let mismatch =
-        || RpcError::new(HEADER_MISMATCH, format!("header `{name}` does not match the body"));
-    let mut all = headers.get_all(name).iter();
-    let (Some(value), None) = (all.next(), all.next()) else { return Err(mismatch()) };
-    let text = value.to_str().map_err(|_| mismatch())?.trim();
-    let decoded = match text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
-        Some(encoded) => {
-            let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded);
-            String::from_utf8(bytes.map_err(|_| mismatch())?).map_err(|_| mismatch())?
+    match single(headers, name) {
+        Ok(Some(value)) if value == wanted => Ok(()),
+        Ok(_) | Err(()) => {
+            let message = format!("header `{name}` does not match the body");
+            Err(RpcError::new(HEADER_MISMATCH, message))
         }
-        None => text.to_owned(),
+    }
+}
+
+/// A header that may be there once, without the form that hides what headers can't hold. An error if
+/// it is there twice or can't be read.
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, ()> {
+    let mut all = headers.get_all(name).iter();
+    let value = match (all.next(), all.next()) {
+        (None, _) => return Ok(None),
+        (Some(value), None) => value.to_str().map_err(drop)?.trim(),
+        (Some(_), Some(_)) => return Err(()),
     };
-    if decoded == wanted { Ok(()) } else { Err(mismatch()) }
+    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="))
+    else {
+        return Ok(Some(value.into()));
+    };
+    let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded);
+    let text = String::from_utf8(bytes.map_err(drop)?).map_err(drop)?;
+    Ok(Some(text.into()))
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -7,16 +7,18 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use drawgate_core::audit::{EventDraft, EventKind};
-use drawgate_core::model::{Caller, Principal, SurfaceKind};
+use drawgate_core::model::{Caller, Client, Principal, SurfaceKind};
 use http::header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Map, Value};
 
 use super::era::{self, Era, Headers, SESSION_HEADER};
+use super::line::{Line, Streaming};
 use super::message::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError};
 use super::session::Session;
-use super::{Mcp, watch};
+use super::{Mcp, client, watch};
+use crate::surface::callers::Identity;
 
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -35,26 +37,31 @@ pub(super) struct Peer {
     pub(super) caller: Caller,
     pub(super) era: Era,
     pub(super) session: Option<Arc<Session>>,
+    /// What its program can do.
+    pub(super) client: Arc<Client>,
+    /// The way to it before the answer, if it takes events.
+    pub(super) line: Option<Line>,
 }
 
-/// Answers one HTTP request of an authenticated principal.
+/// Answers one HTTP request of an authenticated caller.
 pub async fn handle(
     mcp: &Mcp,
-    principal: Principal,
+    identity: impl Into<Identity>,
     transport: Transport,
     request: Request<Body>,
 ) -> Response {
+    let identity = identity.into();
     match *request.method() {
-        Method::POST => post(mcp, principal, transport, request).await,
-        Method::GET => get(mcp, &principal, transport, request.headers()).await,
-        Method::DELETE => delete(mcp, &principal, request.headers()).await,
+        Method::POST => post(mcp, identity, transport, request).await,
+        Method::GET => get(mcp, identity, transport, request.headers()).await,
+        Method::DELETE => delete(mcp, &identity.principal, request.headers()).await,
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE"),
     }
 }
 
 async fn post(
     mcp: &Mcp,
-    principal: Principal,
+    identity: Identity,
     transport: Transport,
     request: Request<Body>,
 ) -> Response {
@@ -66,29 +73,32 @@ async fn post(
         Ok(body) => body,
         Err(response) => return *response,
     };
-    answer(mcp, principal, transport, &head.headers, &body)
-        .await
-        .unwrap_or_else(|error| rpc(&error))
+    answer(mcp, identity, transport, &head.headers, &body).await.unwrap_or_else(|error| rpc(&error))
 }
 
 async fn answer(
     mcp: &Mcp,
-    principal: Principal,
+    identity: Identity,
     transport: Transport,
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Response, RpcError> {
     match message::parse(body)? {
-        Message::Response => Ok(empty(StatusCode::ACCEPTED)),
+        Message::Response { id, result } => {
+            if let Ok(session) = find_session(mcp, &identity.principal, headers).await {
+                session.questions.answered(&id, result);
+            }
+            Ok(empty(StatusCode::ACCEPTED))
+        }
         Message::Notification { method, params } => {
-            notification(mcp, &principal, headers, &method, params).await;
+            notification(mcp, &identity.principal, headers, &method, params).await;
             Ok(empty(StatusCode::ACCEPTED))
         }
         Message::Request { id, method, params } => {
             let Params::Given(params) = params else {
                 return Err(RpcError::new(INVALID_PARAMS, "`params` must be an object").of(&id));
             };
-            request(mcp, principal, transport, headers, &id, &method, params)
+            request(mcp, identity, transport, headers, &id, &method, params)
                 .await
                 .map_err(|error| error.of(&id))
         }
@@ -97,17 +107,18 @@ async fn answer(
 
 async fn request(
     mcp: &Mcp,
-    principal: Principal,
+    identity: Identity,
     transport: Transport,
     headers: &HeaderMap,
     id: &RequestId,
     method: &str,
-    params: Map<String, Value>,
+    mut params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
     let mode = match transport {
         Transport::Http => Headers::Checked,
         Transport::Stdio => Headers::Absent,
     };
+    let Identity { principal, carried } = identity;
     let era = era::establish(method, &params, headers, mode)?;
     let session = match era {
         Era::Sessions if method == "initialize" => {
@@ -120,15 +131,64 @@ async fn request(
         Transport::Http => SurfaceKind::McpHttp,
         Transport::Stdio => SurfaceKind::McpStdio,
     };
-    let caller =
-        Caller { principal, session: session.as_ref().map(|session| session.id.clone()), surface };
-    let peer = Peer { caller, era, session };
-    let done = super::methods::dispatch(mcp, peer, id, method, params).await;
+    let session_id = session.as_ref().map(|session| session.id.clone());
+    let caller = Caller { principal, session: session_id, surface, carried };
+    if (era, mode, method) == (Era::Stateless, Headers::Checked, "tools/call") {
+        mcp.inner.parameters.check(&mcp.inner.gateway, &caller, &params, headers)?;
+    }
+    let client = match &session {
+        Some(session) => session.client(),
+        None => Arc::new(client::of_request(&mut params)?),
+    };
+    let peer = Peer { caller, era, session, client, line: None };
+    let done = match streaming(&peer, method, &params, headers) {
+        None => super::methods::dispatch(mcp, peer, id, method, params).await,
+        Some(streaming) => respond(mcp, peer, id, method, params, streaming).await,
+    };
     // Revisions with sessions report a request's error in an answer that is itself a success.
     match era {
         Era::Sessions => done.map_err(|error| error.with_status(StatusCode::OK)),
         Era::Stateless => done,
     }
+}
+
+/// Whether and when an answer may become a stream: where questions, progress or logs can come.
+fn streaming(
+    peer: &Peer,
+    method: &str,
+    params: &Map<String, Value>,
+    headers: &HeaderMap,
+) -> Option<Streaming> {
+    let may_report = ["tools/call", "prompts/get", "resources/read"].contains(&method);
+    if !may_report || !takes_events(headers) {
+        return None;
+    }
+    let meta = params.get("_meta").and_then(Value::as_object);
+    if meta.is_some_and(|meta| meta.contains_key("progressToken")) {
+        return Some(Streaming::AtOnce);
+    }
+    let speaks = peer.era == Era::Sessions || peer.client.log_level.is_some();
+    speaks.then_some(Streaming::WhenNeeded)
+}
+
+fn takes_events(headers: &HeaderMap) -> bool {
+    !headers.contains_key(ACCEPT) || accepts(headers, "text/event-stream")
+}
+
+async fn respond(
+    mcp: &Mcp,
+    peer: Peer,
+    id: &RequestId,
+    method: &str,
+    params: Map<String, Value>,
+    streaming: Streaming,
+) -> Result<Response, RpcError> {
+    let (line, outlet) = Line::new();
+    let peer = Peer { line: Some(line), ..peer };
+    let (mcp, own, method) = (mcp.clone(), id.clone(), method.to_owned());
+    let work =
+        Box::pin(async move { super::methods::dispatch(&mcp, peer, &own, &method, params).await });
+    outlet.respond(id, streaming, work).await
 }
 
 async fn notification(
@@ -185,12 +245,7 @@ async fn no_such_session(mcp: &Mcp, principal: &Principal, id: &str) -> RpcError
         .with_status(StatusCode::NOT_FOUND)
 }
 
-async fn get(
-    mcp: &Mcp,
-    principal: &Principal,
-    transport: Transport,
-    headers: &HeaderMap,
-) -> Response {
+async fn get(mcp: &Mcp, identity: Identity, transport: Transport, headers: &HeaderMap) -> Response {
     if !accepts(headers, "text/event-stream") {
         return plain(StatusCode::NOT_ACCEPTABLE, "a GET needs `Accept: text/event-stream`");
     }
@@ -204,8 +259,8 @@ async fn get(
         Transport::Http => SurfaceKind::McpHttp,
         Transport::Stdio => SurfaceKind::McpStdio,
     };
-    match find_session(mcp, principal, headers).await {
-        Ok(session) => watch::session_stream(mcp, &session, surface),
+    match find_session(mcp, &identity.principal, headers).await {
+        Ok(session) => watch::session_stream(mcp, identity, &session, surface),
         Err(error) => rpc(&error),
     }
 }

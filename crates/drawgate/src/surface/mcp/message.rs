@@ -72,8 +72,11 @@ pub(super) enum Message {
         method: String,
         params: Params,
     },
-    /// An answer to a request of ours. We make none yet, so it is only acknowledged.
-    Response,
+    /// An answer to a question of ours; `None` if it is an error.
+    Response {
+        id: RequestId,
+        result: Option<Value>,
+    },
 }
 
 /// The parameters of a message.
@@ -159,7 +162,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
         })?),
     };
     if !map.contains_key("method") {
-        return response(&map, id);
+        return response(map, id);
     }
     let method = match map.shift_remove("method") {
         Some(Value::String(method)) if method.len() <= MAX_METHOD => method,
@@ -179,9 +182,11 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
     })
 }
 
-fn response(map: &Map<String, Value>, id: Option<RequestId>) -> Result<Message, RpcError> {
-    match (map.contains_key("result"), map.contains_key("error"), id) {
-        (true, false, Some(_)) | (false, true, Some(_)) => Ok(Message::Response),
+fn response(mut map: Map<String, Value>, id: Option<RequestId>) -> Result<Message, RpcError> {
+    match (map.shift_remove("result"), map.contains_key("error"), id) {
+        (result @ Some(_), false, Some(id)) | (result @ None, true, Some(id)) => {
+            Ok(Message::Response { id, result })
+        }
         _ => Err(RpcError::new(
             INVALID_REQUEST,
             "a message needs a `method`, or an `id` with `result` or `error`",

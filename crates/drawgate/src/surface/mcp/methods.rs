@@ -10,7 +10,7 @@ use super::http::{Peer, json as json_response};
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, open_result, result_bytes,
 };
-use super::{Mcp, call, resources, watch};
+use super::{Mcp, call, completion, logging, prompts, resources, subscriptions, tasks, watch};
 
 /// How long a client of the stateless era may keep a list, in milliseconds.
 const LIST_TTL_MS: u64 = 5_000;
@@ -32,10 +32,12 @@ pub(super) fn initialize(
     };
     let version =
         era::WITH_SESSIONS.iter().find(|known| **known == asked).unwrap_or(&era::WITH_SESSIONS[0]);
+    let client = super::client::of_session(params)?;
     let session = mcp.inner.sessions.open(principal).ok_or_else(|| {
         RpcError::new(INTERNAL_ERROR, "too many sessions are open; try again later")
             .with_status(StatusCode::SERVICE_UNAVAILABLE)
     })?;
+    session.introduce(client);
     let result = json!({
         "protocolVersion": version,
         "capabilities": capabilities(),
@@ -59,45 +61,75 @@ pub(super) async fn dispatch(
 ) -> Result<Response, RpcError> {
     let era = peer.era;
     let result = match (method, era) {
-        ("tools/call", _) => return call::tool(mcp, peer, id, params).await,
+        ("tools/call", _) => return call::tool(mcp, &peer, id, params).await,
         ("tools/list", _) => return list_tools(mcp, &peer, id, &params),
         ("subscriptions/listen", Era::Stateless) => {
-            return Ok(watch::subscription(mcp, &peer, id, &params));
+            return watch::subscription(mcp, &peer, id, &params);
         }
-        ("server/discover", Era::Stateless) => discover(),
+        ("resources/list", _) => return resources::list(mcp, &peer, id, &params).await,
+        ("resources/templates/list", _) => return list_templates(mcp, &peer, id, &params),
+        ("resources/read", _) => return resources::read(mcp, &peer, id, params).await,
+        ("prompts/list", _) => return list_prompts(mcp, &peer, id, &params),
+        ("prompts/get", _) => return prompts::get(mcp, &peer, id, params).await,
+        ("completion/complete", _) => return completion::complete(mcp, &peer, id, params).await,
+        ("resources/subscribe", Era::Sessions) => {
+            subscriptions::subscribe(mcp, &peer, &params).await?
+        }
+        ("resources/unsubscribe", Era::Sessions) => {
+            subscriptions::unsubscribe(mcp, &peer, &params).await?
+        }
+        ("tasks/get", Era::Stateless) => return tasks::get(mcp, &peer, id, &params),
+        ("tasks/update", Era::Stateless) => return tasks::update(mcp, &peer, id, &params),
+        ("tasks/cancel", Era::Stateless) => return tasks::cancel(mcp, &peer, id, &params).await,
+        ("server/discover", Era::Stateless) => discover(mcp),
         ("ping", Era::Sessions) => json!({}),
-        ("logging/setLevel", Era::Sessions) => set_level(&params)?,
-        ("resources/list", _) => resources::list(mcp, &peer, &params).await?,
-        ("resources/templates/list", _) => json!({ "resourceTemplates": [] }),
-        ("resources/read", _) => resources::read(mcp, &peer, &params).await?,
+        ("logging/setLevel", Era::Sessions) => logging::set_level(mcp, &peer, id, &params).await?,
         _ => return Err(RpcError::unknown_method(method)),
     };
     Ok(json_response(StatusCode::OK, result_bytes(id, &complete(era, method, result))))
 }
 
 fn capabilities() -> Value {
-    json!({ "tools": { "listChanged": true }, "resources": {}, "logging": {} })
+    json!({
+        "tools": { "listChanged": true },
+        "resources": { "subscribe": true, "listChanged": true },
+        "prompts": { "listChanged": true },
+        "completions": {},
+        "logging": {},
+    })
 }
 
 fn server_info() -> Value {
     json!({ "name": "drawgate", "title": "Drawgate", "version": env!("CARGO_PKG_VERSION") })
 }
 
-fn discover() -> Value {
+fn discover(mcp: &Mcp) -> Value {
+    let mut capabilities = capabilities();
+    if mcp.inner.tasks.is_some() {
+        capabilities["extensions"] = json!({ tasks::EXTENSION: {} });
+    }
     json!({
         "supportedVersions": era::supported(),
-        "capabilities": capabilities(),
+        "capabilities": capabilities,
         "instructions": INSTRUCTIONS,
     })
 }
 
-/// What the stateless era adds to every result.
-fn complete(era: Era, method: &str, mut result: Value) -> Value {
+/// What the stateless era adds to a result that a client may keep.
+pub(super) fn complete(era: Era, method: &str, result: Value) -> Value {
+    let mut result = with_meta(era, result);
     if let (Era::Stateless, Value::Object(map)) = (era, &mut result) {
-        map.insert("resultType".to_owned(), "complete".into());
         let ttl_ms = if method == "resources/read" { 0 } else { LIST_TTL_MS };
         map.insert("ttlMs".to_owned(), ttl_ms.into());
         map.insert("cacheScope".to_owned(), "private".into());
+    }
+    result
+}
+
+/// What the stateless era adds to every result.
+pub(super) fn with_meta(era: Era, mut result: Value) -> Value {
+    if let (Era::Stateless, Value::Object(map)) = (era, &mut result) {
+        map.insert("resultType".to_owned(), "complete".into());
         map.insert("_meta".to_owned(), json!({ META_SERVER: server_info() }));
     }
     result
@@ -115,21 +147,50 @@ fn list_tools(
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
     no_cursor(params)?;
-    let list = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    let mut out = Vec::with_capacity(list.tools.len() + 256);
+    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    Ok(list_of(peer.era, id, "tools", &[lists.tools.inside()]))
+}
+
+fn list_templates(
+    mcp: &Mcp,
+    peer: &Peer,
+    id: &RequestId,
+    params: &Map<String, Value>,
+) -> Result<Response, RpcError> {
+    no_cursor(params)?;
+    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    Ok(list_of(peer.era, id, "resourceTemplates", &[lists.templates.inside()]))
+}
+
+fn list_prompts(
+    mcp: &Mcp,
+    peer: &Peer,
+    id: &RequestId,
+    params: &Map<String, Value>,
+) -> Result<Response, RpcError> {
+    no_cursor(params)?;
+    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    Ok(list_of(peer.era, id, "prompts", &[lists.prompts.inside()]))
+}
+
+/// A list made of prepared parts, each the inside of a JSON array.
+pub(super) fn list_of(era: Era, id: &RequestId, member: &str, parts: &[&[u8]]) -> Response {
+    let size: usize = parts.iter().map(|part| part.len()).sum();
+    let mut out = Vec::with_capacity(size + 512);
     open_result(id, &mut out);
-    out.extend_from_slice(b"{\"tools\":");
-    out.extend_from_slice(&list.tools);
-    if peer.era == Era::Stateless {
-        let rest = complete(Era::Stateless, "tools/list", json!({}));
-        let rest = rest.to_string();
+    out.extend_from_slice(format!("{{\"{member}\":[").as_bytes());
+    let filled: Vec<&[u8]> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    out.extend_from_slice(&filled.join(&b','));
+    out.push(b']');
+    if era == Era::Stateless {
+        let rest = complete(era, "list", json!({})).to_string();
         out.push(b',');
         out.extend_from_slice(rest.trim_start_matches('{').as_bytes());
     } else {
         out.push(b'}');
     }
     out.push(b'}');
-    Ok(json_response(StatusCode::OK, out))
+    json_response(StatusCode::OK, out)
 }
 
 /// Lists come whole, so no cursor of ours can exist.
@@ -139,17 +200,5 @@ pub(super) fn no_cursor(params: &Map<String, Value>) -> Result<(), RpcError> {
         Some(_) => {
             Err(RpcError::new(INVALID_PARAMS, "`cursor` is not one that this server gave out"))
         }
-    }
-}
-
-fn set_level(params: &Map<String, Value>) -> Result<Value, RpcError> {
-    const LEVELS: [&str; 8] =
-        ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-    match params.get("level").and_then(Value::as_str) {
-        Some(level) if LEVELS.contains(&level) => Ok(json!({})),
-        _ => Err(RpcError::new(
-            INVALID_PARAMS,
-            format!("`level` must be one of `{}`", LEVELS.join("`, `")),
-        )),
     }
 }

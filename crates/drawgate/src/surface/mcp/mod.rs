@@ -5,18 +5,30 @@
 
 pub mod bridge;
 mod call;
+mod client;
+mod completion;
 mod era;
+mod finder;
 mod http;
+mod line;
 mod lists;
+mod logging;
 mod message;
 mod methods;
+mod parameters;
+mod prompts;
+mod questions;
 mod resources;
 mod session;
+mod shelf;
 mod sse;
+mod subscriptions;
+pub mod tasks;
 mod watch;
 
 use std::sync::Arc;
 
+use drawgate_core::model::Principal;
 use drawgate_core::pipeline::Gateway;
 
 pub use http::{Transport, handle};
@@ -35,6 +47,10 @@ struct Inner {
     sessions: Sessions,
     lists: lists::Lists,
     streams: watch::Streams,
+    interests: subscriptions::Interests,
+    told: logging::Told,
+    parameters: parameters::Mirrored,
+    tasks: Option<tasks::Tasks>,
     spans: Spans,
     max_body: usize,
 }
@@ -48,10 +64,24 @@ impl Mcp {
             sessions,
             lists: lists::Lists::default(),
             streams: watch::Streams::default(),
+            interests: subscriptions::Interests::default(),
+            told: logging::Told::default(),
+            parameters: parameters::Mirrored::default(),
+            tasks: None,
             spans,
             max_body,
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The same, with calls that can become tasks.
+    #[must_use]
+    pub fn with_tasks(mut self, tasks: tasks::Tasks) -> Self {
+        // It is new, so that nobody else holds it.
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.tasks = Some(tasks);
+        }
+        self
     }
 
     /// Ends all open streams, so that connections can close.
@@ -60,8 +90,18 @@ impl Mcp {
     }
 
     /// Forgets sessions that have been idle for too long.
-    pub fn sweep(&self) {
+    pub async fn sweep(&self) {
         self.inner.sessions.sweep();
+        if let Some(tasks) = &self.inner.tasks {
+            tasks.sweep().await;
+        }
+    }
+
+    /// Ends what a caller that was removed has under way without waiting.
+    pub async fn forget(&self, principal: &Principal) {
+        if let Some(tasks) = &self.inner.tasks {
+            tasks.forget(principal).await;
+        }
     }
 
     /// Sessions that are open.

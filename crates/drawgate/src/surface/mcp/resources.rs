@@ -1,56 +1,106 @@
-//! Resources: the artifacts that hold outputs which were too long to return.
+//! Resources: the artifacts that hold outputs which were too long to return, and those of the
+//! sources.
 
+use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use drawgate_core::model::shown_name;
+use drawgate_core::model::{Caller, Operation, SourceId, ToolError, shown_name};
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::Mcp;
 use super::era::Era;
-use super::http::Peer;
-use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError};
-use super::methods::no_cursor;
+use super::http::{Peer, json as json_response};
+use super::message::{
+    INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestId, RpcError, result_bytes,
+};
+use super::methods::{complete, list_of, no_cursor};
+use super::shelf::{self, Kept, Shelf};
+use super::{Mcp, call};
 
 /// Where artifacts live.
 const PREFIX: &str = "drawgate://artifacts/";
 /// A list of more is of no use to anybody.
-const MAX_LISTED: usize = 200;
+const MAX_ARTIFACTS: usize = 200;
+/// The longest URI that an answer repeats.
+const MAX_URI: usize = 4096;
 
+/// `resources/list`.
 pub(super) async fn list(
     mcp: &Mcp,
     peer: &Peer,
+    id: &RequestId,
     params: &Map<String, Value>,
-) -> Result<Value, RpcError> {
+) -> Result<Response, RpcError> {
     no_cursor(params)?;
     let artifacts = &mcp.inner.gateway.parts().artifacts;
     let all = artifacts.list(&peer.caller.principal).await.map_err(internal)?;
-    let resources: Vec<Value> = all
-        .iter()
-        .take(MAX_LISTED)
-        .map(|info| {
-            json!({
-                "uri": info.reference.uri,
-                "name": format!("output of {}", info.tool_id),
-                "mimeType": info.reference.mime_type,
-                "size": info.reference.size,
-            })
+    let own = all.iter().take(MAX_ARTIFACTS).map(|info| {
+        json!({
+            "uri": info.reference.uri,
+            "name": format!("output of {}", info.tool_id),
+            "mimeType": info.reference.mime_type,
+            "size": info.reference.size,
         })
-        .collect();
-    Ok(json!({ "resources": resources }))
+    });
+    let own: Vec<String> = own.map(|artifact| artifact.to_string()).collect();
+    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    Ok(list_of(peer.era, id, "resources", &[own.join(",").as_bytes(), lists.resources.inside()]))
 }
 
+/// `resources/read`.
 pub(super) async fn read(
     mcp: &Mcp,
     peer: &Peer,
-    params: &Map<String, Value>,
-) -> Result<Value, RpcError> {
-    let Some(uri) = params.get("uri").and_then(Value::as_str) else {
-        return Err(RpcError::new(INVALID_PARAMS, "`uri` must be a string"));
-    };
-    let Some(hash) = uri.strip_prefix(PREFIX) else { return Err(unknown(peer, uri)) };
+    id: &RequestId,
+    mut params: Map<String, Value>,
+) -> Result<Response, RpcError> {
+    let uri = shelf::text(&params, "uri")?.to_owned();
+    if let Some(hash) = uri.strip_prefix(PREFIX) {
+        let result = artifact(mcp, peer, &uri, hash).await?;
+        let result = complete(peer.era, "resources/read", result);
+        return Ok(json_response(StatusCode::OK, result_bytes(id, &result)));
+    }
+    let (source, own) = find(mcp, &peer.caller, peer.era, &uri)?;
+    let mut arguments = Map::new();
+    arguments.insert("uri".to_owned(), own.as_str().into());
+    let asked = (&source, Operation::ReadResource);
+    let call = shelf::invocation(peer.era, id, &mut params, asked, arguments)?;
+    let mut result = call::perform_operation(mcp, peer, id, call).await?;
+    if let Some(error) = &result.error {
+        return Err(failure(peer, error, &uri, &own));
+    }
+    if let Some(Value::Array(contents)) = result.rest.get_mut("contents") {
+        rename(contents, &own, &uri);
+    }
+    Ok(shelf::respond(peer.era, id, result, Kept::Privately))
+}
+
+/// Whose a resource is, and what it is called there.
+pub(super) fn find(
+    mcp: &Mcp,
+    caller: &Caller,
+    era: Era,
+    uri: &str,
+) -> Result<(SourceId, String), RpcError> {
+    let shelf = Shelf::of(mcp, caller);
+    let open = shelf.open(Operation::ReadResource);
+    shelf::only(shelf.snapshot.find_resource(uri, &open), || unknown(era, uri))
+}
+
+/// Whether this is an artifact of the caller's.
+pub(super) async fn is_artifact(mcp: &Mcp, peer: &Peer, uri: &str) -> Result<bool, RpcError> {
+    if !uri.starts_with(PREFIX) {
+        return Ok(false);
+    }
+    let artifacts = &mcp.inner.gateway.parts().artifacts;
+    let all = artifacts.list(&peer.caller.principal).await.map_err(internal)?;
+    Ok(all.iter().any(|info| info.reference.uri == uri))
+}
+
+async fn artifact(mcp: &Mcp, peer: &Peer, uri: &str, hash: &str) -> Result<Value, RpcError> {
     let artifacts = &mcp.inner.gateway.parts().artifacts;
     let found = artifacts.get(hash, &peer.caller.principal).await.map_err(internal)?;
-    let Some((info, bytes)) = found else { return Err(unknown(peer, uri)) };
+    let Some((info, bytes)) = found else { return Err(unknown(peer.era, uri)) };
     let mut content = json!({ "uri": uri, "mimeType": info.reference.mime_type });
     match String::from_utf8(bytes) {
         Ok(text) => content["text"] = text.into(),
@@ -59,14 +109,33 @@ pub(super) async fn read(
     Ok(json!({ "contents": [content] }))
 }
 
-fn unknown(peer: &Peer, uri: &str) -> RpcError {
-    let code = match peer.era {
+/// Contents under the URI that was asked for.
+fn rename(contents: &mut [Value], own: &str, asked: &str) {
+    for content in contents {
+        match content.get_mut("uri") {
+            Some(Value::String(uri)) if uri == own => asked.clone_into(uri),
+            _ => {}
+        }
+    }
+}
+
+/// That a resource is not there has a code of its own in each era, whichever its server speaks.
+fn failure(peer: &Peer, error: &ToolError, asked: &str, own: &str) -> RpcError {
+    let failed = shelf::failure(error, || unknown(peer.era, asked));
+    let named = failed.data.as_ref().and_then(|data| data.get("uri")).and_then(Value::as_str);
+    let missing =
+        failed.code == RESOURCE_NOT_FOUND || (failed.code == INVALID_PARAMS && named == Some(own));
+    if missing { RpcError { message: failed.message, ..unknown(peer.era, asked) } } else { failed }
+}
+
+/// That there is no such resource, as far as this caller may know.
+pub(super) fn unknown(era: Era, uri: &str) -> RpcError {
+    let code = match era {
         Era::Sessions => RESOURCE_NOT_FOUND,
         Era::Stateless => INVALID_PARAMS,
     };
-    RpcError::new(code, "resource not found")
-        .with_data(json!({ "uri": shown_name(uri) }))
-        .with_status(http::StatusCode::OK)
+    let uri = if uri.len() <= MAX_URI { uri.to_owned() } else { shown_name(uri) };
+    shelf::refused(code, "resource not found").with_data(json!({ "uri": uri }))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use drawgate_core::clock::{Clock, Ids};
-use drawgate_core::model::Principal;
+use drawgate_core::model::{Client, Principal};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use super::message::RequestId;
+use super::questions::Questions;
+use super::subscriptions::Subscribed;
 
 /// How many requests of one session may be open at once.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -25,6 +27,11 @@ pub(super) struct Session {
     pub(super) principal: Principal,
     last_used: AtomicU64,
     in_flight: Mutex<HashMap<RequestId, CancellationToken>>,
+    client: RwLock<Arc<Client>>,
+    /// What the client was asked and has not answered.
+    pub(super) questions: Arc<Questions>,
+    /// The resources that the client wants to hear of.
+    pub(super) subscribed: Arc<Subscribed>,
     /// Ends the session's streams.
     pub(super) closed: CancellationToken,
 }
@@ -55,6 +62,23 @@ impl Session {
         if let Some(cancel) = self.in_flight.lock().get(id) {
             cancel.cancel();
         }
+    }
+
+    /// What the client can do, and how much it wants to hear.
+    pub(super) fn client(&self) -> Arc<Client> {
+        Arc::clone(&self.client.read())
+    }
+
+    /// Notes what the client said of itself when it came.
+    pub(super) fn introduce(&self, client: Client) {
+        *self.client.write() = Arc::new(client);
+    }
+
+    /// The least severe log messages that the client wants from now on.
+    pub(super) fn set_log_level(&self, level: String) {
+        let mut client = self.client.write();
+        let capabilities = client.capabilities.clone();
+        *client = Arc::new(Client { capabilities, log_level: Some(level) });
     }
 
     fn idle_ms(&self, now: u64) -> u64 {
@@ -116,6 +140,9 @@ impl Sessions {
             principal: principal.clone(),
             last_used: AtomicU64::new(now),
             in_flight: Mutex::default(),
+            client: RwLock::default(),
+            questions: Arc::default(),
+            subscribed: Arc::default(),
             closed: CancellationToken::new(),
         });
         all.insert(session.id.clone(), Arc::clone(&session));

@@ -32,18 +32,27 @@ pub(super) fn response(body: Body) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Proxies that gather answers would hold events back.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
 /// Events as they come; ends with the channel. Dropping it, as a lost client does, cancels the work.
 pub(super) struct Events {
+    first: Option<Bytes>,
     received: mpsc::Receiver<Bytes>,
     _cancel_on_drop: DropGuard,
 }
 
 impl Events {
     pub(super) fn new(received: mpsc::Receiver<Bytes>, guard: DropGuard) -> Self {
-        Self { received, _cancel_on_drop: guard }
+        Self { first: None, received, _cancel_on_drop: guard }
+    }
+
+    /// The same, after an event that was taken out before.
+    pub(super) fn after(mut self, first: Option<Bytes>) -> Self {
+        self.first = first;
+        self
     }
 }
 
@@ -55,6 +64,9 @@ impl hyper::body::Body for Events {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
         self.received.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
     }
 }

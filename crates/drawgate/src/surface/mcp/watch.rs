@@ -1,4 +1,4 @@
-//! Streams that tell a client when its list of tools changes.
+//! Streams that tell a client when its lists and the resources that it subscribed to change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,18 +7,26 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use drawgate_core::model::{Caller, Principal, SurfaceKind};
+use drawgate_core::model::{Caller, Operation, Principal, SurfaceKind};
 use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::era::PROTOCOL_META;
+use super::era::Era;
 use super::http::Peer;
-use super::message::RequestId;
+use super::lists::Prepared;
+use super::message::{RequestId, RpcError, result_bytes};
 use super::session::Session;
-use super::{Mcp, sse};
+use super::shelf::Shelf;
+use super::subscriptions::{Resource, Subscribed};
+use super::{Mcp, sse, subscriptions, tasks};
+use crate::surface::callers::Identity;
+
+/// Where a message says which subscription it belongs to.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Streams open at once; more are refused. Each holds a connection, and this is less than half of
 /// those that are taken by default: listeners must not shut callers out.
@@ -29,6 +37,8 @@ const MAX_STREAMS_EACH: usize = 256;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A client that does not take an event for this long is gone.
 const SLOW_CLIENT: Duration = Duration::from_secs(30);
+/// How long sources may take to accept the subscriptions of a stream.
+const TIME_TO_JOIN: Duration = Duration::from_secs(10);
 
 /// The streams that are open.
 #[derive(Default)]
@@ -40,6 +50,11 @@ pub(super) struct Streams {
 impl Streams {
     pub(super) fn close(&self) {
         self.closed.cancel();
+    }
+
+    /// Cancelled when the gateway ends.
+    pub(super) fn closed(&self) -> CancellationToken {
+        self.closed.clone()
     }
 
     fn enter(&self, principal: &Principal) -> Option<Place> {
@@ -72,19 +87,28 @@ impl Drop for Place {
 }
 
 /// The stream of a session, opened by GET.
-pub(super) fn session_stream(mcp: &Mcp, session: &Arc<Session>, surface: SurfaceKind) -> Response {
-    let caller =
-        Caller { principal: session.principal.clone(), session: Some(session.id.clone()), surface };
+pub(super) fn session_stream(
+    mcp: &Mcp,
+    identity: Identity,
+    session: &Arc<Session>,
+    surface: SurfaceKind,
+) -> Response {
+    let Some(place) = mcp.inner.streams.enter(&session.principal) else { return too_many() };
+    let Identity { principal, carried } = identity;
+    let caller = Caller { principal, session: Some(session.id.clone()), surface, carried };
     let watcher = Watcher {
         mcp: mcp.clone(),
         caller,
         ended: session.closed.clone(),
-        wanted: Wanted::Tools,
-        params: Map::new(),
+        lists: List::ALL.to_vec(),
+        uris: Vec::new(),
+        tasks: Vec::new(),
+        subscribed: Arc::clone(&session.subscribed),
+        id: None,
         // Holding the session keeps it from ending as idle while somebody listens.
         _session: Some(Arc::clone(session)),
     };
-    watcher.respond(None)
+    watcher.respond(place)
 }
 
 /// The stream of `subscriptions/listen`.
@@ -93,111 +117,249 @@ pub(super) fn subscription(
     peer: &Peer,
     id: &RequestId,
     params: &Map<String, Value>,
-) -> Response {
-    let wanted = params.get("notifications").and_then(Value::as_object);
-    let tools = wanted.and_then(|wanted| wanted.get("toolsListChanged")).and_then(Value::as_bool)
-        == Some(true);
-    let mut granted = Map::new();
-    if tools {
-        granted.insert("toolsListChanged".to_owned(), true.into());
+) -> Result<Response, RpcError> {
+    let empty = Map::new();
+    let wanted = params.get("notifications").and_then(Value::as_object).unwrap_or(&empty);
+    let task_ids = wanted.get("taskIds").and_then(Value::as_array);
+    if task_ids.is_some() {
+        tasks::check(peer)?;
     }
-    let meta = json!({ format!("{PROTOCOL_META}subscriptionId"): id.to_value() });
-    let mut params = Map::new();
-    params.insert("_meta".to_owned(), meta.clone());
-    let acknowledged = json!({
-        "jsonrpc": "2.0",
-        "method": "notifications/subscriptions/acknowledged",
-        "params": { "_meta": meta, "notifications": granted },
-    });
+    let task_ids = task_ids.into_iter().flatten().filter_map(Value::as_str);
+    let Some(place) = mcp.inner.streams.enter(&peer.caller.principal) else {
+        return Ok(too_many());
+    };
+    let is_wanted = |list: &List| wanted.get(list.member()) == Some(&Value::Bool(true));
+    let uris = wanted.get("resourceSubscriptions").and_then(Value::as_array);
+    let uris = uris.into_iter().flatten().filter_map(Value::as_str).take(subscriptions::MAX_EACH);
     let watcher = Watcher {
         mcp: mcp.clone(),
         caller: peer.caller.clone(),
         ended: CancellationToken::new(),
-        wanted: if tools { Wanted::Tools } else { Wanted::Nothing },
-        params,
+        lists: List::ALL.into_iter().filter(is_wanted).collect(),
+        uris: uris.map(str::to_owned).collect(),
+        tasks: task_ids.take(subscriptions::MAX_EACH).map(str::to_owned).collect(),
+        subscribed: Arc::default(),
+        id: Some(id.clone()),
         _session: None,
     };
-    watcher.respond(Some(sse::event(acknowledged.to_string().as_bytes())))
+    Ok(watcher.respond(place))
 }
 
-/// What a client wants to hear of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+fn too_many() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "too many streams are open\n").into_response()
+}
+
+/// The lists of which a client may want to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
     Tools,
-    Nothing,
+    Prompts,
+    Resources,
+}
+
+impl List {
+    const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+
+    const fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "toolsListChanged",
+            Self::Prompts => "promptsListChanged",
+            Self::Resources => "resourcesListChanged",
+        }
+    }
+
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "notifications/tools/list_changed",
+            Self::Prompts => "notifications/prompts/list_changed",
+            Self::Resources => "notifications/resources/list_changed",
+        }
+    }
+
+    fn changed(self, now: &Prepared, before: &Prepared) -> bool {
+        match self {
+            Self::Tools => now.tools.digest != before.tools.digest,
+            Self::Prompts => now.prompts.digest != before.prompts.digest,
+            Self::Resources => {
+                now.resources.digest != before.resources.digest
+                    || now.templates.digest != before.templates.digest
+            }
+        }
+    }
 }
 
 struct Watcher {
     mcp: Mcp,
     caller: Caller,
     ended: CancellationToken,
-    wanted: Wanted,
-    params: Map<String, Value>,
+    lists: Vec<List>,
+    /// Resources to subscribe to at first.
+    uris: Vec<String>,
+    /// Tasks to hear of.
+    tasks: Vec<String>,
+    subscribed: Arc<Subscribed>,
+    /// The request that asked for the stream, where one did.
+    id: Option<RequestId>,
     _session: Option<Arc<Session>>,
 }
 
 impl Watcher {
-    fn respond(self, first: Option<Bytes>) -> Response {
-        let Some(place) = self.mcp.inner.streams.enter(&self.caller.principal) else {
-            return (StatusCode::SERVICE_UNAVAILABLE, "too many streams are open\n")
-                .into_response();
-        };
+    fn respond(self, place: Place) -> Response {
         let (events, received) = mpsc::channel(4);
         let gone = CancellationToken::new();
         let guard = gone.clone().drop_guard();
         tokio::spawn(async move {
             let _place = place;
-            let shut = self.mcp.inner.streams.closed.clone();
-            let ended = self.ended.clone();
             tokio::select! {
-                () = self.run(events, first) => {}
+                () = self.run(&events) => {}
                 () = gone.cancelled() => {}
-                () = ended.cancelled() => {}
-                () = shut.cancelled() => {}
+                () = self.ended.cancelled() => {}
+                () = self.mcp.inner.streams.closed.cancelled() => self.conclude(&events),
+            }
+            drop(events);
+            if self.id.is_some() {
+                subscriptions::release(&self.mcp, &self.caller, &self.subscribed).await;
             }
         });
         sse::response(Body::new(sse::Events::new(received, guard)))
     }
 
-    async fn run(&self, events: mpsc::Sender<Bytes>, first: Option<Bytes>) {
-        let parts = self.mcp.inner.gateway.parts();
+    /// The answer to the request, when the gateway ends the stream in order.
+    fn conclude(&self, events: &mpsc::Sender<Bytes>) {
+        let Some(id) = &self.id else { return };
+        let result = json!({ "resultType": "complete", "_meta": { SUBSCRIPTION: id.to_value() } });
+        // A client that does not read will see the end of the stream.
+        let _ = events.try_send(sse::event(&result_bytes(id, &result)));
+    }
+
+    async fn run(&self, events: &mpsc::Sender<Bytes>) {
+        let inner = &self.mcp.inner;
+        let parts = inner.gateway.parts();
         let (mut registry, mut grants) = (parts.registry.subscribe(), parts.grants.subscribe());
-        let mut known = self.digest();
-        // The first bytes go out at once, so that a client knows that the stream stands.
-        let mut next = Some(first.unwrap_or_else(sse::keep_alive));
+        let mut updates = inner.interests.updates();
+        let mut tasks = inner.tasks.as_ref().map(tasks::Tasks::subscribe);
+        let mut known = inner.lists.of(&inner.gateway, &self.caller);
+        let mut next = vec![self.open().await];
+        let mut alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+        alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if let Some(event) = next.take()
-                && !matches!(
-                    tokio::time::timeout(SLOW_CLIENT, events.send(event)).await,
-                    Ok(Ok(()))
-                )
-            {
-                return;
+            for event in next.drain(..) {
+                let sent = tokio::time::timeout(SLOW_CLIENT, events.send(event)).await;
+                if !matches!(sent, Ok(Ok(()))) {
+                    return;
+                }
             }
             tokio::select! {
                 changed = registry.changed() => if changed.is_err() { return },
                 changed = grants.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(KEEP_ALIVE) => next = Some(sse::keep_alive()),
+                // A server may report as often as it likes; that says nothing about the lists.
+                update = updates.recv() => {
+                    // A stream that was too slow has missed some; what follows still counts.
+                    next.extend(update.ok().and_then(|changed| self.updated(&changed)));
+                    continue;
+                }
+                changed = task_change(&mut tasks) => {
+                    next.extend(self.task(&changed));
+                    continue;
+                }
+                // Grants end by themselves too, so the lists are also compared now and then.
+                _ = alive.tick() => next.push(sse::keep_alive()),
             }
-            // Grants end by themselves too, so the list is compared at each turn.
-            let now = self.digest();
-            if self.wanted == Wanted::Tools && now != known {
-                known = now;
-                next = Some(self.changed());
-            }
+            let now = inner.lists.of(&inner.gateway, &self.caller);
+            let changed = self.lists.iter().filter(|list| list.changed(&now, &known));
+            next.extend(changed.map(|list| self.message(list.method(), Map::new())));
+            known = now;
         }
     }
 
-    fn digest(&self) -> [u8; 32] {
-        self.mcp.inner.lists.of(&self.mcp.inner.gateway, &self.caller).digest
+    /// The first bytes, by which a client knows that the stream stands.
+    async fn open(&self) -> Bytes {
+        if self.id.is_none() {
+            return sse::keep_alive();
+        }
+        let mut granted: Map<String, Value> =
+            self.lists.iter().map(|list| (list.member().to_owned(), true.into())).collect();
+        let resources = self.join_all().await;
+        if !resources.is_empty() {
+            granted.insert("resourceSubscriptions".to_owned(), resources.into());
+        }
+        let own: Vec<&str> =
+            self.tasks.iter().filter(|id| self.show(id).is_some()).map(String::as_str).collect();
+        if !own.is_empty() {
+            granted.insert("taskIds".to_owned(), own.into());
+        }
+        let mut params = Map::new();
+        params.insert("notifications".to_owned(), granted.into());
+        self.message("notifications/subscriptions/acknowledged", params)
     }
 
-    fn changed(&self) -> Bytes {
-        let mut message = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
-        if !self.params.is_empty() {
-            message["params"] = Value::Object(self.params.clone());
+    /// Subscribes to what the caller may use. What is missing from the result, in the client's
+    /// order, was not to be had.
+    async fn join_all(&self) -> Vec<&str> {
+        let until = Instant::now() + TIME_TO_JOIN;
+        let mut joined = Vec::new();
+        for uri in &self.uris {
+            let asked = subscriptions::join(
+                &self.mcp,
+                &self.caller,
+                Era::Stateless,
+                &self.subscribed,
+                uri.clone(),
+            );
+            let done = tokio::time::timeout_at(until, asked).await;
+            if matches!(done, Ok(Ok(()))) && !joined.contains(&uri.as_str()) {
+                joined.push(uri.as_str());
+            }
+        }
+        joined
+    }
+
+    /// That a resource has changed, for those who asked and may still use it.
+    fn updated(&self, changed: &Resource) -> Option<Bytes> {
+        let uri = self.subscribed.name(changed)?;
+        if !Shelf::of(&self.mcp, &self.caller).open(Operation::Subscribe).contains(&changed.source)
+        {
+            return None;
+        }
+        let mut params = Map::new();
+        params.insert("uri".to_owned(), uri.into());
+        Some(self.message("notifications/resources/updated", params))
+    }
+
+    fn show(&self, task: &str) -> Option<Map<String, Value>> {
+        self.mcp.inner.tasks.as_ref()?.show(&self.caller.principal, task)
+    }
+
+    /// That a task has changed, for its owner, who asked to hear of it.
+    fn task(&self, id: &str) -> Option<Bytes> {
+        self.tasks.iter().find(|wanted| *wanted == id)?;
+        Some(self.message("notifications/tasks", self.show(id)?))
+    }
+
+    fn message(&self, method: &str, mut params: Map<String, Value>) -> Bytes {
+        if let Some(id) = &self.id {
+            params.insert("_meta".to_owned(), json!({ SUBSCRIPTION: id.to_value() }));
+        }
+        let mut message = json!({ "jsonrpc": "2.0", "method": method });
+        if !params.is_empty() {
+            message["params"] = Value::Object(params);
         }
         sse::event(message.to_string().as_bytes())
+    }
+}
+
+/// The next task that changes; never, where there are none.
+async fn task_change(tasks: &mut Option<broadcast::Receiver<String>>) -> String {
+    loop {
+        match tasks {
+            Some(changes) => match changes.recv().await {
+                Ok(id) => return id,
+                // A stream that was too slow has missed some; what follows still counts.
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => *tasks = None,
+            },
+            None => std::future::pending().await,
+        }
     }
 }
 

@@ -3,7 +3,11 @@ use std::time::Instant;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use drawgate_core::model::{Client, InputGiven, TraceParent};
+use drawgate_core::source::CallContext;
+
 use super::*;
+use crate::mcp::requests::{Allowed, ClientRequest};
 
 fn context(meta: Value) -> CallContext {
     let Value::Object(meta) = meta else { panic!("not an object") };
@@ -13,12 +17,26 @@ fn context(meta: Value) -> CallContext {
         progress: None,
         trace: TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         meta,
+        client: std::sync::Arc::default(),
+        input: None,
+        affinity: "local".into(),
+        resume: None,
     }
+}
+
+fn usual() -> Allowed {
+    ClientRequest::USUAL.into_iter().collect()
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    let Value::Object(map) = value else { panic!("not an object") };
+    map
 }
 
 fn written(era: Era, cx: &CallContext) -> Value {
     let arguments = Map::new();
-    let params = CallParams { name: "t", arguments: &arguments, meta: Meta::of_call(era, cx, 7) };
+    let meta = Meta::of_call(era, usual(), cx, 7);
+    let params = CallParams { tool: Some("t"), arguments: &arguments, input: None, meta };
     serde_json::from_slice(&Request::new(7, "tools/call", &params).to_bytes().unwrap()).unwrap()
 }
 
@@ -88,22 +106,29 @@ fn what_is_not_a_message_is_nonsense() {
 }
 
 #[test]
-fn a_server_may_ping_and_nothing_else() {
-    let reply = |method: &str| match sort(json!({ "id": "x", "method": method, "params": {} })) {
-        Incoming::Request { reply } => reply,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(reply("ping"), json!({ "jsonrpc": "2.0", "id": "x", "result": {} }));
-    for method in ["sampling/createMessage", "roots/list", "elicitation/create", "tools/call"] {
-        assert_eq!(reply(method)["error"]["code"], -32601, "{method}");
+fn what_a_server_tells_is_sorted() {
+    let told = |method: &str, params: Value| sort(json!({ "method": method, "params": params }));
+    for list in ["tools", "prompts", "resources"] {
+        let changed = told(&format!("notifications/{list}/list_changed"), json!({}));
+        assert!(matches!(changed, Incoming::News(News::ListChanged)), "{list}");
     }
+    let updated = told("notifications/resources/updated", json!({ "uri": "a:b" }));
+    assert!(matches!(updated, Incoming::News(News::ResourceUpdated { uri }) if uri == "a:b"));
+    let log = told("notifications/message", json!({ "level": "info", "data": 1, "_meta": {} }));
+    let Incoming::Log(message) = log else { panic!("{log:?}") };
+    assert_eq!(Value::Object(message), json!({ "level": "info", "data": 1 }));
+    for bad in ["notifications/resources/updated", "notifications/message"] {
+        assert!(matches!(told(bad, json!([1])), Incoming::Nonsense), "{bad}");
+    }
+    let other = told("notifications/elicitation/complete", json!({ "elicitationId": "1" }));
+    assert!(matches!(other, Incoming::Ignored));
 }
 
 #[test]
 fn requests_with_other_ids_than_numbers_and_short_strings_are_nonsense() {
     let ping = |id: Value| sort(json!({ "id": id, "method": "ping" }));
     for good in [json!(-3), json!(u64::MAX), json!(""), json!("x".repeat(256))] {
-        assert!(matches!(ping(good.clone()), Incoming::Request { .. }), "{good}");
+        assert!(matches!(ping(good.clone()), Incoming::Request(_)), "{good}");
     }
     let long = json!("x".repeat(257));
     for bad in [long, json!(1.5), json!(null), json!(true), json!([1]), json!({ "a": 1 })] {
@@ -114,7 +139,9 @@ fn requests_with_other_ids_than_numbers_and_short_strings_are_nonsense() {
 #[test]
 fn results_keep_the_order_of_their_members() {
     let text = r#"{"content":[],"a":1,"isError":true,"b":2,"_meta":{"io.modelcontextprotocol/serverInfo":{},"x":1,"y":2},"c":3}"#;
-    let rest = output(serde_json::from_str(text).unwrap()).unwrap().rest;
+    let settled = settle(serde_json::from_str(text).unwrap()).unwrap();
+    let Settled::Complete(result) = settled else { panic!("{settled:?}") };
+    let rest = output(result).unwrap().rest;
     let expected = r#"{"a":1,"b":2,"_meta":{"x":1,"y":2},"c":3}"#;
     assert_eq!(Value::Object(rest).to_string(), expected);
 }
@@ -131,6 +158,7 @@ fn results_keep_what_is_not_understood() {
     }) else {
         unreachable!()
     };
+    let Settled::Complete(result) = settle(result).unwrap() else { panic!("a question") };
     let output = output(result).unwrap();
     assert_eq!(output.content, [json!({ "type": "hologram", "x": 1 })]);
     assert_eq!(output.structured, Some(json!({ "a": 1 })));
@@ -139,12 +167,53 @@ fn results_keep_what_is_not_understood() {
 }
 
 #[test]
-fn requests_for_input_are_failures() {
-    let Value::Object(result) = json!({ "resultType": "input_required", "inputRequests": {} })
-    else {
-        unreachable!()
+fn requests_for_input_are_questions_as_they_are() {
+    let requests = json!({ "k": { "method": "elicitation/create", "params": { "message": "?" } } });
+    let asked = settle(object(json!({
+        "resultType": "input_required", "inputRequests": requests, "requestState": "opaque=",
+    })));
+    let Ok(Settled::Asks(asked)) = asked else { panic!("{asked:?}") };
+    assert_eq!(Value::Object(asked.requests), requests);
+    assert_eq!(asked.state.as_deref(), Some("opaque="));
+}
+
+#[test]
+fn results_that_can_not_be_understood_are_errors() {
+    for bad in [
+        json!({ "resultType": "input_required" }),
+        json!({ "resultType": "input_required", "inputRequests": [] }),
+        json!({ "resultType": "input_required", "inputRequests": {} }),
+        json!({ "resultType": "input_required", "requestState": 7 }),
+        json!({ "resultType": "input_required", "inputRequests": { "k": { "method": "tools/call" } } }),
+        json!({ "resultType": "input_required", "inputRequests": { "k": 1 } }),
+        json!({ "resultType": "carrier_pigeon" }),
+        json!({ "resultType": 1 }),
+    ] {
+        assert!(settle(object(bad.clone())).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_is_not_a_tool_is_asked_with_its_own_members_only() {
+    let arguments = object(json!({ "uri": "a:b", "_meta": { "x": 1 }, "requestState": "forged" }));
+    let input = InputGiven { responses: object(json!({ "k": {} })), state: Some("s".to_owned()) };
+    let cx = context(json!({ "vendor": 1 }));
+    let client = Client {
+        capabilities: object(json!({ "elicitation": {}, "sampling": {} })),
+        log_level: Some("info".to_owned()),
     };
-    assert!(matches!(output(result), Err(SourceError::Failed { .. })));
+    let cx = CallContext { trace: None, client: client.into(), ..cx };
+    let meta = Meta::of_call(Era::Stateless, usual(), &cx, 7);
+    let params = CallParams { tool: None, arguments: &arguments, input: Some(&input), meta };
+    let mut params = serde_json::to_value(&params).unwrap();
+    let meta = params["_meta"].take();
+    assert_eq!(
+        params,
+        json!({ "uri": "a:b", "inputResponses": { "k": {} }, "requestState": "s", "_meta": null })
+    );
+    assert_eq!(meta["io.modelcontextprotocol/logLevel"], "info");
+    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({ "elicitation": {} }));
+    assert_eq!(meta["vendor"], 1);
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! What passes between a caller and a source beside a call of a tool and its answer.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What a source is asked to do.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// Run a tool.
+    #[default]
+    CallTool,
+    /// Give the contents of a resource; argument `uri`.
+    ReadResource,
+    /// Tell when a resource changes; argument `uri`.
+    Subscribe,
+    /// No longer tell; argument `uri`.
+    Unsubscribe,
+    /// Give a prompt; arguments `name` and `arguments`.
+    GetPrompt,
+    /// Complete an argument; arguments `ref`, `argument`, `context`.
+    Complete,
+    /// Say how much to log; argument `level`.
+    SetLogLevel,
+}
+
+impl Operation {
+    /// All but tools, in order.
+    pub const BESIDE_TOOLS: [Self; 6] = [
+        Self::ReadResource,
+        Self::Subscribe,
+        Self::Unsubscribe,
+        Self::GetPrompt,
+        Self::Complete,
+        Self::SetLogLevel,
+    ];
+
+    /// As in the audit log and in rules, after the source's id: `server:@resources/read`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CallTool => "tools/call",
+            Self::ReadResource => "resources/read",
+            Self::Subscribe => "resources/subscribe",
+            Self::Unsubscribe => "resources/unsubscribe",
+            Self::GetPrompt => "prompts/get",
+            Self::Complete => "completion/complete",
+            Self::SetLogLevel => "logging/setLevel",
+        }
+    }
+
+    /// What it is called where tools are named too: `@resources/read`, which no tool can be called.
+    #[must_use]
+    pub fn key(self) -> String {
+        format!("@{}", self.as_str())
+    }
+}
+
+/// What a source offers beside tools. Definitions stay as their author wrote them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Offer {
+    /// Resources, each with its `uri`.
+    pub resources: Vec<Value>,
+    /// Families of resources, each with its `uriTemplate`.
+    pub templates: Vec<Value>,
+    /// Prompts, each with its `name`.
+    pub prompts: Vec<Value>,
+    /// What it can be asked to do.
+    pub operations: BTreeSet<Operation>,
+}
+
+/// What a source needs to know before it can go on. The caller answers, and makes the same call again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InputRequired {
+    /// The questions, each a request of the protocol with `method` and `params`, by the source's keys.
+    pub requests: Map<String, Value>,
+    /// To be sent back with the answers, untouched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+/// Answers to questions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InputGiven {
+    /// The answers, by the keys of the questions.
+    pub responses: Map<String, Value>,
+    /// What came with the questions.
+    pub state: Option<String>,
+}
+
+/// What the program on the caller's side can do.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Client {
+    /// Whether it answers questions at all, and with what: its protocol's capabilities, as it declared
+    /// them. Empty for a caller that can't be asked.
+    pub capabilities: Map<String, Value>,
+    /// The least severe log messages that it wants to see, if any.
+    pub log_level: Option<String>,
+}
+
+impl Client {
+    /// Whether it declared a capability such as `sampling`, or `elicitation.url`.
+    #[must_use]
+    pub fn can(&self, path: &str) -> bool {
+        let mut keys = path.split('.');
+        let first = keys.next().and_then(|key| self.capabilities.get(key));
+        let last = keys.try_fold(first, |value, key| value.map(|value| value.get(key)));
+        last.flatten().is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
+    }
+}

@@ -1,0 +1,168 @@
+//! Confirm: a person's yes to a call that needs one, waited for or asked for on a page.
+
+use serde_json::{Map, Value, json};
+
+use super::audit::Trace;
+use super::authorize::hash_of;
+use super::continuation::{Bound, Carried};
+use super::gateway::{CallOptions, Gateway};
+use super::{Refusal, refuse};
+use crate::canonical;
+use crate::model::{Caller, ErrorCode, InputRequired, PolicyDecision, ToolInvocation};
+use crate::policy::{Approval, ApprovalError, ApprovalState, ApprovalTicket, Binding};
+use crate::registry::Entry;
+
+/// What a person is asked about.
+pub(super) struct Asking<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) entry: &'a Entry,
+    pub(super) call: &'a ToolInvocation,
+    pub(super) decision: &'a PolicyDecision,
+}
+
+/// A person's answer, or the way to it.
+pub(super) enum Answer {
+    Yes(Option<String>),
+    Ask(InputRequired),
+}
+
+impl Gateway {
+    /// Gets a person's yes, or refuses. The approval is used up when this returns its id.
+    pub(super) async fn confirm(
+        &self,
+        asking: &Asking<'_>,
+        options: &CallOptions,
+        page: Option<String>,
+        trace: &mut Trace,
+    ) -> Result<Answer, Refusal> {
+        let Asking { caller, entry, call, .. } = asking;
+        let config = self.parts.settings.load().approvals;
+        if !config.ask {
+            return Ok(Answer::Yes(None));
+        }
+        let approvals = &self.parts.approvals;
+        let mut arguments = Vec::new();
+        canonical::write_map(&call.arguments, &mut arguments);
+        let binding = approvals.bind(&entry.id, &entry.definition, &caller.principal, &arguments);
+        let mut decisions = approvals.decisions();
+        let asked = if let Some(standing) = approvals.find(&binding) {
+            standing
+        } else {
+            let redactor = self.parts.redactor.load();
+            let shown = redactor.redact_map(&call.arguments, &call.redact_keys).into_owned();
+            drop(redactor);
+            let ticket = ticket(asking, binding.clone(), shown);
+            let asked =
+                approvals.ask(ticket, config.expire).await.map_err(|error| not_asked(&error))?;
+            trace.asked(&asked).await?;
+            asked
+        };
+        if let Some(page) = page.filter(|_| asked.state == ApprovalState::Pending) {
+            return self.show(asking, &asked, &page).map(Answer::Ask);
+        }
+        let answered = async {
+            loop {
+                match self.answer(&binding) {
+                    Some(answer) => return answer,
+                    // The sender lives as long as the gate, so an error can't come.
+                    None => drop(decisions.changed().await),
+                }
+            }
+        };
+        let approved = tokio::select! {
+            biased;
+            answer = answered => answer?,
+            () = options.cancel.cancelled() => {
+                return Err(refuse(ErrorCode::Cancelled, "the caller gave up waiting"));
+            }
+            () = tokio::time::sleep(config.hold) => return Err(needs_approval(&asked)),
+        };
+        // Not inside the wait: an approval must not be used up by a call that is given up meanwhile.
+        let used = approvals.consume(&approved.id).await.map_err(|error| not_used(&error))?;
+        Ok(Answer::Yes(Some(used.id)))
+    }
+
+    /// Sends the caller to the page where a person decides. It comes back with the state and, if the
+    /// person has not decided by then, waits like any other.
+    fn show(
+        &self,
+        asking: &Asking<'_>,
+        asked: &Approval,
+        page: &str,
+    ) -> Result<InputRequired, Refusal> {
+        let Asking { caller, entry, call, .. } = asking;
+        let arguments = hash_of(&call.arguments);
+        let bound = Bound { principal: &caller.principal, entry, arguments: &arguments };
+        let (nonce, now) = (self.parts.ids.unique(), self.parts.clock.now_ms());
+        let state = self.continuations.seal(&bound, Carried::Page, nonce, now)?;
+        let question = json!({
+            "method": "elicitation/create",
+            "params": {
+                "mode": "url",
+                "elicitationId": asked.id,
+                "url": format!("{page}/{}", asked.id),
+                "message": format!("a person must approve the call of `{}`", entry.wire),
+            },
+        });
+        let requests = Map::from_iter([("approval".to_owned(), question)]);
+        Ok(InputRequired { requests, state: Some(state) })
+    }
+
+    /// What has been decided about this exact call; `None` while it is open.
+    fn answer(&self, binding: &Binding) -> Option<Result<Approval, Refusal>> {
+        let Some(approval) = self.parts.approvals.find(binding) else {
+            return Some(Err(refuse(
+                ErrorCode::PermissionEscalationRequired,
+                "the approval has expired or was used by another call; call again to ask anew",
+            )));
+        };
+        match approval.state {
+            ApprovalState::Denied => {
+                Some(Err(refuse(ErrorCode::PermissionDenied, "a person has denied this call")
+                    .with_details(json!({ "approvalId": approval.id }))))
+            }
+            ApprovalState::Approved => Some(Ok(approval)),
+            ApprovalState::Pending | ApprovalState::Used | ApprovalState::Expired => None,
+        }
+    }
+}
+
+fn ticket(asking: &Asking<'_>, binding: Binding, shown: Map<String, Value>) -> ApprovalTicket {
+    let Asking { caller, entry, decision, .. } = asking;
+    ApprovalTicket {
+        tool_id: entry.id.clone(),
+        principal: caller.principal.clone(),
+        binding,
+        arguments: Value::Object(shown),
+        reason: decision.reason.clone(),
+        risk_tags: decision.risk_tags.clone(),
+    }
+}
+
+fn not_asked(error: &ApprovalError) -> Refusal {
+    let code = match error {
+        ApprovalError::TooMany(_) => ErrorCode::RateLimited,
+        ApprovalError::Store(_) => ErrorCode::Unavailable,
+        ApprovalError::Unknown(_) | ApprovalError::Settled { .. } => ErrorCode::Conflict,
+    };
+    refuse(code, error.to_string())
+}
+
+fn not_used(error: &ApprovalError) -> Refusal {
+    let code = match error {
+        ApprovalError::Store(_) => ErrorCode::Unavailable,
+        ApprovalError::TooMany(_) | ApprovalError::Unknown(_) | ApprovalError::Settled { .. } => {
+            ErrorCode::PermissionEscalationRequired
+        }
+    };
+    refuse(code, error.to_string())
+}
+
+fn needs_approval(approval: &Approval) -> Refusal {
+    let message = format!(
+        "a person must approve this call: `drawgate approvals approve {}`; then call again with the same arguments",
+        approval.id
+    );
+    refuse(ErrorCode::PermissionEscalationRequired, message)
+        .with_details(json!({ "approvalId": approval.id, "expiresAt": approval.expires_at }))
+}

@@ -1,0 +1,289 @@
+//! Trust in definitions: what a running server says about its tools is pinned when it is first seen,
+//! and what changes or comes later waits for a person.
+//!
+//! Tools, prompts and families of resources that wait are left out of the manifest before it reaches
+//! the registry, so that nothing beyond this file needs to know of them.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::definition_hash;
+use super::pin_record::{KIND, Pin, Record};
+use super::trust::{Acceptance, Held, HeldReason, ItemKind, Pins, ReviewError, Trust};
+use crate::audit::{EventDraft, EventKind};
+use crate::canonical;
+use crate::model::{McpManifest, Offer, Operation, Principal, SourceId, shown_name};
+use crate::store::StoreError;
+
+/// Events that one manifest may cause: a server with thousands of tools must not flood the log.
+const MAX_EVENTS: usize = 256;
+
+/// One definition of a manifest.
+pub(super) struct Definition {
+    pub(super) kind: ItemKind,
+    pub(super) name: String,
+    pub(super) hash: String,
+    pub(super) body: Value,
+}
+
+/// The pins of one source, and what waits.
+pub(super) struct Ward {
+    source: SourceId,
+    trust: Trust,
+    identity: String,
+    pins: Pins,
+    /// `None` until it was read.
+    record: Option<Record>,
+    held: Vec<Held>,
+    /// The newest manifest, if something of it waits.
+    whole: Option<McpManifest>,
+}
+
+impl Ward {
+    pub(super) fn new(source: SourceId, trust: Trust, identity: &str, pins: Pins) -> Self {
+        let identity = canonical::sha256_hex(identity.as_bytes());
+        Self { source, trust, identity, pins, record: None, held: Vec::new(), whole: None }
+    }
+
+    /// What waits.
+    pub(super) fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// The newest manifest, if something of it waits.
+    pub(super) fn whole(&self) -> Option<McpManifest> {
+        self.whole.clone()
+    }
+
+    /// Forgets what waits, so that nothing can be accepted any more.
+    pub(super) fn retire(&mut self) {
+        self.held.clear();
+        self.whole = None;
+    }
+
+    /// Splits a manifest: returns what is trusted and keeps the rest. Fails if that can't be told.
+    pub(super) async fn sift(&mut self, manifest: McpManifest) -> Result<McpManifest, StoreError> {
+        if self.trust == Trust::Follow {
+            return Ok(manifest);
+        }
+        let all = definitions(&self.source, &manifest);
+        self.prepare(&all).await?;
+        let record = self.record.as_ref();
+        let held: Vec<Held> =
+            all.into_iter().filter_map(|definition| hold(record, definition)).collect();
+        self.held = held;
+        if self.held.is_empty() {
+            self.whole = None;
+            return Ok(manifest);
+        }
+        let trusted = without(&self.source, manifest.clone(), &self.held);
+        self.whole = Some(manifest);
+        Ok(trusted)
+    }
+
+    /// Reads the pins, and makes them if this server is seen for the first time.
+    async fn prepare(&mut self, all: &[Definition]) -> Result<(), StoreError> {
+        if self.record.is_none() {
+            self.record = self.load().await?;
+        }
+        if self.record.as_ref().is_some_and(|record| record.identity == self.identity) {
+            return Ok(());
+        }
+        let now = self.pins.clock.now_ms();
+        let mut record = Record::new(&self.identity, now);
+        if self.trust == Trust::Pin {
+            record.pin_all(all.iter(), now);
+        }
+        self.save(record).await
+    }
+
+    async fn load(&self) -> Result<Option<Record>, StoreError> {
+        let all = self.pins.documents.documents(KIND).await?;
+        let own = all.into_iter().find(|(id, _)| id == self.source.as_str());
+        let read = own.map(|(_, body)| serde_json::from_value(body)).transpose();
+        read.map_err(|error| corrupt(&error))
+    }
+
+    async fn save(&mut self, record: Record) -> Result<(), StoreError> {
+        let body = serde_json::to_value(&record).map_err(|error| corrupt(&error))?;
+        self.pins.documents.put_document(KIND, self.source.as_str(), &body).await?;
+        self.record = Some(record);
+        Ok(())
+    }
+
+    /// Writes down what waits and was not reported before. Nothing depends on it: what could not be
+    /// written is tried again with the next manifest.
+    pub(super) async fn report(&mut self) {
+        let Some(record) = &self.record else { return };
+        let fresh = self.held.iter().filter(|held| !record.is_reported(&held.hash));
+        let mut reported = Vec::new();
+        for held in fresh.take(MAX_EVENTS) {
+            tracing::warn!(
+                source = %self.source, kind = held.kind.as_str(), name = shown_name(&held.name),
+                reason = held.reason.as_str(),
+                "a definition was quarantined; see `drawgate servers review {}`", self.source
+            );
+            if let Err(error) = self.pins.audit.append(self.draft(false, held)).await {
+                tracing::error!(source = %self.source, error = %error, "a quarantine could not be written down");
+                break;
+            }
+            reported.push(held.hash.clone());
+        }
+        if reported.is_empty() {
+            return;
+        }
+        let mut record = record.clone();
+        record.report(reported, self.held.iter().map(|held| held.hash.as_str()));
+        if let Err(error) = self.save(record).await {
+            tracing::warn!(source = %self.source, error = %error, "it will be reported again");
+        }
+    }
+
+    /// Trusts what a person has seen: all of it, or nothing if one of it is no longer what it was.
+    pub(super) async fn accept(
+        &mut self,
+        accepted: &[Acceptance],
+    ) -> Result<Vec<Held>, ReviewError> {
+        let found = accepted.iter().map(|one| self.find(one)).collect::<Result<Vec<_>, _>>()?;
+        for held in &found {
+            self.pins.audit.append(self.draft(true, held)).await?;
+        }
+        let now = self.pins.clock.now_ms();
+        let mut record = self.record.clone().unwrap_or_default();
+        for held in &found {
+            let definition = Definition {
+                kind: held.kind,
+                name: held.name.clone(),
+                hash: held.hash.clone(),
+                body: held.definition.clone(),
+            };
+            record.pin(&definition, now);
+        }
+        self.save(record).await?;
+        Ok(found)
+    }
+
+    fn find(&self, wanted: &Acceptance) -> Result<Held, ReviewError> {
+        let named = |held: &&Held| held.kind == wanted.kind && held.name == wanted.name;
+        let mut named = self.held.iter().filter(named).peekable();
+        if named.peek().is_none() {
+            return Err(ReviewError::NotWaiting(shown_name(&wanted.name)));
+        }
+        let found = named.find(|held| held.hash == wanted.hash);
+        found.cloned().ok_or_else(|| ReviewError::ChangedAgain(shown_name(&wanted.name)))
+    }
+
+    fn draft(&self, accepted: bool, held: &Held) -> EventDraft {
+        let kind = if accepted { EventKind::ToolAccepted } else { EventKind::ToolQuarantined };
+        let draft = EventDraft::new(kind, self.pins.clock.now_ms())
+            .text("source", self.source.as_str())
+            .text("definitionKind", held.kind.as_str())
+            .text("reason", held.reason.as_str())
+            .maybe_text("definitionBefore", held.pinned_hash.as_deref())
+            .text("definitionAfter", &held.hash);
+        let name = shown_name(&held.name);
+        let draft = match held.kind {
+            ItemKind::Tool => draft.text("toolId", format!("{}:{name}", self.source)),
+            ItemKind::Server | ItemKind::Prompt | ItemKind::Template => draft.text("name", name),
+        };
+        if accepted { draft.text("principal", Principal::local().as_str()) } else { draft }
+    }
+}
+
+/// Everything in a manifest that a model or a person relies upon.
+fn definitions(source: &SourceId, manifest: &McpManifest) -> Vec<Definition> {
+    let tools = manifest.tools.iter().map(|spec| Definition {
+        kind: ItemKind::Tool,
+        name: spec.name.clone(),
+        hash: definition_hash(source, spec),
+        body: serde_json::to_value(spec).unwrap_or_default(),
+    });
+    let Offer { prompts, templates, .. } = &manifest.offer;
+    let prompts = prompts.iter().filter_map(|body| beside(source, ItemKind::Prompt, body));
+    let templates = templates.iter().filter_map(|body| beside(source, ItemKind::Template, body));
+    server(source, manifest).into_iter().chain(tools).chain(prompts).chain(templates).collect()
+}
+
+/// What a server offers beside tools, as one thing to accept.
+fn server(source: &SourceId, manifest: &McpManifest) -> Option<Definition> {
+    let Offer { resources, operations, .. } = &manifest.offer;
+    if resources.is_empty() && operations.is_empty() {
+        return None;
+    }
+    let operations: Vec<&str> = operations.iter().map(|operation| operation.as_str()).collect();
+    let body = json!({ "name": source.as_str(), "operations": operations });
+    Some(Definition {
+        kind: ItemKind::Server,
+        name: source.to_string(),
+        hash: canonical::hash(&json!({ "source": source.as_str(), "server": body })),
+        body,
+    })
+}
+
+fn beside(source: &SourceId, kind: ItemKind, body: &Value) -> Option<Definition> {
+    let name = name_of(kind, body)?.to_owned();
+    let hash = canonical::hash(&json!({ "source": source.as_str(), kind.as_str(): body }));
+    Some(Definition { kind, name, hash, body: body.clone() })
+}
+
+fn name_of(kind: ItemKind, body: &Value) -> Option<&str> {
+    let key = if kind == ItemKind::Template { "uriTemplate" } else { "name" };
+    body.get(key)?.as_str()
+}
+
+/// The definition, if it is not the one that is pinned.
+fn hold(record: Option<&Record>, definition: Definition) -> Option<Held> {
+    let pin = record.and_then(|record| record.pin_of(definition.kind, &definition.name));
+    if pin.is_some_and(|pin| pin.hash == definition.hash || is_less(&definition, pin)) {
+        return None;
+    }
+    Some(Held {
+        kind: definition.kind,
+        name: definition.name,
+        reason: if pin.is_some() { HeldReason::Changed } else { HeldReason::New },
+        hash: definition.hash,
+        pinned_hash: pin.map(|pin| pin.hash.clone()),
+        definition: definition.body,
+        pinned: pin.and_then(|pin| pin.definition.clone()),
+    })
+}
+
+/// Whether a server merely offers fewer operations than it may.
+fn is_less(definition: &Definition, pin: &Pin) -> bool {
+    let accepted = pin.definition.as_ref().map(operations_in).unwrap_or_default();
+    let offered = operations_in(&definition.body);
+    definition.kind == ItemKind::Server && offered.is_subset(&accepted)
+}
+
+fn operations_in(body: &Value) -> BTreeSet<&str> {
+    body["operations"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// The manifest without what waits.
+fn without(source: &SourceId, mut manifest: McpManifest, held: &[Held]) -> McpManifest {
+    let waits: BTreeSet<&str> = held.iter().map(|held| held.hash.as_str()).collect();
+    manifest.tools.retain(|spec| !waits.contains(definition_hash(source, spec).as_str()));
+    let trusted = |kind: ItemKind, body: &Value| {
+        beside(source, kind, body).is_none_or(|one| !waits.contains(one.hash.as_str()))
+    };
+    let offer = &mut manifest.offer;
+    offer.prompts.retain(|body| trusted(ItemKind::Prompt, body));
+    offer.templates.retain(|body| trusted(ItemKind::Template, body));
+    if let Some(server) = held.iter().find(|held| held.kind == ItemKind::Server) {
+        let accepted = server.pinned.as_ref().map(operations_in).unwrap_or_default();
+        offer.operations.retain(|operation| accepted.contains(operation.as_str()));
+        if !offer.operations.contains(&Operation::ReadResource) {
+            offer.resources.clear();
+        }
+    }
+    manifest
+}
+
+fn corrupt(error: &serde_json::Error) -> StoreError {
+    StoreError::Corrupt { operation: "read the pins", reason: error.to_string() }
+}
+
+#[cfg(test)]
+#[path = "pins_tests.rs"]
+mod tests;

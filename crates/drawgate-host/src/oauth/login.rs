@@ -1,0 +1,371 @@
+//! The login at one server: what there is of it, and what goes with each request.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use drawgate_core::clock::{Clock, Ids};
+use drawgate_core::model::SourceId;
+use drawgate_core::secret::Secret;
+use drawgate_core::store::Documents;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::{Mutex, RwLock};
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+
+use super::address::Address;
+use super::assertion::Statement;
+use super::attempt::Attempt;
+use super::challenge::Challenge;
+use super::error::{LoginError, LoginNeeded};
+use super::kept::{KIND, Kept};
+use super::refresh::Trouble;
+use super::registration::{Client, ClientSecret};
+use super::{Bearer, Try};
+use crate::egress::Egress;
+use crate::seal::SealingKey;
+use crate::secrets::{Resolved, Secrets};
+
+/// How many generations of tokens are masked: the current one, and those that may still be under way.
+const MASKED_GENERATIONS: usize = 3;
+
+/// How the gateway comes by tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Grant {
+    /// A person agrees in a browser.
+    #[default]
+    AuthorizationCode,
+    /// The configured client asks in its own name.
+    ClientCredentials,
+}
+
+/// What the operator says about the login at a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoginSettings {
+    /// How tokens are got.
+    pub grant: Grant,
+    /// A client that was registered by hand.
+    pub client_id: Option<String>,
+    /// A reference to its secret, `env:NAME`.
+    pub client_secret: Option<String>,
+    /// A reference to its key, `env:NAME`, in place of a secret: PKCS#8 in PEM.
+    pub private_key: Option<String>,
+    /// The only issuer to log in at.
+    pub issuer: Option<String>,
+    /// The scopes to ask for, instead of those that the server names.
+    pub scopes: Vec<String>,
+    /// The address of a document that describes the client.
+    pub client_metadata_url: Option<String>,
+    /// The port that the browser is sent back to.
+    pub redirect_port: Option<u16>,
+}
+
+/// A login, for people and for the log. Holds no secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginSummary {
+    /// The server.
+    pub server: SourceId,
+    /// Who vouches for it.
+    pub issuer: String,
+    /// As which client.
+    pub client_id: String,
+    /// What it allows.
+    pub scopes: Vec<String>,
+    /// When its token ends, in milliseconds since the epoch.
+    pub expires_at: Option<u64>,
+    /// Whether the token can be renewed without a person.
+    pub renewable: bool,
+}
+
+impl LoginSummary {
+    pub(super) fn of(id: &SourceId, kept: &Kept) -> Self {
+        let tokens = kept.tokens.as_ref();
+        Self {
+            server: id.clone(),
+            issuer: kept.issuer.clone(),
+            client_id: kept.client.id.clone(),
+            scopes: kept.scopes.clone(),
+            expires_at: tokens.and_then(|tokens| tokens.expires_at),
+            renewable: match kept.grant {
+                Grant::AuthorizationCode => tokens.is_some_and(|it| it.refresh.is_some()),
+                Grant::ClientCredentials => true,
+            },
+        }
+    }
+}
+
+/// Where the login at a server stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum Standing {
+    /// There is none, and none was asked for.
+    None,
+    /// There is none, and the server wants one.
+    Needed,
+    /// There is one.
+    Active(LoginSummary),
+    /// There is one that does not reach.
+    Lacking(LoginSummary),
+    /// There was one.
+    Expired,
+    /// The configured client gets no token that serves.
+    Refused {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// What all logins share.
+pub(super) struct Vault {
+    pub(super) egress: Arc<Egress>,
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
+    pub(super) documents: Arc<dyn Documents>,
+    pub(super) key: SealingKey,
+    /// Whose login is new, or gone.
+    pub(super) news: broadcast::Sender<SourceId>,
+}
+
+/// The login at one server.
+pub struct ServerLogin {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) id: SourceId,
+    pub(super) url: Address,
+    pub(super) settings: LoginSettings,
+    pub(super) vault: Arc<Vault>,
+    kept: RwLock<Option<Arc<Kept>>>,
+    /// Held by whoever changes what is kept, so that tokens are renewed once and not lost.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    /// What the server said when it last refused a request.
+    pub(super) challenge: Mutex<Option<Challenge>>,
+    pub(super) attempt: Mutex<Option<Attempt>>,
+    pub(super) trouble: Mutex<Trouble>,
+    masked: Mutex<VecDeque<Vec<String>>>,
+}
+
+impl ServerLogin {
+    /// A login that may have been kept. Tokens of another address are none: they must not go to a
+    /// server that took over the name, nor a person's be used for what the client may do alone.
+    pub(super) fn new(
+        id: SourceId,
+        url: Address,
+        settings: LoginSettings,
+        vault: Arc<Vault>,
+        kept: Option<Kept>,
+    ) -> Self {
+        let ours = |kept: &Kept| kept.url == url.as_str() && kept.grant == settings.grant;
+        let kept = kept.filter(ours).map(Arc::new);
+        let shared = Shared {
+            id,
+            url,
+            settings,
+            vault,
+            kept: RwLock::new(kept.clone()),
+            turn: tokio::sync::Mutex::default(),
+            challenge: Mutex::default(),
+            attempt: Mutex::default(),
+            trouble: Mutex::default(),
+            masked: Mutex::default(),
+        };
+        if let Some(kept) = &kept {
+            shared.mask(kept);
+        }
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Whether it was made of the same address and settings.
+    pub(super) fn is_of(&self, url: &Address, settings: &LoginSettings) -> bool {
+        self.shared.url == *url && self.shared.settings == *settings
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let shared = &self.shared;
+        if shared.is_unattended() {
+            return shared.unattended_standing();
+        }
+        let Some(kept) = shared.kept() else {
+            let asked = shared.challenge.lock().is_some();
+            return if asked { Standing::Needed } else { Standing::None };
+        };
+        let now = shared.vault.clock.now_ms();
+        let lives = kept
+            .tokens
+            .as_ref()
+            .is_some_and(|tokens| tokens.refresh.is_some() || !tokens.is_over(now));
+        let summary = LoginSummary::of(&shared.id, &kept);
+        match (lives && !shared.trouble.lock().is_rejected(&kept), kept.lacking.is_empty()) {
+            (false, _) => Standing::Expired,
+            (true, true) => Standing::Active(summary),
+            (true, false) => Standing::Lacking(summary),
+        }
+    }
+
+    /// Ends the login: tokens are given back where the authorization server takes them, and forgotten
+    /// here in any case. `false` if there was none.
+    pub async fn log_out(&self) -> Result<bool, LoginError> {
+        let shared = &self.shared;
+        shared.demand_person()?;
+        shared.abandon().await;
+        let kept = {
+            let _turn = shared.turn.lock().await;
+            let removed = shared.vault.documents.remove_document(KIND, shared.id.as_str()).await?;
+            let kept = shared.kept.write().take();
+            *shared.trouble.lock() = Trouble::default();
+            if kept.is_none() {
+                return Ok(removed);
+            }
+            kept
+        };
+        shared.announce();
+        if let Some(kept) = kept {
+            shared.give_back(&kept).await;
+        }
+        Ok(true)
+    }
+}
+
+#[async_trait]
+impl Bearer for ServerLogin {
+    async fn header(&self) -> Result<Option<HeaderValue>, LoginNeeded> {
+        self.shared.header().await
+    }
+
+    async fn rejected(
+        &self,
+        attempt: Try,
+        sent: Option<&HeaderValue>,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Result<bool, LoginNeeded> {
+        let challenge = Challenge::find(headers);
+        match status {
+            StatusCode::UNAUTHORIZED => self.shared.refused(attempt, sent, challenge).await,
+            StatusCode::FORBIDDEN => match challenge.filter(Challenge::wants_more_scope) {
+                Some(challenge) => self.shared.lacks(challenge).await,
+                None => Ok(false),
+            },
+            _ => Ok(false),
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn kept(&self) -> Option<Arc<Kept>> {
+        self.kept.read().clone()
+    }
+
+    /// Only a login that a person makes can be begun or ended by one.
+    pub(super) fn demand_person(&self) -> Result<(), LoginError> {
+        if self.is_unattended() {
+            return Err(LoginError::Unattended(self.id.clone()));
+        }
+        Ok(())
+    }
+
+    /// Takes a new login over.
+    pub(super) async fn adopt(&self, kept: Kept) -> Result<(), LoginError> {
+        {
+            let _turn = self.turn.lock().await;
+            self.store(&kept).await?;
+            self.take(kept);
+        }
+        *self.challenge.lock() = None;
+        self.announce();
+        Ok(())
+    }
+
+    /// Replaces what is kept; the caller holds the turn. New tokens are used even if they can't be
+    /// stored: those in the store may be worth nothing any more.
+    pub(super) async fn replace(&self, kept: Kept) {
+        if let Err(error) = self.store(&kept).await {
+            tracing::error!(source = %self.id, error = %error, "a login could not be stored");
+        }
+        self.take(kept);
+    }
+
+    fn take(&self, kept: Kept) {
+        self.mask(&kept);
+        *self.kept.write() = Some(Arc::new(kept));
+        *self.trouble.lock() = Trouble::default();
+    }
+
+    async fn store(&self, kept: &Kept) -> Result<(), LoginError> {
+        let document = match kept.grant {
+            Grant::AuthorizationCode => kept.seal(&self.id, &self.vault.key)?,
+            // A new token can be had at any time.
+            Grant::ClientCredentials => {
+                Kept { tokens: None, ..kept.clone() }.seal(&self.id, &self.vault.key)?
+            }
+        };
+        self.vault.documents.put_document(KIND, self.id.as_str(), &document).await?;
+        Ok(())
+    }
+
+    fn announce(&self) {
+        // Nobody may listen.
+        let _ = self.vault.news.send(self.id.clone());
+    }
+
+    /// What a client proves itself with at its issuer: a secret, or a statement that it signs.
+    pub(super) fn client_secret(
+        &self,
+        client: &Client,
+        issuer: &str,
+    ) -> Result<Option<Secret<String>>, LoginError> {
+        match &client.secret {
+            ClientSecret::Public => Ok(None),
+            ClientSecret::Given { value, .. } => Ok(Some(value.clone())),
+            ClientSecret::Configured => {
+                self.settings.client_secret.as_deref().map(|it| self.resolve(it)).transpose()
+            }
+            ClientSecret::Key => {
+                let Some(reference) = &self.settings.private_key else { return Ok(None) };
+                let statement = Statement {
+                    client: &client.id,
+                    audience: issuer,
+                    id: self.vault.ids.unique(),
+                    now: self.vault.clock.now_ms(),
+                };
+                statement.sign(&self.resolve(reference)?).map(Some)
+            }
+        }
+    }
+
+    fn resolve(&self, reference: &str) -> Result<Secret<String>, LoginError> {
+        Ok(match self.vault.secrets.resolve(reference)? {
+            Resolved::Secret(secret) => secret,
+            Resolved::Plain(text) => Secret::new(text),
+        })
+    }
+
+    /// Has the secrets of a login masked wherever they turn up, and those of long ago forgotten.
+    fn mask(&self, kept: &Kept) {
+        let mut values = Vec::new();
+        if let ClientSecret::Given { value, .. } = &kept.client.secret {
+            values.push(value.expose().clone());
+        }
+        if let Some(tokens) = &kept.tokens {
+            values.push(tokens.access.expose().clone());
+            values.extend(tokens.refresh.as_ref().map(|token| token.expose().clone()));
+        }
+        for value in &values {
+            self.vault.secrets.remember(value);
+        }
+        let mut masked = self.masked.lock();
+        masked.push_back(values);
+        while masked.len() > MASKED_GENERATIONS {
+            let old = masked.pop_front().unwrap_or_default();
+            for value in old.iter().filter(|value| !masked.iter().flatten().any(|it| it == *value))
+            {
+                self.vault.secrets.forget(value);
+            }
+        }
+    }
+}

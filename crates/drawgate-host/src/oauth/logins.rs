@@ -1,0 +1,89 @@
+//! The logins of all configured servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use drawgate_core::model::SourceId;
+use drawgate_core::store::{Documents, StoreError};
+use parking_lot::RwLock;
+use tokio::sync::broadcast;
+
+use super::address::Address;
+use super::kept::{KIND, Kept};
+use super::login::{LoginSettings, ServerLogin, Vault};
+use crate::host::Host;
+use crate::seal::SealingKey;
+
+/// How much news is kept for a listener that is slow.
+const NEWS: usize = 64;
+
+/// A server that may have a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its address.
+    pub url: Address,
+    /// What the operator says about the login.
+    pub settings: LoginSettings,
+}
+
+/// Every server's login, by its id.
+pub struct Logins {
+    vault: Arc<Vault>,
+    servers: RwLock<BTreeMap<SourceId, Arc<ServerLogin>>>,
+}
+
+impl Logins {
+    /// Of no server yet.
+    #[must_use]
+    pub fn new(host: &Host, documents: Arc<dyn Documents>, key: SealingKey) -> Self {
+        let vault = Vault {
+            egress: Arc::clone(&host.egress),
+            secrets: Arc::clone(&host.secrets),
+            clock: Arc::clone(&host.clock),
+            ids: Arc::clone(&host.ids),
+            documents,
+            key,
+            news: broadcast::Sender::new(NEWS),
+        };
+        Self { vault: Arc::new(vault), servers: RwLock::default() }
+    }
+
+    /// The login at a server.
+    #[must_use]
+    pub fn get(&self, id: &SourceId) -> Option<Arc<ServerLogin>> {
+        self.servers.read().get(id).cloned()
+    }
+
+    /// Tells which server's login is new, or gone.
+    #[must_use]
+    pub fn news(&self) -> broadcast::Receiver<SourceId> {
+        self.vault.news.subscribe()
+    }
+
+    /// Takes these servers in place of those before. Logins whose server stays the same go on.
+    pub async fn set(&self, wanted: BTreeMap<SourceId, Wanted>) -> Result<(), StoreError> {
+        let documents = self.vault.documents.documents(KIND).await?;
+        let mut documents: BTreeMap<String, _> = documents.into_iter().collect();
+        let mut servers = self.servers.write();
+        let before = std::mem::take(&mut *servers);
+        *servers = wanted
+            .into_iter()
+            .map(|(id, Wanted { url, settings })| {
+                let same = before.get(&id).filter(|login| login.is_of(&url, &settings));
+                let login = same.cloned().unwrap_or_else(|| {
+                    let kept = documents.remove(id.as_str()).and_then(|document| {
+                        let kept = Kept::open(&document, &id, &self.vault.key);
+                        if kept.is_none() {
+                            tracing::warn!(source = %id, "a stored login can't be opened; log in again");
+                        }
+                        kept
+                    });
+                    let vault = Arc::clone(&self.vault);
+                    Arc::new(ServerLogin::new(id.clone(), url, settings, vault, kept))
+                });
+                (id, login)
+            })
+            .collect();
+        Ok(())
+    }
+}

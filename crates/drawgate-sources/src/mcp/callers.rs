@@ -1,0 +1,258 @@
+//! The calls of one connection that are under way, and whose they are: progress, log messages and
+//! questions of the server find their caller here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use drawgate_core::model::Client;
+use drawgate_core::source::CallContext;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::progress::Progress;
+use super::requests::{Allowed, ClientRequest, ServerRequest};
+use super::wire::METHOD_NOT_FOUND;
+
+/// Questions of one call that may wait while another is answered.
+const QUESTIONS: usize = 8;
+
+/// All calls of a connection.
+pub(super) struct Callers {
+    places: Mutex<BTreeMap<u64, Place>>,
+    left: Mutex<VecDeque<Left>>,
+    allowed: Allowed,
+}
+
+/// A caller that gave up before the server had answered. What the server says late about its call
+/// must not reach another client.
+struct Left {
+    affinity: Arc<str>,
+    at: Instant,
+}
+
+/// How long a server may go on about a call that was given up, and how many such are remembered.
+const LATE: Duration = Duration::from_secs(5);
+const MAX_LEFT: usize = 1024;
+
+struct Place {
+    affinity: Arc<str>,
+    client: Arc<Client>,
+    questions: Option<mpsc::Sender<ServerRequest>>,
+    progress: Option<Progress>,
+}
+
+/// A call's place; it is given up on drop.
+pub(super) struct Seat {
+    callers: Arc<Callers>,
+    id: u64,
+    questions: Option<mpsc::Receiver<ServerRequest>>,
+    answered: bool,
+}
+
+/// Where a message came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum On {
+    /// The stream of this call.
+    Call(u64),
+    /// A stream for everything.
+    Any,
+}
+
+/// Whose a message is.
+#[derive(Debug, PartialEq, Eq)]
+enum Owner {
+    Nobody,
+    Call(u64),
+    /// Calls of several clients are under way, and nothing says whose it is.
+    Unclear,
+}
+
+/// Whether somebody waited for a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Delivery {
+    Delivered,
+    Unknown,
+}
+
+impl Callers {
+    pub(super) fn new(allowed: Allowed) -> Arc<Self> {
+        Arc::new(Self { places: Mutex::default(), left: Mutex::default(), allowed })
+    }
+
+    /// Enters a call under the id of its request.
+    pub(super) fn enter(self: &Arc<Self>, id: u64, cx: &CallContext) -> Seat {
+        let (sender, receiver) =
+            self.allowed.reaches(&cx.client).then(|| mpsc::channel(QUESTIONS)).unzip();
+        let place = Place {
+            affinity: Arc::clone(&cx.affinity),
+            client: Arc::clone(&cx.client),
+            questions: sender,
+            progress: progress(cx),
+        };
+        self.places.lock().insert(id, place);
+        Seat { callers: Arc::clone(self), id, questions: receiver, answered: false }
+    }
+
+    /// Whether what has no address may be another client's than this one's.
+    fn may_be_late(&self, affinity: &Arc<str>) -> bool {
+        let mut left = self.left.lock();
+        while left.front().is_some_and(|first| first.at.elapsed() > LATE) {
+            left.pop_front();
+        }
+        left.iter().any(|other| other.affinity != *affinity)
+    }
+
+    fn owner(
+        &self,
+        places: &BTreeMap<u64, Place>,
+        on: On,
+        takes: impl Fn(&Place) -> bool,
+    ) -> Owner {
+        let owner = owner(places, on, takes);
+        match (&owner, on) {
+            (Owner::Call(id), On::Any) => match places.get(id) {
+                Some(place) if self.may_be_late(&place.affinity) => Owner::Unclear,
+                _ => owner,
+            },
+            _ => owner,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.lock().is_empty()
+    }
+
+    pub(super) fn report(&self, id: u64, report: Map<String, Value>) -> Delivery {
+        let mut places = self.places.lock();
+        match places.get_mut(&id).and_then(|place| place.progress.as_mut()) {
+            Some(progress) => {
+                progress.report(report, Instant::now());
+                Delivery::Delivered
+            }
+            None => Delivery::Unknown,
+        }
+    }
+
+    /// A message for a caller's log; one that could be anybody's is nobody's.
+    pub(super) fn log(&self, on: On, message: Map<String, Value>) {
+        let mut places = self.places.lock();
+        let Owner::Call(id) = self.owner(&places, on, |place| place.progress.is_some()) else {
+            return;
+        };
+        let Some(place) = places.get_mut(&id) else { return };
+        if let Some(progress) = &mut place.progress
+            && is_wanted(place.client.log_level.as_deref(), &message)
+        {
+            progress.log(message, Instant::now());
+        }
+    }
+
+    /// Takes a server's request: hands it to the call that it belongs to, or says what to answer.
+    pub(super) fn ask(&self, on: On, request: ServerRequest) -> Option<Value> {
+        if request.method == "ping" {
+            return Some(request.result(&json!({})));
+        }
+        let places = self.places.lock();
+        let unknown = "this client offers no such method";
+        let id = match self.owner(&places, on, |place| place.questions.is_some()) {
+            Owner::Call(id) => id,
+            Owner::Unclear if ClientRequest::of(&request.method).is_some() => {
+                return Some(request.ambiguous());
+            }
+            Owner::Nobody | Owner::Unclear => {
+                return Some(request.error(METHOD_NOT_FOUND, unknown));
+            }
+        };
+        let Some(place) = places.get(&id) else {
+            return Some(request.error(METHOD_NOT_FOUND, unknown));
+        };
+        let params = request.params.as_ref();
+        if let Some((code, why)) = self.allowed.refusal(&place.client, &request.method, params) {
+            return Some(request.error(code, why));
+        }
+        match &place.questions {
+            Some(questions) => {
+                questions.try_send(request).err().map(|error| error.into_inner().overflow())
+            }
+            None => Some(request.error(METHOD_NOT_FOUND, unknown)),
+        }
+    }
+}
+
+impl Seat {
+    /// The next question of the server; never, for a caller that can't be asked.
+    pub(super) async fn question(&mut self) -> ServerRequest {
+        if let Some(questions) = &mut self.questions
+            && let Some(question) = questions.recv().await
+        {
+            return question;
+        }
+        std::future::pending().await
+    }
+
+    /// The server has answered: nothing more can come of this call.
+    pub(super) fn answered(&mut self) {
+        self.answered = true;
+    }
+
+    /// The call goes on for a caller that has come back with answers.
+    pub(super) fn resume(&self, cx: &CallContext) {
+        if let Some(place) = self.callers.places.lock().get_mut(&self.id) {
+            place.client = Arc::clone(&cx.client);
+            place.progress = progress(cx);
+        }
+    }
+
+    /// Whether the caller may be asked, so that the call may take longer than its deadline says.
+    pub(super) fn is_askable(&self) -> bool {
+        self.questions.is_some()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let place = self.callers.places.lock().remove(&self.id);
+        if let Some(place) = place.filter(|_| !self.answered) {
+            let mut left = self.callers.left.lock();
+            if left.len() == MAX_LEFT {
+                left.pop_front();
+            }
+            left.push_back(Left { affinity: place.affinity, at: Instant::now() });
+        }
+    }
+}
+
+fn progress(cx: &CallContext) -> Option<Progress> {
+    cx.progress.clone().map(|sink| Progress::new(sink, Instant::now()))
+}
+
+/// With one client's calls under way, a message is for the newest of them that can take it.
+fn owner(places: &BTreeMap<u64, Place>, on: On, takes: impl Fn(&Place) -> bool) -> Owner {
+    if let On::Call(id) = on {
+        return Owner::Call(id);
+    }
+    let Some((newest, place)) = places.last_key_value() else { return Owner::Nobody };
+    let same = places.values().all(|other| other.affinity == place.affinity);
+    let able = places.iter().rev().find(|(_, place)| takes(place)).map_or(newest, |(id, _)| id);
+    if same { Owner::Call(*able) } else { Owner::Unclear }
+}
+
+/// From the least to the most severe.
+const LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// Another caller may have made the server more talkative than this one wants.
+fn is_wanted(least: Option<&str>, message: &Map<String, Value>) -> bool {
+    let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
+    let level = message.get("level").and_then(Value::as_str);
+    match (least.and_then(rank), level.and_then(rank)) {
+        (Some(least), Some(level)) => level >= least,
+        (None, _) | (_, None) => true,
+    }
+}
+
+#[cfg(test)]
+#[path = "callers_tests.rs"]
+mod tests;

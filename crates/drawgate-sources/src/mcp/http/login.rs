@@ -1,0 +1,101 @@
+//! Requests to a protected server: the login's header goes with each, and a refusal is answered with
+//! one new attempt if the login can be renewed. An `Authorization` of the operator's own stays.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use drawgate_core::model::SourceId;
+use drawgate_core::source::SourceError;
+use drawgate_host::Host;
+use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody};
+use drawgate_host::oauth::{Bearer, LoginNeeded, Try};
+use tokio::time::timeout_at;
+
+use super::source_error;
+
+/// The way out to one server.
+#[derive(Clone)]
+pub(in crate::mcp) struct Door {
+    host: Arc<Host>,
+    login: Option<Arc<dyn Bearer>>,
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::mcp) enum Closed {
+    /// It was not sent, or its answer was lost.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+    /// The server does not take it from us.
+    #[error(transparent)]
+    Login(#[from] LoginNeeded),
+}
+
+impl From<Closed> for SourceError {
+    fn from(closed: Closed) -> Self {
+        match closed {
+            Closed::Egress(error) => source_error(&error),
+            // The server has refused the request, so nothing was done.
+            Closed::Login(needed) => Self::unreachable(needed.to_string()),
+        }
+    }
+}
+
+impl Door {
+    /// With the login of a server, unless the operator's headers have one.
+    pub(in crate::mcp) fn new(host: &Arc<Host>, id: &SourceId, configured: &HeaderMap) -> Self {
+        let logins =
+            host.logins.as_ref().filter(|_| !configured.contains_key(header::AUTHORIZATION));
+        let login = logins.and_then(|logins| logins.get(id));
+        Self { host: Arc::clone(host), login: login.map(|login| login as Arc<dyn Bearer>) }
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    pub(in crate::mcp) async fn request(
+        &self,
+        mut request: Request<Body>,
+        deadline: Instant,
+    ) -> Result<Response<ResponseBody>, Closed> {
+        let Some(login) = self.login.as_deref() else {
+            return Ok(self.host.egress.request(request, deadline).await?);
+        };
+        let sent = show(login, request.headers_mut(), deadline).await?;
+        let response = self.host.egress.request(request.clone(), deadline).await?;
+        if !may_try_again(login, Try::First, sent, &response, deadline).await? {
+            return Ok(response);
+        }
+        let sent = show(login, request.headers_mut(), deadline).await?;
+        let response = self.host.egress.request(request, deadline).await?;
+        may_try_again(login, Try::Again, sent, &response, deadline).await?;
+        Ok(response)
+    }
+}
+
+async fn show(
+    login: &dyn Bearer,
+    headers: &mut HeaderMap,
+    deadline: Instant,
+) -> Result<Option<HeaderValue>, Closed> {
+    let value =
+        timeout_at(deadline.into(), login.header()).await.map_err(|_| EgressError::Deadline)??;
+    if let Some(value) = &value {
+        headers.insert(header::AUTHORIZATION, value.clone());
+    }
+    Ok(value)
+}
+
+async fn may_try_again(
+    login: &dyn Bearer,
+    attempt: Try,
+    sent: Option<HeaderValue>,
+    response: &Response<ResponseBody>,
+    deadline: Instant,
+) -> Result<bool, Closed> {
+    let status = response.status();
+    if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return Ok(false);
+    }
+    let asked = login.rejected(attempt, sent.as_ref(), status, response.headers());
+    Ok(timeout_at(deadline.into(), asked).await.map_err(|_| EgressError::Deadline)??)
+}

@@ -1,0 +1,53 @@
+//! Whole messages to and from a server, whatever carries them.
+//!
+//! A transport gives a [`Connection`](super::stdio::Connection) one outlet and one inlet; what the
+//! messages say is the connection's business.
+
+use super::wire::MAX_MESSAGE;
+use drawgate_core::source::SourceError;
+
+/// Carries messages to the server, one after the other.
+pub(super) trait Outlet: Send + 'static {
+    /// Sends one message, which is a whole JSON text without an end of line.
+    fn send(&mut self, message: Vec<u8>) -> impl Future<Output = Sending> + Send;
+
+    /// Says farewell, where the transport has a word for it. The caller bounds its time.
+    fn close(&mut self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// What became of a message to the server.
+#[derive(Debug)]
+pub(super) enum Sending {
+    /// It is on its way.
+    Sent,
+    /// The server did not take this one; others may pass.
+    Refused(SourceError),
+    /// Nothing can be sent any more.
+    Over(Option<String>),
+}
+
+/// Brings messages from the server.
+pub(super) trait Inlet: Send + 'static {
+    /// Waits for the next message and puts it into `buffer`, at most [`MAX_MESSAGE`] bytes of it.
+    fn next(&mut self, buffer: &mut Vec<u8>) -> impl Future<Output = Inward> + Send;
+}
+
+/// What came from the server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Inward {
+    /// A message is in the buffer.
+    Message,
+    /// Something that is no message, and that harms nobody.
+    Noise,
+    /// A message that was longer than allowed, and is lost.
+    TooLong,
+    /// Nothing more comes, for this reason if the transport knows one.
+    End(Option<String>),
+}
+
+/// The error of all who waited when a message was too long.
+pub(super) fn too_long() -> SourceError {
+    SourceError::Protocol(format!("the server sent a message of more than {MAX_MESSAGE} bytes"))
+}

@@ -1,0 +1,88 @@
+//! How to reach a server, by any transport, and the server that was reached.
+
+use std::sync::Arc;
+
+use drawgate_core::source::SourceError;
+
+use super::diagnostics::Journal;
+use super::hub::Hub;
+use super::remote::Remote;
+use super::wire::ServerInfo;
+use super::{Peer, http, sse, stdio, websocket};
+
+/// How to reach a server.
+pub(super) enum Link {
+    Stdio(stdio::Link),
+    Http(http::Link),
+    Sse(sse::Link),
+    Websocket(websocket::Link),
+}
+
+/// A connected server, in the hands of the task that looks after it.
+pub(super) enum Live {
+    Stdio(Box<stdio::Server>),
+    Http(Arc<http::Peer>),
+    Remote(Box<Remote>),
+}
+
+impl Link {
+    /// The transport's name, as operators write it.
+    pub(super) const fn transport(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(_) => "streamable_http",
+            Self::Sse(_) => "sse",
+            Self::Websocket(_) => "websocket",
+        }
+    }
+
+    /// Connects and shakes hands.
+    pub(super) async fn connect(
+        &self,
+        journal: &Arc<Journal>,
+        hub: &Hub,
+    ) -> Result<Live, SourceError> {
+        match self {
+            Self::Stdio(link) => Ok(Live::Stdio(Box::new(link.connect(journal, hub).await?))),
+            Self::Http(link) => Ok(Live::Http(link.connect(journal, hub).await?)),
+            Self::Sse(link) => Ok(Live::Remote(Box::new(link.connect(journal, hub).await?))),
+            Self::Websocket(link) => Ok(Live::Remote(Box::new(link.connect(journal, hub).await?))),
+        }
+    }
+}
+
+impl Live {
+    pub(super) fn peer(&self) -> Peer {
+        match self {
+            Self::Stdio(server) => Peer::Duplex(Arc::clone(&server.connection)),
+            Self::Http(peer) => Peer::Http(Arc::clone(peer)),
+            Self::Remote(remote) => Peer::Duplex(Arc::clone(&remote.connection)),
+        }
+    }
+
+    pub(super) fn info(&self) -> ServerInfo {
+        match self {
+            Self::Stdio(server) => server.info.clone(),
+            Self::Http(peer) => peer.info(),
+            Self::Remote(remote) => remote.info.clone(),
+        }
+    }
+
+    /// Waits until the server is lost, and says why.
+    pub(super) async fn served(&mut self, journal: &Journal) -> String {
+        match self {
+            Self::Stdio(server) => server.served(journal).await,
+            Self::Http(peer) => peer.served().await,
+            Self::Remote(remote) => remote.served().await,
+        }
+    }
+
+    /// Ends the server, or the connection to it.
+    pub(super) async fn end(self) {
+        match self {
+            Self::Stdio(server) => server.end().await,
+            Self::Http(peer) => peer.end().await,
+            Self::Remote(remote) => remote.end().await,
+        }
+    }
+}

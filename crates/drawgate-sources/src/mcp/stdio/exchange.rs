@@ -1,0 +1,78 @@
+//! One request over a duplex transport.
+
+use std::sync::Arc;
+
+use drawgate_core::source::{CallContext, SourceError};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::Connection;
+use super::pending::Outcome;
+use crate::mcp::callers::Seat;
+use crate::mcp::exchange::Turn;
+use crate::mcp::{Reply, wire};
+
+/// A request that the server has got, or will get. Dropping it tells the server, if it may be cancelled.
+pub(in crate::mcp) struct Exchange {
+    pub(super) connection: Arc<Connection>,
+    pub(super) id: u64,
+    pub(super) answer: oneshot::Receiver<Outcome>,
+    /// A caller's place; the gateway's own requests have none.
+    pub(super) seat: Option<Seat>,
+    pub(super) ending: Ending,
+}
+
+/// What the server hears when nobody waits any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// That the request is cancelled.
+    Cancel,
+    /// Nothing: before the handshake is done it would not understand.
+    Silence,
+}
+
+impl Exchange {
+    pub(in crate::mcp) async fn turn(&mut self) -> Result<Turn, SourceError> {
+        let answer = &mut self.answer;
+        let outcome = match &mut self.seat {
+            Some(seat) => tokio::select! {
+                biased;
+                outcome = answer => outcome,
+                question = seat.question() => return Ok(Turn::Question(question)),
+            },
+            None => answer.await,
+        };
+        if let Some(seat) = &mut self.seat {
+            seat.answered();
+        }
+        outcome.map_err(|_| stopped())?.map(Turn::Reply)
+    }
+
+    /// For a request of the gateway's own, which nobody can be asked about.
+    pub(super) async fn reply(mut self) -> Result<Reply, SourceError> {
+        (&mut self.answer).await.map_err(|_| stopped())?
+    }
+
+    /// The caller bounds its time.
+    pub(in crate::mcp) async fn answer(&self, message: &Value) -> Result<(), SourceError> {
+        self.connection.notify(message).await
+    }
+
+    pub(in crate::mcp) fn resume(&self, cx: &CallContext) {
+        if let Some(seat) = &self.seat {
+            seat.resume(cx);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if self.connection.pending.give_up(self.id) && self.ending == Ending::Cancel {
+            self.connection.try_notify(&wire::cancelled(self.id));
+        }
+    }
+}
+
+pub(super) fn stopped() -> SourceError {
+    SourceError::unreachable("the server was stopped")
+}

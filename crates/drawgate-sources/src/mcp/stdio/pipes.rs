@@ -1,0 +1,44 @@
+//! Messages as lines in a child's pipes.
+
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+
+use crate::mcp::inlet::{Inlet, Inward, Outlet, Sending};
+use crate::mcp::lines::{Line, read_line};
+use crate::mcp::wire::MAX_MESSAGE;
+
+/// How much is read from the pipe at once.
+const READ_BUFFER: usize = 64 * 1024;
+
+impl Outlet for ChildStdin {
+    async fn send(&mut self, mut message: Vec<u8>) -> Sending {
+        message.push(b'\n');
+        match self.write_all(&message).await {
+            Ok(()) => Sending::Sent,
+            // Why it does not read will be known when the child has exited.
+            Err(_) => Sending::Over(None),
+        }
+    }
+}
+
+/// A child's output, line by line.
+pub(super) struct Lines(BufReader<ChildStdout>);
+
+impl Lines {
+    pub(super) fn new(stdout: ChildStdout) -> Self {
+        Self(BufReader::with_capacity(READ_BUFFER, stdout))
+    }
+}
+
+impl Inlet for Lines {
+    async fn next(&mut self, buffer: &mut Vec<u8>) -> Inward {
+        loop {
+            match read_line(&mut self.0, buffer, MAX_MESSAGE).await {
+                Ok(Line::Whole) if buffer.trim_ascii().is_empty() => {}
+                Ok(Line::Whole) => return Inward::Message,
+                Ok(Line::TooLong) => return Inward::TooLong,
+                Ok(Line::End) | Err(_) => return Inward::End(None),
+            }
+        }
+    }
+}

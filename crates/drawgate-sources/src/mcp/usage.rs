@@ -1,0 +1,89 @@
+//! Whether anybody needs a server now, and since when nobody does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+/// Counts who needs a server.
+#[derive(Debug, Clone)]
+pub(super) struct Usage(Arc<Mutex<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    holders: usize,
+    last: Instant,
+}
+
+/// Somebody who needs the server; until it is dropped.
+#[derive(Debug)]
+pub(super) struct Hold(Usage);
+
+impl Usage {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Inner { holders: 0, last: Instant::now() })))
+    }
+
+    pub(super) fn hold(&self) -> Hold {
+        self.0.lock().holders += 1;
+        Hold(self.clone())
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.0.lock().holders > 0
+    }
+
+    /// When it was last needed.
+    pub(super) fn last(&self) -> Instant {
+        let inner = self.0.lock();
+        if inner.holders > 0 { Instant::now() } else { inner.last }
+    }
+
+    /// Counts from now on, as if it had just been needed.
+    pub(super) fn touch(&self) {
+        self.0.lock().last = Instant::now();
+    }
+
+    /// Returns when nobody has needed it for so long.
+    pub(super) async fn idle_for(&self, time: Duration) {
+        loop {
+            // While somebody holds it, `last` is now, so that the wait begins anew.
+            let until = self.last() + time;
+            sleep_until(until).await;
+            if !self.is_held() && self.last() + time <= until {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut inner = self.0.0.lock();
+        inner.holders -= 1;
+        inner.last = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_time_begins_when_the_last_holder_lets_go() {
+        let (usage, minute) = (Usage::new(), Duration::from_mins(1));
+        let began = Instant::now();
+        let (first, second) = (usage.hold(), usage.hold());
+        let idle = tokio::spawn({
+            let usage = usage.clone();
+            async move { usage.idle_for(minute).await }
+        });
+        tokio::time::advance(Duration::from_secs(90)).await;
+        drop(first);
+        tokio::time::advance(Duration::from_secs(90)).await;
+        drop(second);
+        idle.await.unwrap();
+        assert_eq!(began.elapsed().as_secs(), 240);
+    }
+}

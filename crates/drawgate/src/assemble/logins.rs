@@ -1,0 +1,62 @@
+//! Logins at protected servers, from configuration: every MCP server with an address may have one,
+//! unless the operator sends credentials of their own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use drawgate_host::oauth::{self, Address, LoginSettings, Wanted};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Assembly;
+use crate::config::{Grant, Loaded, OAuth, Protocol, Server, Setting};
+
+/// Starts servers that wait for a login again as soon as there is one.
+pub async fn follow_logins(assembly: Arc<Assembly>) {
+    let mut news = assembly.operations.logins.news();
+    loop {
+        match news.recv().await {
+            Ok(id) => assembly.start_again(&id).await,
+            // What was missed is tried again by itself, if later.
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+impl Assembly {
+    /// Brings the logins in line with the configuration.
+    pub(super) async fn apply_logins(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        let servers = loaded.config.servers.iter();
+        let wanted: BTreeMap<_, _> =
+            servers.filter_map(|(id, server)| Some((id.clone(), self.wanted(server)?))).collect();
+        Ok(self.operations.logins.set(wanted).await?)
+    }
+
+    fn wanted(&self, server: &Server) -> Option<Wanted> {
+        let own = server.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+        if own || server.protocol != Protocol::Mcp {
+            return None;
+        }
+        // An address that can't be read is reported when the server is set up.
+        let url = self.host.secrets.resolve(server.url.as_deref()?).ok()?;
+        let url = Address::parse(url.expose()).ok()?;
+        Some(Wanted { url, settings: settings(server.oauth.clone().unwrap_or_default()) })
+    }
+}
+
+fn settings(configured: OAuth) -> LoginSettings {
+    let text = |setting: Option<Setting>| setting.map(|setting| setting.expose().to_owned());
+    LoginSettings {
+        grant: match configured.grant {
+            Grant::AuthorizationCode => oauth::Grant::AuthorizationCode,
+            Grant::ClientCredentials => oauth::Grant::ClientCredentials,
+        },
+        client_id: configured.client_id,
+        client_secret: text(configured.client_secret),
+        private_key: text(configured.private_key),
+        issuer: configured.issuer,
+        scopes: configured.scopes,
+        client_metadata_url: configured.client_metadata_url,
+        redirect_port: configured.redirect_port,
+    }
+}

@@ -1,0 +1,206 @@
+//! What a server's state means, in sentences.
+
+use serde_json::Value;
+
+use super::agents::text;
+use super::login;
+
+/// Whether nothing needs a person.
+pub(super) fn is_well(server: &Value) -> bool {
+    server["state"] == "ready"
+        && login::complaint(server).is_none()
+        && server["diagnostics"]["refusedForSeconds"].is_null()
+}
+
+/// Everything that is known about a server, most important first.
+pub(super) fn explain(server: &Value) -> String {
+    let diagnostics = &server["diagnostics"];
+    let mut lines = vec![state(server)];
+    lines.extend(login::complaint(server).map(|complaint| format!("  {complaint}")));
+    lines.extend(supervision(diagnostics).into_iter().map(|line| format!("  {line}")));
+    for held in list(&server["quarantined"]) {
+        let (kind, name, reason) = (text(held, "kind"), text(held, "name"), text(held, "reason"));
+        let command = format!("drawgate servers review {}", text(server, "id"));
+        lines.push(format!("  quarantined: {kind} `{name}` is {reason}; run `{command}`"));
+    }
+    for tool in list(&server["leftOut"]).iter().chain(list(&diagnostics["leftOut"])) {
+        lines.push(format!("  left out: `{}`: {}", text(tool, "tool"), text(tool, "reason")));
+    }
+    let last_words = list(&diagnostics["stderrTail"]);
+    if server["state"] != "ready" && !last_words.is_empty() {
+        lines.push("  its last words on standard error:".to_owned());
+        lines.extend(last_words.iter().filter_map(Value::as_str).map(|line| format!("    {line}")));
+    }
+    lines.join("\n")
+}
+
+fn state(server: &Value) -> String {
+    let (id, problem) = (text(server, "id"), text(server, "problem"));
+    match server["state"].as_str() {
+        Some("ready") => {
+            let asleep = server["diagnostics"]["state"] == "idle";
+            let state = if asleep { "idle" } else { "ready" };
+            format!("{id}: {state}, {} tools, {}", server["tools"], text(server, "server"))
+        }
+        Some("starting") => format!("{id}: starting; it has not answered yet"),
+        Some("failed") => format!("{id}: failed, and is tried again: {problem}"),
+        _ => format!("{id}: can't be used until the configuration changes: {problem}"),
+    }
+}
+
+/// How its connection is looked after.
+fn supervision(diagnostics: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    match (diagnostics["transport"].as_str(), diagnostics["protocolVersion"].as_str()) {
+        (Some(transport), Some(revision)) => {
+            lines.push(format!("reached by `{transport}`, protocol revision {revision}"));
+        }
+        (Some(transport), None) => lines.push(format!("reached by `{transport}`")),
+        (None, _) => {}
+    }
+    if diagnostics["state"] == "idle" {
+        lines.push("not running, because nobody needs it; the next call starts it".to_owned());
+    }
+    if let Some(seconds) = diagnostics["nextAttemptSeconds"].as_u64() {
+        lines.push(format!("the next attempt begins in {seconds} s"));
+    }
+    match diagnostics["refusedForSeconds"].as_u64() {
+        Some(0) => {
+            lines.push("too many calls in a row have failed; the next one tries it".to_owned());
+        }
+        Some(seconds) => lines.push(format!(
+            "too many calls in a row have failed; calls are refused for another {seconds} s"
+        )),
+        None => {}
+    }
+    let clients = &diagnostics["clients"];
+    if let (Some(open), Some(limit)) = (clients["open"].as_u64(), clients["limit"].as_u64()) {
+        lines.push(format!("{open} clients have connections of their own, of {limit} at most"));
+    }
+    if let Some(restarts) = diagnostics["restarts"].as_u64().filter(|restarts| *restarts > 0) {
+        let why = text(diagnostics, "lastError");
+        let why = if why.is_empty() { why } else { format!(", last because: {why}") };
+        let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
+        lines.push(format!("started again {times}{why}"));
+    }
+    lines
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(server: &Value, expected: &str) {
+        assert_eq!(explain(server), expected);
+    }
+
+    #[test]
+    fn a_ready_server() {
+        let server = json!({
+            "id": "files", "state": "ready", "tools": 3, "server": "fs 1.2",
+            "leftOut": [{ "tool": "rm", "reason": "its schema is no schema" }],
+            "diagnostics": {
+                "state": "ready", "transport": "stdio", "protocolVersion": "2025-11-25", "restarts": 0,
+                "leftOut": [{ "tool": "x", "reason": "it has no name" }], "stderrTail": ["hello"],
+            },
+        });
+        check(
+            &server,
+            "files: ready, 3 tools, fs 1.2\n  \
+             reached by `stdio`, protocol revision 2025-11-25\n  \
+             left out: `rm`: its schema is no schema\n  \
+             left out: `x`: it has no name",
+        );
+        assert!(is_well(&server));
+    }
+
+    #[test]
+    fn an_idle_server_is_well() {
+        let server = json!({
+            "id": "files", "state": "ready", "tools": 3, "server": "fs 1.2",
+            "diagnostics": { "state": "idle", "transport": "stdio", "protocolVersion": "2025-11-25" },
+        });
+        check(
+            &server,
+            "files: idle, 3 tools, fs 1.2\n  \
+             reached by `stdio`, protocol revision 2025-11-25\n  \
+             not running, because nobody needs it; the next call starts it",
+        );
+        assert!(is_well(&server));
+    }
+
+    #[test]
+    fn a_server_that_waits_for_its_next_start() {
+        let server = json!({
+            "id": "web", "state": "failed", "tools": 0, "problem": "the server exited with code 3",
+            "diagnostics": {
+                "state": "failed", "transport": "stdio", "nextAttemptSeconds": 7, "restarts": 4,
+                "lastError": "the server exited with code 3", "stderrTail": ["no database"],
+            },
+        });
+        check(
+            &server,
+            "web: failed, and is tried again: the server exited with code 3\n  \
+             reached by `stdio`\n  \
+             the next attempt begins in 7 s\n  \
+             started again 4 times, last because: the server exited with code 3\n  \
+             its last words on standard error:\n    no database",
+        );
+        assert!(!is_well(&server));
+    }
+
+    #[test]
+    fn an_open_breaker_and_clients_of_their_own() {
+        let with = |seconds: u64| {
+            json!({
+                "id": "db", "state": "ready", "tools": 1, "server": "db 2",
+                "diagnostics": {
+                    "state": "ready", "transport": "websocket", "protocolVersion": "2025-06-18",
+                    "refusedForSeconds": seconds, "clients": { "open": 5, "limit": 32 }, "restarts": 1,
+                    "lastError": "the server closed the connection",
+                },
+            })
+        };
+        check(
+            &with(12),
+            "db: ready, 1 tools, db 2\n  \
+             reached by `websocket`, protocol revision 2025-06-18\n  \
+             too many calls in a row have failed; calls are refused for another 12 s\n  \
+             5 clients have connections of their own, of 32 at most\n  \
+             started again once, last because: the server closed the connection",
+        );
+        assert!(explain(&with(0)).contains("have failed; the next one tries it"));
+        assert!(!is_well(&with(0)));
+    }
+
+    #[test]
+    fn a_login_is_asked_for() {
+        let server = json!({
+            "id": "mail", "state": "failed", "tools": 0, "login": { "state": "needed" },
+            "problem": "the server does not accept the gateway's credentials (HTTP 401)",
+            "diagnostics": { "state": "failed", "transport": "streamable_http" },
+        });
+        check(
+            &server,
+            "mail: failed, and is tried again: the server does not accept the gateway's credentials (HTTP 401)\n  \
+             it needs a login; run `drawgate servers login mail`\n  \
+             reached by `streamable_http`",
+        );
+    }
+
+    #[test]
+    fn servers_that_are_not_there_yet_or_never_will() {
+        check(&json!({ "id": "a", "state": "starting" }), "a: starting; it has not answered yet");
+        check(
+            &json!({ "id": "a", "state": "refused", "problem": "two tools `x`" }),
+            "a: can't be used until the configuration changes: two tools `x`",
+        );
+    }
+}

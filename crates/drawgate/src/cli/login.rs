@@ -1,0 +1,111 @@
+//! `drawgate servers login` and `logout`: a person agrees in a browser that the gateway may use a
+//! protected server.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use drawgate_host::oauth::Address;
+use drawgate_host::process::{Processes, Running, Spawn};
+use drawgate_host::secrets::Secrets;
+use serde_json::{Value, json};
+
+use super::Context;
+use super::agents::text;
+use super::backend::{Backend, part};
+use crate::assemble::Start;
+use crate::surface::control::LoginBegun;
+
+/// What a browser needs of the environment beside the few variables that every child gets.
+const DESKTOP: [&str; 7] = [
+    "BROWSER",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Whether the browser is started, or only the address shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Browser {
+    Open,
+    Leave,
+}
+
+pub(super) async fn log_in(
+    name: &str,
+    browser: Browser,
+    context: Context,
+) -> anyhow::Result<ExitCode> {
+    let backend = Backend::open(&context, Start::Nothing).await?;
+    let done = attend(&backend, name, browser, &context).await;
+    backend.close().await;
+    let login = done?;
+    context.out.either(&login, || {
+        format!("logged in at `{}` for `{}`", text(&login, "issuer"), text(&login, "server"))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn log_out(name: &str, context: Context) -> anyhow::Result<ExitCode> {
+    let backend = Backend::open(&context, Start::Nothing).await?;
+    let done = backend.delete(&format!("/servers/{}/login", part(name))).await;
+    backend.close().await;
+    done?;
+    context.out.either(&json!({}), || format!("logged out at `{name}`"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is wrong with the login at a server, if anything is.
+pub(super) fn complaint(server: &Value) -> Option<String> {
+    let name = text(server, "id");
+    let what = match server["login"]["state"].as_str()? {
+        "needed" => "it needs a login",
+        "expired" => "its login has expired",
+        "lacking" => "its login does not allow all that was asked of it",
+        _ => return None,
+    };
+    Some(format!("{what}; run `drawgate servers login {name}`"))
+}
+
+async fn attend(
+    backend: &Backend,
+    name: &str,
+    browser: Browser,
+    context: &Context,
+) -> anyhow::Result<Value> {
+    let path = format!("/servers/{}/login", part(name));
+    let begun: LoginBegun = backend.post(&path, &json!({})).await?;
+    context.out.either(&json!({ "url": begun.url }), || {
+        format!("Open this address in a browser on this machine, and agree:\n\n{}\n", begun.url)
+    })?;
+    let _started = match browser {
+        Browser::Open => Some(open(&begun.url)?),
+        Browser::Leave => None,
+    };
+    backend.get(&format!("{path}/{}", part(&begun.attempt))).await
+}
+
+/// Starts the browser. The address is one argument and no shell sees it; that it is one of HTTP, and
+/// in the clear on this machine only, was seen to when it was made, and is looked at once more.
+fn open(url: &str) -> anyhow::Result<Running> {
+    Address::for_browser(url)?;
+    let secrets = Secrets::from_process();
+    let variable = |name: &&str| {
+        let value = secrets.resolve(&format!("env:{name}")).ok()?;
+        Some(((*name).to_owned(), value.expose().to_owned()))
+    };
+    let env: BTreeMap<String, String> = DESKTOP.iter().filter_map(variable).collect();
+    let spawn = Spawn {
+        // A session of its own: the browser stays when this command ends.
+        program: "setsid".to_owned(),
+        args: ["--fork", "xdg-open", url].map(str::to_owned).to_vec(),
+        env,
+        working_dir: None,
+    };
+    Processes::new(&secrets, None)
+        .spawn(&spawn)
+        .context("the browser can't be started; open the address by hand")
+}

@@ -1,0 +1,140 @@
+//! The HTML of the pages: no script, no address but this one, nothing kept by the browser.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use axum::body::Body;
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use drawgate_core::canonical;
+use drawgate_core::policy::Approval;
+use drawgate_core::registry::visible_text;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use http::{HeaderValue, StatusCode};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;\
+color:#111;background:#fff}pre{background:#f3f3f3;padding:1rem;overflow:auto;white-space:pre-wrap;\
+overflow-wrap:anywhere}dt{font-weight:600}dd{margin:0 0 .6rem}label,input{display:block}\
+input{width:100%;padding:.5rem;margin:.3rem 0 1rem;box-sizing:border-box}\
+button{font:inherit;padding:.5rem 1.2rem;margin-right:.8rem}";
+
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let style = STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    );
+    HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+});
+
+/// Asks for the token.
+pub(super) fn ask(status: StatusCode, id: &str, problem: &str) -> Response {
+    let mut main = String::from("<h1>A call waits for your decision</h1>");
+    if !problem.is_empty() {
+        push(&mut main, format_args!("<p role=\"alert\">{}</p>", escaped(problem)));
+    }
+    push(
+        &mut main,
+        format_args!(
+            "<form method=\"post\" autocomplete=\"off\">\
+             <label for=\"token\">The operator's token, from the file <code>admin.token</code> in the data folder</label>\
+             <input id=\"token\" name=\"token\" type=\"password\" required autocomplete=\"off\">\
+             <button>Show the call</button></form>\
+             <p>Or decide on the command line: <code>drawgate approvals show {id}</code>, \
+             <code>drawgate approvals approve {id}</code> or <code>drawgate approvals deny {id}</code>.</p>",
+            id = escaped(id)
+        ),
+    );
+    html(status, &main)
+}
+
+/// Shows a call in full and asks for the decision.
+pub(super) fn call(approval: &Approval, key: &str) -> Response {
+    let tags: Vec<&str> = approval.risk_tags.iter().map(|tag| tag.as_str()).collect();
+    let rows = [
+        ("Tool", approval.tool_id.clone()),
+        ("Caller", approval.principal.to_string()),
+        ("Reason", approval.reason.clone()),
+        ("Risks", if tags.is_empty() { "none named".to_owned() } else { tags.join(", ") }),
+    ];
+    let mut main = String::from("<h1>Approve this call?</h1><dl>");
+    for (name, value) in rows {
+        push(&mut main, format_args!("<dt>{name}</dt><dd>{}</dd>", escaped(&value)));
+    }
+    push(
+        &mut main,
+        format_args!(
+            "</dl><h2 id=\"arguments\">Arguments</h2>\
+             <pre tabindex=\"0\" aria-labelledby=\"arguments\">{}</pre>\
+             <form method=\"post\" autocomplete=\"off\"><input type=\"hidden\" name=\"key\" value=\"{}\">\
+             <button name=\"decision\" value=\"approve\">Approve</button>\
+             <button name=\"decision\" value=\"deny\">Deny</button></form>",
+            escaped(&arguments(&approval.arguments)),
+            escaped(key)
+        ),
+    );
+    html(StatusCode::OK, &main)
+}
+
+/// Says one thing.
+pub(super) fn note(status: StatusCode, text: &str) -> Response {
+    html(status, &format!("<h1>Drawgate</h1><p role=\"status\">{}</p>", escaped(text)))
+}
+
+/// In the canonical order, on lines of their own, whole.
+fn arguments(arguments: &Value) -> String {
+    let mut bytes = Vec::new();
+    canonical::write(arguments, &mut bytes);
+    let ordered = serde_json::from_slice::<Value>(&bytes);
+    let text = ordered.and_then(|ordered| serde_json::to_string_pretty(&ordered));
+    text.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn push(out: &mut String, part: std::fmt::Arguments<'_>) {
+    // Writing to a string can't fail.
+    let _ = out.write_fmt(part);
+}
+
+/// Fit for HTML, and nothing in it hidden from who reads it.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in visible_text(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn html(status: StatusCode, main: &str) -> Response {
+    let body = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>Drawgate: approval</title>\
+         <style>{STYLE}</style></head><body><main>{main}</main></body></html>\n"
+    );
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let fixed = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-store"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // Not `no-referrer`: browsers would then send the form with `Origin: null`, which is refused.
+        (REFERRER_POLICY, "same-origin"),
+    ];
+    for (name, value) in fixed {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, POLICY.clone());
+    response
+}

@@ -1,0 +1,195 @@
+//! Two tools instead of many: `search_tools` finds what a caller may call, `call_tool` calls it.
+//!
+//! Both are the surface's own. A search is a list by other means; a call is a call of the tool that
+//! it names, so that rules, approvals and the audit log see that one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::response::Response;
+use drawgate_core::model::{Caller, Capability};
+use drawgate_core::pipeline::Gateway;
+use drawgate_core::policy::Expose;
+use drawgate_core::registry::Snapshot;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::Mcp;
+use super::http::{Peer, json as json_response};
+use super::message::{INVALID_PARAMS, RequestId, RpcError, result_bytes};
+use super::methods::with_meta;
+
+/// Finds tools.
+pub(super) const SEARCH: &str = "search_tools";
+/// Calls one.
+pub(super) const CALL: &str = "call_tool";
+
+/// How many tools a search returns, unless it says otherwise, and at the most.
+const RESULTS: usize = 8;
+const MAX_RESULTS: usize = 50;
+/// Characters of a query that are read.
+const MAX_QUERY: usize = 1000;
+/// How many sources the description names.
+const MAX_NAMED: usize = 40;
+
+/// Whether this caller is shown two tools instead of all.
+pub(super) fn is_on(mcp: &Mcp, caller: &Caller) -> bool {
+    mcp.inner.gateway.parts().exposures.of(&caller.principal) == Expose::Search
+}
+
+/// The two definitions. The first says what stands behind it, as far as this caller may know.
+pub(super) fn definitions(
+    gateway: &Gateway,
+    held: &BTreeSet<Capability>,
+    snapshot: &Snapshot,
+) -> Vec<Value> {
+    let mut tools: BTreeMap<&str, usize> = BTreeMap::new();
+    let visible = gateway.visible(held, snapshot);
+    for entry in &visible {
+        *tools.entry(entry.id.source().as_str()).or_default() += 1;
+    }
+    let named: Vec<String> =
+        tools.iter().take(MAX_NAMED).map(|(source, count)| format!("{source} ({count})")).collect();
+    let more = tools.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let about = format!(
+        "Finds tools by what they do and returns their definitions, best first. Call what you find with `{CALL}`. \
+         {} tools stand behind it, from: {}{more}.",
+        visible.len(),
+        named.join(", ")
+    );
+    let search = json!({
+        "name": SEARCH,
+        "title": "Search tools",
+        "description": about,
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": { "type": "string", "maxLength": MAX_QUERY, "description": "What the tool should do, in a few words" },
+                "limit": { "type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": RESULTS },
+            },
+            "required": ["query"],
+            "additionalProperties": false,
+        },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false },
+    });
+    let call = json!({
+        "name": CALL,
+        "title": "Call a tool",
+        "description": format!("Calls a tool that `{SEARCH}` found. The result is that tool's own."),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "name": { "type": "string", "description": "The tool's name, as found" },
+                "arguments": { "type": "object", "description": "Its arguments, by its own `inputSchema`" },
+            },
+            "required": ["name"],
+            "additionalProperties": false,
+        },
+    });
+    vec![search, call]
+}
+
+/// Answers a call of `search_tools`.
+pub(super) fn answer(
+    mcp: &Mcp,
+    peer: &Peer,
+    id: &RequestId,
+    params: &Map<String, Value>,
+) -> Result<Response, RpcError> {
+    let empty = Map::new();
+    let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&empty);
+    let result = with_meta(peer.era, search(mcp, &peer.caller, arguments)?);
+    Ok(json_response(StatusCode::OK, result_bytes(id, &result)))
+}
+
+/// The result of a search, in the form of a tool's.
+fn search(mcp: &Mcp, caller: &Caller, arguments: &Map<String, Value>) -> Result<Value, RpcError> {
+    let invalid = |message: String| RpcError::new(INVALID_PARAMS, message);
+    let query = match arguments.get("query") {
+        Some(Value::String(query)) if query.chars().count() <= MAX_QUERY => query,
+        _ => {
+            let message =
+                format!("`{SEARCH}` needs `query`, a text of at most {MAX_QUERY} characters");
+            return Err(invalid(message));
+        }
+    };
+    let limit = match arguments.get("limit") {
+        None => RESULTS,
+        Some(limit) => limit
+            .as_u64()
+            .and_then(|limit| usize::try_from(limit).ok())
+            .filter(|limit| (1..=MAX_RESULTS).contains(limit))
+            .ok_or_else(|| invalid(format!("`limit` must be 1 to {MAX_RESULTS}")))?,
+    };
+    let gateway = &mcp.inner.gateway;
+    let parts = gateway.parts();
+    let held = parts.grants.held(caller, parts.clock.now_ms());
+    let snapshot = parts.registry.snapshot();
+    let found = gateway.search(&held, &snapshot, query, limit);
+    let text = if found.is_empty() {
+        "no tool fits; try other words".to_owned()
+    } else {
+        serde_json::to_string(&found).unwrap_or_default()
+    };
+    Ok(json!({
+        "content": [{ "type": "text", "text": text }],
+        "structuredContent": { "tools": found },
+    }))
+}
+
+/// From the parameters of `call_tool` to those of the call that it stands for.
+pub(super) fn unwrap_call(mut params: Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+    let invalid = |message: String| RpcError::new(INVALID_PARAMS, message);
+    let Some(Value::Object(mut inner)) = params.shift_remove("arguments") else {
+        return Err(invalid(format!("`{CALL}` needs `arguments` with the `name` of a tool")));
+    };
+    let Some(Value::String(name)) = inner.shift_remove("name") else {
+        return Err(invalid(format!(
+            "`{CALL}` needs the `name` of a tool, as `{SEARCH}` found it"
+        )));
+    };
+    if name == CALL || name == SEARCH {
+        return Err(invalid(format!("`{CALL}` can't call `{name}`")));
+    }
+    let arguments = inner.shift_remove("arguments");
+    if let Some((unknown, _)) = inner.iter().next() {
+        let shown = drawgate_core::model::shown_name(unknown);
+        return Err(invalid(format!(
+            "`{CALL}` takes `name` and `arguments`, not `{shown}`; put the tool's own into `arguments`"
+        )));
+    }
+    params.insert("name".to_owned(), Value::String(name));
+    if let Some(arguments) = arguments {
+        params.insert("arguments".to_owned(), arguments);
+    }
+    Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_by_proxy_is_the_call_itself() {
+        let params = json!({ "name": CALL, "arguments": { "name": "x", "arguments": { "a": 1 } }, "_meta": { "k": 1 } });
+        let Value::Object(params) = params else { panic!("not an object") };
+        let inner = Value::Object(unwrap_call(params).unwrap());
+        assert_eq!(inner, json!({ "name": "x", "_meta": { "k": 1 }, "arguments": { "a": 1 } }));
+    }
+
+    #[test]
+    fn other_forms_are_refused() {
+        for arguments in [
+            json!(null),
+            json!({}),
+            json!({ "name": 7 }),
+            json!({ "name": CALL }),
+            json!({ "name": SEARCH, "arguments": {} }),
+            json!({ "name": "x", "a": 1 }),
+        ] {
+            let params = json!({ "name": CALL, "arguments": arguments });
+            let Value::Object(params) = params else { panic!("not an object") };
+            assert!(unwrap_call(params).is_err(), "{arguments}");
+        }
+    }
+}

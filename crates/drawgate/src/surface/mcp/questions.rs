@@ -1,0 +1,364 @@
+//! Questions to the client of a session, during its call: the source asks through the gate, the
+//! client answers by a message of its own, and the call is made again with the answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use drawgate_core::model::{
+    ErrorCode, InputGiven, InputRequired, ResultMeta, ToolError, ToolInvocation, ToolResult,
+};
+use drawgate_core::pipeline::CallOptions;
+use drawgate_core::policy::ApprovalState;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::Mcp;
+use super::client::answers;
+use super::http::Peer;
+use super::line::Line;
+use super::message::{INTERNAL_ERROR, RequestId, RpcError};
+use super::session::Session;
+
+/// How long a person may take.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How often a call that waits for a person shows that it lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Open questions of one session; more count as not answered.
+const MAX_OPEN: usize = 64;
+/// How often one call may ask.
+const MAX_ROUNDS: usize = 16;
+
+/// The open questions of a session, by the ids of our requests.
+#[derive(Default)]
+pub(super) struct Questions(Mutex<HashMap<String, oneshot::Sender<Option<Value>>>>);
+
+impl Questions {
+    /// Takes the client's answer; one that nobody waits for is dropped.
+    pub(super) fn answered(&self, id: &RequestId, result: Option<Value>) {
+        let RequestId::Text(id) = id else { return };
+        let waiting = self.0.lock().remove(id);
+        if let Some(waiting) = waiting {
+            // Who asked may have given up a moment ago.
+            let _ = waiting.send(result);
+        }
+    }
+
+    fn open(self: &Arc<Self>, id: String) -> Option<Question> {
+        let mut open = self.0.lock();
+        if open.len() >= MAX_OPEN {
+            return None;
+        }
+        let (answer, received) = oneshot::channel();
+        open.insert(id.clone(), answer);
+        Some(Question { all: Arc::clone(self), id, received })
+    }
+}
+
+/// An open question, until this is dropped.
+struct Question {
+    all: Arc<Questions>,
+    id: String,
+    received: oneshot::Receiver<Option<Value>>,
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.all.0.lock().remove(&self.id);
+    }
+}
+
+/// Why there are no answers.
+enum Unanswered {
+    /// The client gave the call up, or is gone.
+    Cancelled,
+    /// Nobody answered in time.
+    TooLate,
+    /// A person has decided elsewhere.
+    Settled,
+}
+
+impl Unanswered {
+    const fn reason(&self) -> &'static str {
+        match self {
+            Self::Cancelled => "the call was cancelled",
+            Self::TooLate => "nobody answered in time",
+            Self::Settled => "it was decided",
+        }
+    }
+}
+
+/// Makes a call of a client that can be asked, and makes it again with each round of answers.
+pub(super) async fn converse(
+    mcp: &Mcp,
+    peer: &Peer,
+    mut call: ToolInvocation,
+    options: CallOptions,
+) -> Result<ToolResult, RpcError> {
+    let conversation = Conversation { mcp, peer, options };
+    let mut page = Page::default();
+    for _ in 0..MAX_ROUNDS {
+        let result = page.watch(&conversation, conversation.call(&call)).await;
+        let Some(required) = result.input_required.as_deref() else { return Ok(result) };
+        // Whatever happens meanwhile: a call that waits in vain is not kept waiting.
+        let parked = Parked { mcp, state: required.state.clone() };
+        page = Page::of(mcp, required);
+        let own = page.0.is_some();
+        let asked = conversation.ask(required, &mut page).await;
+        let state = required.state.clone();
+        match asked {
+            Ok(responses) => {
+                parked.goes_on();
+                call.input = Some(InputGiven { responses, state });
+            }
+            Err(why) if own => return Ok(given_up(&call, &why)),
+            Err(_) => {
+                call.input = Some(InputGiven { responses: Map::new(), state });
+                return Ok(conversation.end(&call).await);
+            }
+        }
+    }
+    conversation.end(&call).await;
+    Err(asked_too_often(mcp, &call))
+}
+
+/// Makes a call of a client without a session. It gets those questions that it said it can answer;
+/// where none is left, the call goes on without answers.
+pub(super) async fn pass_on(
+    mcp: &Mcp,
+    peer: &Peer,
+    mut call: ToolInvocation,
+    options: CallOptions,
+) -> Result<ToolResult, RpcError> {
+    let gateway = &mcp.inner.gateway;
+    for _ in 0..MAX_ROUNDS {
+        let mut result = gateway.call(&peer.caller, call.clone(), options.clone()).await;
+        let Some(required) = result.input_required.as_deref_mut() else { return Ok(result) };
+        let asked = required.requests.len();
+        required.requests.retain(|_, request| answers(&peer.client, request));
+        if asked == 0 || !required.requests.is_empty() {
+            required.requests.values_mut().for_each(without_elicitation_id);
+            return Ok(result);
+        }
+        call.input = Some(InputGiven { responses: Map::new(), state: required.state.take() });
+    }
+    Err(asked_too_often(mcp, &call))
+}
+
+/// Revisions without sessions have no such name.
+fn without_elicitation_id(request: &mut Value) {
+    if let Some(Value::Object(params)) = request.get_mut("params") {
+        params.shift_remove("elicitationId");
+    }
+}
+
+fn asked_too_often(mcp: &Mcp, call: &ToolInvocation) -> RpcError {
+    if let Some(state) = call.input.as_ref().and_then(|input| input.state.as_deref()) {
+        mcp.inner.gateway.abandon(state);
+    }
+    let message = format!("the tool has asked {MAX_ROUNDS} times and still has no result");
+    RpcError::new(INTERNAL_ERROR, message)
+}
+
+struct Conversation<'a> {
+    mcp: &'a Mcp,
+    peer: &'a Peer,
+    options: CallOptions,
+}
+
+impl Conversation<'_> {
+    async fn call(&self, call: &ToolInvocation) -> ToolResult {
+        let gateway = &self.mcp.inner.gateway;
+        gateway.call(&self.peer.caller, call.clone(), self.options.clone()).await
+    }
+
+    /// Lets the audit log know that the call was given up; the source is not called again.
+    async fn end(&self, call: &ToolInvocation) -> ToolResult {
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let options = CallOptions { cancel, ..self.options.clone() };
+        self.mcp.inner.gateway.call(&self.peer.caller, call.clone(), options).await
+    }
+
+    /// The answers, by the keys of the questions. What the client can't answer, or refuses to, has
+    /// none.
+    async fn ask(
+        &self,
+        required: &InputRequired,
+        page: &mut Page,
+    ) -> Result<Map<String, Value>, Unanswered> {
+        let (Some(session), Some(line)) = (&self.peer.session, &self.peer.line) else {
+            return Ok(Map::new());
+        };
+        let mut open = self.open(session, required);
+        let answers = async {
+            for (_, question, message) in &open {
+                line.say(&message_of(&question.id, message)).await;
+            }
+            let mut answers = Map::new();
+            for (key, question, _) in &mut open {
+                if let Ok(Some(answer @ Value::Object(_))) = (&mut question.received).await {
+                    answers.insert(key.clone(), answer);
+                }
+            }
+            answers
+        };
+        let stopping = self.mcp.inner.streams.closed();
+        let why = tokio::select! {
+            biased;
+            () = self.options.cancel.cancelled() => Unanswered::Cancelled,
+            () = stopping.cancelled() => Unanswered::Cancelled,
+            answers = answers => return Ok(answers),
+            () = tokio::time::sleep(PATIENCE) => Unanswered::TooLate,
+            () = keep_alive(line) => Unanswered::TooLate,
+            () = page.decision(self.mcp) => Unanswered::Settled,
+        };
+        page.tell(self).await;
+        for (_, question, _) in open {
+            withdraw(line, &question.id, &why);
+        }
+        match why {
+            Unanswered::Settled => Ok(Map::new()),
+            Unanswered::Cancelled | Unanswered::TooLate => Err(why),
+        }
+    }
+
+    /// Only what the client said it can answer is asked.
+    fn open(&self, session: &Session, required: &InputRequired) -> Vec<(String, Question, Value)> {
+        let ids = &self.mcp.inner.gateway.parts().ids;
+        let askable =
+            required.requests.iter().filter(|(_, request)| answers(&self.peer.client, request));
+        let opened = askable.filter_map(|(key, request)| {
+            let question = session.questions.open(ids.secret())?;
+            Some((key.clone(), question, request.clone()))
+        });
+        opened.collect()
+    }
+}
+
+/// One question as a request of ours.
+fn message_of(id: &str, request: &Value) -> Value {
+    let mut message = json!({ "jsonrpc": "2.0", "id": id, "method": request["method"] });
+    if let Some(Value::Object(params)) = request.get("params") {
+        let mut params = params.clone();
+        if params.get("mode").and_then(Value::as_str) == Some("url") {
+            // Servers without sessions have no such name, and clients with sessions need one.
+            params.entry("elicitationId").or_insert_with(|| id.into());
+        }
+        message["params"] = Value::Object(params);
+    }
+    message
+}
+
+fn withdraw(line: &Line, id: &str, why: &Unanswered) {
+    line.mention(&json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": { "requestId": id, "reason": why.reason() },
+    }));
+}
+
+/// Never ends.
+async fn keep_alive(line: &Line) {
+    loop {
+        tokio::time::sleep(KEEP_ALIVE).await;
+        line.keep_alive();
+    }
+}
+
+/// A call that a source keeps waiting, and forgets when this is dropped.
+struct Parked<'a> {
+    mcp: &'a Mcp,
+    state: Option<String>,
+}
+
+impl Parked<'_> {
+    fn goes_on(mut self) {
+        self.state = None;
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            self.mcp.inner.gateway.abandon(&state);
+        }
+    }
+}
+
+/// The approval that a client was sent to a page for, until the client has heard of the decision.
+#[derive(Default)]
+struct Page(Option<String>);
+
+impl Page {
+    fn of(mcp: &Mcp, required: &InputRequired) -> Self {
+        let asked = required.requests.get("approval");
+        let id = asked.and_then(|request| request["params"]["elicitationId"].as_str());
+        Self(id.filter(|id| state_of(mcp, id).is_some()).map(str::to_owned))
+    }
+
+    /// Does the work, and tells the client as soon as a person has decided meanwhile.
+    async fn watch<T>(
+        &mut self,
+        conversation: &Conversation<'_>,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            biased;
+            () = self.decision(conversation.mcp) => {}
+            done = &mut work => return done,
+        }
+        self.tell(conversation).await;
+        work.await
+    }
+
+    /// Ends when a person has decided; without a page, never.
+    async fn decision(&self, mcp: &Mcp) {
+        let Some(id) = &self.0 else { return std::future::pending().await };
+        let mut decisions = mcp.inner.gateway.parts().approvals.decisions();
+        while state_of(mcp, id) == Some(ApprovalState::Pending) {
+            // The sender lives as long as the gate, so an error can't come.
+            drop(decisions.changed().await);
+        }
+    }
+
+    /// Tells the client of the decision, if there is one, once.
+    async fn tell(&mut self, conversation: &Conversation<'_>) {
+        let pending = |id: &String| state_of(conversation.mcp, id) == Some(ApprovalState::Pending);
+        let Some(id) = self.0.take_if(|id| !pending(id)) else { return };
+        if let Some(line) = &conversation.peer.line {
+            line.say(&json!({
+                "jsonrpc": "2.0",
+                "method": "notifications/elicitation/complete",
+                "params": { "elicitationId": id },
+            }))
+            .await;
+        }
+    }
+}
+
+fn state_of(mcp: &Mcp, id: &str) -> Option<ApprovalState> {
+    let all = mcp.inner.gateway.parts().approvals.list();
+    all.into_iter().find(|approval| approval.id == id).map(|approval| approval.state)
+}
+
+/// Nothing was begun and nothing is recorded beyond the question: the approval may still be used.
+fn given_up(call: &ToolInvocation, why: &Unanswered) -> ToolResult {
+    ToolResult {
+        success: false,
+        content: Vec::new(),
+        structured_content: None,
+        error: Some(ToolError::new(ErrorCode::Cancelled, why.reason())),
+        meta: ResultMeta { tool_name: call.tool_id.clone(), ..ResultMeta::default() },
+        artifacts: Vec::new(),
+        rest: Map::new(),
+        input_required: None,
+    }
+}
+
+#[cfg(test)]
+#[path = "questions_tests.rs"]
+mod tests;

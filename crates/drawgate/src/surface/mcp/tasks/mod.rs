@@ -1,0 +1,382 @@
+//! Tasks: calls that nobody waits for. A client that knows the extension gets a task where a call
+//! takes long, may leave, and fetches the result later, from this gateway or from its successor.
+
+mod kept;
+mod methods;
+mod record;
+mod sinks;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use drawgate_core::model::{
+    CapabilityGrant, Client, ErrorCode, InputGiven, Principal, ToolInvocation, ToolResult,
+};
+use drawgate_core::pipeline::{CallOptions, Gateway};
+use drawgate_core::source::ProgressSink;
+use drawgate_core::store::Documents;
+use drawgate_host::seal::SealingKey;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::sync::{broadcast, oneshot};
+use tokio_util::sync::CancellationToken;
+
+pub use kept::KIND;
+pub(super) use methods::{EXTENSION, call, cancel, check, get, update, wanted};
+use record::{Outcome, Record, Status};
+use sinks::{Both, Handles, Left};
+
+use super::call::rendered;
+use super::http::Peer;
+use super::message::{INTERNAL_ERROR, RpcError};
+
+/// Tasks in all and of one caller; more calls are simply waited for.
+const MAX_TASKS: usize = 1000;
+const MAX_EACH: usize = 100;
+/// Of these, under way: each may hold a slot of its server for long.
+const MAX_UNDER_WAY: usize = 16;
+/// Rounds of questions in one task.
+const MAX_ROUNDS: u32 = 16;
+
+/// All tasks. Cheap to clone.
+#[derive(Clone)]
+pub struct Tasks(Arc<Inner>);
+
+struct Inner {
+    gateway: Gateway,
+    documents: Arc<dyn Documents>,
+    key: SealingKey,
+    /// How long a call is waited for before it becomes a task.
+    after: Duration,
+    live: Mutex<BTreeMap<String, Live>>,
+    /// One end at a time, so that memory and store agree on it.
+    ending: tokio::sync::Mutex<()>,
+    changed: broadcast::Sender<String>,
+}
+
+struct Live {
+    record: Record,
+    cancel: CancellationToken,
+    /// Bytes of its result.
+    size: usize,
+}
+
+/// What became of a call within the time that it was waited for.
+pub(super) enum Begun {
+    Done(Box<ToolResult>),
+    Task(Map<String, Value>),
+}
+
+impl Tasks {
+    /// Makes a call, and a task of it if it takes long. A client that leaves before that cancels it.
+    pub(super) async fn begin(
+        &self,
+        peer: &Peer,
+        call: ToolInvocation,
+        mut options: CallOptions,
+    ) -> Begun {
+        let handles = Arc::new(Handles { tasks: Arc::downgrade(&self.0), ..Handles::default() });
+        let leaving = options.cancel.clone();
+        // Its own token: the client's leaving must not end a task.
+        let cancel = CancellationToken::new();
+        let left = Left { cancel: cancel.clone(), armed: true };
+        options.cancel = cancel.clone();
+        // Who has many under way gets no more time than others for the next.
+        options.as_task = self.under_way(&peer.caller.principal) < MAX_UNDER_WAY;
+        let shown = options.progress.take();
+        options.progress = Some(Arc::new(Both { shown, handles: Arc::clone(&handles) }));
+        let (gateway, caller) = (self.0.gateway.clone(), peer.caller.clone());
+        let (done, mut result) = oneshot::channel();
+        let kept_call = call.clone();
+        tokio::spawn(async move {
+            // Whoever waited may be gone.
+            let _ = done.send(gateway.call(&caller, call, options).await);
+        });
+        tokio::select! {
+            biased;
+            result = &mut result => return Begun::Done(Box::new(result.unwrap_or_else(|_| lost()))),
+            () = tokio::time::sleep(self.0.after) => {}
+            // The server has made a task of it: then it is one here, too.
+            () = handles.arrived.notified() => {}
+            () = leaving.cancelled() => cancel.cancel(),
+        }
+        let made = self.create(peer, kept_call, cancel, &handles).await;
+        match made {
+            Some(task) => {
+                left.disarm();
+                let (tasks, id) =
+                    (self.clone(), task["taskId"].as_str().unwrap_or_default().to_owned());
+                tokio::spawn(async move {
+                    tasks.settle(&id, result.await.unwrap_or_else(|_| lost())).await;
+                });
+                Begun::Task(task)
+            }
+            // No room for one more: then it is waited for like any other.
+            None => Begun::Done(Box::new(result.await.unwrap_or_else(|_| lost()))),
+        }
+    }
+
+    /// A task that is in the store before anybody hears of it.
+    async fn create(
+        &self,
+        peer: &Peer,
+        call: ToolInvocation,
+        cancel: CancellationToken,
+        handles: &Handles,
+    ) -> Option<Map<String, Value>> {
+        let parts = self.0.gateway.parts();
+        let now = parts.clock.now_ms();
+        if cancel.is_cancelled() || !self.has_room(&peer.caller.principal) {
+            return None;
+        }
+        let record = Record {
+            id: parts.ids.secret(),
+            principal: peer.caller.principal.clone(),
+            surface: peer.caller.surface,
+            status: Status::Working,
+            created_at: now,
+            updated_at: now,
+            carried: peer
+                .caller
+                .carried
+                .iter()
+                .map(|grant| CapabilityGrant::clone(grant))
+                .collect(),
+            capabilities: peer.client.capabilities.clone(),
+            call,
+            handle: handles.given.lock().clone(),
+            outcome: None,
+            questions: Map::new(),
+            answers: Map::new(),
+            state: None,
+            rounds: 0,
+        };
+        let (id, summary) = (record.id.clone(), record.summary());
+        self.keep(&record).await.ok()?;
+        self.0.live.lock().insert(id.clone(), Live { record, cancel, size: 0 });
+        // A handle that came meanwhile is not lost.
+        if handles.task.set(id.clone()).is_ok()
+            && let Some(handle) = handles.given.lock().clone()
+        {
+            tokio::spawn(self.clone().note_handle(id, handle));
+        }
+        Some(summary)
+    }
+
+    fn under_way(&self, principal: &Principal) -> usize {
+        let live = self.0.live.lock();
+        let own = live.values().filter(|task| task.record.principal == *principal);
+        own.filter(|task| !task.record.status.is_over()).count()
+    }
+
+    fn has_room(&self, principal: &Principal) -> bool {
+        let live = self.0.live.lock();
+        let own = live.values().filter(|task| task.record.principal == *principal).count();
+        live.len() < MAX_TASKS && own < MAX_EACH
+    }
+
+    /// What a call came to.
+    async fn settle(&self, id: &str, result: ToolResult) {
+        if let Some(required) = result.input_required {
+            if self.ask(id, &required.requests, required.state) {
+                return;
+            }
+            let message = "the tool asks again and again";
+            let error = json!({ "code": INTERNAL_ERROR, "message": message });
+            return self.finish(id, Status::Failed, Outcome::Error(error)).await;
+        }
+        let asked = self.tool_of(id).unwrap_or_default();
+        match rendered(&asked, &result) {
+            Ok(result) => self.finish(id, Status::Completed, Outcome::Result(result)).await,
+            Err(error) => {
+                let error = error_value(&error);
+                self.finish(id, Status::Failed, Outcome::Error(error)).await;
+            }
+        }
+    }
+
+    /// Shows a call's questions to whoever looks at the task; `false` if it has asked too often.
+    fn ask(&self, id: &str, requests: &Map<String, Value>, state: Option<String>) -> bool {
+        let now = self.0.gateway.parts().clock.now_ms();
+        let mut live = self.0.live.lock();
+        let Some(task) = live.get_mut(id).filter(|task| !task.record.status.is_over()) else {
+            return true;
+        };
+        let record = &mut task.record;
+        record.rounds += 1;
+        if record.rounds > MAX_ROUNDS {
+            return false;
+        }
+        let round = record.rounds;
+        let unique =
+            |(key, question): (&String, &Value)| (format!("{round}.{key}"), question.clone());
+        record.questions = requests.iter().map(unique).collect();
+        record.answers = Map::new();
+        record.state = state;
+        record.status = Status::InputRequired;
+        record.updated_at = now;
+        drop(live);
+        let _ = self.0.changed.send(id.to_owned());
+        true
+    }
+
+    /// Takes answers. With the last one the call goes on.
+    pub(super) fn answer(
+        &self,
+        principal: &Principal,
+        id: &str,
+        given: Map<String, Value>,
+    ) -> bool {
+        let mut live = self.0.live.lock();
+        let Some(task) = live.get_mut(id).filter(|task| task.record.principal == *principal) else {
+            return false;
+        };
+        let record = &mut task.record;
+        for (key, answer) in given {
+            // Unknown and answered ones are ignored.
+            if record.questions.shift_remove(&key).is_some()
+                && let Some((_, own)) = key.split_once('.')
+            {
+                record.answers.insert(own.to_owned(), answer);
+            }
+        }
+        if record.status != Status::InputRequired || !record.questions.is_empty() {
+            return true;
+        }
+        record.status = Status::Working;
+        let responses = std::mem::take(&mut record.answers);
+        let mut call = record.call.clone();
+        call.input = Some(InputGiven { responses, state: record.state.take() });
+        let (caller, cancel) = (record.caller(), task.cancel.clone());
+        let client = client_of(&task.record);
+        drop(live);
+        let (tasks, id) = (self.clone(), id.to_owned());
+        tokio::spawn(async move {
+            let progress: Option<Arc<dyn ProgressSink>> = Some(tasks.handles(&id));
+            let options =
+                CallOptions { cancel, client, as_task: true, progress, ..CallOptions::default() };
+            let result = tasks.0.gateway.call(&caller, call, options).await;
+            tasks.settle(&id, result).await;
+        });
+        true
+    }
+
+    /// Ends a task, if it is this caller's. Over or not, the answer is the same.
+    pub(super) async fn cancel(&self, principal: &Principal, id: &str) -> bool {
+        let state = {
+            let mut live = self.0.live.lock();
+            let Some(task) = live.get_mut(id).filter(|task| task.record.principal == *principal)
+            else {
+                return false;
+            };
+            task.cancel.cancel();
+            if task.record.status.is_over() {
+                return true;
+            }
+            task.record.state.take()
+        };
+        if let Some(state) = state {
+            self.0.gateway.abandon(&state);
+        }
+        self.end(id, Status::Cancelled, None).await;
+        true
+    }
+
+    /// A task of this caller's, as the protocol shows it.
+    pub(super) fn show(&self, principal: &Principal, id: &str) -> Option<Map<String, Value>> {
+        let now = self.0.gateway.parts().clock.now_ms();
+        let live = self.0.live.lock();
+        let task = live
+            .get(id)
+            .filter(|task| task.record.principal == *principal && task.record.expires_at() > now)?;
+        Some(task.record.details())
+    }
+
+    /// The ids of tasks, as they change.
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<String> {
+        self.0.changed.subscribe()
+    }
+
+    async fn finish(&self, id: &str, status: Status, outcome: Outcome) {
+        self.end(id, status, Some(outcome)).await;
+    }
+
+    /// What can be seen to be over is in the store already.
+    async fn end(&self, id: &str, status: Status, outcome: Option<Outcome>) {
+        let _turn = self.0.ending.lock().await;
+        let now = self.0.gateway.parts().clock.now_ms();
+        let ended = self.0.live.lock().get(id).map(|task| task.record.clone());
+        let Some(mut ended) = ended.filter(|record| !record.status.is_over()) else { return };
+        ended.status = status;
+        ended.outcome = outcome;
+        ended.updated_at = now;
+        ended.questions = Map::new();
+        if let Err(error) = self.keep(&ended).await {
+            tracing::error!(error, "the end of a task could not be kept");
+        }
+        if let Some(task) = self.0.live.lock().get_mut(id) {
+            task.size = size_of(&ended);
+            task.record = ended;
+        }
+        self.sweep().await;
+        let _ = self.0.changed.send(id.to_owned());
+    }
+
+    fn handles(&self, id: &str) -> Arc<Handles> {
+        let handles = Handles { tasks: Arc::downgrade(&self.0), ..Handles::default() };
+        // It is new, so that nobody has set it.
+        let _ = handles.task.set(id.to_owned());
+        Arc::new(handles)
+    }
+
+    fn parts_of(
+        &self,
+        id: &str,
+    ) -> Option<(drawgate_core::model::Caller, ToolInvocation, Arc<Client>)> {
+        let live = self.0.live.lock();
+        let record = &live.get(id)?.record;
+        Some((record.caller(), record.call.clone(), client_of(record)))
+    }
+
+    fn tool_of(&self, id: &str) -> Option<String> {
+        Some(self.0.live.lock().get(id)?.record.call.tool_id.clone())
+    }
+}
+
+fn client_of(record: &Record) -> Arc<Client> {
+    Arc::new(Client { capabilities: record.capabilities.clone(), log_level: None })
+}
+
+fn size_of(record: &Record) -> usize {
+    let Some(Outcome::Result(value) | Outcome::Error(value)) = &record.outcome else { return 0 };
+    serde_json::to_string(value).map_or(0, |text| text.len())
+}
+
+fn error_value(error: &RpcError) -> Value {
+    let mut value = json!({ "code": error.code, "message": error.message });
+    if let Some(data) = &error.data {
+        value["data"] = (**data).clone();
+    }
+    value
+}
+
+/// Only a panic inside the gate leads here.
+fn lost() -> ToolResult {
+    let error =
+        drawgate_core::model::ToolError::new(ErrorCode::ExecutionFailed, "the call was lost");
+    ToolResult {
+        success: false,
+        content: Vec::new(),
+        structured_content: None,
+        error: Some(error),
+        meta: drawgate_core::model::ResultMeta::default(),
+        artifacts: Vec::new(),
+        rest: Map::new(),
+        input_required: None,
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

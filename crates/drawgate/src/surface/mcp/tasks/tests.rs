@@ -1,0 +1,60 @@
+use serde_json::json;
+
+use super::*;
+
+fn record() -> Record {
+    Record {
+        id: "t1".into(),
+        principal: Principal::new("ann").unwrap(),
+        surface: drawgate_core::model::SurfaceKind::McpHttp,
+        status: Status::Working,
+        created_at: 1_794_738_030_999,
+        updated_at: 1_794_738_030_999,
+        carried: Vec::new(),
+        capabilities: Map::new(),
+        call: ToolInvocation {
+            tool_id: "srv__slow".into(),
+            arguments: Map::from_iter([("password".to_owned(), json!("hunter2"))]),
+            meta: Map::from_iter([("k".to_owned(), json!(1))]),
+            ..ToolInvocation::default()
+        },
+        handle: Some("up-1".into()),
+        outcome: None,
+        questions: Map::new(),
+        answers: Map::new(),
+        state: None,
+        rounds: 0,
+    }
+}
+
+#[test]
+fn a_record_is_kept_sealed_and_comes_back_whole() {
+    let key = SealingKey::new(&[7; 32]).unwrap();
+    let kept = record().seal(&key).unwrap();
+    assert!(!kept.to_string().contains("hunter2"));
+    let back = Record::open("t1", &kept, &key).unwrap();
+    assert_eq!(back.call, record().call);
+    assert_eq!(back.handle.as_deref(), Some("up-1"));
+    assert!(Record::open("t2", &kept, &key).is_none(), "bound to its id");
+    assert!(Record::open("t1", &kept, &SealingKey::new(&[8; 32]).unwrap()).is_none());
+}
+
+#[test]
+fn a_task_shows_what_belongs_to_its_status() {
+    let mut task = record();
+    let shown = Value::Object(task.details());
+    assert_eq!(shown["status"], "working");
+    assert_eq!(shown["createdAt"], "2026-11-15T10:20:30.999Z");
+    assert!(shown["ttlMs"].is_u64() && shown["pollIntervalMs"].is_u64());
+    assert!(shown.get("result").is_none() && shown.get("inputRequests").is_none());
+    task.status = Status::InputRequired;
+    task.questions.insert("1.q".into(), json!({ "method": "roots/list" }));
+    assert!(task.details().contains_key("inputRequests"));
+    task.status = Status::Completed;
+    task.outcome = Some(Outcome::Result(json!({ "content": [] })));
+    let shown = task.details();
+    assert!(shown.contains_key("result") && !shown.contains_key("inputRequests"));
+    task.status = Status::Failed;
+    task.outcome = Some(Outcome::Error(json!({ "code": -1, "message": "x" })));
+    assert!(task.details().contains_key("error"));
+}
