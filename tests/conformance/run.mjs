@@ -1,0 +1,127 @@
+// Runs the official MCP conformance suite directly against a server and through Drawgate, prints the
+// score, and compares it with what is expected.
+//
+//   node run.mjs            fails when a scenario is lost on the way, or the document is out of date
+//   node run.mjs --write    writes docs/conformance.md
+//   node run.mjs --why      also says why each check failed
+//   node run.mjs --log      the same, and all output of client scenarios that fail
+//
+// DRAWGATE_BIN names the program under test.
+
+import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
+import { problemsOf } from "./lib/compare.mjs";
+import { clientLeg, columnsOf } from "./lib/legs.mjs";
+import * as paths from "./lib/paths.mjs";
+import { markdown, terminal } from "./lib/report.mjs";
+import { missing, requirements } from "./lib/suite.mjs";
+
+const REVISIONS = Object.keys(paths.upstream);
+const options = process.argv.slice(2);
+const started = Date.now();
+
+function progress(text) {
+  console.log(`${String(Math.round((Date.now() - started) / 1000)).padStart(4)} s  ${text}`);
+}
+
+const known = JSON.parse(readFileSync(paths.known));
+
+/** The rows of one table: each scenario with its outcome in each column. */
+function rowsOf(revision, leg, scenarios, outcomes) {
+  return scenarios.filter((entry) => entry.leg === leg).map(({ scenario, unscored }) => {
+    const columns = Object.keys(columnsOf(revision, leg));
+    const cells = Object.fromEntries(columns.map((column) => {
+      return [column, outcomes[column].get(scenario) ?? missing("the suite left no result")];
+    }));
+    const reasons = columns.flatMap((column) => {
+      const reason = known[revision]?.[column]?.[scenario];
+      return reason ? [[column, reason]] : [];
+    });
+    return {
+      scenario, unscored, cells, known: reasons.length > 0 ? Object.fromEntries(reasons) : undefined,
+    };
+  });
+}
+
+async function serverTable(revision, scenarios) {
+  const columns = Object.entries(columnsOf(revision, "server"));
+  const runs = columns.map(async ([column, { title, run }]) => {
+    const outcomes = await run(revision);
+    progress(`${revision} server scenarios, ${title}: done`);
+    return [column, outcomes];
+  });
+  const outcomes = Object.fromEntries(await Promise.all(runs));
+  return { revision, leg: "server", rows: rowsOf(revision, "server", scenarios, outcomes) };
+}
+
+async function clientTable(revision, scenarios) {
+  const wanted = scenarios.filter(({ leg }) => leg === "client").map(({ scenario }) => scenario);
+  const width = availableParallelism() + 2;
+  const client = await clientLeg(revision, wanted, width, (scenario, { state }) => {
+    progress(`${revision} client scenario ${scenario}: ${state}`);
+  });
+  return { revision, leg: "client", rows: rowsOf(revision, "client", scenarios, { client }) };
+}
+
+async function clientTables(sets) {
+  const tables = [];
+  for (const [revision, scenarios] of sets) tables.push(await clientTable(revision, scenarios));
+  return tables;
+}
+
+function printRemarks({ revision, rows }) {
+  for (const { scenario, cells } of rows) {
+    for (const [column, { state, remarks, said }] of Object.entries(cells)) {
+      for (const remark of remarks) console.log(`  ${revision} ${column} ${scenario}: ${remark}`);
+      if (state === "fails" && said && options.includes("--log")) console.log(said);
+    }
+  }
+}
+
+function documentProblem(tables) {
+  const measured = markdown(tables);
+  if (options.includes("--write")) {
+    writeFileSync(paths.document, measured);
+    return [];
+  }
+  let kept = "";
+  try {
+    kept = readFileSync(paths.document, "utf8");
+  } catch {
+    // A document that is not there differs from any.
+  }
+  return kept === measured
+    ? []
+    : ["docs/conformance.md differs from what was measured; run with `--write`"];
+}
+
+async function main() {
+  const sets = new Map();
+  for (const revision of REVISIONS) sets.set(revision, await requirements(revision));
+  // The server scenarios mostly wait, so the client scenarios run beside them.
+  const [clients, ...servers] = await Promise.all([
+    clientTables(sets),
+    ...REVISIONS.map((revision) => serverTable(revision, sets.get(revision))),
+  ]);
+  const tables = servers.flatMap((table, index) => [table, clients[index]]);
+  for (const table of tables) {
+    console.log(`\n${terminal(table.revision, table.leg, table.rows)}`);
+  }
+  if (options.includes("--why") || options.includes("--log")) tables.forEach(printRemarks);
+  const problems = tables.flatMap((table) => [...problemsOf(table)]);
+  problems.push(...documentProblem(tables));
+  console.log("");
+  progress(`conformance: ${problems.length} problems`);
+  for (const problem of problems) console.log(`  ${problem}`);
+  return problems.length > 0 ? 1 : 0;
+}
+
+// The suite needs a newer Node than distributions have.
+if (process.execPath === paths.node) {
+  process.exit(await main());
+} else {
+  const args = [fileURLToPath(import.meta.url), ...options];
+  process.exit(spawnSync(paths.node, args, { stdio: "inherit" }).status ?? 1);
+}
