@@ -32,6 +32,8 @@ function configuration(chosen) {
       `command = ${JSON.stringify(command)}`,
       `args = ${JSON.stringify(args)}`,
       `names = "qualified"`,
+      // Some of these servers add tools while they run.
+      `trust = "follow"`,
       `capabilities = [${JSON.stringify(capability)}]`,
       "",
     ].join("\n");
@@ -40,15 +42,20 @@ function configuration(chosen) {
 
 /** A folder with a configuration in it; `data` is where the program keeps its state. */
 export function workplace(chosen) {
+  return workplaceWith(configuration(chosen));
+}
+
+function workplaceWith(text) {
   const home = mkdtempSync(join(tmpdir(), "drawgate-clients-"));
   const config = join(home, "drawgate.toml");
   const data = join(home, "data");
-  writeFileSync(config, configuration(chosen));
+  writeFileSync(config, text);
   const remove = () => rmSync(home, { recursive: true, force: true });
   return { home, config, data, remove };
 }
 
-async function freePort() {
+/** A port of this machine that nobody listens on. */
+export async function freePort() {
   const server = createServer();
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address();
@@ -115,14 +122,22 @@ const FIRST_TOOL = {
 };
 
 /** Starts a gateway with some of the servers and waits until all of them are listed. */
-export async function startGateway(chosen) {
-  const place = workplace(chosen);
+export function startGateway(chosen) {
+  return startGatewayAt(workplace(chosen), chosen.map((name) => FIRST_TOOL[name]));
+}
+
+/** Starts a gateway with tables of the test's own and waits until the expected tools are listed. */
+export function startGatewayWith(tables, expected) {
+  return startGatewayAt(workplaceWith(LIMITS + tables), expected);
+}
+
+async function startGatewayAt(place, expected) {
   const listen = `127.0.0.1:${await freePort()}`;
   const args = ["serve", "--config", place.config, "--data", place.data, "--listen", listen];
   const child = spawn(drawgate, args, { cwd: place.home, stdio: ["ignore", "ignore", "pipe"] });
   const gateway = new Gateway(place, child, listen);
   try {
-    await gateway.ready(chosen.map((name) => FIRST_TOOL[name]));
+    await gateway.ready(expected);
   } catch (error) {
     child.kill("SIGKILL");
     place.remove();
