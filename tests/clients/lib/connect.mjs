@@ -6,8 +6,9 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { ResultSchema } from "@modelcontextprotocol/sdk/types.js";
 
-async function connect(transport) {
-  const client = new Client({ name: "drawgate-client-tests", version: "1.0.0" });
+async function connect(transport, capabilities = {}) {
+  const info = { name: "drawgate-client-tests", version: "1.0.0" };
+  const client = new Client(info, { capabilities });
   await client.connect(transport);
   return client;
 }
@@ -18,9 +19,9 @@ export function overHttp(url, token) {
   return connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }));
 }
 
-/** A client of a child process. */
-export function overStdio(command, args) {
-  return connect(new StdioClientTransport({ command, args, stderr: "ignore" }));
+/** A client of a child process, perhaps with capabilities. */
+export function overStdio(command, args, capabilities) {
+  return connect(new StdioClientTransport({ command, args, stderr: "ignore" }), capabilities);
 }
 
 /** All tool definitions, page by page. */
