@@ -57,7 +57,8 @@ describe("the TypeScript client over streamable HTTP", { timeout: 180_000 }, () 
   });
 
   test("carries a cancellation down to the server", async () => {
-    const log = join(gateway.home, "cancelled.log");
+    // The one folder that a server may write.
+    const log = join(gateway.data, "servers", "probe", "cancelled.log");
     const abort = new AbortController();
     const options = { signal: abort.signal, onprogress: () => abort.abort("enough") };
     await assert.rejects(call(client, "probe__wait", { log }, options));
@@ -66,7 +67,7 @@ describe("the TypeScript client over streamable HTTP", { timeout: 180_000 }, () 
   });
 
   test("a client that goes away cancels its call", async () => {
-    const log = join(gateway.home, "gone.log");
+    const log = join(gateway.data, "servers", "probe", "gone.log");
     const leaving = await gateway.connect();
     const pending = call(leaving, "probe__wait", { log }).catch(() => "gone");
     await until("the call has begun", () => existsSync(log));

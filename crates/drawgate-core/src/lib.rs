@@ -4,6 +4,8 @@
 //! This crate performs no I/O. Time, ids, storage and the tools themselves come in through traits,
 //! so that every rule can be tested as a table.
 
+#![forbid(unsafe_code)]
+
 pub mod audit;
 pub mod canonical;
 pub mod clock;

@@ -52,6 +52,12 @@ pub trait ToolSource: Send + Sync + 'static {
         self.manifest().await.map(drop)
     }
 
+    /// The sandbox profile that this tool's program is held to: `none` where it runs on this machine
+    /// without one, nothing where no program of ours runs. Each event about a call records it.
+    fn confinement(&self, _tool: &str) -> Option<&'static str> {
+        None
+    }
+
     /// What a person needs to find out why it does not work: process, restarts, last words. Holds no
     /// secrets.
     fn diagnostics(&self) -> Value {

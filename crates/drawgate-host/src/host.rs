@@ -31,10 +31,11 @@ impl Host {
     /// This machine. With a launcher (this program's own path), children die with the gateway even
     /// when it is killed; see [`process::launcher`](crate::process::launcher).
     pub fn new(secrets: Secrets, launcher: Option<PathBuf>) -> Result<Self, NoRandomness> {
-        let processes = Processes::new(&secrets, launcher);
+        let egress = Arc::new(Egress::new());
+        let processes = Processes::new(&secrets, launcher).with_egress(Arc::clone(&egress));
         Ok(Self {
             secrets: Arc::new(secrets),
-            egress: Arc::new(Egress::new()),
+            egress,
             processes,
             clock: Arc::new(SystemClock::new()),
             ids: Arc::new(SystemIds::new()?),

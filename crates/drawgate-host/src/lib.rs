@@ -9,6 +9,7 @@ pub mod egress;
 pub mod host;
 pub mod oauth;
 pub mod process;
+pub mod sandbox;
 pub mod seal;
 pub mod secrets;
 pub mod store;

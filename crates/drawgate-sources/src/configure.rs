@@ -6,10 +6,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use drawgate_host::egress::address::{AddressError, parse, to_uri};
+use drawgate_host::egress::{Admission, Reach};
 use drawgate_host::process::Spawn;
 use drawgate_host::secrets::{Resolved, Secrets};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
+use crate::confine::{SandboxConfig, rules};
 use crate::kind::ConfigError;
 
 /// Refuses a field that the configuration's other fields make meaningless.
@@ -40,7 +43,13 @@ pub(crate) fn spawn(
             Ok((name.clone(), resolve(&format!("env.{name}"), value, secrets)?.expose().to_owned()))
         })
         .collect::<Result<_, ConfigError>>()?;
-    Ok(Spawn { program, args, env, working_dir })
+    Ok(Spawn { program, args, env, working_dir, confinement: None })
+}
+
+/// The command in its sandbox, if there is one.
+pub(crate) fn held_to(spawn: Spawn, sandbox: Option<&SandboxConfig>) -> Result<Spawn, ConfigError> {
+    let confinement = sandbox.map(SandboxConfig::confinement).transpose()?;
+    Ok(Spawn { confinement, ..spawn })
 }
 
 /// An absolute `http` or `https` address.
@@ -64,17 +73,31 @@ pub(crate) fn websocket_uri(text: &str, secrets: &Secrets) -> Result<Uri, Config
 
 fn address(text: &str, secrets: &Secrets, advice: &'static str) -> Result<Uri, ConfigError> {
     let resolved = resolve("url", text, secrets)?;
-    let bad = || ConfigError::value("url", advice);
-    let uri: Uri = resolved.expose().parse().map_err(|_| bad())?;
-    let usable = matches!(uri.scheme_str(), Some("http" | "https"))
-        && uri.host().is_some_and(|host| !host.is_empty());
-    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err(ConfigError::value(
-            "url",
-            "must not contain a user name or password; use `headers`",
-        ));
+    let parsed = parse(resolved.expose()).and_then(|url| to_uri(&url));
+    parsed.map_err(|error| match error {
+        AddressError::Userinfo => {
+            ConfigError::value("url", "must not contain a user name or password; use `headers`")
+        }
+        AddressError::Scheme(_) | AddressError::Malformed(_) | AddressError::Port => {
+            ConfigError::value("url", advice)
+        }
+    })
+}
+
+/// Whom requests to an address may reach: its own host, wherever that is, since the operator wrote it;
+/// or, for an address that somebody else wrote, what the hosts beside it admit.
+pub(crate) fn reach(uri: &Uri, hosts: Option<&[String]>) -> Result<Reach, ConfigError> {
+    let Some(hosts) = hosts else { return Ok(Reach::own(uri)) };
+    let reach = Reach::only(rules(hosts, false)?);
+    let host = uri.host().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let port = uri.port_u16().unwrap_or(usual);
+    if reach.admits(bare, port) == Admission::Refused {
+        let reason = format!("`{host}:{port}` of `url` is not among them; add it");
+        return Err(ConfigError::value("hosts", reason));
     }
-    if usable { Ok(uri) } else { Err(bad()) }
+    Ok(reach)
 }
 
 /// Headers, marked so that they don't show in logs.
@@ -105,7 +128,7 @@ pub(crate) fn headers(
 }
 
 /// Headers that the protocol itself needs.
-fn is_reserved(name: &HeaderName) -> bool {
+pub(crate) fn is_reserved(name: &HeaderName) -> bool {
     let name = name.as_str();
     let framing =
         ["host", "content-length", "content-type", "transfer-encoding", "connection", "accept"];

@@ -8,10 +8,11 @@ use drawgate_host::Host;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{builtin, mcp, oneshot};
+use crate::{builtin, command, mcp, oneshot, openapi, toolpack};
 
 /// Every kind, in the order in which help lists them.
-pub const KINDS: &[&dyn SourceKind] = &[&builtin::Kind, &mcp::Kind, &oneshot::Kind];
+pub const KINDS: &[&dyn SourceKind] =
+    &[&builtin::Kind, &command::Kind, &mcp::Kind, &oneshot::Kind, &openapi::Kind, &toolpack::Kind];
 
 /// One kind of source.
 pub trait SourceKind: Send + Sync {
@@ -125,7 +126,7 @@ mod tests {
         let error = kind("carrier_pigeon").err().unwrap().to_string();
         assert_eq!(
             error,
-            "unknown kind of source `carrier_pigeon`; use `builtin`, `mcp`, `oneshot`"
+            "unknown kind of source `carrier_pigeon`; use `builtin`, `command`, `mcp`, `oneshot`, `openapi`, `toolpack`"
         );
     }
 }

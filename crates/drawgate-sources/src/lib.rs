@@ -1,11 +1,18 @@
 //! Where tools come from: one folder for each kind of source, holding its configuration, discovery
 //! and execution. A source translates; it decides nothing.
 
+#![forbid(unsafe_code)]
+
 pub mod builtin;
+pub mod command;
 mod configure;
+pub mod confine;
 mod excerpt;
 pub mod kind;
 pub mod mcp;
 pub mod oneshot;
+pub mod openapi;
+pub mod suggest;
+pub mod toolpack;
 
 pub use kind::{ConfigError, KINDS, SourceKind, build, kind};

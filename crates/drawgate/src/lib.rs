@@ -1,5 +1,7 @@
 //! The program: surfaces, command line and assembly.
 
+#![forbid(unsafe_code)]
+
 pub mod assemble;
 pub mod cli;
 pub mod config;
@@ -8,3 +10,4 @@ pub mod server;
 pub mod surface;
 pub mod telemetry;
 pub mod time;
+pub mod toolpacks;

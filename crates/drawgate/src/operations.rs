@@ -1,6 +1,7 @@
 //! What an operator does to a gateway: agents, grants, approvals. Each act is written down.
 
 mod logins;
+mod toolpacks;
 
 use std::sync::Arc;
 
@@ -15,8 +16,10 @@ use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
 use tokio::sync::Mutex;
 
+use crate::assemble::Toolpacks;
 use crate::surface::callers::{Callers, new_token};
 use crate::surface::mcp::tasks::KIND as TASKS;
+pub use toolpacks::{Acted, Afterwards};
 
 /// Characters of a grant's id.
 const GRANT_ID: usize = 12;
@@ -35,6 +38,8 @@ pub struct Operations {
     pub sealing: SealingKey,
     /// Who has a token.
     pub callers: Arc<Callers>,
+    /// Installed toolpacks.
+    pub toolpacks: Arc<Toolpacks>,
     /// The local user's token.
     pub admin: Secret<String>,
     /// One act at a time: each reads what it changes.

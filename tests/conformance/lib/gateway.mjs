@@ -50,6 +50,8 @@ function configuration({ server, oauth }) {
   ];
   return [
     ...table("builtin", { enabled: false }),
+    // The suite's authorization servers listen on ports of their own.
+    ...table("egress", { allow: ["localhost:*", "127.0.0.1:*"] }),
     ...table(`servers.${SERVER}`, { ...server, ...OPTIONS }),
     ...(oauth ? table(`servers.${SERVER}.oauth`, oauth) : []),
   ].join("\n");

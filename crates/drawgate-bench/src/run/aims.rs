@@ -51,12 +51,15 @@ pub(crate) fn judge(report: &Report) -> Vec<Aim> {
     let throughput = ratio(report, 64, |cell| Some(cell.rps));
     let cpu = ratio(report, 64, |cell| cell.cpu_us);
     let start_up = report.start_up_ms.as_ref().map(|times| times.median);
+    let boxed = report.spawns.iter().find(|spawned| spawned.name == "workspace");
+    let sandbox = boxed.and_then(|spawned| spawned.added_p50_ms);
     let aims = [
         Aim::new("throughput at 64 / hop", Bound::AtLeast(0.55), throughput),
         Aim::new("CPU at 64 / hop", Bound::AtMost(2.25), cpu),
         Aim::new("added p50 at 1 / hop's", Bound::AtMost(4.0), added_ratio(report, 1)),
         Aim::new("resident MiB", Bound::Below(30.0), report.resident_mib),
         Aim::new("first list ms", Bound::Below(150.0), start_up),
+        Aim::new("sandbox adds ms", Bound::Below(10.0), sandbox),
     ];
     aims.into_iter().flatten().collect()
 }

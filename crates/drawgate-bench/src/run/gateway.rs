@@ -72,6 +72,11 @@ impl Program {
         Ok(Self(path))
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// A command on this folder, which is also where it runs, so that no other file is picked up.
     fn command(&self, folder: &Folder) -> Command {
         let mut command = Command::new(&self.0);

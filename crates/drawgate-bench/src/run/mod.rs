@@ -9,6 +9,7 @@ mod extras;
 mod gateway;
 mod paths;
 mod report;
+mod spawns;
 mod table;
 
 use std::path::PathBuf;
@@ -47,6 +48,7 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) milliseconds: u64,
     pub(crate) starts: usize,
+    pub(crate) spawns: usize,
 }
 
 /// Measures, prints, and ends every process that it started, even when interrupted.
@@ -71,9 +73,9 @@ pub(crate) async fn main(args: Args) -> Result<()> {
 
 async fn measure(args: &Args) -> Result<Report> {
     let plan = if args.quick {
-        Plan { rounds: 1, milliseconds: 1000, starts: 3 }
+        Plan { rounds: 1, milliseconds: 1000, starts: 3, spawns: 10 }
     } else {
-        Plan { rounds: 3, milliseconds: 3000, starts: 10 }
+        Plan { rounds: 3, milliseconds: 3000, starts: 10, spawns: 300 }
     };
     let upstream = Server::start(&["upstream"]).await?;
     let hop = Server::start(&["hop", "--to", upstream.address()]).await?;
@@ -94,5 +96,6 @@ async fn measure(args: &Args) -> Result<Report> {
     report.lists = extras::lists(&program, plan).await?;
     report.stdio = extras::stdio(&program, plan).await?;
     report.start_up_ms = Some(extras::start_up(&program, plan).await?);
+    report.spawns = spawns::spawns(&program, plan).await?;
     Ok(report)
 }

@@ -6,6 +6,7 @@ use super::Plan;
 use super::aims::{self, Aim};
 use super::extras::{Audit, Named, StartUp};
 use super::paths::{Cell, Path};
+use super::spawns::Spawned;
 use super::table::{Table, figure, figure_or_dash};
 
 /// The results of one run.
@@ -17,6 +18,7 @@ pub(crate) struct Report {
     pub(crate) lists: Vec<Named>,
     pub(crate) stdio: Vec<Named>,
     pub(crate) start_up_ms: Option<StartUp>,
+    pub(crate) spawns: Vec<Spawned>,
     pub(crate) audit: Option<Audit>,
     /// Resident memory of Drawgate after the load of all paths
     pub(crate) resident_mib: Option<f64>,
@@ -39,6 +41,7 @@ impl Report {
             lists: Vec::new(),
             stdio: Vec::new(),
             start_up_ms: None,
+            spawns: Vec::new(),
             audit: None,
             resident_mib: None,
         }
@@ -74,6 +77,9 @@ impl Report {
                 text += &named(title, rows).text();
             }
         }
+        if !self.spawns.is_empty() {
+            text += &self.starts().text();
+        }
         text += &self.facts();
         text + &self.verdict()
     }
@@ -95,6 +101,22 @@ impl Report {
         let mut table = Table::new("tools/call echo, upstream over HTTP", &head);
         for cell in &self.cells {
             table.row(self.path_row(cell));
+        }
+        table
+    }
+
+    fn starts(&self) -> Table {
+        let title = format!("start to end of a program, {} times each", self.plan.spawns);
+        let head = ["way", "p50 ms", "p99 ms", "added p50 ms", "added p99 ms"];
+        let mut table = Table::new(&title, &head);
+        for row in &self.spawns {
+            table.row([
+                row.name.to_owned(),
+                figure(row.p50_ms),
+                figure(row.p99_ms),
+                figure_or_dash(row.added_p50_ms),
+                figure_or_dash(row.added_p99_ms),
+            ]);
         }
         table
     }

@@ -14,7 +14,7 @@ fn cell(path: Path, clients: usize, rps: f64, p50_us: f64, cpu_us: Option<f64>) 
 }
 
 fn report() -> Report {
-    let mut report = Report::new(Plan { rounds: 3, milliseconds: 3000, starts: 10 });
+    let mut report = Report::new(Plan { rounds: 3, milliseconds: 3000, starts: 10, spawns: 300 });
     report.cells = vec![
         cell(Path::Direct, 1, 10_000.0, 100.0, None),
         cell(Path::Hop, 1, 8_000.0, 130.0, Some(20.0)),

@@ -48,6 +48,16 @@ pub enum EventKind {
     ServerLogin,
     /// Somebody ended such a login.
     ServerLogout,
+    /// A toolpack was installed.
+    ToolpackInstalled,
+    /// An installed toolpack was replaced by another version.
+    ToolpackUpdated,
+    /// A toolpack's tools were opened to callers.
+    ToolpackEnabled,
+    /// They were closed again.
+    ToolpackDisabled,
+    /// A toolpack was removed.
+    ToolpackRemoved,
     /// Somebody without a valid token called.
     CallerRefused,
     /// Events were kept in memory while the log could not be written.
@@ -62,7 +72,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -81,6 +91,11 @@ impl EventKind {
         Self::ToolAccepted,
         Self::ServerLogin,
         Self::ServerLogout,
+        Self::ToolpackInstalled,
+        Self::ToolpackUpdated,
+        Self::ToolpackEnabled,
+        Self::ToolpackDisabled,
+        Self::ToolpackRemoved,
         Self::CallerRefused,
         Self::AuditGap,
         Self::ClockStep,
@@ -110,6 +125,11 @@ impl EventKind {
             Self::ToolAccepted => "tool_accepted",
             Self::ServerLogin => "server_login",
             Self::ServerLogout => "server_logout",
+            Self::ToolpackInstalled => "toolpack_installed",
+            Self::ToolpackUpdated => "toolpack_updated",
+            Self::ToolpackEnabled => "toolpack_enabled",
+            Self::ToolpackDisabled => "toolpack_disabled",
+            Self::ToolpackRemoved => "toolpack_removed",
             Self::CallerRefused => "caller_refused",
             Self::AuditGap => "audit_gap",
             Self::ClockStep => "clock_step",

@@ -93,8 +93,6 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// The other members of the result (`_meta` and what later revisions add), untouched.
     pub rest: Map<String, Value>,
-    /// Whether it ran in a sandbox.
-    pub sandboxed: bool,
     /// The source can't go on without these answers; then all else is empty.
     pub input_required: Option<Box<InputRequired>>,
 }

@@ -43,6 +43,7 @@ pub(crate) struct Trace {
     surface: SurfaceKind,
     tool: String,
     entry: Option<Arc<Entry>>,
+    sandbox: Option<&'static str>,
     grants: Vec<GrantId>,
     redact_keys: Vec<String>,
     input: Option<Input>,
@@ -74,6 +75,7 @@ impl Trace {
             surface: caller.surface,
             tool: call.tool_id.clone(),
             entry: None,
+            sandbox: None,
             grants: Vec::new(),
             redact_keys: Vec::new(),
             input: None,
@@ -101,6 +103,7 @@ impl Trace {
 
     pub(super) fn resolved(&mut self, entry: &Arc<Entry>, cover: Option<&Cover>) {
         entry.id.as_str().clone_into(&mut self.tool);
+        self.sandbox = entry.source.confinement(entry.id.tool());
         self.entry = Some(Arc::clone(entry));
         self.grants = cover.map(|cover| cover.grants.clone()).unwrap_or_default();
     }
@@ -200,6 +203,7 @@ impl Trace {
             Err(refusal) => self.refused(refusal),
         };
         result.meta.duration_ms = duration_ms;
+        result.meta.sandboxed = self.sandbox.is_some_and(|profile| profile != "none");
         result.meta.tool_name = self.tool_label().into_owned();
         let code = result.error.as_ref().map(|error| error.code);
         let mut draft = self.outcome(code, duration_ms);
@@ -260,6 +264,7 @@ impl Trace {
             .text("surface", self.surface.as_str())
             .text("toolId", self.tool_label())
             .maybe_text("runId", self.run_id.as_deref())
+            .maybe_text("sandbox", self.sandbox)
             .texts("grantIds", self.grants.iter().map(AsRef::as_ref))
     }
 
@@ -322,7 +327,7 @@ fn label(redactor: &Redactor, text: &str) -> String {
 
 fn hash_output(output: ToolOutput, redactor: &Redactor, keys: &[String]) -> (ToolOutput, String) {
     let mut whole = Map::new();
-    let ToolOutput { content, structured, is_error, rest, sandboxed, input_required } = output;
+    let ToolOutput { content, structured, is_error, rest, input_required } = output;
     whole.insert("content".to_owned(), Value::Array(content));
     if let Some(structured) = structured {
         whole.insert("structuredContent".to_owned(), structured);
@@ -335,7 +340,7 @@ fn hash_output(output: ToolOutput, redactor: &Redactor, keys: &[String]) -> (Too
         Some(Value::Array(content)) => content,
         _ => Vec::new(),
     };
-    (ToolOutput { content, structured, is_error, rest, sandboxed, input_required }, hash)
+    (ToolOutput { content, structured, is_error, rest, input_required }, hash)
 }
 
 /// Canonical JSON of a decision, written directly: there is one per call.
@@ -375,11 +380,7 @@ fn succeeded(spooled: Spooled) -> ToolResult {
         content: output.content,
         structured_content: output.structured,
         error,
-        meta: ResultMeta {
-            sandboxed: output.sandboxed,
-            output_spool: artifact.clone(),
-            ..ResultMeta::default()
-        },
+        meta: ResultMeta { output_spool: artifact.clone(), ..ResultMeta::default() },
         artifacts: artifact.into_iter().collect(),
         rest: output.rest,
         input_required: output.input_required,

@@ -37,6 +37,8 @@ pub struct PermittedCall {
     pub(super) timeout: Duration,
     pub(super) grant_ids: Vec<GrantId>,
     pub(super) confirmed_by: Confirmed,
+    /// Another name, for a source within a bundle.
+    inner: Option<Arc<str>>,
 }
 
 /// What became of a valid call.
@@ -59,7 +61,15 @@ impl PermittedCall {
     /// The source's own name for the tool.
     #[must_use]
     pub fn tool(&self) -> &str {
-        self.entry.id.tool()
+        self.inner.as_deref().unwrap_or_else(|| self.entry.id.tool())
+    }
+
+    /// The same call under the name that a source within a bundle has for the tool. A bundle passes
+    /// calls on; what was decided about them stays as it is.
+    #[must_use]
+    pub fn under(mut self, name: Arc<str>) -> Self {
+        self.inner = Some(name);
+        self
     }
 
     /// What is asked for.
@@ -92,8 +102,10 @@ impl PermittedCall {
         self.arguments
     }
 
-    /// The same call once more, for the one retry that the gate may make.
-    pub(super) fn again(&self) -> Self {
+    /// The same call once more: for the one retry that the gate may make, and for those that a bundle's
+    /// author allows where nothing was sent.
+    #[must_use]
+    pub fn again(&self) -> Self {
         Self {
             entry: Arc::clone(&self.entry),
             approval: self.approval.clone(),
@@ -106,6 +118,7 @@ impl PermittedCall {
             timeout: self.timeout,
             grant_ids: self.grant_ids.clone(),
             confirmed_by: self.confirmed_by,
+            inner: self.inner.clone(),
         }
     }
 }
@@ -144,10 +157,8 @@ impl Gateway {
         // Only a caller that can be asked, or that answers, needs what binds a state to its call.
         let can_wait = call.input.is_some() || !options.client.capabilities.is_empty();
         let binding = if can_wait { hash_of(&call.arguments) } else { String::new() };
-        let resume = match &options.resume {
-            Some(handle) => Some(Handle::open(handle, &entry)?),
-            None => None,
-        };
+        let resume =
+            options.resume.as_ref().map(|handle| Handle::open(handle, &entry)).transpose()?;
         let before = self.continued(caller, &entry, &mut call, &binding)?;
         let page = if before.shown { None } else { self.page(options) };
         let (approval, confirmed_by) = match (decision.requires_confirmation, cover.approval) {
@@ -176,6 +187,7 @@ impl Gateway {
             resume,
             grant_ids: call.grant_ids,
             confirmed_by,
+            inner: None,
             entry,
         })))
     }

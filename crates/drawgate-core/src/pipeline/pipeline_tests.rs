@@ -50,6 +50,10 @@ impl Probe {
 
 #[async_trait]
 impl ToolSource for Probe {
+    fn confinement(&self, _tool: &str) -> Option<&'static str> {
+        Some("strict")
+    }
+
     fn id(&self) -> &SourceId {
         &self.id
     }
@@ -363,7 +367,7 @@ async fn check_order(gate: &TestGate) {
 
 #[tokio::test]
 async fn a_good_call_is_decided_run_and_written_down() {
-    let gate = gate(&with(|| Ok(ToolOutput { sandboxed: true, ..ToolOutput::text("fine") }))).await;
+    let gate = gate(&with(|| Ok(ToolOutput::text("fine")))).await;
     let mut call = invocation(json!({ "b": 1, "a": [true] }));
     call.run_id = Some("run-1".to_owned());
     let result = gate.gateway.call(&caller("ann"), call, CallOptions::default()).await;
@@ -381,6 +385,10 @@ async fn a_good_call_is_decided_run_and_written_down() {
     assert_eq!(outcome.success, Some(true));
     assert_eq!(outcome.rest["started"], true);
     assert_eq!(outcome.rest["runId"], "run-1");
+    assert_eq!(
+        (&decision.rest["sandbox"], &outcome.rest["sandbox"]),
+        (&json!("strict"), &json!("strict"))
+    );
     change(&gate, |settings| settings.keep_payloads = false);
     gate.call("ann", "s:t", json!({ "b": 1 })).await;
     let last = of_kind(&gate, EventKind::Decision).await.pop().unwrap();

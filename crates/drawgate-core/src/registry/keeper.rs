@@ -168,6 +168,12 @@ impl Keeper {
         }
     }
 
+    /// Where their tools are registered.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// The sources' ids.
     #[must_use]
     pub fn ids(&self) -> Vec<SourceId> {
@@ -226,9 +232,20 @@ impl Keeper {
 
     /// Waits until every source has been tried once, or `limit` has passed.
     pub async fn settle(&self, limit: Duration) {
+        self.settle_those(limit, |_| true).await;
+    }
+
+    /// The same for one source.
+    pub async fn settle_one(&self, id: &SourceId, limit: Duration) {
+        self.settle_those(limit, |other| other == id).await;
+    }
+
+    async fn settle_those(&self, limit: Duration, among: impl Fn(&SourceId) -> bool) {
         let mut changes = self.settled.subscribe();
+        let starts =
+            |status: &SourceStatus| status.state == SourceState::Starting && among(&status.id);
         let all_tried = async {
-            while self.status().iter().any(|status| status.state == SourceState::Starting) {
+            while self.status().iter().any(&starts) {
                 if changes.changed().await.is_err() {
                     return;
                 }

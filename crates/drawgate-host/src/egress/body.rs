@@ -1,5 +1,6 @@
 //! Reading answers, never more than the caller allows.
 
+use std::io;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -8,6 +9,7 @@ use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout_at;
 
 use super::EgressError;
+use super::error::causes;
 
 /// Reads a whole body of at most `cap` bytes. A body that ends early is an error.
 pub async fn read_body(
@@ -66,9 +68,20 @@ impl Chunks {
                         return Ok(Some(data));
                     }
                 }
-                Some(Err(error)) => return Err(EgressError::Lost(error.to_string())),
+                Some(Err(error)) => return Err(broken(&error)),
             }
         }
         Ok(None)
+    }
+}
+
+fn broken(error: &hyper::Error) -> EgressError {
+    let ended = causes(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::UnexpectedEof);
+    if ended || error.is_incomplete_message() {
+        EgressError::Truncated
+    } else {
+        EgressError::Lost(error.to_string())
     }
 }

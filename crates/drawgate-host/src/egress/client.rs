@@ -1,34 +1,75 @@
-//! How the pooled clients are made.
+//! How the pooled clients are made. Connections that may go anywhere and those that may not are in
+//! pools of their own, so that none made for one serves the other.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place that makes HTTP clients")]
 
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
+use http::Uri;
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Builder, Client};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
 use rustls::crypto::ring;
+use tokio::net::TcpStream;
+use tower::Service;
 
-use super::{Body, CONNECT_TIMEOUT, IDLE_PER_HOST, IDLE_TIMEOUT, PROBE_AFTER, PROBES};
+use super::address::{bare_host, port};
+use super::network::{DialError, Network, Scope, dial};
+use super::{Body, IDLE_PER_HOST, IDLE_TIMEOUT, MAX_HEAD, MAX_HEADERS};
 
-pub(super) type Plain = Client<HttpConnector, Body>;
-pub(super) type Secure = Client<HttpsConnector<HttpConnector>, Body>;
+type Plain = Client<Connector, Body>;
+type Secure = Client<HttpsConnector<Connector>, Body>;
 
-pub(super) fn plain() -> Plain {
-    builder().build(connector())
+/// The connections of one scope.
+pub(super) struct Pool {
+    connector: Connector,
+    pub(super) plain: Plain,
+    secure: OnceLock<Result<Secure, String>>,
 }
 
-pub(super) fn secure() -> Result<Secure, String> {
-    let mut tcp = connector();
-    tcp.enforce_http(false);
-    let tls = HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(Arc::new(ring::default_provider()))
-        .map_err(|error| error.to_string())?
-        .https_only()
-        .enable_http1()
-        .wrap_connector(tcp);
-    Ok(builder().build(tls))
+impl Pool {
+    pub(super) fn new(network: Arc<dyn Network>, scope: Scope) -> Self {
+        let connector = Connector { network, scope };
+        let plain = builder().build(connector.clone());
+        Self { connector, plain, secure: OnceLock::new() }
+    }
+
+    /// The client for `https`. Reading the machine's certificates takes milliseconds, and many
+    /// gateways never need them.
+    pub(super) fn secure(&self, trust: &Trust) -> Result<&Secure, String> {
+        let made = self.secure.get_or_init(|| {
+            let tls = HttpsConnectorBuilder::new()
+                .with_tls_config(trust.config()?)
+                .https_only()
+                .enable_http1()
+                .wrap_connector(self.connector.clone());
+            Ok(builder().build(tls))
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// By which certificates servers are believed; read once.
+#[derive(Default)]
+pub(super) struct Trust(OnceLock<Result<ClientConfig, String>>);
+
+impl Trust {
+    fn config(&self) -> Result<ClientConfig, String> {
+        self.0.get_or_init(native).clone()
+    }
+}
+
+fn native() -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let rooted = versions.with_native_roots().map_err(|error| error.to_string())?;
+    Ok(rooted.with_no_client_auth())
 }
 
 fn builder() -> Builder {
@@ -37,17 +78,33 @@ fn builder() -> Builder {
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(IDLE_PER_HOST)
         .pool_timer(TokioTimer::new())
-        .timer(TokioTimer::new());
+        .timer(TokioTimer::new())
+        .http1_max_headers(MAX_HEADERS)
+        .http1_max_buf_size(MAX_HEAD);
     builder
 }
 
-fn connector() -> HttpConnector {
-    let mut tcp = HttpConnector::new();
-    // Without it, the kernel holds a small request back for up to 40 ms.
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    tcp.set_keepalive(Some(PROBE_AFTER));
-    tcp.set_keepalive_interval(Some(PROBE_AFTER));
-    tcp.set_keepalive_retries(Some(PROBES));
-    tcp
+/// Makes connections whose addresses have been checked.
+#[derive(Clone)]
+pub(super) struct Connector {
+    network: Arc<dyn Network>,
+    scope: Scope,
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TcpStream>;
+    type Error = DialError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, DialError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let Self { network, scope } = self.clone();
+        Box::pin(async move {
+            let host = bare_host(&uri).ok_or(DialError::Unknown)?;
+            Ok(TokioIo::new(dial(&network, host, port(&uri), scope).await?))
+        })
+    }
 }

@@ -1,25 +1,45 @@
-//! Outgoing HTTP: one pooled client for the whole program.
+//! Outgoing HTTP: one place through which everything leaves.
 //!
-//! Redirects are never followed, sizes are bounded, and an error says whether the request may have
-//! reached its server. What requests and answers mean is the caller's business.
+//! Every request says whom it may [reach]; a name is resolved once, its addresses are checked, and the
+//! connection goes to a checked one. Sizes and times are bounded, and an error says whether the request
+//! may have reached its server. What requests and answers mean is the caller's business.
 
+pub mod address;
+mod admit;
 mod body;
 mod client;
+mod decode;
+mod error;
+mod fetch;
+pub mod network;
+pub mod proxy;
+pub mod ranges;
+pub mod reach;
+mod redirect;
 mod upgrade;
 
-use std::error::Error as _;
-use std::sync::OnceLock;
+use std::error::Error as StdError;
+use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use address::AddressError;
+use admit::Allowed;
 pub use body::{Chunks, read_body};
 use bytes::Bytes;
-use http::{Request, Response, uri::Scheme};
+use client::{Pool, Trust};
+use error::causes;
+pub use error::{Detour, EgressError, Refusal};
+pub use fetch::{Excerpt, Fetch, Fetched, Follow};
+use http::{Request, Response, Uri, uri::Scheme};
 use http_body_util::Full;
 pub use hyper::body::Incoming;
+use network::{DialError, Network, Scope, System};
+pub use reach::{Admission, HostRule, HostRuleError, Reach};
 use tokio::time::timeout_at;
 pub use upgrade::{Upgrade, UpgradedStream};
 
-/// How long a connection may take, name resolution and TLS included in practice.
+/// How long a connection may take, name resolution included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an idle connection is kept: shorter than the five seconds after which common servers
@@ -34,84 +54,71 @@ const PROBES: u32 = 3;
 /// Idle connections kept for each server.
 const IDLE_PER_HOST: usize = 256;
 
+/// The largest head of an answer, and the most headers in it.
+const MAX_HEAD: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+
+/// How many redirects are followed.
+const MAX_REDIRECTS: usize = 5;
+
 /// The body of a request.
 pub type Body = Full<Bytes>;
 
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum EgressError {
-    /// No connection came about; nothing was sent.
-    #[error("no connection to `{authority}`: {reason}")]
-    Connect {
-        /// Host and port.
-        authority: String,
-        /// What the network said.
-        reason: String,
-    },
-    /// The address can't be used; nothing was sent.
-    #[error("`{0}` is not an address for HTTP; use `http://` or `https://`")]
-    Address(String),
-    /// This machine has no certificates to check servers by; nothing was sent.
-    #[error("TLS can't be used: {0}")]
-    Tls(String),
-    /// The connection was lost after the request may have been sent.
-    #[error("the connection was lost: {0}")]
-    Lost(String),
-    /// The deadline passed.
-    #[error("no answer before the deadline")]
-    Deadline,
-    /// The answer is larger than allowed.
-    #[error("the answer is larger than {0} bytes")]
-    TooLarge(usize),
-}
-
-impl EgressError {
-    /// Whether it is certain that the server saw nothing.
-    #[must_use]
-    pub const fn nothing_was_sent(&self) -> bool {
-        match self {
-            Self::Connect { .. } | Self::Address(_) | Self::Tls(_) => true,
-            Self::Lost(_) | Self::Deadline | Self::TooLarge(_) => false,
-        }
-    }
-}
-
-/// The client. Cheap to call from many tasks at once.
+/// The way out. Cheap to call from many tasks at once.
 pub struct Egress {
-    plain: client::Plain,
-    // Reading the machine's certificates takes milliseconds, and many gateways never need them.
-    secure: OnceLock<Result<client::Secure, String>>,
+    network: Arc<dyn Network>,
+    allowed: Allowed,
+    trust: Trust,
+    public: Pool,
+    anywhere: Pool,
 }
 
 impl Egress {
     /// A client without connections.
     #[must_use]
     pub fn new() -> Self {
-        Self { plain: client::plain(), secure: OnceLock::new() }
+        Self::over(Arc::new(System))
     }
 
-    /// Sends a request and waits for the head of the answer.
+    /// The same over another network than the operating system's.
+    #[must_use]
+    pub fn over(network: Arc<dyn Network>) -> Self {
+        Self {
+            public: Pool::new(Arc::clone(&network), Scope::Public),
+            anywhere: Pool::new(Arc::clone(&network), Scope::Anywhere),
+            network,
+            allowed: Allowed::default(),
+            trust: Trust::default(),
+        }
+    }
+
+    /// What the operator allows everybody, in place of what was allowed before: these hosts may be
+    /// reached wherever they are, by requests that may reach the whole internet and by those that name
+    /// them.
+    pub fn allow(&self, rules: Vec<HostRule>) {
+        self.allowed.replace(rules);
+    }
+
+    /// Sends a request and waits for the head of the answer. Redirects are answers like any other.
     pub async fn request(
         &self,
         request: Request<Body>,
+        reach: &Reach,
         deadline: Instant,
     ) -> Result<Response<Incoming>, EgressError> {
+        let pool = match self.allowed.admit(request.uri(), reach)? {
+            Scope::Public => &self.public,
+            Scope::Anywhere => &self.anywhere,
+        };
         let uri = request.uri().clone();
         let response = if uri.scheme() == Some(&Scheme::HTTP) {
-            self.plain.request(request)
-        } else if uri.scheme() == Some(&Scheme::HTTPS) {
-            let secure = self.secure.get_or_init(client::secure).as_ref();
-            secure.map_err(|reason| EgressError::Tls(reason.clone()))?.request(request)
+            pool.plain.request(request)
         } else {
-            return Err(EgressError::Address(uri.to_string()));
+            pool.secure(&self.trust).map_err(EgressError::Tls)?.request(request)
         };
         match timeout_at(deadline.into(), response).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) if error.is_connect() => Err(EgressError::Connect {
-                authority: uri.authority().map(ToString::to_string).unwrap_or_default(),
-                reason: root_cause(&error),
-            }),
-            Ok(Err(error)) => Err(EgressError::Lost(root_cause(&error))),
+            Ok(Err(error)) => Err(explain(&uri, &error)),
             Err(_) => Err(EgressError::Deadline),
         }
     }
@@ -123,15 +130,32 @@ impl Default for Egress {
     }
 }
 
-/// The innermost error: the outer ones only say that something within them failed.
-fn root_cause(error: &hyper_util::client::legacy::Error) -> String {
-    let mut cause = error.source();
-    let mut text = error.to_string();
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
+fn explain(uri: &Uri, error: &hyper_util::client::legacy::Error) -> EgressError {
+    let authority = || uri.authority().map(ToString::to_string).unwrap_or_default();
+    let causes = || causes(error);
+    if let Some(dial) = causes().find_map(|cause| cause.downcast_ref::<DialError>()) {
+        return dial.explain(authority());
     }
-    text
+    if let Some(tls) = causes().find_map(tls_error) {
+        return EgressError::Tls(tls.to_string());
+    }
+    let hyper = causes().find_map(|cause| cause.downcast_ref::<hyper::Error>());
+    let reason = causes().last().map_or_else(|| error.to_string(), ToString::to_string);
+    if error.is_connect() {
+        EgressError::Connect { authority: authority(), reason }
+    } else if hyper.is_some_and(|error| error.is_parse() || error.is_parse_too_large()) {
+        EgressError::Protocol(reason)
+    } else {
+        EgressError::Lost(reason)
+    }
+}
+
+/// TLS errors come inside those of input and output, which hide them from the chain of causes.
+fn tls_error<'a>(mut cause: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
+    while let Some(inner) = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        cause = inner;
+    }
+    cause.downcast_ref()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout_at;
 
-use super::{Body, Egress, EgressError, Incoming};
+use super::{Body, Egress, EgressError, Incoming, Reach};
 
 /// The bytes after the answer that agreed to the change, in both directions.
 pub type UpgradedStream = TokioIo<Upgraded>;
@@ -32,9 +32,10 @@ impl Egress {
     pub async fn upgrade(
         &self,
         request: Request<Body>,
+        reach: &Reach,
         deadline: Instant,
     ) -> Result<Upgrade, EgressError> {
-        let response = self.request(request, deadline).await?;
+        let response = self.request(request, reach, deadline).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Ok(Upgrade::Refused(response));
         }

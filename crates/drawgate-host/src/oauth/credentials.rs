@@ -66,7 +66,7 @@ impl Shared {
     async fn ask_as_client(&self, kept: Option<&Kept>) -> Result<Kept, LoginError> {
         let vault = &self.vault;
         let remembered = self.challenge.lock().clone();
-        let found = discovery::discover(&vault.egress, &self.url, remembered).await?;
+        let found = discovery::discover(self.way(), &self.url, remembered).await?;
         let server = &found.server;
         guard_client(self, kept, &server.issuer)?;
         let client = Client::configured(&self.settings, server).ok_or_else(|| {
@@ -81,7 +81,7 @@ impl Shared {
         let scopes = scopes.choose();
         let counter = Counter {
             target: Target {
-                egress: &vault.egress,
+                way: self.way(),
                 address: &server.token,
                 what: "the authorization server's token endpoint",
             },

@@ -7,9 +7,8 @@ use serde_json::{Map, Value, json};
 use super::address::{Address, Reach, shown};
 use super::challenge::Challenge;
 use super::error::LoginError;
-use super::fetch::{Fetched, Target, text};
+use super::fetch::{Fetched, Target, Way, text};
 use super::scopes;
-use crate::egress::Egress;
 
 const RESOURCE: &str = "the server's metadata document";
 const SERVER: &str = "the authorization server's metadata document";
@@ -61,13 +60,13 @@ impl AuthorizationServer {
 /// Looks for the authorization server of a protected server. `remembered` is what the server said
 /// when it refused a request, in case that it refuses none now.
 pub(super) async fn discover(
-    egress: &Egress,
+    way: Way<'_>,
     url: &Address,
     remembered: Option<Challenge>,
 ) -> Result<Found, LoginError> {
     let reach = reach(url)?;
-    let challenge = ask(egress, url).await?.or(remembered).unwrap_or_default();
-    let search = Search { egress, url, reach };
+    let challenge = ask(way, url).await?.or(remembered).unwrap_or_default();
+    let search = Search { way, url, reach };
     match search.resource(challenge.resource_metadata.as_deref()).await? {
         Some(members) => {
             let resource = search.check_resource(&members)?;
@@ -101,14 +100,14 @@ pub(super) fn reach(url: &Address) -> Result<Reach, LoginError> {
 }
 
 /// A request without a token, for the sake of the challenge in its answer. A ping changes nothing.
-async fn ask(egress: &Egress, url: &Address) -> Result<Option<Challenge>, LoginError> {
+async fn ask(way: Way<'_>, url: &Address) -> Result<Option<Challenge>, LoginError> {
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
-    let answer = Target { egress, address: url, what: "the server" }.json(&ping).await?;
+    let answer = Target { way, address: url, what: "the server" }.json(&ping).await?;
     Ok(Challenge::find(&answer.headers))
 }
 
 struct Search<'a> {
-    egress: &'a Egress,
+    way: Way<'a>,
     url: &'a Address,
     reach: Reach,
 }
@@ -253,7 +252,7 @@ impl Search<'_> {
     ) -> Result<Option<Map<String, Value>>, LoginError> {
         let address = Address::published(place, self.reach).map_err(LoginError::address(what))?;
         let Fetched { status, members, .. } =
-            Target { egress: self.egress, address: &address, what }.get().await?;
+            Target { way: self.way, address: &address, what }.get().await?;
         if status.is_server_error() {
             let reason = format!("HTTP {}", status.as_u16());
             return Err(LoginError::Network { what, reason });
@@ -279,6 +278,7 @@ fn places(issuer: &Address) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::egress::{Egress, Reach as Hosts};
 
     #[test]
     fn well_known_places_in_order() {
@@ -302,10 +302,11 @@ mod tests {
 
     #[test]
     fn a_server_speaks_for_itself_only() {
-        let egress = Egress::new();
+        let (egress, hosts) = (Egress::new(), Hosts::nobody());
+        let way = Way { egress: &egress, reach: &hosts };
         let check = |url: &str, resource: &str| {
             let url = Address::parse(url).unwrap();
-            let search = Search { egress: &egress, url: &url, reach: reach(&url).unwrap() };
+            let search = Search { way, url: &url, reach: reach(&url).unwrap() };
             let members = json!({ "resource": resource });
             search.check_resource(members.as_object().unwrap()).is_ok()
         };

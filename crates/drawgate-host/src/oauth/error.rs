@@ -5,6 +5,7 @@ use drawgate_core::model::SourceId;
 use drawgate_core::store::StoreError;
 
 use super::address::AddressError;
+use crate::egress::Refusal;
 use crate::secrets::SecretError;
 
 /// A request can't be sent as it should, because the login does not suffice.
@@ -69,6 +70,19 @@ pub enum LoginError {
         what: &'static str,
         /// What the network said.
         reason: String,
+    },
+    /// An address of this machine or of a private network, or an unusual port, that the operator did
+    /// not name.
+    #[error(
+        "{what} is at `{host}`, which was refused: {reason}; if it is meant, name it in `oauth.issuer` or in `[egress] allow`"
+    )]
+    Forbidden {
+        /// Who was to be asked.
+        what: &'static str,
+        /// Host and port.
+        host: String,
+        /// Why not.
+        reason: Refusal,
     },
     /// An answer is not what it should be.
     #[error("{what} is not usable: {reason}")]

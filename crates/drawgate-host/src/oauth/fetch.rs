@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::address::Address;
 use super::error::LoginError;
-use crate::egress::{Body, Egress, read_body};
+use crate::egress::{Body, Egress, EgressError, Reach, read_body};
 
 /// How long one request may take.
 const TIME: Duration = Duration::from_secs(10);
@@ -25,10 +25,18 @@ pub(super) struct Fetched {
     pub(super) members: Option<Map<String, Value>>,
 }
 
+/// The way out, and whom a login may reach on it: the server and the issuer that the operator wrote,
+/// wherever they are, and for all that others publish, the public internet.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) egress: &'a Egress,
+    pub(super) reach: &'a Reach,
+}
+
 /// Where a request goes, and what it is called in an error.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
-    pub(super) egress: &'a Egress,
+    pub(super) way: Way<'a>,
     pub(super) address: &'a Address,
     pub(super) what: &'static str,
 }
@@ -73,12 +81,10 @@ impl Target<'_> {
         *request.method_mut() = method;
         *request.uri_mut() = self.address.uri().clone();
         *request.headers_mut() = headers;
-        let failed = |error: crate::egress::EgressError| LoginError::Network {
-            what: self.what,
-            reason: error.to_string(),
-        };
+        let failed = |error| self.failed(error);
         let deadline = Instant::now() + TIME;
-        let response = self.egress.request(request, deadline).await.map_err(failed)?;
+        let response =
+            self.way.egress.request(request, self.way.reach, deadline).await.map_err(failed)?;
         let (head, body) = response.into_parts();
         let events = head.headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream);
         let members = if events {
@@ -88,6 +94,15 @@ impl Target<'_> {
             object(&read_body(body, MAX_ANSWER, deadline).await.map_err(failed)?)
         };
         Ok(Fetched { status: head.status, headers: head.headers, members })
+    }
+
+    fn failed(self, error: EgressError) -> LoginError {
+        match error {
+            EgressError::Refused { host, reason } => {
+                LoginError::Forbidden { what: self.what, host, reason }
+            }
+            other => LoginError::Network { what: self.what, reason: other.to_string() },
+        }
     }
 }
 

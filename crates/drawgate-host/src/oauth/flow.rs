@@ -34,7 +34,7 @@ impl Plan {
     pub(super) async fn prepare(shared: &Shared) -> Result<Self, LoginError> {
         let vault = &shared.vault;
         let remembered = shared.challenge.lock().clone();
-        let found = discovery::discover(&vault.egress, &shared.url, remembered).await?;
+        let found = discovery::discover(shared.way(), &shared.url, remembered).await?;
         found.server.authorization()?;
         let kept = shared.kept();
         guard_client(shared, kept.as_deref(), &found.server.issuer)?;
@@ -42,7 +42,7 @@ impl Plan {
         let listener = Listener::bind(port(shared, kept.as_deref())).await?;
         let redirect = listener.redirect();
         let client = Choice {
-            egress: &vault.egress,
+            way: shared.way(),
             settings: &shared.settings,
             server: &found.server,
             kept: kept.as_deref().map(|kept| &kept.client),
@@ -76,7 +76,7 @@ impl Plan {
         let server = &found.server;
         let counter = Counter {
             target: Target {
-                egress: &shared.vault.egress,
+                way: shared.way(),
                 address: &server.token,
                 what: "the authorization server's token endpoint",
             },

@@ -18,11 +18,12 @@ use super::assertion::Statement;
 use super::attempt::Attempt;
 use super::challenge::Challenge;
 use super::error::{LoginError, LoginNeeded};
+use super::fetch::Way;
 use super::kept::{KIND, Kept};
 use super::refresh::Trouble;
 use super::registration::{Client, ClientSecret};
 use super::{Bearer, Try};
-use crate::egress::Egress;
+use crate::egress::{Egress, HostRule, Reach};
 use crate::seal::SealingKey;
 use crate::secrets::{Resolved, Secrets};
 
@@ -137,6 +138,7 @@ pub(super) struct Shared {
     pub(super) id: SourceId,
     pub(super) url: Address,
     pub(super) settings: LoginSettings,
+    reach: Reach,
     pub(super) vault: Arc<Vault>,
     kept: RwLock<Option<Arc<Kept>>>,
     /// Held by whoever changes what is kept, so that tokens are renewed once and not lost.
@@ -162,6 +164,7 @@ impl ServerLogin {
         let kept = kept.filter(ours).map(Arc::new);
         let shared = Shared {
             id,
+            reach: reach(&url, &settings),
             url,
             settings,
             vault,
@@ -256,7 +259,20 @@ impl Bearer for ServerLogin {
     }
 }
 
+/// What the operator wrote may be anywhere; what others publish is on the internet.
+fn reach(url: &Address, settings: &LoginSettings) -> Reach {
+    let issuer = settings.issuer.as_deref().and_then(|text| Address::parse(text).ok());
+    let written = [Some(url), issuer.as_ref()].into_iter().flatten();
+    let rules = written.filter_map(|address| HostRule::of(address.uri())).map(HostRule::anywhere);
+    Reach::public().and(rules)
+}
+
 impl Shared {
+    /// The way out.
+    pub(super) fn way(&self) -> Way<'_> {
+        Way { egress: &self.vault.egress, reach: &self.reach }
+    }
+
     pub(super) fn kept(&self) -> Option<Arc<Kept>> {
         self.kept.read().clone()
     }

@@ -210,11 +210,8 @@ impl Shared {
         kept: &'a Kept,
         address: &'a Address,
     ) -> Result<Counter<'a>, LoginError> {
-        let target = Target {
-            egress: &self.vault.egress,
-            address,
-            what: "the authorization server's token endpoint",
-        };
+        let target =
+            Target { way: self.way(), address, what: "the authorization server's token endpoint" };
         let secret = self.client_secret(&kept.client, &kept.issuer)?;
         Ok(Counter { target, client: &kept.client, secret })
     }

@@ -7,10 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::discovery::AuthorizationServer;
 use super::error::{LoginError, code};
-use super::fetch::{Target, text};
+use super::fetch::{Target, Way, text};
 use super::kept::exposed;
 use super::login::LoginSettings;
-use crate::egress::Egress;
 
 const ANSWER: &str = "the authorization server's answer to the registration";
 /// The longest name or secret of a client.
@@ -101,7 +100,7 @@ impl Method {
 
 /// What the choice of a client depends on.
 pub(super) struct Choice<'a> {
-    pub(super) egress: &'a Egress,
+    pub(super) way: Way<'a>,
     pub(super) settings: &'a LoginSettings,
     pub(super) server: &'a AuthorizationServer,
     /// A client that was registered with this very issuer before.
@@ -144,7 +143,7 @@ impl Choice<'_> {
     }
 
     async fn register(&self) -> Result<Client, LoginError> {
-        let Self { egress, server, redirect, .. } = self;
+        let Self { way, server, redirect, .. } = self;
         let address = server.registration.as_ref();
         let address = address.ok_or_else(|| LoginError::NoRegistration(server.issuer.clone()))?;
         let methods = server.methods.as_deref();
@@ -156,7 +155,7 @@ impl Choice<'_> {
             "response_types": ["code"],
             "token_endpoint_auth_method": Method::to_register(methods).as_str(),
         });
-        let target = Target { egress, address, what: "the authorization server's registration" };
+        let target = Target { way: *way, address, what: "the authorization server's registration" };
         let answer = target.json(&description).await?;
         let Some(members) = answer.members.filter(|_| answer.status.is_success()) else {
             if answer.status.is_server_error() {

@@ -9,10 +9,91 @@ use std::process::Stdio;
 
 use rustix::fs::{Access, access};
 use tokio::process::Command;
+use tokio::runtime::RuntimeFlavor;
 
 use super::{Processes, Running, Spawn, SpawnError, launcher};
+use crate::sandbox::launch::{self, Started, Way};
+use crate::sandbox::plan::Request;
+use crate::sandbox::wire::Enforced;
+use crate::sandbox::{Confinement, Profile, SandboxError};
 
 pub(super) fn spawn(processes: &Processes, spawn: &Spawn) -> Result<Running, SpawnError> {
+    match spawn.confinement.as_ref().filter(|held| held.profile != Profile::None) {
+        Some(confinement) => spawn_boxed(processes, spawn, confinement),
+        None => spawn_plain(processes, spawn),
+    }
+}
+
+fn spawn_boxed(
+    processes: &Processes,
+    spawn: &Spawn,
+    confinement: &Confinement,
+) -> Result<Running, SpawnError> {
+    let mut started = start_boxed(processes, spawn, confinement)?;
+    if processes.proven.get().is_none() {
+        without_blocking_others(|| started.wait())?;
+        let _known = processes.proven.set(());
+    }
+    let way =
+        processes.egress.clone().map(|egress| Way { egress, reach: confinement.reach.clone() });
+    let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
+    let (child, boxed) = started.run(way).map_err(failed)?;
+    Running::new(child, Some(boxed)).map_err(failed)
+}
+
+/// Runs what waits; the runtime's other tasks go on, where it has other threads.
+fn without_blocking_others<T>(wait: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+        Ok(_) | Err(_) => wait(),
+    }
+}
+
+fn start_boxed(
+    processes: &Processes,
+    spawn: &Spawn,
+    confinement: &Confinement,
+) -> Result<Started, SpawnError> {
+    let launcher = processes.launcher.as_deref().ok_or(SandboxError::NoLauncher)?;
+    if confinement.profile == Profile::Network && processes.egress.is_none() {
+        return Err(SandboxError::NoEgress.into());
+    }
+    environment(&processes.inherited, &spawn.env)?;
+    // Only in the gateway's own `PATH`: the other may be the author's of what is confined.
+    let program = find(&spawn.program, processes.inherited.get("PATH"))
+        .ok_or_else(|| SpawnError::NotFound(spawn.program.clone()))?;
+    let request = Request {
+        program: &program,
+        args: &spawn.args,
+        given: &spawn.env,
+        inherited: &processes.inherited,
+        working_dir: spawn.working_dir.as_deref(),
+        hidden: &processes.hidden,
+        confinement,
+    };
+    let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
+    let mut plan = request.plan()?;
+    let stay = processes.rooms.enter(plan.writable());
+    plan.absent = stay.absent.clone();
+    launch::start(launcher, &plan, stay).map_err(failed)
+}
+
+/// Builds a box for a program that does nothing, and takes it down.
+pub(super) fn try_box(
+    processes: &Processes,
+    confinement: &Confinement,
+) -> Result<Enforced, SandboxError> {
+    let spawn = Spawn { program: "true".to_owned(), ..Spawn::default() };
+    match start_boxed(processes, &spawn, confinement) {
+        Ok(mut started) => started.wait(),
+        Err(SpawnError::Sandbox(error)) => Err(error),
+        Err(error) => {
+            Err(SandboxError::Program { program: spawn.program, reason: error.to_string() })
+        }
+    }
+}
+
+fn spawn_plain(processes: &Processes, spawn: &Spawn) -> Result<Running, SpawnError> {
     let environment = environment(&processes.inherited, &spawn.env)?;
     if let Some(dir) = spawn.working_dir.as_ref().filter(|dir| !dir.is_dir()) {
         return Err(SpawnError::WorkingDir(dir.clone()));
@@ -34,7 +115,7 @@ pub(super) fn spawn(processes: &Processes, spawn: &Spawn) -> Result<Running, Spa
         command.current_dir(dir);
     }
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
-    Running::new(command.spawn().map_err(failed)?).map_err(failed)
+    Running::new(command.spawn().map_err(failed)?, None).map_err(failed)
 }
 
 fn command(launcher: Option<&Path>, program: &Path) -> Command {
@@ -63,7 +144,7 @@ fn environment(
 }
 
 /// A name with a slash is a path; any other is looked up in `PATH`.
-fn find(program: &str, path: Option<&OsString>) -> Option<PathBuf> {
+pub(super) fn find(program: &str, path: Option<&OsString>) -> Option<PathBuf> {
     if program.is_empty() || program.contains('\0') {
         return None;
     }
@@ -72,5 +153,7 @@ fn find(program: &str, path: Option<&OsString>) -> Option<PathBuf> {
         return Some(PathBuf::from(program)).filter(|file| executable(file));
     }
     let path = path.map_or(OsStr::new("/usr/bin:/bin"), OsString::as_os_str);
-    std::env::split_paths(path).map(|dir| dir.join(program)).find(|file| executable(file))
+    // A relative folder would be one of the gateway's own, or of whoever wrote there.
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    folders.map(|dir| dir.join(program)).find(|file| executable(file))
 }

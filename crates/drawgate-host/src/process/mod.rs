@@ -10,9 +10,14 @@ mod running;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 pub use running::Running;
 
+use crate::egress::Egress;
+use crate::sandbox::rooms::Rooms;
+use crate::sandbox::wire::Enforced;
+use crate::sandbox::{Abilities, Confinement, SandboxError};
 use crate::secrets::Secrets;
 
 /// What a child inherits of the gateway's own environment. Everything else, above all what makes a
@@ -31,6 +36,8 @@ pub struct Spawn {
     pub env: BTreeMap<String, String>,
     /// Where it starts; the gateway's own folder by default.
     pub working_dir: Option<PathBuf>,
+    /// What it is held to; without one, nothing but the gateway's own rights.
+    pub confinement: Option<Confinement>,
 }
 
 /// Why a command can't be started.
@@ -45,6 +52,9 @@ pub enum SpawnError {
     /// A variable's name or value can't be passed to a program.
     #[error("the environment variable `{0}` can't be passed to a program")]
     Variable(String),
+    /// The sandbox can't be had here.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// The operating system refused.
     #[error("`{program}` can't be started")]
     Start {
@@ -57,10 +67,16 @@ pub enum SpawnError {
 }
 
 /// Starts commands.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Processes {
     launcher: Option<PathBuf>,
     inherited: BTreeMap<String, OsString>,
+    egress: Option<Arc<Egress>>,
+    hidden: Vec<PathBuf>,
+    /// Set once a box was built here: from then on nobody waits for that any more.
+    proven: Arc<OnceLock<()>>,
+    abilities: Arc<OnceLock<Arc<Abilities>>>,
+    rooms: Rooms,
 }
 
 impl Processes {
@@ -68,15 +84,62 @@ impl Processes {
     #[must_use]
     pub fn new(secrets: &Secrets, launcher: Option<PathBuf>) -> Self {
         let inherit = |name: &&str| Some(((*name).to_owned(), secrets.variable(name)?));
-        Self { launcher, inherited: INHERITED.iter().filter_map(inherit).collect() }
+        Self {
+            launcher,
+            inherited: INHERITED.iter().filter_map(inherit).collect(),
+            egress: None,
+            hidden: Vec::new(),
+            proven: Arc::default(),
+            abilities: Arc::default(),
+            rooms: Rooms::default(),
+        }
     }
 
-    /// Starts a command in a process group of its own.
+    /// The same, with the client by which programs of the profile `network` go out.
+    #[must_use]
+    pub fn with_egress(self, egress: Arc<Egress>) -> Self {
+        Self { egress: Some(egress), ..self }
+    }
+
+    /// The same, with a file or folder (the gateway's own data) that no program in a sandbox sees, even
+    /// where it lies in a folder that it was given.
+    #[must_use]
+    pub fn hiding(mut self, path: PathBuf) -> Self {
+        self.hidden.push(path);
+        self
+    }
+
+    /// Where a program is: a path as it stands, or the first of this name in the absolute folders of
+    /// the gateway's own `PATH`.
+    #[must_use]
+    pub fn find(&self, program: &str) -> Option<PathBuf> {
+        command::find(program, self.inherited.get("PATH")).filter(|file| file.is_absolute())
+    }
+
+    /// Starts a command in a process group of its own, or in a sandbox if it is confined.
+    ///
+    /// Until a sandbox was built once, it waits for that, so that a machine which can't is known by
+    /// [`SpawnError::Sandbox`]; later failures are told by [`Running::box_failure`].
     ///
     /// Call it on a thread that lives as long as the gateway (a worker of the runtime, not a blocking
     /// thread): with a launcher, the child ends when the thread that started it does.
     pub fn spawn(&self, spawn: &Spawn) -> Result<Running, SpawnError> {
         command::spawn(self, spawn)
+    }
+
+    pub(crate) fn abilities(&self) -> &OnceLock<Arc<Abilities>> {
+        &self.abilities
+    }
+
+    /// Builds a box around a program that does nothing.
+    pub(crate) fn try_box(&self, confinement: &Confinement) -> Result<Enforced, SandboxError> {
+        command::try_box(self, confinement)
+    }
+}
+
+impl std::fmt::Debug for Processes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Processes").field("launcher", &self.launcher).finish_non_exhaustive()
     }
 }
 

@@ -132,3 +132,27 @@ async fn dropping_kills_and_reaps() {
         ticks.tick().await;
     }
 }
+
+#[tokio::test]
+async fn without_a_launcher_there_is_no_sandbox_and_nothing_runs() {
+    use crate::egress::Reach;
+    use crate::sandbox::{Profile, ResourceLimits};
+    let workspace = tempfile::tempdir().unwrap();
+    let confinement = Confinement {
+        profile: Profile::Strict,
+        workspace: workspace.path().to_owned(),
+        read: Vec::new(),
+        write: Vec::new(),
+        reach: Reach::nobody(),
+        limits: ResourceLimits::default(),
+    };
+    let spawn = Spawn { confinement: Some(confinement.clone()), ..shell("true") };
+    let error = processes().spawn(&spawn).unwrap_err();
+    assert!(matches!(error, SpawnError::Sandbox(SandboxError::NoLauncher)), "{error}");
+    // An operator who says `none` gets none.
+    let open = Confinement { profile: Profile::None, ..confinement };
+    let spawn = Spawn { confinement: Some(open), ..shell("exit 7") };
+    let mut running = processes().spawn(&spawn).unwrap();
+    assert_eq!(running.wait().await.unwrap().code(), Some(7));
+    assert_eq!(running.box_failure().await, None);
+}

@@ -11,6 +11,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
+use crate::sandbox::SandboxError;
+use crate::sandbox::launch::Boxed;
+
 /// A child with its descendants. Dropping it kills them all.
 #[derive(Debug)]
 pub struct Running {
@@ -18,10 +21,13 @@ pub struct Running {
     group: Pid,
     exit: AsyncFd<OwnedFd>,
     reaped: bool,
+    /// The box, if it is in one. Then the child is its init, which ends as the program did, and only
+    /// after all others in the box.
+    boxed: Option<Boxed>,
 }
 
 impl Running {
-    pub(super) fn new(child: Child) -> io::Result<Self> {
+    pub(super) fn new(child: Child, boxed: Option<Boxed>) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = id.ok_or_else(|| io::Error::other("the child has no process id"))?;
         let exit = pidfd_open(group, PidfdFlags::NONBLOCK)?;
@@ -30,7 +36,7 @@ impl Running {
             reason = "sound for an `OwnedFd`, which stays open; the successor is unsafe code"
         )]
         let exit = AsyncFd::with_interest(exit, Interest::READABLE)?;
-        Ok(Self { child, group, exit, reaped: false })
+        Ok(Self { child, group, exit, reaped: false, boxed })
     }
 
     /// The child's process id, which is its group's id too.
@@ -67,9 +73,21 @@ impl Running {
         self.child.wait().await
     }
 
+    /// Why a sandbox was not built after all, or ended the program for what it used. Waits for the end
+    /// of the program; ask after [`wait`](Self::wait).
+    pub async fn box_failure(&mut self) -> Option<SandboxError> {
+        match &mut self.boxed {
+            Some(boxed) => boxed.failure().await,
+            None => None,
+        }
+    }
+
     /// Asks the whole group to end, and after a grace period kills it.
     pub async fn stop(&mut self, grace: Duration) -> io::Result<ExitStatus> {
-        self.signal(Signal::TERM);
+        match &self.boxed {
+            Some(boxed) => boxed.ask(),
+            None => self.signal(Signal::TERM),
+        }
         if let Ok(status) = timeout(grace, self.wait()).await {
             return status;
         }
@@ -79,7 +97,10 @@ impl Running {
 
     /// Kills the whole group at once.
     pub fn kill_tree(&self) {
-        self.signal(Signal::KILL);
+        match &self.boxed {
+            Some(boxed) => boxed.kill(),
+            None => self.signal(Signal::KILL),
+        }
     }
 
     fn signal(&self, signal: Signal) {

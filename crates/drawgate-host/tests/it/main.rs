@@ -2,6 +2,8 @@
 
 // Lints treat helpers as tests only under this attribute.
 #[cfg(test)]
+mod egress;
+#[cfg(test)]
 mod oauth;
 #[cfg(test)]
 mod store;

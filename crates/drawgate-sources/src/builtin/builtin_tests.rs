@@ -1,5 +1,9 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use drawgate_core::model::ToolOutput;
+use serde_json::{Value, json};
+
+use super::files::perform;
 use super::*;
 
 struct Bench {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use drawgate_host::egress::Reach;
 use drawgate_host::process::Spawn;
+use drawgate_host::sandbox::Profile;
 use drawgate_host::secrets::Secrets;
 use http::{HeaderMap, Uri};
 use schemars::JsonSchema;
@@ -13,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::backoff::LONGEST;
 use super::requests::ClientRequest;
 use super::supervise::{Audience, Care};
-use crate::configure::{headers, spawn, unused, uri, websocket_uri};
+use crate::configure::{headers, held_to, reach, spawn, unused, uri, websocket_uri};
+use crate::confine::{SandboxConfig, profile};
 use crate::kind::ConfigError;
 
 /// How long a server may take to start, by default.
@@ -43,12 +46,19 @@ pub struct McpConfig {
     /// For `stdio`: the folder to start in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,
+    /// For `stdio`: what the program is held to. Absent: nothing but the gateway's own rights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxConfig>,
     /// For all but `stdio`: the address; for `websocket` with `ws://` or `wss://`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// For all but `stdio`: further headers, such as `Authorization`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// For all but `stdio`: hosts that it may be at, if somebody else than the operator wrote the
+    /// address. A name is then meant where its address is public.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
     /// How long the server may take to start and shake hands.
     #[serde(default = "start_timeout_ms")]
     pub start_timeout_ms: u64,
@@ -117,10 +127,21 @@ pub(super) enum Endpoint {
     Websocket(Address),
 }
 
+impl Endpoint {
+    /// The sandbox profile of a server that is a program.
+    pub(super) fn profile(&self) -> Option<Profile> {
+        match self {
+            Self::Stdio(spawn) => Some(profile(spawn)),
+            Self::Http(_) | Self::Sse(_) | Self::Websocket(_) => None,
+        }
+    }
+}
+
 /// A server on the network.
 pub(super) struct Address {
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
+    pub(super) reach: Reach,
 }
 
 fn longest_pause_ms() -> u64 {
@@ -196,8 +217,10 @@ impl McpConfig {
         const WHY: &str = "a server with transport `stdio` is a program";
         unused("url", self.url.is_some(), WHY)?;
         unused("headers", !self.headers.is_empty(), WHY)?;
+        unused("hosts", self.hosts.is_some(), WHY)?;
         let command = self.command.ok_or(ConfigError::Missing { field: "command", why: WHY })?;
-        spawn(&command, &self.args, &self.env, self.working_dir, secrets).map(Endpoint::Stdio)
+        let spawn = spawn(&command, &self.args, &self.env, self.working_dir, secrets)?;
+        Ok(Endpoint::Stdio(held_to(spawn, self.sandbox.as_ref())?))
     }
 
     fn address(
@@ -210,9 +233,12 @@ impl McpConfig {
         unused("args", !self.args.is_empty(), WHY)?;
         unused("env", !self.env.is_empty(), WHY)?;
         unused("working_dir", self.working_dir.is_some(), WHY)?;
+        unused("sandbox", self.sandbox.is_some(), WHY)?;
         unused("idle_shutdown_ms", self.idle_shutdown_ms.is_some(), WHY)?;
         let url = self.url.ok_or(ConfigError::Missing { field: "url", why: WHY })?;
-        Ok(Address { uri: read(&url, secrets)?, headers: headers(&self.headers, secrets)? })
+        let uri = read(&url, secrets)?;
+        let reach = reach(&uri, self.hosts.as_deref())?;
+        Ok(Address { uri, headers: headers(&self.headers, secrets)?, reach })
     }
 }
 

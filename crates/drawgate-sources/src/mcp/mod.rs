@@ -47,6 +47,7 @@ pub use diagnostics::{ClientConnections, LeftOut, SourceDiagnostics, SourceState
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, SourceEvent, ToolSource};
 use drawgate_host::Host;
+use drawgate_host::sandbox::Profile;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::time::timeout_at;
@@ -94,6 +95,7 @@ impl SourceKind for Kind {
 pub struct McpSource {
     id: SourceId,
     host: Arc<Host>,
+    profile: Option<Profile>,
     permits: Semaphore,
     breaker: Breaker,
     supervisor: Supervisor,
@@ -134,6 +136,7 @@ impl McpSource {
             breaker_pause,
             client_requests,
         } = config.understand(&host.secrets)?;
+        let profile = endpoint.profile();
         let link = Arc::new(link_to(&id, endpoint, start_timeout, host));
         let hub = Hub::new(client_requests.into_iter().collect());
         let clients = match sessions {
@@ -143,6 +146,7 @@ impl McpSource {
         Ok(Self {
             id,
             host: Arc::clone(host),
+            profile,
             permits: Semaphore::new(concurrency),
             breaker: Breaker::new(breaker_pause),
             supervisor: Supervisor::new(link, hub, care),
@@ -250,6 +254,10 @@ impl ToolSource for McpSource {
         self.parked.abandon(state);
     }
 
+    fn confinement(&self, _tool: &str) -> Option<&'static str> {
+        self.profile.map(Profile::as_str)
+    }
+
     fn diagnostics(&self) -> Value {
         serde_json::to_value(self.report()).unwrap_or_default()
     }
@@ -267,16 +275,16 @@ fn link_to(id: &SourceId, endpoint: Endpoint, start_timeout: Duration, host: &Ar
     let host = Arc::clone(host);
     match endpoint {
         Endpoint::Stdio(spawn) => Link::Stdio(stdio::Link { host, spawn, start_timeout }),
-        Endpoint::Http(Address { uri, headers }) => {
-            let door = http::Door::new(&host, id, &headers);
+        Endpoint::Http(Address { uri, headers, reach }) => {
+            let door = http::Door::new(&host, id, &headers, reach);
             Link::Http(http::Link { door, uri, headers, start_timeout })
         }
-        Endpoint::Sse(Address { uri, headers }) => {
-            let door = http::Door::new(&host, id, &headers);
+        Endpoint::Sse(Address { uri, headers, reach }) => {
+            let door = http::Door::new(&host, id, &headers, reach);
             Link::Sse(sse::Link { door, uri, headers, start_timeout })
         }
-        Endpoint::Websocket(Address { uri, headers }) => {
-            Link::Websocket(websocket::Link { host, uri, headers, start_timeout })
+        Endpoint::Websocket(Address { uri, headers, reach }) => {
+            Link::Websocket(websocket::Link { host, uri, headers, reach, start_timeout })
         }
     }
 }

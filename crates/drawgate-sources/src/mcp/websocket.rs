@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, HeaderValue, Request, Uri, header};
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
-use drawgate_host::egress::{Body, Upgrade, UpgradedStream};
+use drawgate_host::egress::{Body, Reach, Upgrade, UpgradedStream};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use tokio_tungstenite::WebSocketStream;
@@ -34,6 +34,7 @@ pub(super) struct Link {
     pub(super) uri: Uri,
     /// The operator's own headers.
     pub(super) headers: HeaderMap,
+    pub(super) reach: Reach,
     pub(super) start_timeout: Duration,
 }
 
@@ -72,7 +73,7 @@ impl Link {
         if let Ok(key) = HeaderValue::from_str(&key) {
             request.headers_mut().insert(header::SEC_WEBSOCKET_KEY, key);
         }
-        match self.host.egress.upgrade(request, deadline).await {
+        match self.host.egress.upgrade(request, &self.reach, deadline).await {
             Ok(Upgrade::Agreed { headers, stream }) => check(&headers, &key).map(|()| stream),
             Ok(Upgrade::Refused(response)) if response.status().is_success() => {
                 Err(SourceError::Protocol("the server does not speak WebSocket here".to_owned()))

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use ::http::{HeaderMap, Uri};
 use drawgate_core::model::{McpManifest, McpToolSpec, Offer, SourceId};
+use drawgate_host::egress::Reach;
 use drawgate_host::process::Spawn;
 use drawgate_host::secrets::Secrets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::configure::{headers, spawn, unused, uri};
+use crate::configure::{headers, held_to, reach, spawn, unused, uri};
+use crate::confine::SandboxConfig;
 use crate::kind::ConfigError;
 
 /// A program or an address, and its tools. Strings of the form `env:NAME` are replaced by that
@@ -36,12 +38,19 @@ pub struct OneshotConfig {
     /// For `stdio`: the folder to start in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,
+    /// For `stdio`: what the program is held to. Absent: nothing but the gateway's own rights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxConfig>,
     /// For `http`: the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// For `http`: further headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// For `http`: hosts that it may be at, if somebody else than the operator wrote the
+    /// address. A name is then meant where its address is public.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
     /// The tools.
     pub manifest: OneshotManifest,
 }
@@ -87,7 +96,14 @@ pub struct OneshotManifest {
 
 pub(super) enum Endpoint {
     Stdio(Spawn),
-    Http { uri: Uri, headers: HeaderMap },
+    Http(Target),
+}
+
+/// An address that takes calls.
+pub(super) struct Target {
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) reach: Reach,
 }
 
 impl OneshotConfig {
@@ -108,8 +124,10 @@ impl OneshotConfig {
         const WHY: &str = "with transport `stdio` a program is started for each call";
         unused("url", self.url.is_some(), WHY)?;
         unused("headers", !self.headers.is_empty(), WHY)?;
+        unused("hosts", self.hosts.is_some(), WHY)?;
         let command = self.command.ok_or(ConfigError::Missing { field: "command", why: WHY })?;
-        spawn(&command, &self.args, &self.env, self.working_dir, secrets).map(Endpoint::Stdio)
+        let spawn = spawn(&command, &self.args, &self.env, self.working_dir, secrets)?;
+        Ok(Endpoint::Stdio(held_to(spawn, self.sandbox.as_ref())?))
     }
 
     fn http(self, secrets: &Secrets) -> Result<Endpoint, ConfigError> {
@@ -118,8 +136,11 @@ impl OneshotConfig {
         unused("args", !self.args.is_empty(), WHY)?;
         unused("env", !self.env.is_empty(), WHY)?;
         unused("working_dir", self.working_dir.is_some(), WHY)?;
+        unused("sandbox", self.sandbox.is_some(), WHY)?;
         let url = self.url.ok_or(ConfigError::Missing { field: "url", why: WHY })?;
-        Ok(Endpoint::Http { uri: uri(&url, secrets)?, headers: headers(&self.headers, secrets)? })
+        let uri = uri(&url, secrets)?;
+        let reach = reach(&uri, self.hosts.as_deref())?;
+        Ok(Endpoint::Http(Target { uri, headers: headers(&self.headers, secrets)?, reach }))
     }
 }
 

@@ -2,31 +2,34 @@
 
 use std::time::Instant;
 
-use ::http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
+use ::http::{HeaderValue, Method, Request, header};
 use bytes::Bytes;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
 use drawgate_host::egress::{Body, EgressError, read_body};
 
 use super::MAX_RESULT;
+use super::config::Target;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub(super) async fn perform(
     host: &Host,
-    uri: &Uri,
-    headers: &HeaderMap,
+    target: &Target,
     call: Vec<u8>,
     deadline: Instant,
 ) -> Result<Bytes, SourceError> {
     let mut request = Request::new(Body::new(call.into()));
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = uri.clone();
-    *request.headers_mut() = headers.clone();
+    *request.uri_mut() = target.uri.clone();
+    *request.headers_mut() = target.headers.clone();
     request.headers_mut().insert(header::CONTENT_TYPE, JSON);
     request.headers_mut().insert(header::ACCEPT, JSON);
-    let response =
-        host.egress.request(request, deadline).await.map_err(|error| source_error(&error))?;
+    let response = host
+        .egress
+        .request(request, &target.reach, deadline)
+        .await
+        .map_err(|error| source_error(&error))?;
     let status = response.status();
     let body = read_body(response.into_body(), MAX_RESULT, deadline)
         .await
@@ -44,10 +47,17 @@ fn source_error(error: &EgressError) -> SourceError {
         EgressError::Deadline => {
             SourceError::Timeout("there was no result before the deadline".to_owned())
         }
-        EgressError::TooLarge(_) => SourceError::Protocol(error.to_string()),
-        EgressError::Connect { .. } | EgressError::Address(_) | EgressError::Tls(_) => {
-            SourceError::unreachable(error.to_string())
+        EgressError::TooLarge(_) | EgressError::Protocol(_) | EgressError::Encoding(_) => {
+            SourceError::Protocol(error.to_string())
         }
-        EgressError::Lost(_) => SourceError::lost(error.to_string()),
+        EgressError::Connect { .. }
+        | EgressError::Slow(_)
+        | EgressError::Address(_)
+        | EgressError::Refused { .. }
+        | EgressError::Tls(_) => SourceError::unreachable(error.to_string()),
+        EgressError::Lost(_)
+        | EgressError::Truncated
+        | EgressError::Detour(_)
+        | EgressError::Redirected(_) => SourceError::lost(error.to_string()),
     }
 }

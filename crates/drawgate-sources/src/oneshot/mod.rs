@@ -18,6 +18,7 @@ use drawgate_host::Host;
 use serde_json::Value;
 use tokio::time::timeout_at;
 
+use crate::confine::profile;
 use crate::kind::{self, ConfigError, SourceKind};
 use config::Endpoint;
 
@@ -69,9 +70,7 @@ impl OneshotSource {
         let body = wire::call(call)?;
         let result: Bytes = match &self.endpoint {
             Endpoint::Stdio(spawn) => stdio::perform(&self.host, spawn, &body).await?.into(),
-            Endpoint::Http { uri, headers } => {
-                http::perform(&self.host, uri, headers, body, cx.deadline).await?
-            }
+            Endpoint::Http(target) => http::perform(&self.host, target, body, cx.deadline).await?,
         };
         wire::result(&result)
     }
@@ -85,6 +84,13 @@ impl ToolSource for OneshotSource {
 
     async fn manifest(&self) -> Result<McpManifest, SourceError> {
         Ok(self.manifest.clone())
+    }
+
+    fn confinement(&self, _tool: &str) -> Option<&'static str> {
+        match &self.endpoint {
+            Endpoint::Stdio(spawn) => Some(profile(spawn).as_str()),
+            Endpoint::Http(_) => None,
+        }
     }
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {

@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin};
 
 use super::MAX_RESULT;
+use crate::confine::note;
 use crate::excerpt::{MAX_READ, excerpt};
 
 pub(super) async fn perform(
@@ -24,12 +25,16 @@ pub(super) async fn perform(
     let ((), output, complaint) = tokio::join!(write(stdin, call), read(stdout), complaint(stderr));
     let output = output?;
     let status = child.wait().await.map_err(|error| SourceError::lost(error.to_string()))?;
+    if let Some(error) = child.box_failure().await {
+        return Err(SourceError::Sandbox(error.to_string()));
+    }
     if output.trim_ascii().is_empty() {
         let complaint = excerpt(&complaint, &host.secrets.known_values());
         let complaint =
             if complaint.is_empty() { complaint } else { format!("; it said: {complaint}") };
         return Err(SourceError::Protocol(format!(
-            "the program ended ({status}) without a result{complaint}"
+            "the program ended ({status}) without a result{complaint}{}",
+            note(spawn)
         )));
     }
     Ok(output)

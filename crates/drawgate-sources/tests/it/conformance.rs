@@ -9,8 +9,11 @@ use drawgate_sources::builtin::BuiltinSource;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::command;
 use crate::oneshot::{program, source};
-use crate::support::{id, stdio};
+use crate::openapi;
+use crate::support::{host, id, stdio};
+use crate::toolpack;
 
 #[tokio::test]
 async fn every_kind() {
@@ -25,15 +28,28 @@ fn instances(kind: &str, folder: &TempDir) -> Instances {
     match kind {
         "builtin" => {
             let lost = folder.path().join("lost");
-            let broken = Arc::new(BuiltinSource::new(id(), &lost).unwrap());
+            let broken = Arc::new(BuiltinSource::new(id(), &lost, &host()).unwrap());
             std::fs::remove_dir(&lost).unwrap();
             Instances {
                 tool: "vfs_write",
                 arguments: |message| json!({ "path": message, "content": "x" }),
-                working: Arc::new(BuiltinSource::new(id(), &folder.path().join("files")).unwrap()),
+                working: Arc::new(
+                    BuiltinSource::new(id(), &folder.path().join("files"), &host()).unwrap(),
+                ),
                 // Its tools can't be made to wait.
                 slow: None,
                 broken,
+            }
+        }
+        "command" => {
+            let source = |template| command::source(folder.path(), template, command::message());
+            std::fs::write(folder.path().join("slow.sh"), "sleep 600").unwrap();
+            Instances {
+                tool: "echo",
+                arguments: |message| json!({ "message": message }),
+                working: source("printf %s {{message}}"),
+                slow: Some(source("sh ./slow.sh {{message}}") as Arc<dyn ToolSource>),
+                broken: source("no-such-program {{message}}"),
             }
         }
         "mcp" => Instances {
@@ -53,6 +69,8 @@ fn instances(kind: &str, folder: &TempDir) -> Instances {
                 broken: source(program("silent", &[])),
             }
         }
+        "openapi" => openapi::instances(folder),
+        "toolpack" => toolpack::instances(folder),
         other => panic!("no instances of the kind `{other}`"),
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed test may panic")]
 
+mod command;
 mod conformance;
 mod feature_server;
 mod http_server;
@@ -13,5 +14,7 @@ mod mcp_stdio;
 mod mcp_supervision;
 mod mcp_websocket;
 mod oneshot;
+mod openapi;
 mod plain_server;
 mod support;
+mod toolpack;

@@ -1,11 +1,14 @@
 //! From configuration to a gateway: the only place that sees all parts.
 
+mod confine;
 mod keys;
 mod logins;
 mod restart;
 mod sources;
+mod toolpacks;
 
 pub use logins::follow_logins;
+pub use toolpacks::{Toolpacks, complaint};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,6 +26,7 @@ use drawgate_core::registry::{Keeper, Pins, Registry, SourceTerms};
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, AuditLog, Documents, Store};
 use drawgate_host::Host;
+use drawgate_host::egress::HostRule;
 use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
@@ -101,6 +105,7 @@ impl Assembly {
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
         secrets.remember(admin.expose());
         let mut host = Host::new(secrets, std::env::current_exe().ok())?;
+        host.processes = host.processes.hiding(std::path::absolute(data)?);
         teach(&redactor, &host);
         let Storage { store, documents, log, audit, artifacts } =
             Storage::open(&dir, &loaded.config, &host)?;
@@ -108,14 +113,11 @@ impl Assembly {
         let logins = Arc::new(Logins::new(&host, Arc::clone(&documents), sealing.clone()));
         host.logins = Some(Arc::clone(&logins));
         let host = Arc::new(host);
+        host.egress.allow(allowed_hosts(&loaded.config));
         let agents = store.agents().await?;
         let books = Books { store: &store, agents: &agents, dir: &dir };
         let parts = books.parts(loaded, redactor, &host, &audit, &artifacts).await?;
-        let pins = Pins {
-            documents: Arc::clone(&documents),
-            audit: audit.clone(),
-            clock: Arc::clone(&host.clock),
-        };
+        let pins = pins(&documents, &audit, &host);
         let keeper = Arc::new(Keeper::new(Arc::clone(&parts.registry), pins));
         let callers = Arc::new(Callers::new(loaded.config.auth.as_ref()));
         callers.set(&admin, &agents);
@@ -126,6 +128,7 @@ impl Assembly {
             logins,
             sealing,
             callers,
+            toolpacks: Arc::new(Toolpacks::new(&host, &keeper, data, start, loaded)),
             admin,
             acting: tokio::sync::Mutex::default(),
         });
@@ -152,6 +155,7 @@ impl Assembly {
             // They are there at once, and nobody should find them missing.
             assembly.keeper.settle(BUILTIN_TIME).await;
             assembly.apply_servers(loaded).await;
+            assembly.operations.toolpacks.refresh().await;
         }
         Ok(assembly)
     }
@@ -201,11 +205,14 @@ impl Assembly {
         parts.grants.stand(&Principal::local(), local_grants(&loaded.config)).await;
         parts.exposures.set(&Principal::local(), loaded.config.local.expose.into());
         self.in_force.lock().clone_from(loaded);
+        self.host.egress.allow(allowed_hosts(&loaded.config));
         self.apply_logins(loaded).await?;
         if self.start == Start::Sources {
             // What can't be set up has been reported, and the rest is in force.
             let _ = self.apply_builtin(loaded).await;
+            self.operations.toolpacks.make_way(loaded).await;
             self.apply_servers(loaded).await;
+            self.operations.toolpacks.refresh().await;
         }
         restart::warn(&self.at_start, &loaded.config);
         Ok(())
@@ -309,6 +316,10 @@ impl Storage {
     }
 }
 
+fn pins(documents: &Arc<dyn Documents>, audit: &Arc<ResilientAudit>, host: &Host) -> Pins {
+    Pins { documents: Arc::clone(documents), audit: audit.clone(), clock: Arc::clone(&host.clock) }
+}
+
 /// What the local user holds, by configuration.
 fn local_grants(config: &Config) -> Vec<CapabilityGrant> {
     standing_grants(&Agent {
@@ -318,6 +329,12 @@ fn local_grants(config: &Config) -> Vec<CapabilityGrant> {
         created_at: 0,
         expose: Expose::All,
     })
+}
+
+/// Hosts that the operator opens to tools, wherever they are. The configuration has been checked.
+fn allowed_hosts(config: &Config) -> Vec<HostRule> {
+    let rules = config.egress.allow.iter().filter_map(|text| text.parse::<HostRule>().ok());
+    rules.map(HostRule::anywhere).collect()
 }
 
 fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {

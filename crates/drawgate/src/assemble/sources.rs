@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::Context;
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust};
+use drawgate_host::sandbox::Profile;
 use serde_json::{Value, json};
 
-use super::Assembly;
-use crate::config::{self, Config, Loaded, Names, Protocol, Server, Transport};
+use super::{Assembly, confine};
+use crate::config::{self, Config, Loaded, Names, Protocol, Server, ToolSettings, Transport};
 
 impl Assembly {
     /// Brings the built-in tools in line with the configuration.
@@ -86,8 +88,15 @@ impl Assembly {
             Protocol::Mcp => ("mcp", Origin::Discovered),
             Protocol::Call => ("oneshot", Origin::Declared),
         };
-        let source =
-            drawgate_sources::build(kind, id.clone(), settings(loaded, server)?, &self.host)?;
+        let mut settings = settings(loaded, server)?;
+        if server.transport() == Transport::Stdio {
+            let sandbox = self.sandbox(loaded, id, server).context("its folder can't be made")?;
+            if sandbox.profile != Profile::None && !server.args.is_empty() {
+                settings["args"] = json!(confine::arguments(&server.args));
+            }
+            settings["sandbox"] = json!(sandbox);
+        }
+        let source = drawgate_sources::build(kind, id.clone(), settings, &self.host)?;
         self.keeper.add(source, terms, origin)?;
         Ok(())
     }
@@ -143,7 +152,7 @@ fn settings(loaded: &Loaded, server: &Server) -> anyhow::Result<Value> {
     Ok(settings)
 }
 
-fn base_terms(config: &Config) -> SourceTerms {
+pub(super) fn base_terms(config: &Config) -> SourceTerms {
     let defaults = SourceTerms::default();
     SourceTerms {
         limits: Limits {
@@ -164,21 +173,7 @@ fn base_terms(config: &Config) -> SourceTerms {
 
 fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {
     let base = base_terms(&loaded.config);
-    let tools = server.tools.iter().map(|(name, own)| {
-        let terms = ToolTerms {
-            disabled: own.enabled == Some(false),
-            // An empty list means what the server as a whole requires.
-            capabilities: (!own.capabilities.is_empty()).then(|| own.capabilities.clone()),
-            requires_confirmation: own.requires_confirmation,
-            policy_action: own.policy_action.clone(),
-            idempotent: own.idempotent == Some(true),
-            description: own.description.clone(),
-            timeout: own.timeout_seconds.map(Duration::from_secs),
-            max_output_bytes: own.max_output_bytes,
-            max_output_lines: own.max_output_lines,
-        };
-        (name.clone(), terms)
-    });
+    let tools = server.tools.iter().map(|(name, own)| (name.clone(), tool_terms(own)));
     SourceTerms {
         naming: match server.names {
             Names::Qualified => Naming::Qualified,
@@ -199,6 +194,22 @@ fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {
         },
         identity: identity(loaded, server),
         ..base
+    }
+}
+
+/// The operator's terms for one tool.
+pub(super) fn tool_terms(own: &ToolSettings) -> ToolTerms {
+    ToolTerms {
+        disabled: own.enabled == Some(false),
+        // An empty list means what the server as a whole requires.
+        capabilities: (!own.capabilities.is_empty()).then(|| own.capabilities.clone()),
+        requires_confirmation: own.requires_confirmation,
+        policy_action: own.policy_action.clone(),
+        idempotent: own.idempotent == Some(true),
+        description: own.description.clone(),
+        timeout: own.timeout_seconds.map(Duration::from_secs),
+        max_output_bytes: own.max_output_bytes,
+        max_output_lines: own.max_output_lines,
     }
 }
 

@@ -57,6 +57,14 @@ impl Backend {
         Ok(Self::Own(Box::new(assembly), router))
     }
 
+    /// Whether it is the gateway that callers use.
+    pub(super) const fn is_running(&self) -> bool {
+        match self {
+            Self::Running(_) => true,
+            Self::Own(..) => false,
+        }
+    }
+
     /// Waits longer for the sources of a gateway of our own.
     pub(super) async fn settle(&self, limit: std::time::Duration) {
         match self {

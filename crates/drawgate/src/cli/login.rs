@@ -104,6 +104,7 @@ fn open(url: &str) -> anyhow::Result<Running> {
         args: ["--fork", "xdg-open", url].map(str::to_owned).to_vec(),
         env,
         working_dir: None,
+        confinement: None,
     };
     Processes::new(&secrets, None)
         .spawn(&spawn)

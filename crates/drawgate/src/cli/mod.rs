@@ -16,8 +16,10 @@ mod mcp;
 mod output;
 mod review;
 mod running;
+mod sandbox;
 mod serve;
 mod servers;
+mod toolpacks;
 mod tools;
 
 use std::net::SocketAddr;
@@ -46,6 +48,7 @@ Begin with:
   drawgate serve                                   run the gateway on this machine
   drawgate tools list                              see the tools
   drawgate tools call vfs_write path=hello.txt content=hi
+  drawgate toolpacks install ./my-pack             add tools of your own, or OWNER/REPO from GitHub
   drawgate connect claude --write                  let a client use it";
 
 #[derive(Debug, Clone, clap::Args)]
@@ -96,6 +99,12 @@ enum Command {
     /// Outputs that were too long to return
     #[command(subcommand)]
     Artifacts(artifacts::ArtifactsCommand),
+    /// Install, enable and check toolpacks: commands, MCP servers and HTTP APIs as tools
+    #[command(subcommand)]
+    Toolpacks(toolpacks::ToolpacksCommand),
+    /// Try the sandbox that tools run in, and see what this machine can enforce
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
     /// Connect an MCP client to this gateway
     Connect(connect::ConnectArgs),
     /// Print a completion script for a shell
@@ -143,6 +152,14 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => return completions(*shell),
         Command::Init(args) => return init::run(args, Output::new(cli.globals.json)),
         Command::Config(command) => return config::run(command, &cli.globals),
+        Command::Sandbox(command) => {
+            return sandbox::run(command, Output::new(cli.globals.json)).await;
+        }
+        Command::Toolpacks(command) => {
+            if let Some(done) = toolpacks::run_alone(command, Output::new(cli.globals.json)) {
+                return done;
+            }
+        }
         _ => {}
     }
     let context = context(cli.globals)?;
@@ -156,10 +173,12 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Approvals(command) => approvals::run(command, context).await,
         Command::Audit(command) => audit::run(command, &context).await,
         Command::Artifacts(command) => artifacts::run(command, context).await,
+        Command::Toolpacks(command) => toolpacks::run(command, context).await,
         Command::Connect(args) => connect_client(&args, &context),
-        Command::Init(_) | Command::Config(_) | Command::Completions { .. } => {
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Init(_)
+        | Command::Config(_)
+        | Command::Sandbox(_)
+        | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use drawgate_core::model::{Capability, Operation, SourceId, ToolId};
+use drawgate_host::egress::HostRule;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// Checks a string against one of our own formats. The error says what to write instead.
@@ -17,6 +18,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "policy-action" => policy_action(text),
         "host-name" => host_name(text),
         "web-origin" => web_origin(text),
+        "host-rule" => text.parse().map(|_: HostRule| ()).map_err(|error| error.to_string()),
         _ => Ok(()),
     }
 }
@@ -130,4 +132,8 @@ format_type!(
 format_type!(
     /// Stands in the schema for the origin of a web page.
     WebOrigin, "web-origin"
+);
+format_type!(
+    /// Stands in the schema for a rule about hosts.
+    HostRuleText, "host-rule"
 );

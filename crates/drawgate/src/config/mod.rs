@@ -8,6 +8,7 @@
 mod auth;
 mod check;
 mod endpoint;
+mod execution;
 mod formats;
 mod load;
 mod oauth;
@@ -18,7 +19,6 @@ mod servers;
 mod setting;
 mod shape;
 mod starter;
-mod suggest;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -26,11 +26,13 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use drawgate_core::model::SourceId;
+use drawgate_host::sandbox::ResourceLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use auth::{Algorithm, Auth};
 pub use endpoint::{Endpoint, Tls};
+pub use execution::{Egress, Pack, Permissions, Toolpacks};
 pub use load::{DEFAULT_FILE, Loaded};
 pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
@@ -62,6 +64,12 @@ pub struct Config {
     pub servers: BTreeMap<SourceId, Server>,
     /// The built-in tools.
     pub builtin: Builtin,
+    /// Installed toolpacks.
+    pub toolpacks: Toolpacks,
+    /// How much a sandboxed program may use.
+    pub sandbox: ResourceLimits,
+    /// Outgoing requests of tools.
+    pub egress: Egress,
     /// The local user, who holds the admin token.
     pub local: Local,
     /// Limits on calls and their output.
@@ -90,6 +98,9 @@ impl Default for Config {
             auth: None,
             servers: BTreeMap::new(),
             builtin: Builtin::default(),
+            toolpacks: Toolpacks::default(),
+            sandbox: ResourceLimits::default(),
+            egress: Egress::default(),
             local: Local::default(),
             limits: Limits::default(),
             approvals: Approvals::default(),

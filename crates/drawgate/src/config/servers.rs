@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drawgate_core::model::{Capability, McpToolSpec};
+use drawgate_host::sandbox::Profile;
 use drawgate_sources::mcp::ClientRequest;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::execution::Permissions;
 use super::formats::{CapabilityText, PolicyAction};
 use super::oauth::OAuth;
 use super::sections::Limits;
@@ -32,9 +34,17 @@ pub struct Server {
     #[schemars(with = "BTreeMap<String, String>")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, Setting>,
-    /// The folder it starts in. Relative to this file's folder.
+    /// The folder it starts in, and in the sandbox may write. Relative to this file's folder. Absent:
+    /// a folder of its own in the data folder, or the gateway's with `sandbox = "none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,
+    /// What the program may touch, for `stdio`. Absent: `workspace`, which is a folder of its own,
+    /// the system's programs and no network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Profile>,
+    /// What the sandbox opens beside that, for `stdio`. Files that `args` name may be read anyway.
+    #[serde(skip_serializing_if = "Permissions::is_empty")]
+    pub permissions: Permissions,
     /// Its address, for all transports but `stdio`; for `websocket` with `ws://` or `wss://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -112,6 +122,8 @@ impl Default for Server {
             args: Vec::new(),
             env: BTreeMap::new(),
             working_dir: None,
+            sandbox: None,
+            permissions: Permissions::default(),
             url: None,
             headers: BTreeMap::new(),
             oauth: None,
@@ -270,6 +282,10 @@ pub struct ToolSettings {
     /// Whether the tool is offered. Absent: yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
+    /// Another sandbox than the toolpack asks for; `none` for no sandbox at all. For tools of
+    /// toolpacks that are commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Profile>,
     /// Seconds that a call may take.
     #[schemars(range(min = 1, max = 86_400))]
     #[serde(skip_serializing_if = "Option::is_none")]

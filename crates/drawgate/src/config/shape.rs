@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::formats::check_format;
 use super::problem::Problem;
-use super::suggest::nearest;
 use super::tree::{Tree, child, element};
+use drawgate_sources::suggest::nearest;
 
 /// Finds every problem of form and removes the values that have one.
 pub(super) fn check(schema: &Value, tree: &mut Tree) -> Vec<Problem> {

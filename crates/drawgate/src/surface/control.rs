@@ -5,6 +5,7 @@
 
 mod logins;
 mod review;
+mod toolpacks;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use super::mcp::{self, Mcp, Transport};
 use crate::operations::Operations;
 pub use logins::LoginBegun;
 pub use review::{Accept, Review};
+pub use toolpacks::{AllPacks, Commit, ShownPack, ShownTool, tools as tools_of_pack};
 
 /// The name of the socket in the data folder.
 pub const SOCKET: &str = "control.sock";
@@ -68,6 +70,12 @@ impl Control {
             .route("/approvals/{id}", post(decide))
             .route("/artifacts", get(artifacts))
             .route("/artifacts/{hash}", get(artifact).delete(remove_artifact))
+            .route("/toolpacks", get(toolpacks::list).post(toolpacks::commit))
+            .route("/toolpacks/{id}", get(toolpacks::show).delete(toolpacks::remove))
+            .route("/toolpacks/{id}/enable", post(toolpacks::enable))
+            .route("/toolpacks/{id}/disable", post(toolpacks::disable))
+            .route("/toolpacks/{id}/doctor", get(toolpacks::doctor))
+            .route("/toolpacks.lock", get(toolpacks::verify))
             .route("/audit/prune", post(prune))
             .route("/mcp", any(bridge))
             .with_state(self)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use drawgate_core::clock::{Clock, Ids};
 use drawgate_core::model::{Caller, ToolResult, TraceParent};
 use drawgate_host::Host;
-use drawgate_host::egress::{Body, Egress};
+use drawgate_host::egress::{Body, Egress, Reach};
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -157,8 +157,10 @@ impl Exporter {
                 .body(Body::from(Bytes::from(body.to_string())))
                 .map_err(|error| error.to_string())?;
         request.headers_mut().extend(self.headers.clone());
+        // The operator wrote the address.
+        let reach = Reach::own(request.uri());
         let answer = egress
-            .request(request, Instant::now() + SEND_TIME)
+            .request(request, &reach, Instant::now() + SEND_TIME)
             .await
             .map_err(|error| error.to_string())?;
         if answer.status().is_success() {

@@ -253,11 +253,12 @@ async fn scopes_decide_what_is_listed_and_called() {
     let gateway = ready(&place).await;
     let local = agent(&place, "writer", &["file.write"]);
     let reading = ["vfs_list", "vfs_read"];
-    let everything = ["vfs_delete", "vfs_list", "vfs_read", "vfs_write"];
+    let files = ["vfs_delete", "vfs_list", "vfs_read", "vfs_write"];
+    let everything = [&files[..], &["web_fetch"]].concat();
     let cases: [(Value, &[&str]); 8] = [
         (json!({ "scope": "files.read" }), &reading),
-        (json!({ "scope": "openid files.write files.read" }), &everything),
-        (json!({ "scope": "all" }), &everything),
+        (json!({ "scope": "openid files.write files.read" }), &files),
+        (json!({ "scope": "all" }), &files),
         (json!({ "scope": null, "scp": ["files.read"] }), &[]),
         (json!({ "scope": ["files.read", 7] }), &reading),
         (json!({ "scope": "files.readX files FILES.READ file.read *" }), &[]),
@@ -371,7 +372,7 @@ async fn an_issuer_that_is_down_harms_nobody_else() {
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(answer.headers["retry-after"], "5");
     assert!(!answer.headers.contains_key("www-authenticate"));
-    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 4);
+    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 5);
     let _issuer = Issuer::start_at(&address, keys.published()).await;
     eventually("the keys are there", async || {
         (list(&gateway, &token).await.status == StatusCode::OK).then_some(())

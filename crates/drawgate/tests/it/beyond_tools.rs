@@ -13,7 +13,7 @@ pub(crate) fn shelves(names: &[&str], more: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/server.py");
     let each = names.iter().map(|name| {
         format!(
-            "[servers.{name}]\ncommand = \"python3\"\nargs = [\"{script}\", \"shelf\", \"{name}\"{more}]\n\
+            "[servers.{name}]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\", \"shelf\", \"{name}\"{more}]\n\
              capabilities = [\"shelf.{name}\"]\n"
         )
     });

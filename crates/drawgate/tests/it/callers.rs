@@ -40,7 +40,7 @@ async fn each_caller_has_a_list_of_its_own() {
     let nobody = agent(&place, "nobody", &[]);
     // In turn and again, so that one caller's list could be kept for another.
     for _ in 0..2 {
-        assert_eq!(gateway.tool_names(&gateway.token).await.len(), 4);
+        assert_eq!(gateway.tool_names(&gateway.token).await.len(), 5);
         assert_eq!(gateway.tool_names(&reader).await, ["vfs_list", "vfs_read"]);
         assert_eq!(gateway.tool_names(&writer).await, ["vfs_delete", "vfs_write"]);
         assert!(gateway.tool_names(&nobody).await.is_empty());
@@ -247,7 +247,7 @@ async fn one_gateway_per_folder() {
     assert!(!second.status.success());
     let message = String::from_utf8(second.stderr).unwrap();
     assert!(message.contains("in use") || message.contains("runs"), "{message}");
-    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 4);
+    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 5);
 }
 
 #[tokio::test]

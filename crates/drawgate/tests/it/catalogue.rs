@@ -19,7 +19,7 @@ use crate::support::Place;
 fn attacker(place: &Place, settings: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/attacker.py");
     format!(
-        "[servers.x]\ncommand = \"python3\"\nargs = [\"{script}\", \"{}\"]\n{settings}\n",
+        "[servers.x]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\", \"{}\"]\n{settings}\n",
         place.path().join("record").display()
     )
 }
@@ -34,6 +34,6 @@ fn misbehaving(name: &str, mode: &str, settings: &str) -> String {
     let script =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../drawgate-sources/tests/fixtures/mcp_server.py");
     format!(
-        "[servers.{name}]\ncommand = \"python3\"\nargs = [\"{script}\", \"{mode}\"]\n{settings}\n"
+        "[servers.{name}]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\", \"{mode}\"]\n{settings}\n"
     )
 }

@@ -46,6 +46,20 @@ const HELP: &[(&[&str], &str)] = &[
     (&["artifacts", "list"], "newest first"),
     (&["artifacts", "get"], "or write it to a file"),
     (&["artifacts", "remove"], "Its hash or its URI"),
+    (&["toolpacks", "list"], "List installed toolpacks"),
+    (&["toolpacks", "install"], "it stays off until you enable it"),
+    (&["toolpacks", "enable"], "at once"),
+    (&["toolpacks", "disable"], "at once"),
+    (&["toolpacks", "show"], "what it is able to do"),
+    (&["toolpacks", "validate"], "every problem with its place"),
+    (&["toolpacks", "doctor"], "Exits 1 if something fails"),
+    (&["toolpacks", "remove"], "Remove a toolpack"),
+    (&["toolpacks", "update"], "show what would change"),
+    (&["toolpacks", "new"], "Write a toolpack to start from"),
+    (&["toolpacks", "schema"], "for editors"),
+    (&["toolpacks", "lock", "verify"], "exits 1 if something differs"),
+    (&["sandbox", "exec"], "Try to break out"),
+    (&["sandbox", "doctor"], "exits 1 if the default one does not"),
     (&["connect"], "a copy is kept as `.bak`"),
     (&["completions"], "bash"),
 ];
@@ -231,7 +245,7 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     let shown = text(&output.stdout);
     let lessons = [
-        "builtin: ready, 4 tools",
+        "builtin: ready, 5 tools",
         "dead: failed, and is tried again: there is no program `/nonexistent/program`; install it, or give its full path",
         "quits: failed, and is tried again: the server exited with code 3",
         "    no database",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::load::{events, fixture, offers};
 use crate::support::{Gateway, Place, eventually};
 
-const BUILTIN: [&str; 4] = ["vfs_delete", "vfs_list", "vfs_read", "vfs_write"];
+const BUILTIN: [&str; 5] = ["vfs_delete", "vfs_list", "vfs_read", "vfs_write", "web_fetch"];
 
 async fn names(gateway: &Gateway, what: &str, are_right: impl Fn(&[String]) -> bool) {
     eventually(what, async || are_right(&gateway.tool_names(&gateway.token).await).then_some(()))

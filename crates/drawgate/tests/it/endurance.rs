@@ -61,8 +61,7 @@ async fn come_and_go(gateway: &Gateway) {
     }
 }
 
-/// Ten thousand sessions that nobody ends cost little, end by themselves, and their memory serves
-/// the next ten thousand.
+/// Ten thousand sessions that nobody ends cost little, end by themselves, and give their memory back.
 #[tokio::test]
 async fn ten_thousand_sessions_left_open_are_forgotten() {
     const SESSIONS: usize = 10_000;
@@ -108,9 +107,13 @@ async fn ten_thousand_sessions_left_open_are_forgotten() {
     }
     let (first, second) = (peaks[0], peaks[1]);
     assert!(second <= first + first / 4, "{first} KiB, then {second} KiB");
-    let after = memory(&gateway);
-    assert!(after <= first + first / 4, "{first} KiB, then {after} KiB with none");
-    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 4);
+    let most = first.max(second);
+    eventually("the memory returns", async || {
+        let kept = memory(&gateway).saturating_sub(before);
+        (kept <= most.saturating_sub(before) / 2).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 5);
 }
 
 /// A server that is killed under calls: each call is answered, and no dead process stays.

@@ -14,7 +14,7 @@ async fn serves_without_any_configuration() {
         (!names.is_empty()).then_some(names)
     })
     .await;
-    assert_eq!(names, ["vfs_delete", "vfs_list", "vfs_read", "vfs_write"]);
+    assert_eq!(names, ["vfs_delete", "vfs_list", "vfs_read", "vfs_write", "web_fetch"]);
     place.ok(&["tools", "call", "vfs_write", "path=a/hello.txt", "content=hello there"]);
     assert_eq!(place.ok(&["tools", "call", "vfs_read", "path=a/hello.txt"]), "hello there\n");
     let read = gateway.call(&gateway.token, "vfs_read", json!({ "path": "a/hello.txt" })).await;
@@ -35,7 +35,7 @@ fn lists_tools_in_the_forms_of_model_providers() {
     ] {
         let printed = place.ok(&["tools", "list", "--provider", provider]);
         let tools: serde_json::Value = serde_json::from_str(&printed).unwrap();
-        assert_eq!(tools.as_array().map(Vec::len), Some(4), "{provider}: {tools}");
+        assert_eq!(tools.as_array().map(Vec::len), Some(5), "{provider}: {tools}");
         assert_eq!(tools.pointer(schema), Some(&json!("object")), "{provider}: {tools}");
     }
 }

@@ -17,7 +17,7 @@ use crate::support::{Gateway, Place, eventually};
 /// The program of `tests/fixtures/server.py` as a server called `fixture`.
 pub(crate) fn fixture() -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/server.py");
-    format!("[servers.fixture]\ncommand = \"python3\"\nargs = [\"{script}\"]\n")
+    format!("[servers.fixture]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\"]\n")
 }
 
 /// One connection that stays open.

@@ -19,7 +19,10 @@ const EXPIRED: &str = "the login at `far` has expired; run `drawgate servers log
 /// A configuration with the protected server, and the log at its loudest.
 fn place(world: &World) -> Place {
     let url = world.url();
-    Place::new(&format!("[telemetry]\nlog = \"trace\"\n[servers.far]\nurl = \"{url}\"\n"))
+    // The authorization server is another one than the protected server, on the same machine.
+    Place::new(&format!(
+        "[telemetry]\nlog = \"trace\"\n[egress]\nallow = [\"127.0.0.1:*\"]\n[servers.far]\nurl = \"{url}\"\n"
+    ))
 }
 
 /// The command, which waits for the person.
@@ -261,9 +264,9 @@ async fn a_client_with_credentials_needs_no_person() {
         it.methods = vec!["client_secret_basic"];
         it.client_secret = Some("right-secret-of-ci");
     });
-    let url = world.url();
+    let (url, issuer) = (world.url(), &world.issuer);
     let place = Place::new(&format!(
-        "[telemetry]\nlog = \"trace\"\n[servers.far]\nurl = \"{url}\"\n[servers.far.oauth]\ngrant = \"client_credentials\"\nclient_id = \"ci\"\nclient_secret = \"env:FAR_SECRET\"\n"
+        "[telemetry]\nlog = \"trace\"\n[servers.far]\nurl = \"{url}\"\n[servers.far.oauth]\nissuer = \"{issuer}\"\ngrant = \"client_credentials\"\nclient_id = \"ci\"\nclient_secret = \"env:FAR_SECRET\"\n"
     ));
     let refused = "there is no token for `far`: the authorization server refused the client's credentials (invalid_client); check `servers.far.oauth`";
     let gateway = place.serve_with(|command| {

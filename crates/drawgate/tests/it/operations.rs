@@ -43,7 +43,7 @@ async fn health_readiness_and_metrics() {
         "drawgate_calls_under_way 0",
         "drawgate_audit_queue 0",
         "drawgate_sources 2",
-        "drawgate_tools 14",
+        "drawgate_tools 15",
         "# TYPE drawgate_call_seconds histogram",
     ];
     for line in lines {
@@ -189,7 +189,7 @@ async fn a_full_disk_is_survived_in_memory_and_the_gap_is_written_down() {
     let answer = until_full(&gateway, &disk, "degraded").await;
     assert_ne!(answer["isError"], true, "{answer}");
     let names = gateway.tool_names(&gateway.token).await;
-    assert_eq!(names.len(), 4);
+    assert_eq!(names.len(), 5);
     let answer = gateway
         .rpc(&gateway.token, "tools/call", json!({ "name": "vfs_list", "arguments": {} }))
         .await;

@@ -12,7 +12,7 @@ use crate::support::{Answer, Gateway, Place, eventually};
 pub(crate) fn asking() -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/asking.py");
     format!(
-        "[servers.q]\ncommand = \"python3\"\nargs = [\"{script}\"]\ncapabilities = [\"file.read\"]\n\
+        "[servers.q]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\"]\ncapabilities = [\"file.read\"]\n\
          client_requests = [\"elicitation\", \"elicitation_url\", \"roots\", \"sampling\"]\n"
     )
 }

@@ -48,7 +48,7 @@ async fn revisions_are_negotiated() {
         let list = json!({ "jsonrpc": "2.0", "id": "a", "method": "tools/list" });
         let headers = [("mcp-session-id", session), ("mcp-protocol-version", given)];
         let listed = gateway.post_as(&gateway.token, &headers, &list).await;
-        assert_eq!(listed.json()["result"]["tools"].as_array().unwrap().len(), 4);
+        assert_eq!(listed.json()["result"]["tools"].as_array().unwrap().len(), 5);
         assert_eq!(listed.json()["id"], "a");
         let headers = [("mcp-session-id", session), ("mcp-protocol-version", "1999-01-01")];
         let refused = gateway.post_as(&gateway.token, &headers, &list).await;
@@ -122,7 +122,7 @@ async fn sessions_that_are_left_open_stay_bounded() {
         assert_eq!(answer.status, status, "{index}");
     }
     assert_eq!(ask(&gateway, &ann, &anns, "ping").await.status, StatusCode::OK);
-    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 4);
+    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 5);
     assert!(memory(&gateway) < 64 * 1024);
 }
 
@@ -140,7 +140,7 @@ async fn the_official_client_works() {
     let client = ().serve(StreamableHttpClientTransport::from_config(config)).await.unwrap();
     let names: Vec<String> =
         client.list_all_tools().await.unwrap().iter().map(|tool| tool.name.to_string()).collect();
-    assert_eq!(names, ["vfs_delete", "vfs_list", "vfs_read", "vfs_write"]);
+    assert_eq!(names, ["vfs_delete", "vfs_list", "vfs_read", "vfs_write", "web_fetch"]);
     let call = async |tool: &'static str, arguments: Value| {
         let params =
             CallToolRequestParams::new(tool).with_arguments(arguments.as_object().unwrap().clone());

@@ -52,7 +52,7 @@ fn every_request_is_answered_even_one_that_is_too_large() {
     assert_eq!(answer(1)["result"]["serverInfo"]["name"], "drawgate");
     let refusal = answer(2)["error"]["message"].as_str().unwrap();
     assert!(refusal.contains("larger than 4194304 bytes"), "{refusal}");
-    assert_eq!(answer(3)["result"]["tools"].as_array().map(Vec::len), Some(4));
+    assert_eq!(answer(3)["result"]["tools"].as_array().map(Vec::len), Some(5));
 }
 
 /// A bridge that is spoken with line by line.

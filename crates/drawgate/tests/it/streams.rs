@@ -181,7 +181,7 @@ async fn a_session_hears_of_new_tools() {
     assert!(gateway.tool_names(&gateway.token).await.contains(&"py__echo".to_owned()));
     place.configure("");
     assert_eq!(events.next().await, Some(notice));
-    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 4);
+    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 5);
 }
 
 #[tokio::test]
@@ -417,7 +417,7 @@ async fn listeners_leave_room_for_callers() {
         assert!(listening.len() < 4096);
     };
     assert_eq!(refused, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 4);
+    assert_eq!(gateway.tool_names(&gateway.token).await.len(), 5);
     listening.truncate(100);
     eventually("room for another", async || {
         (listen().await.status == StatusCode::OK).then_some(())

@@ -42,13 +42,13 @@ fn takes_tasks() -> Value {
     json!({ "extensions": { EXTENSION: {} }, "elicitation": {} })
 }
 
-async fn result(gateway: &Gateway, method: &str, params: Value) -> Value {
+pub(crate) async fn result(gateway: &Gateway, method: &str, params: Value) -> Value {
     let answer = ask(gateway, &gateway.token, &takes_tasks(), method, params).await;
     answer.json()["result"].clone()
 }
 
 /// The task, once it stands so.
-async fn once(gateway: &Gateway, id: &str, status: &str) -> Value {
+pub(crate) async fn once(gateway: &Gateway, id: &str, status: &str) -> Value {
     eventually(status, async || {
         let task = result(gateway, "tasks/get", json!({ "taskId": id })).await;
         assert_eq!(task["resultType"], "complete", "{task}");
@@ -82,7 +82,7 @@ async fn ready(place: &Place) -> Gateway {
     gateway
 }
 
-async fn begin(gateway: &Gateway, tool: &str, arguments: Value) -> String {
+pub(crate) async fn begin(gateway: &Gateway, tool: &str, arguments: Value) -> String {
     let task = result(gateway, "tools/call", json!({ "name": tool, "arguments": arguments })).await;
     assert_eq!(task["resultType"], "task", "{task}");
     assert_eq!(task["status"], "working", "{task}");

@@ -11,7 +11,7 @@ fn place(trust: &str, tools: &Value) -> Place {
     describe(&place, tools);
     let file = place.path().join("tools.json");
     place.configure(&format!(
-        "[servers.s]\ncommand = \"python3\"\nargs = [\"{script}\", \"{}\"]\n{trust}\n",
+        "[servers.s]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\", \"{}\"]\n{trust}\n",
         file.display()
     ));
     place

@@ -83,6 +83,40 @@ async fn refused_before_anybody_is_asked() {
     }
 }
 
+/// A server must not lead the gateway to others on this machine or in its network.
+#[tokio::test]
+async fn published_addresses_are_public_ones() {
+    let stage = Stage::new().await;
+    stage.host.egress.allow(Vec::new());
+    let error = stage.begin().await.unwrap_err().to_string();
+    let host = stage.world.issuer.trim_start_matches("http://");
+    assert!(error.contains(&format!("is at `{host}`, which was refused")), "{error}");
+    assert!(error.contains("`oauth.issuer` or in `[egress] allow`"), "{error}");
+    assert_eq!(stage.world.paths(), ["/mcp", "/resource"], "only the server itself was asked");
+    for inner in [
+        "https://169.254.169.254/latest",
+        "https://10.0.0.1",
+        "https://[fd00:ec2::254]",
+        "https://localhost:6379",
+        "https://metadata.google.internal",
+        "https://as.example:22",
+    ] {
+        stage.world.behave(|it| it.authority = Some(inner.to_owned()));
+        let error = stage.begin().await.unwrap_err().to_string();
+        assert!(error.contains("which was refused"), "{inner}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_the_operator_wrote_may_be_anywhere() {
+    let world = World::start().await;
+    let issuer = Some(world.issuer.clone());
+    let settings = LoginSettings { issuer, ..LoginSettings::default() };
+    let stage = Stage::with(world, settings, MemoryStore::default()).await;
+    stage.host.egress.allow(Vec::new());
+    stage.log_in().await.unwrap();
+}
+
 #[tokio::test]
 async fn redirected_metadata_are_not_fetched() {
     let trap = World::start().await;

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use drawgate_host::egress::{Body, Egress, read_body};
+use drawgate_host::egress::{Body, Egress, Reach, read_body};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -446,7 +446,8 @@ pub(crate) async fn browse(url: &str) -> (StatusCode, String) {
     for _ in 0..5 {
         let request = Request::get(&place).body(Body::default()).unwrap();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        let (head, body) = egress.request(request, deadline).await.unwrap().into_parts();
+        let reach = Reach::own(request.uri());
+        let (head, body) = egress.request(request, &reach, deadline).await.unwrap().into_parts();
         let Some(next) = head.headers.get(header::LOCATION) else {
             let body = read_body(body, 1 << 20, deadline).await.unwrap();
             return (head.status, String::from_utf8_lossy(&body).into_owned());

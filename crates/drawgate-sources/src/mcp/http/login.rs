@@ -8,7 +8,7 @@ use ::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use drawgate_core::model::SourceId;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
-use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody};
+use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody, Reach};
 use drawgate_host::oauth::{Bearer, LoginNeeded, Try};
 use tokio::time::timeout_at;
 
@@ -18,6 +18,7 @@ use super::source_error;
 #[derive(Clone)]
 pub(in crate::mcp) struct Door {
     host: Arc<Host>,
+    reach: Reach,
     login: Option<Arc<dyn Bearer>>,
 }
 
@@ -44,11 +45,17 @@ impl From<Closed> for SourceError {
 
 impl Door {
     /// With the login of a server, unless the operator's headers have one.
-    pub(in crate::mcp) fn new(host: &Arc<Host>, id: &SourceId, configured: &HeaderMap) -> Self {
+    pub(in crate::mcp) fn new(
+        host: &Arc<Host>,
+        id: &SourceId,
+        configured: &HeaderMap,
+        reach: Reach,
+    ) -> Self {
         let logins =
             host.logins.as_ref().filter(|_| !configured.contains_key(header::AUTHORIZATION));
         let login = logins.and_then(|logins| logins.get(id));
-        Self { host: Arc::clone(host), login: login.map(|login| login as Arc<dyn Bearer>) }
+        let login = login.map(|login| login as Arc<dyn Bearer>);
+        Self { host: Arc::clone(host), reach, login }
     }
 
     /// Sends a request and waits for the head of the answer.
@@ -58,15 +65,15 @@ impl Door {
         deadline: Instant,
     ) -> Result<Response<ResponseBody>, Closed> {
         let Some(login) = self.login.as_deref() else {
-            return Ok(self.host.egress.request(request, deadline).await?);
+            return Ok(self.host.egress.request(request, &self.reach, deadline).await?);
         };
         let sent = show(login, request.headers_mut(), deadline).await?;
-        let response = self.host.egress.request(request.clone(), deadline).await?;
+        let response = self.host.egress.request(request.clone(), &self.reach, deadline).await?;
         if !may_try_again(login, Try::First, sent, &response, deadline).await? {
             return Ok(response);
         }
         let sent = show(login, request.headers_mut(), deadline).await?;
-        let response = self.host.egress.request(request, deadline).await?;
+        let response = self.host.egress.request(request, &self.reach, deadline).await?;
         may_try_again(login, Try::Again, sent, &response, deadline).await?;
         Ok(response)
     }

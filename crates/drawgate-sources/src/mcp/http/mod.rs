@@ -283,12 +283,17 @@ impl Peer {
 pub(super) fn source_error(error: &EgressError) -> SourceError {
     match error {
         EgressError::Deadline => too_late(),
-        EgressError::TooLarge(_) => {
+        EgressError::TooLarge(_) | EgressError::Protocol(_) | EgressError::Encoding(_) => {
             SourceError::Protocol(format!("the server's answer can't be used: {error}"))
         }
-        EgressError::Connect { .. } | EgressError::Address(_) | EgressError::Tls(_) => {
-            SourceError::unreachable(error.to_string())
-        }
-        EgressError::Lost(_) => SourceError::lost(error.to_string()),
+        EgressError::Connect { .. }
+        | EgressError::Slow(_)
+        | EgressError::Address(_)
+        | EgressError::Refused { .. }
+        | EgressError::Tls(_) => SourceError::unreachable(error.to_string()),
+        EgressError::Lost(_)
+        | EgressError::Truncated
+        | EgressError::Detour(_)
+        | EgressError::Redirected(_) => SourceError::lost(error.to_string()),
     }
 }

@@ -25,6 +25,7 @@ use super::hub::Hub;
 use super::lines::{Line, read_line};
 use super::probe::shake_hands;
 use super::wire::ServerInfo;
+use crate::confine::note;
 use crate::excerpt::MAX_READ;
 
 /// How long a server may take to end by itself once its input is closed, and again after it was
@@ -56,17 +57,18 @@ impl Link {
         hub: &Hub,
     ) -> Result<Server, SourceError> {
         let probed = hub.memory.may_discover();
-        match self.start(journal, hub).await {
+        let outcome = match self.start(journal, hub).await {
             Err(Failed::Exited(_)) if probed && !hub.memory.may_discover() => {
-                self.start(journal, hub).await.map_err(Failed::into_error)
+                self.start(journal, hub).await
             }
-            outcome => outcome.map_err(Failed::into_error),
-        }
+            outcome => outcome,
+        };
+        outcome.map_err(|failed| failed.into_error(&self.spawn))
     }
 
     async fn start(&self, journal: &Arc<Journal>, hub: &Hub) -> Result<Server, Failed> {
         let started = self.host.processes.spawn(&self.spawn);
-        let mut child = started.map_err(|error| SourceError::unreachable(describe(&error)))?;
+        let mut child = started.map_err(|error| Failed::Spawn(describe(&error)))?;
         journal.pid(child.pid());
         let pipes = (child.take_stdin(), child.take_stdout(), child.take_stderr());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
@@ -101,14 +103,21 @@ impl Link {
 
 /// Why a server did not start.
 enum Failed {
+    /// It could not even be tried.
+    Spawn(String),
     Exited(String),
     Otherwise(SourceError),
 }
 
 impl Failed {
-    fn into_error(self) -> SourceError {
+    /// What a program may not do in its sandbox is often why it fails, and seldom what it says.
+    fn into_error(self, spawn: &Spawn) -> SourceError {
         match self {
-            Self::Exited(reason) => SourceError::unreachable(reason),
+            Self::Spawn(reason) => SourceError::unreachable(reason),
+            Self::Exited(reason) => SourceError::unreachable(reason + &note(spawn)),
+            Self::Otherwise(SourceError::Unavailable { message, sent }) => {
+                SourceError::Unavailable { message: message + &note(spawn), sent }
+            }
             Self::Otherwise(error) => error,
         }
     }
@@ -157,7 +166,12 @@ impl Drop for Server {
 }
 
 async fn exited(child: &mut Running) -> String {
-    match child.wait().await {
+    let ended = child.wait().await;
+    // What the sandbox says counts more than how the program ended, which may be the sandbox's doing.
+    if let Some(error) = child.box_failure().await {
+        return format!("the server was stopped by its sandbox: {error}");
+    }
+    match ended {
         Ok(status) => match (status.code(), status.signal()) {
             (Some(code), _) => format!("the server exited with code {code}"),
             (None, Some(signal)) => format!("the server was ended by signal {signal}"),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drawgate_core::model::{McpToolSpec, SourceId};
 use drawgate_core::policy::KNOWN_ACTIONS;
+use drawgate_host::sandbox::Profile;
 use http::HeaderName;
 use serde::Deserialize;
 
@@ -12,9 +13,9 @@ use crate::config::formats::check_format;
 use crate::config::problem::Problem;
 use crate::config::servers::{Protocol, Server, Sessions, Transport};
 use crate::config::setting::{Setting, is_key_shaped, looks_like_secret};
-use crate::config::suggest::nearest;
 use crate::config::tree::{child, element};
 use crate::config::{Config, shape};
+use drawgate_sources::suggest::nearest;
 
 /// Headers that the transport sets itself; a second value would break the protocol.
 const OWN_HEADERS: [&str; 9] = [
@@ -45,6 +46,11 @@ pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &m
     for (tool, settings) in &server.tools {
         let table = child(&child(&table, "tools"), tool);
         check_timeout(config, &table, settings.timeout_seconds, found);
+        if settings.sandbox.is_some() {
+            let message = "a server's tools all run in the server's program";
+            let hint = "set `sandbox` in the server's own table";
+            found.push(Problem::error(child(&table, "sandbox"), message).hint(hint));
+        }
         if let Some(action) = &settings.policy_action {
             check_action(config, &child(&table, "policy_action"), action, found);
         }
@@ -65,6 +71,7 @@ fn check_stdio(table: &str, server: &Server, found: &mut Vec<Problem>) {
     }
     let unused = [("url", server.url.is_some()), ("headers", !server.headers.is_empty())];
     refuse_unused(table, Transport::Stdio, &unused, found);
+    check_sandbox(table, server, found);
     check_environment(&child(table, "env"), &server.env, found);
     for (index, arg) in server.args.iter().enumerate() {
         if is_key_shaped(arg.rsplit('=').next().unwrap_or(arg)) {
@@ -73,6 +80,34 @@ fn check_stdio(table: &str, server: &Server, found: &mut Vec<Problem>) {
             let key = element(&child(table, "args"), index);
             found.push(Problem::warning(key, message).hint(hint));
         }
+    }
+}
+
+/// What is allowed must be in force under the profile.
+fn check_sandbox(table: &str, server: &Server, found: &mut Vec<Problem>) {
+    let profile = server.sandbox.unwrap_or_default();
+    let allowed = &server.permissions;
+    let paths = !allowed.read.is_empty() || !allowed.write.is_empty();
+    let without_effect = match profile {
+        Profile::None => !allowed.is_empty(),
+        Profile::Strict => paths || !allowed.hosts.is_empty(),
+        Profile::Workspace => !allowed.hosts.is_empty(),
+        Profile::Network => false,
+    };
+    if without_effect {
+        let message =
+            format!("`permissions` allow what `sandbox = \"{profile}\"` does not ask for");
+        let hint = match profile {
+            Profile::None => "remove them: nothing is confined",
+            Profile::Strict => "use `workspace` for paths, `network` for hosts",
+            Profile::Workspace | Profile::Network => "set `sandbox = \"network\"` for hosts",
+        };
+        found.push(Problem::error(child(table, "permissions"), message).hint(hint));
+    }
+    if profile == Profile::Network && allowed.hosts.is_empty() {
+        let message = "`sandbox = \"network\"` without hosts reaches nobody";
+        let hint = "list them in `permissions.hosts`, `*` for every public one";
+        found.push(Problem::warning(child(table, "sandbox"), message).hint(hint));
     }
 }
 
@@ -103,6 +138,8 @@ fn check_network(table: &str, server: &Server, found: &mut Vec<Problem>) {
         ("args", !server.args.is_empty()),
         ("env", !server.env.is_empty()),
         ("working_dir", server.working_dir.is_some()),
+        ("sandbox", server.sandbox.is_some()),
+        ("permissions", !server.permissions.is_empty()),
         ("idle_shutdown_seconds", server.idle_shutdown_seconds.is_some()),
     ];
     refuse_unused(table, server.transport(), &unused, found);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use drawgate_core::json;
 use drawgate_host::Host;
-use drawgate_host::egress::{Body, EgressError, read_body};
+use drawgate_host::egress::{Body, EgressError, HostRule, Reach, read_body};
 use http::header::ACCEPT;
 use http::{Request, StatusCode};
 use serde_json::Value;
@@ -57,6 +57,8 @@ enum FetchError {
 pub(super) struct Keys {
     issuer: String,
     jwks_url: Option<String>,
+    /// What the operator wrote, wherever it is; what the issuer's metadata name, on the internet.
+    reach: Reach,
     host: Arc<Host>,
     loaded: ArcSwapOption<Loaded>,
     /// Held by the one who fetches; the time before which nobody does.
@@ -73,6 +75,7 @@ impl Keys {
         let keys = Arc::new(Self {
             issuer: auth.issuer.clone(),
             jwks_url: auth.jwks_url.clone(),
+            reach: reach(auth),
             host,
             loaded: ArcSwapOption::empty(),
             turn: Mutex::new(0),
@@ -186,13 +189,20 @@ impl Keys {
         let request = Request::get(url).header(ACCEPT, "application/json").body(Body::default());
         let request = request.map_err(|_| FetchError::Address(url.to_owned()))?;
         let failed = |error| FetchError::Egress { url: url.to_owned(), error };
-        let response = self.host.egress.request(request, deadline).await.map_err(failed)?;
+        let response =
+            self.host.egress.request(request, &self.reach, deadline).await.map_err(failed)?;
         let status = response.status();
         if status != StatusCode::OK {
             return Err(FetchError::Status { url: url.to_owned(), status });
         }
         read_body(response.into_body(), MAX_DOCUMENT, deadline).await.map_err(failed)
     }
+}
+
+fn reach(auth: &Auth) -> Reach {
+    let written = [Some(&auth.issuer), auth.jwks_url.as_ref()].into_iter().flatten();
+    let rules = written.filter_map(|text| HostRule::of(&text.parse().ok()?));
+    Reach::public().and(rules.map(HostRule::anywhere))
 }
 
 /// Where an issuer's metadata may be: by RFC 8414, and by `OpenID` Connect in its two readings.

@@ -110,8 +110,9 @@ async fn env_expand_leak() {
     } }]);
     std::fs::write(place.path().join("tools.json"), described.to_string()).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/changing.py");
-    let changing =
-        format!("[servers.c]\ncommand = \"python3\"\nargs = [\"{script}\", \"tools.json\"]\n");
+    let changing = format!(
+        "[servers.c]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\", \"tools.json\"]\n"
+    );
     place.configure(&(attacker(&place, "") + &changing));
     let gateway = place.serve_with(|command| {
         command.env("CATALOGUE_SECRET", VALUE);

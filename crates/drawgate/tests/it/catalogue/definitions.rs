@@ -58,7 +58,7 @@ async fn tool_poisoning_and_line_jumping() {
         .unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/changing.py");
     place.configure(&format!(
-        "[servers.s]\ncommand = \"python3\"\nargs = [\"{script}\", \"tools.json\"]\ntrust = \"review\"\n"
+        "[servers.s]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\", \"tools.json\"]\ntrust = \"review\"\n"
     ));
     let gateway = place.serve();
     let finder = place.ok(&[

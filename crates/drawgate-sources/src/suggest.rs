@@ -1,10 +1,8 @@
 //! "Did you mean …?"
 
 /// The candidate that `typed` is most probably a misspelling of.
-pub(super) fn nearest<'a>(
-    typed: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong; with more, a suggestion is a guess.
     let allowed = typed.chars().count().max(3) / 3;
     let typed = plain(typed);

@@ -1,0 +1,152 @@
+//! Connections: a name is resolved once, every address in the answer is checked, and only those
+//! addresses are connected to.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::net::sockopt;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::error::{EgressError, Refusal};
+use super::ranges::is_public;
+use super::{CONNECT_TIMEOUT, PROBE_AFTER, PROBES};
+
+/// How long an address may be silent before the next one is tried beside it.
+const STAGGER: Duration = Duration::from_millis(250);
+/// Addresses of one name that are tried.
+const MAX_TRIED: usize = 8;
+
+/// Names and connections, as the operating system has them. Tests put others in its place.
+///
+/// An implementation decides nothing: what it resolves is checked before it is asked to connect.
+#[async_trait]
+pub trait Network: Send + Sync + 'static {
+    /// All addresses of a name.
+    async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+
+    /// Connects to one address.
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
+}
+
+/// The operating system's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct System;
+
+#[async_trait]
+impl Network for System {
+    async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok(tokio::net::lookup_host((name, port)).await?.collect())
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        TcpStream::connect(address).await
+    }
+}
+
+/// Which addresses a connection may go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Those of the public internet.
+    Public,
+    /// All.
+    Anywhere,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialError {
+    #[error("its address is one of this machine or of a private network")]
+    Private,
+    #[error("the name can't be resolved")]
+    Unknown,
+    #[error("{0}")]
+    Failed(String),
+    #[error("it took too long")]
+    Slow,
+}
+
+impl DialError {
+    /// The same, for who wanted to reach host and port.
+    pub(super) fn explain(&self, authority: String) -> EgressError {
+        match self {
+            Self::Private => EgressError::Refused { host: authority, reason: Refusal::Private },
+            Self::Slow => EgressError::Slow(authority),
+            Self::Unknown | Self::Failed(_) => {
+                EgressError::Connect { authority, reason: self.to_string() }
+            }
+        }
+    }
+}
+
+/// Connects to a host, which is an address or a name.
+pub(super) async fn dial(
+    network: &Arc<dyn Network>,
+    host: &str,
+    port: u16,
+    scope: Scope,
+) -> Result<TcpStream, DialError> {
+    let work = async {
+        let addresses = resolve(network.as_ref(), host, port).await?;
+        // One inner address among public ones is enough: somebody wants to be let in by chance.
+        if scope == Scope::Public && !addresses.iter().all(|address| is_public(address.ip())) {
+            return Err(DialError::Private);
+        }
+        let stream = race(network, addresses).await?;
+        tune(&stream).map_err(|error| DialError::Failed(error.to_string()))?;
+        Ok(stream)
+    };
+    timeout(CONNECT_TIMEOUT, work).await.unwrap_or(Err(DialError::Slow))
+}
+
+async fn resolve(
+    network: &dyn Network,
+    host: &str,
+    port: u16,
+) -> Result<Vec<SocketAddr>, DialError> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
+    let addresses = network.resolve(host, port).await.unwrap_or_default();
+    if addresses.is_empty() { Err(DialError::Unknown) } else { Ok(addresses) }
+}
+
+/// Tries the addresses in their order, the next when one fails or is slow.
+async fn race(
+    network: &Arc<dyn Network>,
+    addresses: Vec<SocketAddr>,
+) -> Result<TcpStream, DialError> {
+    let mut waiting = addresses.into_iter().take(MAX_TRIED);
+    let mut trying = JoinSet::new();
+    let mut last = DialError::Unknown;
+    loop {
+        let more = waiting.next();
+        if let Some(address) = more {
+            let network = Arc::clone(network);
+            trying.spawn(async move { network.connect(address).await });
+        }
+        tokio::select! {
+            () = sleep(STAGGER), if more.is_some() => {}
+            ended = trying.join_next() => match ended {
+                Some(Ok(Ok(stream))) => return Ok(stream),
+                Some(Ok(Err(error))) => last = DialError::Failed(error.to_string()),
+                Some(Err(_)) => last = DialError::Failed("the attempt broke off".to_owned()),
+                None => return Err(last),
+            },
+        }
+    }
+}
+
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    // Without it, the kernel holds a small request back for up to 40 ms.
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_AFTER)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! What a redirect makes of a request.
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName};
+use http::{Method, StatusCode};
+use url::Url;
+
+use super::address;
+use super::error::{Detour, EgressError};
+
+/// Headers that say nothing about who asks; all others stay with the server that they were meant for.
+const HARMLESS: [HeaderName; 4] =
+    [header::ACCEPT, header::ACCEPT_ENCODING, header::ACCEPT_LANGUAGE, header::USER_AGENT];
+/// Headers that describe a body.
+const OF_BODY: [HeaderName; 5] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_LENGTH,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_LOCATION,
+];
+
+/// One request of several.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// Where an answer leads, if it is a redirect.
+pub(super) fn location(
+    from: &Url,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Option<Result<Url, EgressError>> {
+    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let value = headers.get(header::LOCATION)?;
+    let text = std::str::from_utf8(value.as_bytes());
+    let malformed = || address::AddressError::Malformed("the `Location` is no text");
+    let joined = text.map_err(|_| malformed()).and_then(|text| address::join(from, text));
+    Some(joined.map_err(|error| EgressError::Redirected(Box::new(error.into()))))
+}
+
+impl Step {
+    /// The request that follows.
+    pub(super) fn follow(mut self, status: StatusCode, to: Url) -> Result<Self, Detour> {
+        if self.url.scheme() == "https" && to.scheme() == "http" {
+            return Err(Detour::Downgrade);
+        }
+        let plain = self.method == Method::GET || self.method == Method::HEAD;
+        let becomes_get = match status.as_u16() {
+            303 => !plain,
+            301 | 302 => self.method == Method::POST,
+            _ => false,
+        };
+        if becomes_get {
+            self.method = Method::GET;
+            self.body = Bytes::new();
+            for name in &OF_BODY {
+                self.headers.remove(name);
+            }
+        }
+        if !address::is_same_origin(&self.url, &to) {
+            let plain = self.method == Method::GET || self.method == Method::HEAD;
+            if !plain || !self.body.is_empty() {
+                return Err(Detour::Body);
+            }
+            self.headers = HARMLESS
+                .iter()
+                .filter_map(|name| Some((name.clone(), self.headers.get(name)?.clone())))
+                .collect();
+        }
+        self.url = to;
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+#[path = "redirect_tests.rs"]
+mod tests;

@@ -1,0 +1,124 @@
+//! A small `/etc`: what programs need to run, nothing about this machine's users and services.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::identity::INSIDE;
+use super::trees::{self, Rights};
+use crate::sandbox::plan::{Plan, USER};
+
+/// Copied as they are: the loader, certificates, time, names of services and files.
+const KEPT: [&str; 30] = [
+    "alternatives",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "debian_version",
+    "fonts",
+    "gai.conf",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "lsb-release",
+    "magic",
+    "mime.types",
+    "os-release",
+    "perl",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
+    "protocols",
+    "python3",
+    "rpc",
+    "services",
+    "shells",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+];
+
+/// Larger files are not copied.
+const LARGEST: u64 = 1024 * 1024;
+
+enum Entry {
+    Link(PathBuf),
+    File(Vec<u8>),
+    Folder(std::os::fd::OwnedFd),
+}
+
+/// What will be in `/etc`.
+pub(super) struct Etc {
+    entries: Vec<(PathBuf, Entry)>,
+}
+
+impl Etc {
+    /// Takes what is kept of the machine's own.
+    pub(super) fn read(plan: &Plan) -> io::Result<Self> {
+        let mut entries = Vec::new();
+        for name in KEPT {
+            let path = Path::new("/etc").join(name);
+            if let Some(entry) = entry(&path)? {
+                entries.push((path, entry));
+            }
+        }
+        let made = made(&plan.home).into_iter();
+        entries.extend(
+            made.map(|(name, text)| (Path::new("/etc").join(name), Entry::File(text.into_bytes()))),
+        );
+        Ok(Self { entries })
+    }
+
+    /// Writes it into the box's root.
+    pub(super) fn write(self) -> io::Result<()> {
+        for (path, entry) in self.entries {
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            match entry {
+                Entry::Link(target) => symlink(target, path)?,
+                Entry::File(bytes) => fs::write(path, bytes)?,
+                Entry::Folder(tree) => trees::attach(tree, &path)?,
+            }
+        }
+        symlink("/proc/self/mounts", "/etc/mtab")
+    }
+}
+
+fn entry(path: &Path) -> io::Result<Option<Entry>> {
+    let Ok(found) = path.symlink_metadata() else { return Ok(None) };
+    if found.is_symlink() {
+        return Ok(Some(Entry::Link(fs::read_link(path)?)));
+    }
+    if found.is_dir() {
+        let tree = trees::open(&path.canonicalize()?)?;
+        trees::restrict(&tree, Rights::Read, None)?;
+        return Ok(Some(Entry::Folder(tree)));
+    }
+    // What the box's user can't read stays out.
+    let readable = found.is_file() && found.len() <= LARGEST;
+    Ok(if readable { fs::read(path).ok().map(Entry::File) } else { None })
+}
+
+fn made(home: &Path) -> [(&'static str, String); 5] {
+    let home = home.to_string_lossy().replace([':', '\n'], "_");
+    [
+        (
+            "passwd",
+            format!(
+                "root:x:0:0:root:/:/usr/sbin/nologin\n\
+                 {USER}:x:{INSIDE}:{INSIDE}:{USER}:{home}:/bin/sh\n\
+                 nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
+            ),
+        ),
+        ("group", format!("root:x:0:\n{USER}:x:{INSIDE}:\nnogroup:x:65534:\n")),
+        ("hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n".to_owned()),
+        ("hostname", "sandbox\n".to_owned()),
+        ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
+    ]
+}

@@ -1,0 +1,66 @@
+//! Limits that hold for each process by itself, whatever the control groups do.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::sandbox::ResourceLimits;
+use crate::sandbox::error::{Part, SandboxError};
+
+const MIB: u64 = 1024 * 1024;
+
+/// Without a control group, the memory that one process may map for itself, in times of what all
+/// may use: programs map more than they touch, but a single one must not outrun init's counting.
+const MAPPED_PER_PROCESS: u64 = 4;
+
+/// What is not held by a control group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Uncontrolled {
+    pub(super) memory: bool,
+    pub(super) cpu: bool,
+}
+
+/// Sets the limits of this process and all that come from it.
+pub(super) fn apply(limits: &ResourceLimits, rest: Uncontrolled) -> Result<(), SandboxError> {
+    set(limits, rest).map_err(|error| SandboxError::build(Part::Limits, "limits", error))
+}
+
+fn set(limits: &ResourceLimits, rest: Uncontrolled) -> io::Result<()> {
+    at_most(Resource::Core, 0)?;
+    at_most(Resource::Fsize, limits.file_mb.saturating_mul(MIB))?;
+    at_most(Resource::Nofile, limits.open_files)?;
+    at_most(Resource::Rtprio, 0)?;
+    at_most(Resource::Nice, 0)?;
+    at_most(Resource::Memlock, 8 * MIB)?;
+    at_most(Resource::Msgqueue, MIB)?;
+    at_most(Resource::Sigpending, 4096)?;
+    // Counted in the box's own user namespace, where init is one of them.
+    at_most(Resource::Nproc, u64::from(limits.processes).saturating_add(1))?;
+    if rest.memory {
+        let most = limits.memory_mb.saturating_mul(MIB).saturating_mul(MAPPED_PER_PROCESS);
+        at_most(Resource::Data, most)?;
+    }
+    if rest.cpu {
+        fewer_processors(limits.cpu_percent)?;
+    }
+    Ok(())
+}
+
+/// Both limits, but never more than there was.
+fn at_most(resource: Resource, most: u64) -> io::Result<()> {
+    let maximum = getrlimit(resource).maximum.map_or(most, |now| now.min(most));
+    setrlimit(resource, Rlimit { current: Some(maximum), maximum: Some(maximum) })?;
+    Ok(())
+}
+
+/// Whole processors are the finest measure without a control group.
+fn fewer_processors(percent: u32) -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let mut wanted = CpuSet::new();
+    let most = usize::try_from(percent.div_ceil(100)).unwrap_or(1).max(1);
+    let chosen = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(most);
+    chosen.for_each(|cpu| wanted.set(cpu));
+    sched_setaffinity(None, &wanted)?;
+    Ok(())
+}

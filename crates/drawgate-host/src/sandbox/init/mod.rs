@@ -1,0 +1,39 @@
+//! Init: this program started again, which builds a box, runs one program in it and cleans up.
+//!
+//! Three processes. The outer one stays outside with the gateway's rights: it makes control groups,
+//! watches the writable folders and removes what was planted there. The inner one is the first
+//! process of the box's namespaces: when it ends, the kernel ends all others in them. The third
+//! becomes the program. They are told what to do over a socket, so no argument and no environment of
+//! the program ever reaches the outer one's own loader.
+
+mod etc;
+mod guard;
+mod identity;
+mod inner;
+mod landlock;
+mod limits;
+mod mounts;
+mod outer;
+mod privileges;
+mod program;
+mod quota;
+mod seccomp;
+mod sweep;
+mod sys;
+mod trees;
+mod usage;
+
+use std::process::ExitCode;
+
+/// The hidden first argument that makes the program an init.
+pub const SUBCOMMAND: &str = "__sandbox-init";
+
+/// The exit code of an init whose box was not built; the reason went to the gateway.
+pub(crate) const NOT_BUILT: u8 = 125;
+
+/// Builds the box that the gateway describes on standard input, runs the program, and ends as it did.
+/// Call it first thing in `main`, before there is a second thread.
+#[must_use]
+pub fn init_main() -> ExitCode {
+    outer::run()
+}

@@ -1,0 +1,84 @@
+//! Detached copies of what will be visible in the box.
+//!
+//! They are taken before the box has its own root, and put into place afterwards, so that no path of
+//! the machine is ever looked up from inside.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+
+use super::sys;
+
+/// What may be done with a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rights {
+    /// Read it.
+    Read,
+    /// Write it, too.
+    Write,
+    /// Use the devices in it.
+    Devices,
+}
+
+impl Rights {
+    const fn attributes(self) -> u64 {
+        match self {
+            Self::Read => {
+                libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV
+            }
+            Self::Write => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+            Self::Devices => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC,
+        }
+    }
+}
+
+/// Copies the tree at a resolved path. If a link has come into that path meanwhile, it is refused.
+pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty())?;
+    let now = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    if now != path {
+        return Err(io::Error::other("its path leads elsewhere by now"));
+    }
+    let copy = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    Ok(open_tree(&file, "", copy)?)
+}
+
+/// Restricts a tree, and maps its owner to the box's user if a mapping is given.
+pub(super) fn restrict(
+    tree: impl AsFd,
+    rights: Rights,
+    users: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    sys::set_mount(tree.as_fd(), c"", true, rights.attributes(), users)
+}
+
+/// Attaches a tree at a path, which is made if there is nothing.
+pub(super) fn attach(tree: impl AsFd, path: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_err() {
+        let is_folder = rustix::fs::fstat(&tree)
+            .map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())?;
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        if is_folder {
+            std::fs::create_dir(path)?;
+        } else {
+            std::fs::File::create(path)?;
+        }
+    }
+    Ok(move_mount(&tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+}
+
+/// Mounts a copy of what is at a path over itself, with these rights.
+pub(super) fn cover_with_itself(path: &Path, rights: Rights) -> io::Result<()> {
+    let tree = open(path)?;
+    restrict(&tree, rights, None)?;
+    attach(&tree, path)
+}

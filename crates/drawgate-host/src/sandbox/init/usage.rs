@@ -1,0 +1,83 @@
+//! What all processes of the box use together, where no control group counts it.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::fs::statvfs;
+
+use super::inner::REAP;
+use super::sys;
+use crate::sandbox::ResourceLimits;
+use crate::sandbox::error::{Limit, SandboxError};
+
+/// How often it is counted: a program can't take much more than its limit in that time.
+const COUNT: Duration = Duration::from_millis(50);
+/// Folders in memory.
+const IN_MEMORY: [&str; 2] = ["/tmp", "/dev/shm"];
+const MIB: u64 = 1024 * 1024;
+
+/// A counter of memory.
+pub(super) struct Usage {
+    most_mib: u64,
+    counted: bool,
+    page: u64,
+}
+
+impl Usage {
+    pub(super) fn new(limits: &ResourceLimits, counted: bool) -> Self {
+        let page = sys::page_size();
+        Self { most_mib: limits.memory_mb, counted, page }
+    }
+
+    /// How long until the next count.
+    pub(super) const fn pause(&self) -> Duration {
+        if self.counted { COUNT } else { REAP }
+    }
+
+    /// Counts. What can't be counted is taken as too much: a program must not gain by hiding.
+    pub(super) fn exceeded(&mut self) -> Option<SandboxError> {
+        if !self.counted {
+            return None;
+        }
+        let most = self.most_mib.saturating_mul(MIB);
+        let exceeded = self.total(Self::resident).is_none_or(|total| total > most)
+            // Shared pages are counted once for each process there; exactly, only if it matters.
+            && self.total(Self::proportional).is_none_or(|total| total > most);
+        exceeded.then_some(SandboxError::Limit { limit: Limit::Memory, most: self.most_mib })
+    }
+
+    fn total(&self, count: impl Fn(&Self, &str) -> Option<u64>) -> Option<u64> {
+        let mut total: u64 = 0;
+        for path in IN_MEMORY {
+            let found = statvfs(path).ok()?;
+            let used = found.f_blocks.saturating_sub(found.f_bfree);
+            total = total.saturating_add(used.saturating_mul(found.f_frsize));
+        }
+        for entry in fs::read_dir("/proc").ok()? {
+            let name = entry.ok()?.file_name();
+            let Some(pid) =
+                name.to_str().filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
+            else {
+                continue;
+            };
+            // It may have ended meanwhile; then it uses nothing.
+            total = total.saturating_add(count(self, pid).unwrap_or_default());
+        }
+        Some(total)
+    }
+
+    fn resident(&self, pid: &str) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+        let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+        Some(pages.saturating_mul(self.page))
+    }
+
+    /// Its share of shared pages; all of them if it can't be looked into.
+    fn proportional(&self, pid: &str) -> Option<u64> {
+        let share = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok().and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        share.map(|kib| kib.saturating_mul(1024)).or_else(|| self.resident(pid))
+    }
+}

@@ -1,0 +1,239 @@
+//! The description of one box, made by the gateway and carried out by init.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::SandboxError;
+use super::protected::SECRETS;
+use super::view::{self, View};
+use super::{Confinement, Profile, ResourceLimits};
+
+/// Where the proxy listens, in the box's own network.
+pub(crate) const PROXY_PORT: u16 = 3128;
+/// The user's name in the box.
+pub(crate) const USER: &str = "sandbox";
+
+/// Folders that can't be given away: the box has its own, or they are the machine itself.
+const RESERVED: [&str; 13] = [
+    "/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys",
+    "/tmp", "/usr",
+];
+/// Nothing below these may be written either.
+const NEVER_WRITTEN: [&str; 6] = ["/boot", "/dev", "/etc", "/proc", "/run", "/sys"];
+
+/// What init is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) home: PathBuf,
+    pub(crate) working_dir: PathBuf,
+    /// What is visible beside the system, parents before children.
+    pub(crate) binds: Vec<Bind>,
+    /// Other spellings of visible folders: symbolic links to them.
+    pub(crate) links: Vec<(PathBuf, PathBuf)>,
+    /// What is hidden even there.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Protected names that are new if they are there at the end, by writable folder.
+    pub(crate) absent: BTreeMap<PathBuf, Vec<String>>,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) proxy: bool,
+}
+
+/// A file or folder that is visible in the box, at its own path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bind {
+    pub(crate) path: PathBuf,
+    pub(crate) access: Access,
+}
+
+/// What may be done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+impl Plan {
+    /// The folders that the program may write.
+    pub(crate) fn writable(&self) -> impl Iterator<Item = &Path> {
+        self.binds
+            .iter()
+            .filter(|bind| bind.access == Access::Write)
+            .map(|bind| bind.path.as_path())
+    }
+}
+
+/// What a plan is made of.
+pub(crate) struct Request<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) args: &'a [String],
+    pub(crate) given: &'a BTreeMap<String, String>,
+    pub(crate) inherited: &'a BTreeMap<String, OsString>,
+    pub(crate) working_dir: Option<&'a Path>,
+    pub(crate) hidden: &'a [PathBuf],
+    pub(crate) confinement: &'a Confinement,
+}
+
+impl Request<'_> {
+    /// The plan, with every path resolved.
+    pub(crate) fn plan(&self) -> Result<Plan, SandboxError> {
+        let mut view = View::new(self.inherited.get("HOME").map(PathBuf::from));
+        let workspace = folder(&self.confinement.workspace, &[])?;
+        view.open(&self.confinement.workspace, workspace.clone(), Access::Write);
+        if self.confinement.profile != Profile::Strict {
+            self.open_more(&mut view, &workspace)?;
+        }
+        // Only the gateway's own `PATH` opens anything: another may be the program's author's.
+        let own = self.inherited.get("PATH").map(|text| text.to_string_lossy().into_owned());
+        let foreign = self.foreign();
+        let program = view.open_program(self.program, own.as_deref(), &foreign);
+        let path = self.given.get("PATH").cloned().or(own);
+        let working_dir = self.working_dir.and_then(|dir| dir.canonicalize().ok());
+        let working_dir =
+            working_dir.filter(|dir| view.shows(dir)).unwrap_or_else(|| workspace.clone());
+        let env = self.environment(&view, &workspace, path.as_deref());
+        let mut hidden: Vec<PathBuf> =
+            self.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let secrets = self.secrets();
+        let (binds, links) = view.into_parts(&[hidden.as_slice(), &secrets].concat());
+        if let Some(bind) = binds.iter().find(|bind| hidden.contains(&bind.path)) {
+            return Err(SandboxError::Folder {
+                path: bind.path.display().to_string(),
+                reason: "it holds the gateway's own data; use a folder in it, or another"
+                    .to_owned(),
+            });
+        }
+        // Those in a visible folder, unless they were opened by name.
+        let is_shown = |path: &PathBuf| {
+            binds.iter().any(|bind| path.starts_with(&bind.path))
+                && !binds.iter().any(|bind| bind.path.starts_with(path))
+        };
+        hidden.extend(secrets.into_iter().filter(is_shown));
+        Ok(Plan {
+            program,
+            args: self.args.to_vec(),
+            env,
+            home: workspace,
+            working_dir,
+            binds,
+            links,
+            hidden,
+            absent: BTreeMap::new(),
+            limits: self.confinement.limits,
+            proxy: self.confinement.profile == Profile::Network,
+        })
+    }
+
+    /// Folders whose content is not the operator's word, whether they are opened or not.
+    fn foreign(&self) -> Vec<PathBuf> {
+        let Confinement { workspace, read, write, .. } = self.confinement;
+        let all = std::iter::once(workspace).chain(read).chain(write);
+        all.filter_map(|path| path.canonicalize().ok()).collect()
+    }
+
+    /// Secrets of the gateway's user.
+    fn secrets(&self) -> Vec<PathBuf> {
+        let home = self.inherited.get("HOME").and_then(|home| Path::new(home).canonicalize().ok());
+        let secrets = home.iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name)));
+        secrets.filter(|path| path.exists()).collect()
+    }
+
+    fn open_more(&self, view: &mut View, workspace: &Path) -> Result<(), SandboxError> {
+        let mut written = vec![workspace.to_owned()];
+        for given in &self.confinement.write {
+            let real = folder(given, &written)?;
+            view.open(given, real.clone(), Access::Write);
+            written.push(real);
+        }
+        for given in &self.confinement.read {
+            let real = readable(given, &written)?;
+            view.open(given, real, Access::Read);
+        }
+        Ok(())
+    }
+
+    /// Exactly what was given, and the few that programs can't do without.
+    fn environment(
+        &self,
+        view: &View,
+        home: &Path,
+        path: Option<&str>,
+    ) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::from([
+            ("HOME".to_owned(), home.to_string_lossy().into_owned()),
+            ("TMPDIR".to_owned(), "/tmp".to_owned()),
+            ("USER".to_owned(), USER.to_owned()),
+        ]);
+        let lang = self.inherited.get("LANG").map(|lang| lang.to_string_lossy().into_owned());
+        env.extend(lang.map(|lang| ("LANG".to_owned(), lang)));
+        if self.confinement.profile == Profile::Network {
+            env.extend(proxy_environment());
+        }
+        env.extend(self.given.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let folders = std::env::split_paths(path.unwrap_or(view::DEFAULT_PATH));
+        let seen =
+            folders.filter(|dir| view.shows(dir)).map(|dir| dir.to_string_lossy().into_owned());
+        let mut path = seen.collect::<Vec<_>>().join(":");
+        if path.is_empty() {
+            view::DEFAULT_PATH.clone_into(&mut path);
+        }
+        env.insert("PATH".to_owned(), path);
+        env
+    }
+}
+
+fn proxy_environment() -> impl Iterator<Item = (String, String)> {
+    let names =
+        ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    let address = format!("http://127.0.0.1:{PROXY_PORT}");
+    let each = names.into_iter().map(move |name| (name.to_owned(), address.clone()));
+    each.chain([("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned())])
+}
+
+/// A folder that may be written.
+fn folder(given: &Path, written: &[PathBuf]) -> Result<PathBuf, SandboxError> {
+    let real = readable(given, written)?;
+    let refused = |reason: &str| {
+        Err(SandboxError::Folder { path: given.display().to_string(), reason: reason.to_owned() })
+    };
+    if !real.is_dir() {
+        return refused("it is not a folder");
+    }
+    if NEVER_WRITTEN.iter().any(|top| real.starts_with(top)) {
+        return refused("programs in the sandbox never write there; use a folder of your own");
+    }
+    Ok(real)
+}
+
+/// A file or folder that may be read.
+fn readable(given: &Path, written: &[PathBuf]) -> Result<PathBuf, SandboxError> {
+    let refused =
+        |reason: String| SandboxError::Folder { path: given.display().to_string(), reason };
+    if !given.is_absolute() {
+        return Err(refused("it is not absolute".to_owned()));
+    }
+    let real = given.canonicalize().map_err(|error| refused(error.to_string()))?;
+    if real.to_str().is_none() {
+        return Err(refused("its name is not UTF-8".to_owned()));
+    }
+    if RESERVED.iter().any(|top| real == Path::new(top)) {
+        return Err(refused("it is a folder of the system; use a folder of your own".to_owned()));
+    }
+    // Whoever may write the folder above could have put a link in its place.
+    let spelled = view::in_real_folder(given);
+    let parent = written.iter().find(|top| spelled.starts_with(top));
+    if parent.is_some_and(|top| !real.starts_with(top)) {
+        return Err(refused("it leads out of the folder that the program may write".to_owned()));
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,236 @@
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+use crate::egress::Reach;
+
+struct Lab {
+    folder: tempfile::TempDir,
+    confinement: Confinement,
+    inherited: BTreeMap<String, OsString>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["home", "home/ws", "home/more", "outside"] {
+            std::fs::create_dir(root.join(name)).unwrap();
+        }
+        let confinement = Confinement {
+            profile: Profile::Workspace,
+            workspace: root.join("home/ws"),
+            read: Vec::new(),
+            write: Vec::new(),
+            reach: Reach::nobody(),
+            limits: ResourceLimits::default(),
+        };
+        let inherited = BTreeMap::from([
+            ("PATH".to_owned(), OsString::from("/usr/bin:/bin:/nowhere/bin")),
+            ("HOME".to_owned(), root.join("home").into_os_string()),
+            ("TMPDIR".to_owned(), OsString::from("/somewhere/else")),
+        ]);
+        Self { folder, confinement, inherited }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.path(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        file
+    }
+
+    fn plan(&self, program: &Path) -> Result<Plan, SandboxError> {
+        let given = BTreeMap::from([("GIVEN".to_owned(), "yes".to_owned())]);
+        let request = Request {
+            program,
+            args: &[],
+            given: &given,
+            inherited: &self.inherited,
+            working_dir: None,
+            hidden: &[self.path("data")],
+            confinement: &self.confinement,
+        };
+        request.plan()
+    }
+
+    fn visible(&self, program: &Path) -> Vec<PathBuf> {
+        let root = self.path("");
+        let binds = self.plan(program).unwrap().binds.into_iter();
+        binds.map(|bind| bind.path.strip_prefix(&root).unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn the_environment_is_exact() {
+    let lab = Lab::new();
+    let plan = lab.plan(Path::new("/usr/bin/env")).unwrap();
+    let names: Vec<&str> = plan.env.keys().map(String::as_str).collect();
+    assert_eq!(names, ["GIVEN", "HOME", "PATH", "TMPDIR", "USER"]);
+    assert_eq!(plan.env["PATH"], "/usr/bin:/bin", "only folders that are visible");
+    assert_eq!(plan.env["TMPDIR"], "/tmp");
+    assert_eq!(plan.env["HOME"], lab.path("home/ws").display().to_string());
+}
+
+#[test]
+fn the_gateways_data_is_given_to_nobody() {
+    let mut lab = Lab::new();
+    std::fs::create_dir_all(lab.path("data/workspace")).unwrap();
+    lab.confinement.workspace = lab.path("data/workspace");
+    assert_eq!(lab.plan(Path::new("/usr/bin/env")).unwrap().hidden, [lab.path("data")]);
+    lab.confinement.workspace = lab.path("data");
+    let error = lab.plan(Path::new("/usr/bin/env")).unwrap_err();
+    assert!(error.to_string().contains("the gateway's own data"), "{error}");
+}
+
+#[test]
+fn strict_opens_the_workspace_alone() {
+    let mut lab = Lab::new();
+    lab.confinement.read = vec![lab.path("outside")];
+    lab.confinement.write = vec![lab.path("home/more")];
+    assert_eq!(lab.plan(Path::new("/usr/bin/env")).unwrap().binds.len(), 3);
+    lab.confinement.profile = Profile::Strict;
+    let plan = lab.plan(Path::new("/usr/bin/env")).unwrap();
+    assert_eq!(plan.binds, [Bind { path: lab.path("home/ws"), access: Access::Write }]);
+}
+
+#[test]
+fn the_system_is_nobodys_workspace() {
+    let mut lab = Lab::new();
+    for folder in ["/", "/etc", "/usr", "/tmp", "/proc", "/dev/shm", "/nowhere", "relative"] {
+        lab.confinement.workspace = folder.into();
+        let error = lab.plan(Path::new("/usr/bin/env")).unwrap_err();
+        assert!(matches!(error, SandboxError::Folder { .. }), "{folder}: {error}");
+    }
+}
+
+#[test]
+fn a_link_in_a_writable_folder_opens_nothing_outside() {
+    let mut lab = Lab::new();
+    symlink(lab.path("outside"), lab.path("home/ws/out")).unwrap();
+    lab.confinement.write = vec![lab.path("home/ws/out")];
+    let error = lab.plan(Path::new("/usr/bin/env")).unwrap_err();
+    assert!(error.to_string().contains("leads out of the folder"), "{error}");
+    lab.confinement.write = Vec::new();
+    lab.confinement.read = vec![lab.path("home/ws/out")];
+    assert!(lab.plan(Path::new("/usr/bin/env")).is_err());
+}
+
+#[test]
+fn a_link_is_seen_through_another_spelling_too() {
+    let mut lab = Lab::new();
+    symlink(lab.path("home/ws"), lab.path("short")).unwrap();
+    symlink(lab.path("outside"), lab.path("home/ws/sub")).unwrap();
+    lab.confinement.workspace = lab.path("short");
+    lab.confinement.read = vec![lab.path("short/sub")];
+    assert!(lab.plan(Path::new("/usr/bin/env")).is_err());
+}
+
+#[test]
+fn secrets_of_the_home_folder_are_hidden_unless_they_are_named() {
+    let mut lab = Lab::new();
+    std::fs::create_dir_all(lab.path("home/.config/gh")).unwrap();
+    lab.confinement.read = vec![lab.path("home/.config")];
+    let plan = lab.plan(Path::new("/usr/bin/env")).unwrap();
+    assert_eq!(plan.hidden, [lab.path("home/.config/gh")]);
+    lab.confinement.read.push(lab.path("home/.config/gh"));
+    assert!(lab.plan(Path::new("/usr/bin/env")).unwrap().hidden.is_empty());
+}
+
+#[test]
+fn another_spelling_of_the_workspace_becomes_a_link() {
+    let mut lab = Lab::new();
+    symlink(lab.path("home/ws"), lab.path("short")).unwrap();
+    lab.confinement.workspace = lab.path("short");
+    let plan = lab.plan(Path::new("/usr/bin/env")).unwrap();
+    assert_eq!(plan.links, [(lab.path("short"), lab.path("home/ws"))]);
+    assert_eq!(plan.home, lab.path("home/ws"));
+}
+
+#[test]
+fn a_program_brings_its_installation_and_no_more() {
+    let lab = Lab::new();
+    // A version manager.
+    std::fs::create_dir_all(lab.path("home/.pyenv/versions")).unwrap();
+    let shim = lab.script("home/.pyenv/shims/python3", "#!/bin/sh\n");
+    assert_eq!(lab.visible(&shim), [Path::new("home/.pyenv"), Path::new("home/ws")]);
+    // A personal folder of programs shows itself, not what is beside it.
+    std::fs::create_dir_all(lab.path("home/.local/lib")).unwrap();
+    let own = lab.script("home/.local/bin/tool", "#!/bin/sh\n");
+    assert_eq!(lab.visible(&own), [Path::new("home/.local/bin"), Path::new("home/ws")]);
+    // A program in the home folder shows itself alone.
+    let loose = lab.script("home/tool", "#!/bin/sh\n");
+    assert_eq!(lab.visible(&loose), [Path::new("home/tool"), Path::new("home/ws")]);
+    // A package of node shows the packages beside it.
+    let package = lab.script("srv/app/node_modules/a/node_modules/b/cli.js", "#!/bin/sh\n");
+    assert_eq!(lab.visible(&package), [Path::new("home/ws"), Path::new("srv/app/node_modules")]);
+}
+
+#[test]
+fn an_interpreter_and_its_links_are_followed() {
+    let lab = Lab::new();
+    std::fs::create_dir_all(lab.path("opt/py/lib")).unwrap();
+    let python = lab.script("opt/py/bin/python3.11", "");
+    std::fs::create_dir_all(lab.path("venv/bin")).unwrap();
+    std::fs::write(lab.path("venv/pyvenv.cfg"), "").unwrap();
+    symlink(&python, lab.path("venv/bin/python")).unwrap();
+    let line = format!("#!{}\n", lab.path("venv/bin/python").display());
+    let server = lab.script("venv/bin/server", &line);
+    let expected = ["home/ws", "opt/py", "venv"].map(PathBuf::from);
+    assert_eq!(lab.visible(&server), expected);
+}
+
+#[test]
+fn a_program_of_the_workspace_needs_nothing_more() {
+    let lab = Lab::new();
+    let program = lab.script("home/ws/.venv/bin/tool", "#!/bin/sh\n");
+    assert_eq!(lab.visible(&program), [Path::new("home/ws")]);
+}
+
+#[test]
+fn a_script_of_the_workspace_opens_nothing_by_its_first_line() {
+    let lab = Lab::new();
+    let secret = lab.script("outside/bin/key", "secret");
+    std::fs::create_dir(lab.path("outside/lib")).unwrap();
+    let secret = secret.display();
+    for line in [
+        format!("#!{secret}\n"),
+        format!("#!/usr/bin/env -S -u {secret} sh\n"),
+        format!("#!/usr/bin/env {secret}\n"),
+        format!("#!/usr/bin/env -S {secret}\n"),
+    ] {
+        let script = lab.script("home/ws/tool", &line);
+        assert_eq!(lab.visible(&script), [Path::new("home/ws")], "{line}");
+    }
+    std::fs::remove_file(lab.path("home/ws/tool")).unwrap();
+    symlink(lab.path("outside/bin/key"), lab.path("home/ws/tool")).unwrap();
+    assert_eq!(lab.visible(&lab.path("home/ws/tool")), [Path::new("home/ws")]);
+}
+
+#[test]
+fn a_script_of_a_folder_that_strict_does_not_open_is_not_trusted_either() {
+    let mut lab = Lab::new();
+    lab.confinement.profile = Profile::Strict;
+    let key = lab.script("outside/bin/key", "secret");
+    let script = lab.script("pack/tool", &format!("#!{}\n", key.display()));
+    lab.confinement.read = vec![lab.path("pack")];
+    assert_eq!(lab.visible(&script), [Path::new("home/ws"), Path::new("pack")]);
+}
+
+#[test]
+fn a_virtual_environment_of_the_workspace_finds_its_python() {
+    let mut lab = Lab::new();
+    std::fs::create_dir_all(lab.path("home/.pyenv/shims")).unwrap();
+    let python = lab.script("home/.pyenv/versions/3/bin/python3", "");
+    std::fs::create_dir_all(lab.path("home/ws/.venv/bin")).unwrap();
+    symlink(&python, lab.path("home/ws/.venv/bin/python")).unwrap();
+    let program = lab.path("home/ws/.venv/bin/python");
+    assert_eq!(lab.visible(&program), [Path::new("home/ws")]);
+    lab.inherited.insert("PATH".to_owned(), lab.path("home/.pyenv/shims").into_os_string());
+    let expected = ["home/.pyenv/versions/3/bin", "home/ws"].map(PathBuf::from);
+    assert_eq!(lab.visible(&program), expected);
+}

@@ -1,0 +1,95 @@
+//! What the gateway and init say to each other: packets over a socket, with descriptors.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize};
+
+use super::error::SandboxError;
+
+/// Gateway to init, with the plan and the program's standard input: build the box.
+pub(crate) const START: u8 = b'S';
+/// Gateway to init: ask all processes to end.
+pub(crate) const TERM: u8 = b'T';
+/// Gateway to init: end them.
+pub(crate) const KILL: u8 = b'K';
+
+/// The largest report; its texts are short.
+const PACKET: usize = 16 * 1024;
+/// The most descriptors of one packet.
+const DESCRIPTORS: usize = 2;
+
+/// Init to gateway.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Report {
+    /// Comes with the listening socket inside the box.
+    Proxy,
+    /// The program runs.
+    Started(Enforced),
+    /// It had planted these.
+    Removed(Vec<String>),
+    /// It does not, or was stopped.
+    Failed(SandboxError),
+}
+
+/// How the limits are held on this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Enforced {
+    /// Control groups in force: `memory`, `cpu`, `pids`.
+    pub(crate) cgroups: Vec<String>,
+    /// The version of Landlock's interface; 0 without it.
+    pub(crate) landlock: u32,
+    /// Whether the folders of the gateway's user are mapped to another user.
+    pub(crate) mapped: bool,
+}
+
+/// A packet.
+pub(crate) struct Packet {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+/// Sends one packet; never waits, never raises a signal.
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::other("too many descriptors"));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)?;
+    Ok(())
+}
+
+/// Sends a report; the gateway may be gone, and then nobody wants it.
+pub(crate) fn report(socket: impl AsFd, report: &Report, fds: &[BorrowedFd<'_>]) {
+    if let Ok(bytes) = serde_json::to_vec(report) {
+        let _gone = send(socket.as_fd(), &bytes, fds);
+    }
+}
+
+/// Takes one packet; `None` when the other side is gone.
+pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
+    let mut bytes = vec![0; PACKET];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let got = recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    if got.bytes == 0 && descriptors.is_empty() {
+        return Ok(None);
+    }
+    bytes.truncate(got.bytes);
+    Ok(Some(Packet { bytes, descriptors }))
+}

@@ -1,0 +1,164 @@
+//! The proxy of sandboxed programs.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use drawgate_host::egress::{Egress, Reach, proxy};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use super::rules;
+use super::town::Town;
+
+struct Stand {
+    town: Town,
+    proxy: SocketAddr,
+    stop: CancellationToken,
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn stand(hosts: &[&str]) -> Stand {
+    let town = Town::start().await;
+    let egress = Arc::new(Egress::over(town.network()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    tokio::spawn(proxy::serve(listener, egress, Reach::only(rules(hosts)), stop.clone()));
+    Stand { town, proxy, stop }
+}
+
+impl Stand {
+    /// Writes a request and reads until the proxy ends the connection.
+    async fn say(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.proxy).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+}
+
+/// Reads the head that says that the tunnel is open, and not a byte more.
+async fn opened(stream: &mut TcpStream) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&head));
+}
+
+#[tokio::test]
+async fn tunnels_carry_bytes_to_allowed_hosts() {
+    let stand = stand(&["good.tg.test"]).await;
+    let mut stream = TcpStream::connect(stand.proxy).await.unwrap();
+    let ask = "CONNECT good.tg.test:80 HTTP/1.1\r\nhost: good.tg.test:80\r\n\r\n";
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    opened(&mut stream).await;
+    stream.write_all(b"GET /once HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("\r\n\r\nonce"), "{answer}");
+}
+
+#[tokio::test]
+async fn requests_are_passed_on_without_what_was_meant_for_the_proxy() {
+    let stand = stand(&["good.tg.test"]).await;
+    let answer = stand
+        .say(
+            "POST http://good.tg.test/echo?a=b HTTP/1.1\r\nhost: evil.tg.test\r\nproxy-authorization: x\r\n\
+             proxy-connection: keep-alive\r\nconnection: close, x-hop\r\nx-hop: 1\r\nx-end: 2\r\n\
+             content-length: 4\r\n\r\nbody",
+        )
+        .await;
+    let (head, seen) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    assert!(
+        seen.starts_with("POST /echo?a=b HTTP/1.1\r\n") && seen.ends_with("\r\n\r\nbody"),
+        "{seen}"
+    );
+    assert!(seen.contains("host: good.tg.test\r\n") && seen.contains("x-end: 2"), "{seen}");
+    for gone in ["evil", "proxy-", "x-hop", "connection:"] {
+        assert!(!seen.contains(gone), "{gone}: {seen}");
+    }
+}
+
+#[tokio::test]
+async fn others_are_refused_with_what_to_do() {
+    let stand = stand(&["good.tg.test", "inner.tg.test", "rebind.tg.test"]).await;
+    let connect =
+        |host: &str| format!("CONNECT {host} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let get = |url: &str| format!("GET {url} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let cases = [
+        (connect("evil.tg.test:443"), 403, "permissions.hosts"),
+        (connect("good.tg.test:22"), 403, "permissions.hosts"),
+        (connect("inner.tg.test:443"), 403, "private network"),
+        (connect("127.0.0.1:80"), 403, "private network"),
+        (connect("[::1]:80"), 403, "private network"),
+        (connect("169.254.169.254:80"), 403, "private network"),
+        (connect("0x7f000001:80"), 400, "CONNECT host:port"),
+        (connect("good.tg.test:0"), 400, "port 0"),
+        (connect("user@good.tg.test:443"), 400, "user name"),
+        (get("http://evil.tg.test/"), 403, "permissions.hosts"),
+        (get("http://inner.tg.test/"), 403, "private network"),
+        (get("http://good.tg.test:8080/"), 403, "permissions.hosts"),
+        (get("http://localhost/"), 403, "private network"),
+        (get("https://good.tg.test/"), 400, "`https:`"),
+        (get("ftp://good.tg.test/"), 400, "`ftp:`"),
+        (get("/plain"), 400, "CONNECT host:port"),
+        (get("http://user:TGCANARY@good.tg.test/"), 400, "user name"),
+    ];
+    for (request, status, words) in cases {
+        let answer = stand.say(&request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+        assert!(answer.contains(words) && !answer.contains("TGCANARY"), "{request}: {answer}");
+    }
+    assert_eq!((stand.town.visits(), stand.town.breaches()), (0, 0));
+}
+
+#[tokio::test]
+async fn names_are_pinned_here_too() {
+    let stand = stand(&["rebind.tg.test"]).await;
+    for _ in 0..50 {
+        let answer = stand
+            .say("GET http://rebind.tg.test/plain HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .await;
+        let served = answer.starts_with("HTTP/1.1 200") && answer.ends_with("plain");
+        assert!(served || answer.starts_with("HTTP/1.1 403"), "{answer}");
+    }
+    assert_eq!((stand.town.visits(), stand.town.breaches()), (25, 0));
+}
+
+#[tokio::test]
+async fn large_heads_are_refused() {
+    let stand = stand(&["good.tg.test"]).await;
+    let many = "x: y\r\n".repeat(200);
+    let large = format!("x-large: {}\r\n", "x".repeat(500_000));
+    for headers in [many, large] {
+        let mut stream = TcpStream::connect(stand.proxy).await.unwrap();
+        let request = format!("GET http://good.tg.test/plain HTTP/1.1\r\n{headers}\r\n");
+        // The proxy may hang up before all is written.
+        let _cut = stream.write_all(request.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _reset = stream.read_to_end(&mut answer).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    }
+    assert_eq!(stand.town.visits(), 0);
+}
+
+#[tokio::test]
+async fn connections_end_with_the_proxy() {
+    let stand = stand(&["good.tg.test"]).await;
+    let mut stream = TcpStream::connect(stand.proxy).await.unwrap();
+    stream.write_all(b"CONNECT good.tg.test:80 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    opened(&mut stream).await;
+    stand.stop.cancel();
+    let mut rest = Vec::new();
+    let _reset = stream.read_to_end(&mut rest).await;
+    assert!(rest.is_empty());
+}

@@ -1,0 +1,87 @@
+//! What a source's programs are held to, in the spelling of configuration.
+
+use std::path::PathBuf;
+
+use drawgate_host::egress::{HostRule, Reach};
+use drawgate_host::process::Spawn;
+use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kind::ConfigError;
+
+/// The sandbox of a program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SandboxConfig {
+    /// How far it is trusted.
+    #[serde(default)]
+    pub profile: Profile,
+    /// The folder that it may write, and starts in.
+    pub workspace: PathBuf,
+    /// Further files and folders that it may read.
+    #[serde(default)]
+    pub read: Vec<PathBuf>,
+    /// Further folders that it may write.
+    #[serde(default)]
+    pub write: Vec<PathBuf>,
+    /// Hosts that it may reach, for the profile `network`.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// Whether the hosts were written by the operator, who may mean any address by a name.
+    #[serde(default)]
+    pub hosts_anywhere: bool,
+    /// How much it may use.
+    #[serde(default)]
+    pub limits: ResourceLimits,
+}
+
+impl SandboxConfig {
+    /// The same, as the machine understands it.
+    pub fn confinement(&self) -> Result<Confinement, ConfigError> {
+        Ok(Confinement {
+            profile: self.profile,
+            workspace: self.workspace.clone(),
+            read: self.read.clone(),
+            write: self.write.clone(),
+            reach: Reach::only(rules(&self.hosts, self.hosts_anywhere)?),
+            limits: self.limits,
+        })
+    }
+}
+
+/// The profile that a command is held to.
+pub(crate) fn profile(spawn: &Spawn) -> Profile {
+    spawn.confinement.as_ref().map_or(Profile::None, |confinement| confinement.profile)
+}
+
+/// What a person should know about the sandbox of a program that failed, to be put behind the
+/// failure; nothing where there is no sandbox.
+pub(crate) fn note(spawn: &Spawn) -> String {
+    let may_not = match profile(spawn) {
+        Profile::None => return String::new(),
+        Profile::Strict => "no network and no files but its own workspace",
+        Profile::Workspace => {
+            "no network and no files but its workspace and those of `permissions`"
+        }
+        Profile::Network => {
+            "no host but those of `permissions.hosts` (through a proxy) and no files but its workspace and those of `permissions`"
+        }
+    };
+    format!(
+        "; it runs in the sandbox `{}`: {may_not}; if it needs more, widen `permissions` or change `sandbox`",
+        profile(spawn)
+    )
+}
+
+/// Rules about hosts, from configuration.
+pub(crate) fn rules(hosts: &[String], anywhere: bool) -> Result<Vec<HostRule>, ConfigError> {
+    let rule = |text: &String| {
+        let rule: HostRule =
+            text.parse().map_err(|error: drawgate_host::egress::HostRuleError| {
+                ConfigError::value("hosts", error.to_string())
+            })?;
+        Ok(if anywhere { rule.anywhere() } else { rule })
+    };
+    hosts.iter().map(rule).collect()
+}

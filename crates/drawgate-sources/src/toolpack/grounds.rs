@@ -1,0 +1,126 @@
+//! Where a pack's programs may go: its declared paths and hosts and the operator's, made real.
+
+use std::path::{Path, PathBuf};
+
+use drawgate_host::Host;
+use drawgate_host::sandbox::{Profile, ResourceLimits};
+
+use super::config::ToolpackConfig;
+use super::manifest::{Manifest, Paths};
+use crate::confine::SandboxConfig;
+use crate::kind::ConfigError;
+
+/// What a pack's programs are held to, but for the profile.
+#[derive(Debug, Clone)]
+pub(super) struct Grounds {
+    pub(super) folder: PathBuf,
+    pub(super) workspace: PathBuf,
+    /// Hosts that the pack declares, and the operator's.
+    pub(super) hosts: Vec<String>,
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+    limits: ResourceLimits,
+}
+
+impl Grounds {
+    /// Follows the paths of a manifest, and makes the workspace.
+    pub(super) fn new(
+        config: &ToolpackConfig,
+        manifest: &Manifest,
+        host: &Host,
+    ) -> Result<Self, ConfigError> {
+        let folder = config.folder.canonicalize().map_err(|error| {
+            ConfigError::value("folder", format!("`{}`: {error}", config.folder.display()))
+        })?;
+        let workspace = prepare(&config.workspace)?;
+        let home = host.secrets.home();
+        let paths = &manifest.permissions.paths;
+        let (mut read, mut write) =
+            (places(&paths.read, paths, host)?, places(&paths.write, paths, host)?);
+        let closed: Vec<PathBuf> = config.keep_out.iter().map(|path| real(path)).collect();
+        let packs = folder.parent().map(Path::to_path_buf);
+        refuse(&read, home.as_deref(), &closed)?;
+        refuse(&write, home.as_deref(), &closed.into_iter().chain(packs).collect::<Vec<_>>())?;
+        read.push(folder.clone());
+        read.extend(config.read.iter().cloned());
+        write.extend(config.write.iter().cloned());
+        // What is not there can't be shown to a program.
+        read.retain(|path| path.exists());
+        write.retain(|path| path.exists());
+        let hosts = manifest.permissions.hosts.iter().chain(&config.hosts).cloned().collect();
+        Ok(Self { folder, workspace, hosts, read, write, limits: config.limits })
+    }
+
+    /// The sandbox of one program.
+    pub(super) fn sandbox(&self, profile: Profile) -> SandboxConfig {
+        SandboxConfig {
+            profile,
+            workspace: self.workspace.clone(),
+            read: self.read.clone(),
+            write: self.write.clone(),
+            hosts: self.hosts.clone(),
+            hosts_anywhere: false,
+            limits: self.limits,
+        }
+    }
+}
+
+fn prepare(workspace: &Path) -> Result<PathBuf, ConfigError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let failed = |error: std::io::Error| {
+        ConfigError::value("workspace", format!("`{}`: {error}", workspace.display()))
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(workspace).map_err(failed)?;
+    workspace.canonicalize().map_err(failed)
+}
+
+/// Declared paths on this machine, with their links followed. What lies in a folder that the pack may
+/// write is left out: it is open anyway, and the pack could put a link there that leads elsewhere.
+fn places(texts: &[String], paths: &Paths, host: &Host) -> Result<Vec<PathBuf>, ConfigError> {
+    let home = host.secrets.home();
+    let written = paths.write.iter().filter_map(|text| absolute(text, home.as_deref()));
+    let written: Vec<PathBuf> = written.collect();
+    let mut found = Vec::new();
+    for text in texts {
+        match absolute(text, home.as_deref()) {
+            Some(path) if written.iter().any(|other| path != *other && path.starts_with(other)) => {
+            }
+            Some(path) => found.push(real(&path)),
+            None if text.starts_with('~') => {
+                let reason = format!("`{text}` can't be found, since `HOME` is not set");
+                return Err(ConfigError::value("permissions.paths", reason));
+            }
+            // In the workspace, which the pack may write.
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+fn absolute(text: &str, home: Option<&Path>) -> Option<PathBuf> {
+    match text.strip_prefix("~/") {
+        Some(rest) => Some(home?.join(rest)),
+        None => Some(PathBuf::from(text)).filter(|path| path.is_absolute()),
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// A pack must not name what holds other people's things: a home as a whole, or the gateway's own.
+fn refuse(paths: &[PathBuf], home: Option<&Path>, closed: &[PathBuf]) -> Result<(), ConfigError> {
+    let home = home.map(real);
+    for path in paths {
+        let holds_home = home.as_deref().is_some_and(|home| home.starts_with(path));
+        let touches = closed.iter().any(|kept| kept.starts_with(path) || path.starts_with(kept));
+        if holds_home || touches || path.parent().is_none() {
+            let reason = format!(
+                "no pack may have `{}`: it holds a home folder or files of the gateway itself",
+                path.display()
+            );
+            return Err(ConfigError::value("permissions.paths", reason));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Toolpacks: installable bundles of tools.
+//!
+//! A pack's manifest says which programs, MCP servers and APIs its tools come from. Each becomes a
+//! source of its own kind, held to what the pack declared; the bundle presents their tools under the
+//! pack's names. Where packs come from and which are trusted is decided elsewhere.
+
+mod build;
+mod config;
+mod examine;
+mod grounds;
+pub mod manifest;
+mod part;
+mod permissions;
+mod source;
+
+use std::sync::Arc;
+
+pub use config::{Override, ToolpackConfig};
+use drawgate_core::model::SourceId;
+use drawgate_core::source::ToolSource;
+use drawgate_host::Host;
+pub use examine::{Finding, examine};
+pub use manifest::{FILE, Manifest, Problem, Problems, schema};
+pub use permissions::{PermissionChange, Permissions, Program};
+use serde_json::Value;
+pub use source::ToolpackSource;
+
+use crate::kind::{self, ConfigError, SourceKind};
+
+/// Kind `toolpack`.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind;
+
+impl SourceKind for Kind {
+    fn name(&self) -> &'static str {
+        "toolpack"
+    }
+
+    fn build(
+        &self,
+        id: SourceId,
+        config: Value,
+        host: &Arc<Host>,
+    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
+        Ok(Arc::new(ToolpackSource::new(id, &kind::parse(config)?, host)?))
+    }
+}

@@ -1,0 +1,251 @@
+//! What a pack will be able to do: what it declares and what its tools imply, in words for people.
+//!
+//! Kept in the lock, so that an update can say what it adds.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::Path;
+
+use drawgate_host::egress::HostRule;
+use drawgate_host::egress::ranges::is_public;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::manifest::{
+    Address, Connector, ConnectorKind, Manifest, OpenapiConnector, PackProfile, PackTransport,
+    Tool, ToolKind, address, is_reference, spec_file,
+};
+use crate::command::Template;
+use crate::openapi::{Credential, Document};
+
+/// What a pack will be able to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Permissions {
+    /// Programs that it runs on this machine.
+    pub programs: BTreeSet<Program>,
+    /// Hosts that it reaches.
+    pub hosts: BTreeSet<String>,
+    /// Variables that hold addresses which it reaches.
+    pub addresses: BTreeSet<String>,
+    /// Variables that it reads.
+    pub env: BTreeSet<String>,
+    /// Files and folders that it reads.
+    pub read: BTreeSet<String>,
+    /// Files and folders that it writes.
+    pub write: BTreeSet<String>,
+}
+
+/// A program that a pack runs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Program {
+    /// Its name or path, or the reference that names it.
+    pub name: String,
+    /// Its sandbox, unless the operator says otherwise.
+    pub sandbox: PackProfile,
+}
+
+/// What another version of a pack may do that this one may not, and the other way round.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PermissionChange {
+    /// New lines.
+    pub added: Vec<String>,
+    /// Lines that are gone.
+    pub removed: Vec<String>,
+}
+
+impl PermissionChange {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
+}
+
+impl Manifest {
+    /// What the pack in this folder will be able to do.
+    #[must_use]
+    pub fn permissions(&self, folder: &Path) -> Permissions {
+        let declared = &self.permissions;
+        let mut all = Permissions {
+            hosts: declared.hosts.iter().map(|host| plain(host)).collect(),
+            env: declared.env.iter().cloned().collect(),
+            read: declared.paths.read.iter().cloned().collect(),
+            write: declared.paths.write.iter().cloned().collect(),
+            ..Permissions::default()
+        };
+        for connector in &self.connectors {
+            all.add_connector(self, connector, folder);
+        }
+        for tool in self.tools.iter().filter(|tool| tool.kind == ToolKind::Command) {
+            all.add_command(self, tool);
+        }
+        all
+    }
+
+    /// The sandbox of the pack's programs, where a tool does not ask for a tighter one.
+    #[must_use]
+    pub fn profile(&self) -> PackProfile {
+        if self.permissions.hosts.is_empty() {
+            PackProfile::Workspace
+        } else {
+            PackProfile::Network
+        }
+    }
+}
+
+impl Permissions {
+    /// In words, one line for each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.programs.iter().map(Program::line).collect();
+        lines.extend(self.hosts.iter().map(|host| host_line(host)));
+        lines.extend(
+            self.addresses.iter().map(|name| format!("reaches the address in the variable {name}")),
+        );
+        lines.extend(self.env.iter().map(|name| format!("reads the variable {name}")));
+        lines.extend(self.read.iter().map(|path| format!("reads {}", place(path))));
+        lines.extend(self.write.iter().map(|path| format!("reads and writes {}", place(path))));
+        lines
+    }
+
+    /// What changes when these give way to newer ones.
+    #[must_use]
+    pub fn change(&self, newer: &Self) -> PermissionChange {
+        let (before, after) = (self.lines(), newer.lines());
+        let beyond = |of: &[String], other: &[String]| {
+            of.iter().filter(|line| !other.contains(line)).cloned().collect()
+        };
+        PermissionChange { added: beyond(&after, &before), removed: beyond(&before, &after) }
+    }
+
+    fn add_connector(&mut self, manifest: &Manifest, connector: &Connector, folder: &Path) {
+        let value = match connector.kind {
+            ConnectorKind::Mcp => serde_json::to_value(&connector.mcp),
+            ConnectorKind::Openapi => serde_json::to_value(&connector.openapi),
+        };
+        add_references(&value.unwrap_or_default(), &mut self.env);
+        if let Some(mcp) = &connector.mcp {
+            match (mcp.transport(), &mcp.command, &mcp.url) {
+                (Some(PackTransport::Stdio), Some(command), _) => {
+                    let (name, sandbox) = (command.clone(), manifest.profile());
+                    self.programs.insert(Program { name, sandbox });
+                }
+                (Some(PackTransport::StreamableHttp), _, Some(url)) => self.add_address(url),
+                (Some(_) | None, _, _) => {}
+            }
+        }
+        if let Some(openapi) = &connector.openapi {
+            for (_, url) in openapi.addresses() {
+                self.add_address(url);
+            }
+            self.hosts
+                .extend(document_addresses(openapi, folder).iter().map(|it| it.rule().to_owned()));
+        }
+    }
+
+    fn add_address(&mut self, url: &str) {
+        if let Some(name) = is_reference(url) {
+            self.addresses.insert(name.to_owned());
+        } else if let Ok(address) = address(url) {
+            self.hosts.insert(address.rule().to_owned());
+        }
+    }
+
+    fn add_command(&mut self, manifest: &Manifest, tool: &Tool) {
+        let template = tool.command_template.as_deref().unwrap_or_default();
+        if let Ok(template) = Template::parse(template, &tool.parameters()) {
+            let name = template.program().to_owned();
+            let sandbox = tool.sandbox.unwrap_or_else(|| manifest.profile());
+            self.programs.insert(Program { name, sandbox });
+        }
+    }
+}
+
+/// The addresses of an API that only its document knows.
+pub(super) fn document_addresses(openapi: &OpenapiConnector, folder: &Path) -> Vec<Address> {
+    // With `base_url` the document's servers are without effect, but for where tokens are fetched.
+    let asks = openapi.auth.values().any(|credential| match credential {
+        Credential::Client(client) => client.token_url.is_none(),
+        Credential::Text(_) | Credential::Password(_) => false,
+    });
+    if openapi.base_url.is_some() && !asks {
+        return Vec::new();
+    }
+    let spec = openapi.spec_path.as_deref().filter(|spec| is_reference(spec).is_none());
+    let file = spec.and_then(|spec| spec_file(folder, spec).ok());
+    let Some(document) = file.and_then(|file| Document::read(&file).ok()) else {
+        return Vec::new();
+    };
+    document.addresses().iter().filter_map(|url| address(url.as_str()).ok()).collect()
+}
+
+impl Program {
+    fn line(&self) -> String {
+        let sandbox = self.sandbox.as_str();
+        match is_reference(&self.name) {
+            Some(name) => format!(
+                "runs the program that the variable {name} names on this machine, in the sandbox `{sandbox}`"
+            ),
+            None => format!("runs `{}` on this machine, in the sandbox `{sandbox}`", self.name),
+        }
+    }
+}
+
+/// Every variable that a value refers to.
+fn add_references(value: &Value, env: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) => env.extend(is_reference(text).map(str::to_owned)),
+        Value::Array(items) => items.iter().for_each(|item| add_references(item, env)),
+        Value::Object(map) => map.values().for_each(|value| add_references(value, env)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// One spelling for each rule.
+fn plain(host: &str) -> String {
+    host.parse::<HostRule>().map_or_else(|_| host.to_owned(), |rule| rule.to_string())
+}
+
+fn place(path: &str) -> String {
+    if path.starts_with(['/', '~']) { path.to_owned() } else { format!("{path} in its workspace") }
+}
+
+fn host_line(rule: &str) -> String {
+    let (host, port) = match rule.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        Some(_) | None => (rule, None),
+    };
+    let ports = match port {
+        Some("*") => " at every port",
+        Some(_) | None => "",
+    };
+    if host == "*" {
+        return format!("reaches every public host{ports}");
+    }
+    if let Some(domain) = host.strip_prefix("*.") {
+        return format!("reaches every host below {domain}{ports}");
+    }
+    let shown = if ports.is_empty() { rule } else { host };
+    format!("reaches {shown}{ports}{}", whereabouts(host))
+}
+
+/// What people may not see in an address.
+fn whereabouts(host: &str) -> &'static str {
+    const HERE: &str = ", which is this machine";
+    const NEAR: &str = ", which is in a private network";
+    let (address, prefix) = host.split_once('/').unwrap_or((host, ""));
+    let address = address.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<IpAddr>() {
+        Ok(ip) if ip.is_loopback() || ip.is_unspecified() => HERE,
+        Ok(ip) if !is_public(ip) => NEAR,
+        Ok(_) if !prefix.is_empty() => ", a range of addresses",
+        Err(_) if address == "localhost" || address.ends_with(".localhost") => HERE,
+        Ok(_) | Err(_) => "",
+    }
+}
+
+#[cfg(test)]
+#[path = "permissions_tests.rs"]
+mod tests;

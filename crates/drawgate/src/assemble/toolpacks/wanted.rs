@@ -1,0 +1,130 @@
+//! What an installed pack is started with: its folder and manifest, and the operator's terms.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use drawgate_core::model::SourceId;
+use drawgate_core::registry::{Naming, SourceTerms, ToolTerms, Trust};
+use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
+use serde_json::{Value, json};
+
+use super::super::sources::{base_terms, tool_terms};
+use crate::config::{self, Loaded};
+use crate::toolpacks::{Installed, Trust as Standing};
+
+/// The id that the built-in tools have.
+pub(super) const BUILTIN: &str = "builtin";
+
+/// What a pack is started with; with anything else it is started again.
+#[derive(Clone, PartialEq)]
+pub(super) struct Wanted {
+    pub(super) settings: Value,
+    pub(super) terms: SourceTerms,
+}
+
+/// What a pack is started with; nothing if it is not enabled.
+pub(super) fn wanted(
+    loaded: &Loaded,
+    data: &Path,
+    pack: &Installed,
+) -> anyhow::Result<Option<(SourceId, Wanted)>> {
+    if let Some(complaint) = complaint(&pack.trust) {
+        bail!(complaint);
+    }
+    let manifest = pack.manifest.as_ref().map_err(|problems| anyhow!("{problems}"))?;
+    if !manifest.enabled {
+        return Ok(None);
+    }
+    let id = source_id(loaded, &pack.id).map_err(anyhow::Error::msg)?;
+    let settings = settings(loaded, data, pack)?;
+    let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
+    let terms = terms(loaded, &pack.id, manifest, hash.unwrap_or_default());
+    Ok(Some((id, Wanted { settings: json!(settings), terms })))
+}
+
+/// What a pack's source is made from, enabled or not.
+pub(super) fn settings(
+    loaded: &Loaded,
+    data: &Path,
+    pack: &Installed,
+) -> anyhow::Result<ToolpackConfig> {
+    let own = loaded.config.toolpacks.packs.get(&pack.id).cloned().unwrap_or_default();
+    let absolute = |path: &PathBuf| std::path::absolute(loaded.resolve(path));
+    let workspace = match &own.workspace {
+        Some(folder) => absolute(folder)?,
+        None => std::path::absolute(data.join(&loaded.config.builtin.workspace))?,
+    };
+    if own.workspace.is_none() {
+        std::fs::create_dir_all(&workspace).context("its workspace can't be made")?;
+    }
+    let overrides = own.tools.iter().filter(|(_, tool)| tool.sandbox.is_some());
+    Ok(ToolpackConfig {
+        folder: std::path::absolute(&pack.folder)?,
+        workspace,
+        limits: loaded.config.sandbox,
+        tools: overrides
+            .map(|(name, tool)| (name.clone(), Override { sandbox: tool.sandbox }))
+            .collect(),
+        connectors: BTreeMap::new(),
+        read: own.permissions.read.iter().map(absolute).collect::<Result<_, _>>()?,
+        write: own.permissions.write.iter().map(absolute).collect::<Result<_, _>>()?,
+        hosts: own.permissions.hosts.clone(),
+        keep_out: keep_out(loaded, data)?,
+    })
+}
+
+/// What is the gateway's own, whatever a pack declares.
+fn keep_out(loaded: &Loaded, data: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let own = [Some(data), loaded.path.as_deref()];
+    own.into_iter().flatten().map(std::path::absolute).collect()
+}
+
+/// Why a pack is not used that is not what was installed, and what to do.
+#[must_use]
+pub fn complaint(trust: &Standing) -> Option<String> {
+    let advice = match trust {
+        Standing::Locked => return None,
+        Standing::Foreign => "move its folder elsewhere, and install it from there",
+        Standing::Changed(_) | Standing::Missing => "install it again, or remove it",
+    };
+    Some(format!("it {trust}; {advice}"))
+}
+
+/// The id of a pack's source, unless somebody else has it.
+pub(super) fn source_id(loaded: &Loaded, id: &str) -> Result<SourceId, String> {
+    let source = SourceId::new(id).map_err(|error| error.to_string())?;
+    if id == BUILTIN {
+        return Err(format!("the id `{BUILTIN}` belongs to the built-in tools"));
+    }
+    if loaded.config.servers.contains_key(&source) {
+        return Err(format!("there is a server `{id}` in the configuration; rename it"));
+    }
+    Ok(source)
+}
+
+fn terms(loaded: &Loaded, id: &str, manifest: &Manifest, content_hash: &str) -> SourceTerms {
+    let nothing = config::Pack::default();
+    let own = loaded.config.toolpacks.packs.get(id).unwrap_or(&nothing);
+    let mut tools: BTreeMap<String, ToolTerms> = manifest
+        .timeouts()
+        .into_iter()
+        .map(|(name, time)| (name, ToolTerms { timeout: Some(time), ..ToolTerms::default() }))
+        .collect();
+    for (name, settings) in &own.tools {
+        let asked = tools.get(name).and_then(|terms| terms.timeout);
+        let mut terms = tool_terms(settings);
+        terms.timeout = terms.timeout.or(asked);
+        tools.insert(name.clone(), terms);
+    }
+    SourceTerms {
+        naming: Naming::Flat,
+        capabilities: own.capabilities.clone(),
+        tools,
+        // What a server behind the pack changes later waits for a person; another version of the
+        // pack is another source, and a person has agreed to it.
+        trust: Trust::Pin,
+        identity: content_hash.to_owned(),
+        ..base_terms(&loaded.config)
+    }
+}

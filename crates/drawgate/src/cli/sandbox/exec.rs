@@ -1,0 +1,248 @@
+//! `drawgate sandbox exec`: one command in the box, as if it were started by a shell.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use drawgate_host::Host;
+use drawgate_host::egress::{HostRule, Reach};
+use drawgate_host::process::{Running, Spawn, SpawnError};
+use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits, SandboxError};
+use drawgate_host::secrets::Secrets;
+use serde_json::{Map, Value};
+
+use super::streams::Streams;
+use super::watch::Interruptions;
+
+/// The command ran into its time limit; as `timeout` of the shell says it.
+const TIMED_OUT: u8 = 124;
+
+/// The command was not started, as `env` and `timeout` say it.
+const NOT_STARTED: u8 = 125;
+
+/// The command is there but can't be executed, and there is no such command, as shells say it.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// What shells add to the number of the signal that ended a command.
+const SIGNAL_BASE: u8 = 128;
+
+/// How long output that is left after a kill may take to be written.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in super::super) struct ExecArgs {
+    /// How far the command is trusted: `strict`, `workspace`, `network` or `none`
+    ///
+    /// `strict`: the workspace and the system's programs, nothing else. `workspace`: also what
+    /// `--read` and `--write` name. `network`: also the hosts of `--allow-host`, through a filtering
+    /// proxy. `none`: no box at all, to compare.
+    #[arg(long, value_name = "PROFILE", default_value_t)]
+    profile: Profile,
+    /// The folder that the command may write; it starts there, and it is its `HOME`
+    #[arg(long, value_name = "DIR")]
+    workspace: PathBuf,
+    /// Kill the command and all that it started after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    timeout: Duration,
+    /// A file or folder that it may read; may be repeated
+    #[arg(long, value_name = "PATH")]
+    read: Vec<PathBuf>,
+    /// A further folder that it may write; may be repeated
+    #[arg(long, value_name = "DIR")]
+    write: Vec<PathBuf>,
+    /// A host that it may reach with the profile `network`, such as `api.example.com` or
+    /// `127.0.0.1:8080`; may be repeated
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<HostRule>,
+    /// A variable of the environment that it gets: `NAME` passes on your own, `NAME=VALUE` sets one
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+    /// A resource limit, such as `memory_mb=256` or `processes=32`; may be repeated
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = limit)]
+    limit: Vec<(String, u64)>,
+    /// Pass standard input on; without this the command finds it empty
+    #[arg(long)]
+    stdin: bool,
+    /// The command and its arguments, as they are: no shell reads them
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Exit code: the command's own; 128 + N if signal N ended it; 124 if it ran out of time; 125 if it was
+not started, with the reason on standard error; 126 if it can't be executed; 127 if there is no such
+command.
+
+Try to break out:
+  drawgate sandbox exec --workspace . --timeout 5 -- sh -c 'ls /home; cat /etc/shadow; id'
+  drawgate sandbox exec --workspace . --timeout 5 -- curl https://example.com
+  drawgate sandbox exec --workspace . --timeout 5 --profile network --allow-host example.com -- \\
+      curl https://example.com";
+
+/// How the command came to its end.
+enum Ending {
+    Exited(ExitStatus),
+    TimedOut,
+    Interrupted(u8),
+    Unread,
+}
+
+/// Runs the command; what keeps it from starting is told on standard error.
+pub(super) async fn run(args: &ExecArgs) -> ExitCode {
+    match execute(args).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("drawgate: {error:#}");
+            ExitCode::from(refusal(&error))
+        }
+    }
+}
+
+fn refusal(error: &anyhow::Error) -> u8 {
+    match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(SpawnError::NotFound(_)), _) => NOT_FOUND,
+        (_, Some(SandboxError::Program { .. })) => NOT_EXECUTABLE,
+        _ => NOT_STARTED,
+    }
+}
+
+async fn execute(args: &ExecArgs) -> anyhow::Result<ExitCode> {
+    let secrets = Secrets::from_process();
+    let spawn = spawn(args, &secrets)?;
+    let host = Host::new(secrets, std::env::current_exe().ok())?;
+    // Before the start: a signal at the default would leave the command without its keeper.
+    let mut interruptions = Interruptions::new()?;
+    let mut running = host.processes.spawn(&spawn)?;
+    let mut streams = Streams::connect(&mut running, args.stdin);
+    let deadline = tokio::time::Instant::now() + args.timeout;
+    let ending = tokio::select! {
+        ended = ended(&mut running, &mut streams) => ended?,
+        () = tokio::time::sleep_until(deadline) => Ending::TimedOut,
+        signal = interruptions.next() => Ending::Interrupted(signal),
+    };
+    if !matches!(ending, Ending::Exited(_)) {
+        running.kill_tree();
+        running.wait().await?;
+        // Whoever reads may have stopped reading; that is no reason to stay.
+        let _unread = tokio::time::timeout(LAST_WORDS, streams.finish()).await;
+    }
+    if let Some(failure) = running.box_failure().await {
+        if !failure.is_violation() {
+            return Err(failure.into());
+        }
+        eprintln!("drawgate: {failure}");
+    }
+    Ok(ExitCode::from(code(&ending, args.timeout)))
+}
+
+/// Waits for the command and for the last of its output.
+async fn ended(running: &mut Running, streams: &mut Streams) -> anyhow::Result<Ending> {
+    let status = tokio::select! {
+        status = running.wait() => status?,
+        () = streams.unread() => return Ok(Ending::Unread),
+    };
+    streams.finish().await;
+    Ok(Ending::Exited(status))
+}
+
+fn code(ending: &Ending, limit: Duration) -> u8 {
+    match ending {
+        Ending::Exited(status) => exit_code(*status),
+        Ending::TimedOut => {
+            eprintln!("drawgate: the command was stopped after {} s", limit.as_secs_f64());
+            TIMED_OUT
+        }
+        Ending::Interrupted(signal) => SIGNAL_BASE.saturating_add(*signal),
+        Ending::Unread => SIGNAL_BASE.saturating_add(super::watch::PIPE),
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let number = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match (status.code(), status.signal()) {
+        (Some(code), _) => number(code),
+        (None, signal) => SIGNAL_BASE.saturating_add(signal.map_or(0, number)),
+    }
+}
+
+fn spawn(args: &ExecArgs, secrets: &Secrets) -> anyhow::Result<Spawn> {
+    if args.profile != Profile::Network && !args.allow_host.is_empty() {
+        bail!("`--allow-host` needs `--profile network`; no other profile reaches a network");
+    }
+    if args.profile == Profile::Strict && !(args.read.is_empty() && args.write.is_empty()) {
+        bail!("`--read` and `--write` need `--profile workspace` or `network`");
+    }
+    let Some((program, rest)) = args.command.split_first() else { bail!("no command is given") };
+    let workspace = std::path::absolute(&args.workspace)?;
+    if !workspace.is_dir() {
+        bail!("the workspace `{}` is not a folder; create it first", workspace.display());
+    }
+    let reach = Reach::only(args.allow_host.iter().cloned().map(HostRule::anywhere));
+    let confinement = Confinement {
+        profile: args.profile,
+        workspace: workspace.clone(),
+        read: absolute(&args.read)?,
+        write: absolute(&args.write)?,
+        reach,
+        limits: limits(&args.limit)?,
+    };
+    Ok(Spawn {
+        program: program.clone(),
+        args: rest.to_vec(),
+        env: environment(&args.env, secrets)?,
+        working_dir: Some(workspace),
+        confinement: Some(confinement),
+    })
+}
+
+fn absolute(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let existing = |path: &PathBuf| {
+        let path = std::path::absolute(path)?;
+        if !Path::exists(&path) {
+            bail!("there is no `{}`", path.display());
+        }
+        Ok(path)
+    };
+    paths.iter().map(existing).collect()
+}
+
+fn environment(wanted: &[String], secrets: &Secrets) -> anyhow::Result<BTreeMap<String, String>> {
+    let one = |text: &String| {
+        if let Some((name, value)) = text.split_once('=') {
+            return Ok((name.to_owned(), value.to_owned()));
+        }
+        let value = secrets.resolve(&format!("env:{text}"));
+        let value = value.with_context(|| format!("`--env {text}` can't be passed on"))?;
+        Ok((text.clone(), value.expose().to_owned()))
+    };
+    wanted.iter().map(one).collect()
+}
+
+fn limits(given: &[(String, u64)]) -> anyhow::Result<ResourceLimits> {
+    let members = given.iter().map(|(name, number)| (name.clone(), Value::from(*number)));
+    let members: Map<String, Value> = members.collect();
+    serde_json::from_value(Value::Object(members)).context("`--limit` is not understood")
+}
+
+fn limit(text: &str) -> Result<(String, u64), String> {
+    let parsed = text.split_once('=').and_then(|(name, number)| {
+        Some((name.to_owned(), number.parse().ok().filter(|number| *number > 0)?))
+    });
+    parsed.ok_or_else(|| "write a name and a number above 0, such as `memory_mb=256`".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let seconds = seconds.filter(|time| !time.is_zero() && *time <= super::LONGEST);
+    seconds.ok_or_else(|| "write a number of seconds above 0, such as `30` or `0.5`".to_owned())
+}

@@ -1,0 +1,155 @@
+//! Whether toolpacks are in order: their manifests, what is behind them, and the lock file.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use drawgate_sources::toolpack::Manifest;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::words;
+use crate::cli::Context;
+use crate::cli::backend::{Backend, part};
+use crate::cli::output::Output;
+use crate::surface::control::{AllPacks, ShownPack};
+
+/// What was found out about one thing.
+#[derive(Debug, Serialize, Deserialize)]
+struct Found {
+    subject: String,
+    ok: bool,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+/// Checks a folder that is named like one, or is one. Needs no gateway.
+pub(super) fn validate_folder(folder: &str, out: Output) -> Option<anyhow::Result<ExitCode>> {
+    let path = Path::new(folder);
+    let meant = folder.starts_with('.') || folder.contains('/') || path.is_dir();
+    meant.then(|| {
+        let problems = match Manifest::read(path) {
+            Ok(_) => Vec::new(),
+            Err(all) => all.problems.iter().map(|problem| json!(problem)).collect(),
+        };
+        let value =
+            json!([{ "folder": folder, "valid": problems.is_empty(), "problems": problems }]);
+        out.either(&value, || verdict(folder, &problems, None))?;
+        Ok(code(problems.is_empty()))
+    })
+}
+
+/// Checks what is installed.
+pub(super) async fn validate(
+    id: Option<&str>,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<ExitCode> {
+    let packs = chosen(id, backend).await?;
+    let is_valid = |pack: &ShownPack| matches!(pack.state.as_str(), "enabled" | "disabled");
+    let value = packs.iter().map(|pack| {
+        json!({
+            "id": pack.id, "valid": is_valid(pack), "state": pack.state,
+            "problem": pack.problem, "problems": pack.problems,
+        })
+    });
+    let value: Vec<Value> = value.collect();
+    context.out.either(&value, || {
+        let lines = packs.iter().map(|pack| {
+            let other = pack.problem.as_deref().filter(|_| !is_valid(pack));
+            verdict(&pack.id, &pack.problems, other)
+        });
+        or_none(&lines.collect::<Vec<_>>())
+    })?;
+    Ok(code(packs.iter().all(is_valid)))
+}
+
+/// Tries what is behind the tools.
+pub(super) async fn doctor(
+    id: Option<&str>,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<ExitCode> {
+    let packs = chosen(id, backend).await?;
+    let mut report = Vec::new();
+    let mut texts = Vec::new();
+    let mut well = true;
+    for pack in &packs {
+        let mut found: Vec<Found> = words::complaints(pack).into_iter().map(complaint).collect();
+        if pack.state != "missing" {
+            found.extend(
+                backend.get::<Vec<Found>>(&format!("/toolpacks/{}/doctor", part(&pack.id))).await?,
+            );
+        }
+        well &= found.iter().all(|one| one.ok);
+        texts.push(findings(&pack.id, &found));
+        report.push(json!({ "id": pack.id, "state": pack.state, "findings": found }));
+    }
+    context.out.either(&report, || or_none(&texts))?;
+    Ok(code(well))
+}
+
+/// Compares with the lock file.
+pub(super) async fn verify(context: &Context, backend: &Backend) -> anyhow::Result<ExitCode> {
+    let found: Vec<Found> = backend.get("/toolpacks.lock").await?;
+    let well = found.iter().all(|one| one.ok);
+    context.out.either(&found, || match found.as_slice() {
+        [] => "no toolpacks are installed, and none are locked".to_owned(),
+        all => all.iter().map(line).collect::<Vec<_>>().join("\n"),
+    })?;
+    Ok(code(well))
+}
+
+async fn chosen(id: Option<&str>, backend: &Backend) -> anyhow::Result<Vec<ShownPack>> {
+    match id {
+        Some(id) => Ok(vec![backend.get(&format!("/toolpacks/{}", part(id))).await?]),
+        None => Ok(backend.get::<AllPacks>("/toolpacks").await?.toolpacks),
+    }
+}
+
+fn complaint(message: String) -> Found {
+    Found { subject: "toolpack".to_owned(), ok: false, message, advice: None }
+}
+
+fn verdict(name: &str, problems: &[Value], other: Option<&str>) -> String {
+    if problems.is_empty() {
+        return match other {
+            None => format!("{name}: valid"),
+            Some(problem) => format!("{name}: {problem}"),
+        };
+    }
+    let count = match problems.len() {
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
+    };
+    let mut text = format!("{name}: {count}");
+    for problem in problems {
+        let word = |key: &str| problem[key].as_str().unwrap_or_default();
+        let _ = write!(text, "\n  {}: {}", word("path"), word("message"));
+        if let Some(hint) = problem["hint"].as_str() {
+            let _ = write!(text, "\n    {hint}");
+        }
+    }
+    text
+}
+
+fn findings(id: &str, found: &[Found]) -> String {
+    let word = if found.iter().all(|one| one.ok) { "well" } else { "not well" };
+    let lines = found.iter().map(|one| format!("\n  {}", line(one).replace('\n', "\n  ")));
+    format!("{id}: {word}{}", lines.collect::<String>())
+}
+
+fn line(found: &Found) -> String {
+    let mark = if found.ok { "ok  " } else { "FAIL" };
+    let advice = found.advice.as_ref().map(|advice| format!("\n       {advice}"));
+    format!("{mark} {}: {}{}", found.subject, found.message, advice.unwrap_or_default())
+}
+
+fn or_none(lines: &[String]) -> String {
+    if lines.is_empty() { "no toolpacks are installed".to_owned() } else { lines.join("\n") }
+}
+
+fn code(well: bool) -> ExitCode {
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,196 @@
+//! `drawgate toolpacks update`: what would change, and then, after a yes, the change.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+use super::install::{Stage, commit};
+use super::progress::Line;
+use super::words;
+use crate::cli::Context;
+use crate::cli::backend::Backend;
+use crate::operations::Afterwards;
+use crate::surface::control::{AllPacks, ShownPack};
+use crate::toolpacks::{Changes, Folder, Intent, Origin, Staged};
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) id: Option<&'a str>,
+    pub(super) yes: bool,
+    pub(super) downgrade: bool,
+}
+
+/// What became of one pack.
+enum Outcome {
+    Same,
+    Declined(Changes),
+    /// Nobody was there to say yes.
+    Waits(Changes),
+    Updated(Changes, Box<ShownPack>),
+}
+
+pub(super) async fn run(
+    wanted: Wanted<'_>,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<ExitCode> {
+    let all: AllPacks = backend.get("/toolpacks").await?;
+    let stage = Stage::new(&all.folder, &context.loaded.config.toolpacks)?;
+    let chosen: Vec<&ShownPack> =
+        all.toolpacks.iter().filter(|pack| wanted.id.is_none_or(|id| id == pack.id)).collect();
+    if let (Some(id), true) = (wanted.id, chosen.is_empty()) {
+        bail!("no toolpack `{id}` is installed; `drawgate toolpacks list` shows them");
+    }
+    let mut report = Vec::new();
+    let mut well = true;
+    for pack in &chosen {
+        let done = one(pack, wanted, &stage, context, backend).await;
+        well &= matches!(&done, Ok(Outcome::Same | Outcome::Declined(_) | Outcome::Updated(..)));
+        if !context.out.is_json() {
+            context.out.text(&sentence(pack, &done))?;
+        }
+        report.push(as_json(pack, &done));
+    }
+    let nothing = || if chosen.is_empty() { "no toolpacks are installed" } else { "" }.to_owned();
+    context.out.either(&report, nothing)?;
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn one(
+    pack: &ShownPack,
+    wanted: Wanted<'_>,
+    stage: &Stage,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<Outcome> {
+    let Some(staged) = fetch(pack, wanted, stage).await? else { return Ok(Outcome::Same) };
+    if pack.content_hash.as_deref() == Some(&staged.entry.content_hash)
+        && pack.commit == staged.entry.commit
+    {
+        return Ok(Outcome::Same);
+    }
+    let compare = move |folder: &Folder| folder.changes(&staged).map(|changes| (staged, changes));
+    let (staged, changes) = stage.on_folder(compare).await?;
+    if !context.out.is_json() {
+        context.out.text(&difference(pack, &changes))?;
+    }
+    let person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !wanted.yes && (!person || context.out.is_json()) {
+        return Ok(Outcome::Waits(changes));
+    }
+    if !wanted.yes && !agrees().await? {
+        return Ok(Outcome::Declined(changes));
+    }
+    let updated = commit(backend, staged, Afterwards::Same).await?;
+    Ok(Outcome::Updated(changes, Box::new(updated)))
+}
+
+/// What there is now where the pack came from; nothing if its commit is the same.
+async fn fetch(
+    pack: &ShownPack,
+    wanted: Wanted<'_>,
+    stage: &Stage,
+) -> anyhow::Result<Option<Staged>> {
+    let source = pack.source.as_deref().context("nobody knows where it came from")?;
+    let terms = stage.terms(Intent::Update, wanted.downgrade);
+    if let Some(path) = source.strip_prefix("path:") {
+        return stage.stage(&Origin::Folder(path.into()), terms).await.map(Some);
+    }
+    let repository = source.strip_prefix("github:").unwrap_or(source);
+    let reference = pack.reference.iter().map(|reference| format!("@{reference}"));
+    let text: String = std::iter::once(repository.to_owned()).chain(reference).collect();
+    let Origin::Github(repository) = text.parse()? else {
+        bail!("`{source}` can't be asked for something newer; install it again")
+    };
+    let line = Line::new();
+    line.say(&format!("asking for {text}"));
+    let pinned = stage.resolve(&repository).await?;
+    if pack.commit.as_deref() == Some(pinned.commit.as_str()) {
+        return Ok(None);
+    }
+    stage.download(pinned, terms, &line).await.map(Some)
+}
+
+/// What would change.
+fn difference(pack: &ShownPack, changes: &Changes) -> String {
+    let (old, new) = &changes.version;
+    let old = old.as_deref().unwrap_or("an unknown version");
+    let mut text = format!("`{}`: {old} becomes {new}", pack.id);
+    if let (_, Some(commit)) = &changes.commit {
+        let _ = write!(text, ", commit {}", words::short(commit));
+    }
+    text.push('\n');
+    let tools = &changes.tools;
+    for (sign, what, names) in [
+        ('+', "tool", &tools.added),
+        ('-', "tool", &tools.removed),
+        ('~', "tool, defined otherwise:", &tools.changed),
+        ('+', "it", &changes.permissions.added),
+        ('-', "it no longer", &changes.permissions.removed),
+    ] {
+        for name in names {
+            let _ = writeln!(text, "  {sign} {what} {name}");
+        }
+    }
+    if changes.is_empty() {
+        text.push_str("  the same tools and permissions, in other files\n");
+    }
+    text
+}
+
+fn sentence(pack: &ShownPack, done: &anyhow::Result<Outcome>) -> String {
+    let id = &pack.id;
+    match done {
+        Ok(Outcome::Same) => format!("`{id}` is up to date"),
+        Ok(Outcome::Declined(_)) => format!("`{id}` stays as it is"),
+        Ok(Outcome::Waits(_)) => {
+            format!("`{id}` stays as it is; to change it:\n  drawgate toolpacks update {id} --yes")
+        }
+        Ok(Outcome::Updated(_, now)) => format!("updated `{id}`; it is {}", now.state),
+        Err(error) => format!("`{id}` can't be updated: {error:#}"),
+    }
+}
+
+fn as_json(pack: &ShownPack, done: &anyhow::Result<Outcome>) -> Value {
+    let changes = |changes: &Changes| {
+        json!({
+            "version": changes.version.1,
+            "commit": changes.commit.1,
+            "tools": {
+                "added": changes.tools.added,
+                "removed": changes.tools.removed,
+                "changed": changes.tools.changed,
+            },
+            "permissions": {
+                "added": changes.permissions.added,
+                "removed": changes.permissions.removed,
+            },
+        })
+    };
+    let id = &pack.id;
+    match done {
+        Ok(Outcome::Same) => json!({ "id": id, "outcome": "up_to_date" }),
+        Ok(Outcome::Declined(all) | Outcome::Waits(all)) => {
+            json!({ "id": id, "outcome": "not_changed", "changes": changes(all) })
+        }
+        Ok(Outcome::Updated(all, now)) => {
+            json!({ "id": id, "outcome": "updated", "changes": changes(all), "toolpack": now })
+        }
+        Err(error) => json!({ "id": id, "outcome": "failed", "error": format!("{error:#}") }),
+    }
+}
+
+/// Asks the person at the terminal.
+async fn agrees() -> anyhow::Result<bool> {
+    eprint!("change it? [y/N] ");
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|_| line)
+    });
+    let answer = answer.await?.context("the answer can't be read")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

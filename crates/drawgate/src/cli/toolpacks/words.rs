@@ -1,0 +1,201 @@
+//! Toolpacks in words.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::surface::control::{ShownPack, ShownTool};
+
+/// Characters of a commit that people compare.
+const SHORT_COMMIT: usize = 12;
+/// Tools that are listed before the rest is only counted.
+const MANY_TOOLS: usize = 40;
+
+/// One line of the list.
+pub(super) fn row(pack: &ShownPack) -> Vec<String> {
+    let complaints = complaints(pack);
+    let problem = complaints.first().and_then(|first| first.lines().next()).unwrap_or_default();
+    let count = offered(pack).unwrap_or(pack.tools.len());
+    vec![
+        pack.id.clone(),
+        pack.version.clone().unwrap_or_default(),
+        pack.state.clone(),
+        count.to_string(),
+        origin(pack),
+        problem.to_owned(),
+    ]
+}
+
+/// Everything about a pack.
+pub(super) fn shown(pack: &ShownPack) -> String {
+    let mut text = title(pack);
+    let _ = writeln!(text, ": {}", state(pack));
+    if let Some(description) = &pack.description {
+        let _ = writeln!(text, "  {description}");
+    }
+    let _ = writeln!(text, "from       {}", origin(pack));
+    if let Some(hash) = &pack.content_hash {
+        let _ = writeln!(text, "content    {hash}");
+    }
+    if let Some(at) = &pack.installed_at {
+        let _ = writeln!(text, "installed  {at}");
+    }
+    let _ = writeln!(text, "folder     {}", pack.folder.display());
+    text.push_str(&contents(pack));
+    for problem in complaints(pack) {
+        let _ = writeln!(text, "problem: {problem}");
+    }
+    text
+}
+
+/// What was installed, and what comes next.
+pub(super) fn installed(pack: &ShownPack, was_on: bool) -> String {
+    let mut text = format!("installed {} from {}\n", title(pack), origin(pack));
+    if let Some(description) = &pack.description {
+        let _ = writeln!(text, "  {description}");
+    }
+    text.push_str(&contents(pack));
+    let off = if was_on { "it was enabled before, and is off now" } else { "it is off" };
+    let _ =
+        writeln!(text, "{off}; to let callers use it:\n  drawgate toolpacks enable {}", pack.id);
+    text
+}
+
+/// What is open to callers now.
+pub(super) fn enabled(pack: &ShownPack, running: bool) -> String {
+    let mut text = format!("enabled {}\n", title(pack));
+    text.push_str(&contents(pack));
+    let id = &pack.id;
+    let _ = match (&pack.running, running) {
+        (Some(status), _) if status["state"] == "ready" => {
+            let (count, verb) = match status["tools"].as_u64() {
+                Some(1) => ("1 tool".to_owned(), "is"),
+                _ => (format!("{} tools", status["tools"]), "are"),
+            };
+            writeln!(text, "in force: {count} {verb} offered now")
+        }
+        (Some(status), _) => writeln!(
+            text,
+            "it does not work yet: {}; `drawgate toolpacks doctor {id}` says more",
+            status["problem"].as_str().unwrap_or("it is still starting")
+        ),
+        (None, true) => writeln!(
+            text,
+            "it does not run: {}",
+            pack.problem.as_deref().unwrap_or("see `drawgate toolpacks doctor`")
+        ),
+        (None, false) => writeln!(text, "no gateway runs; it is in force when one starts"),
+    };
+    for complaint in complaints(pack).into_iter().filter(|_| is_ready(pack)) {
+        let _ = writeln!(text, "problem: {complaint}");
+    }
+    text
+}
+
+/// What is closed to callers now.
+pub(super) fn disabled(pack: &ShownPack, running: bool) -> String {
+    let when = if running { "its tools are gone from the running gateway" } else { "it stays off" };
+    format!("disabled {}; {when}", title(pack))
+}
+
+/// Tools and permissions.
+fn contents(pack: &ShownPack) -> String {
+    let mut text = "tools\n".to_owned();
+    let names = pack.tools.iter().map(|tool| tool.name.len());
+    let width = names.max().unwrap_or(0).min(40);
+    for tool in pack.tools.iter().take(MANY_TOOLS) {
+        let _ = writeln!(text, "  {}", tool_line(tool, width));
+    }
+    if pack.tools.len() > MANY_TOOLS {
+        let _ = writeln!(text, "  and {} more", pack.tools.len() - MANY_TOOLS);
+    }
+    if !pack.permissions.is_empty() {
+        text.push_str("while it is enabled, it\n");
+    }
+    for line in &pack.permissions {
+        let _ = writeln!(text, "  - {line}");
+    }
+    text
+}
+
+fn tool_line(tool: &ShownTool, width: usize) -> String {
+    let kind = tool.kind.as_deref().unwrap_or("openapi");
+    let description = tool.description.as_deref().unwrap_or_default();
+    let first = description.lines().next().unwrap_or_default();
+    format!("{:width$}  {kind:7}  {first}", tool.name).trim_end().to_owned()
+}
+
+fn title(pack: &ShownPack) -> String {
+    let version = pack.version.as_deref().unwrap_or_default();
+    match &pack.name {
+        Some(name) => format!("`{}` {version} ({name})", pack.id),
+        None => format!("`{}`", pack.id),
+    }
+}
+
+/// Where a pack came from.
+pub(super) fn origin(pack: &ShownPack) -> String {
+    let mut text = pack.source.clone().unwrap_or_else(|| "nowhere known".to_owned());
+    if let Some(reference) = &pack.reference {
+        let _ = write!(text, "@{reference}");
+    }
+    if let Some(commit) = &pack.commit {
+        let _ = write!(text, " (commit {})", short(commit));
+    }
+    text
+}
+
+/// The beginning of a commit.
+pub(super) fn short(commit: &str) -> String {
+    commit.chars().take(SHORT_COMMIT).collect()
+}
+
+fn state(pack: &ShownPack) -> String {
+    match (pack.state.as_str(), offered(pack)) {
+        ("enabled", Some(1)) => "enabled, 1 tool is offered".to_owned(),
+        ("enabled", Some(count)) => format!("enabled, {count} tools are offered"),
+        ("enabled", None) => "enabled; in force when a gateway starts".to_owned(),
+        ("disabled", _) => "disabled".to_owned(),
+        (other, _) => format!("{other}, and not used"),
+    }
+}
+
+fn is_ready(pack: &ShownPack) -> bool {
+    pack.running.as_ref().is_some_and(|running| running["state"] == "ready")
+}
+
+fn offered(pack: &ShownPack) -> Option<usize> {
+    let running = pack.running.as_ref()?;
+    usize::try_from(running["tools"].as_u64()?).ok()
+}
+
+/// Everything that is wrong, in sentences.
+pub(super) fn complaints(pack: &ShownPack) -> Vec<String> {
+    let mut all: Vec<String> = pack.problem.iter().cloned().collect();
+    if let Some(running) = &pack.running {
+        let problem = running["problem"].as_str().map(str::to_owned);
+        all.extend(problem.filter(|problem| pack.problem.as_ref() != Some(problem)));
+        let left_out = running["leftOut"].as_array().map(Vec::as_slice).unwrap_or_default();
+        all.extend(left_out.iter().map(|tool| {
+            let word = |key: &str| tool[key].as_str().unwrap_or_default().to_owned();
+            format!("`{}` was left out: {}", word("tool"), word("reason"))
+        }));
+        all.extend(waits(pack, running));
+    }
+    all
+}
+
+/// What waits for a person.
+fn waits(pack: &ShownPack, running: &Value) -> Option<String> {
+    let waiting = running["quarantined"].as_array().map_or(0, Vec::len);
+    (waiting > 0).then(|| {
+        format!("{waiting} definitions changed; `drawgate servers review {}` shows them", pack.id)
+    })
+}
+
+/// A folder as it can be typed again for `install` and `validate`.
+pub(super) fn typed(folder: &Path) -> String {
+    let text = folder.display().to_string();
+    if text.starts_with(['/', '.']) { text } else { format!("./{text}") }
+}

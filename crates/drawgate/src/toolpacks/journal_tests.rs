@@ -1,0 +1,131 @@
+use super::*;
+use crate::toolpacks::Trust;
+use crate::toolpacks::testing::{World, everything_in};
+
+fn install_of(world: &World, version: &str) -> Act {
+    let staged = world.stage(version);
+    let act = Act::Install {
+        id: staged.id.clone(),
+        staged: staged.name.clone(),
+        exact_hash: hash::hash(&world.folder.staged_pack(&staged.name), Of::Bytes).unwrap(),
+        entry: Box::new(staged.entry.clone()),
+    };
+    staged.abandon();
+    act
+}
+
+fn remove() -> Act {
+    Act::Remove { id: "pack".parse().unwrap(), trash: "somewhere".to_owned() }
+}
+
+/// Takes the first steps and dies; then somebody comes, and all is old or all is new.
+#[track_caller]
+fn check(before: Option<&str>, act: impl Fn(&World) -> Act, after: Option<&str>) {
+    for steps in 0..=STEPS.len() {
+        let world = World::new();
+        if let Some(version) = before {
+            world.install(version);
+        }
+        let act = act(&world);
+        for step in STEPS.into_iter().take(steps) {
+            take(&world.folder, &act, step).unwrap();
+        }
+        let expected = if steps == 0 { before } else { after };
+        assert_eq!(world.version().as_deref(), expected, "after {steps} steps, seen by a reader");
+        Folder::open(world.folder.path()).unwrap();
+        assert_eq!(world.version().as_deref(), expected, "after {steps} steps, opened again");
+        let rest: Vec<String> = everything_in(world.folder.path())
+            .into_iter()
+            .filter(|line| !line.starts_with("pack"))
+            .collect();
+        assert_eq!(rest, [".busy file 600", ".staging folder 700", ".trash folder 700"]);
+    }
+}
+
+#[test]
+fn a_first_install_is_whole_or_nothing() {
+    check(None, |world| install_of(world, "1.0.0"), Some("1.0.0"));
+}
+
+#[test]
+fn an_update_is_old_or_new() {
+    check(Some("1.0.0"), |world| install_of(world, "2.0.0"), Some("2.0.0"));
+}
+
+#[test]
+fn the_same_again_is_the_same() {
+    check(Some("1.0.0"), |world| install_of(world, "1.0.0"), Some("1.0.0"));
+}
+
+#[test]
+fn a_removal_is_whole_or_nothing() {
+    check(Some("1.0.0"), |_| remove(), None);
+}
+
+#[test]
+fn every_step_can_be_taken_again() {
+    let world = World::new();
+    world.install("1.0.0");
+    let act = install_of(&world, "2.0.0");
+    for step in [Step::Record, Step::Record, Step::Move, Step::Move, Step::Lock, Step::Lock] {
+        take(&world.folder, &act, step).unwrap();
+    }
+    take(&world.folder, &act, Step::Forget).unwrap();
+    take(&world.folder, &act, Step::Forget).unwrap();
+    assert_eq!(world.version().as_deref(), Some("2.0.0"));
+}
+
+/// Where two folders can't be exchanged, there is a moment without any.
+#[test]
+fn between_two_moves() {
+    let world = World::new();
+    world.install("1.0.0");
+    let act = install_of(&world, "2.0.0");
+    take(&world.folder, &act, Step::Record).unwrap();
+    fs::rename(world.folder.path().join("pack"), world.folder.path().join(".trash/old")).unwrap();
+    assert_eq!(world.version().as_deref(), Some("2.0.0"));
+}
+
+#[test]
+fn what_can_not_be_finished_is_undone() {
+    let world = World::new();
+    world.install("1.0.0");
+    let act = install_of(&world, "2.0.0");
+    take(&world.folder, &act, Step::Record).unwrap();
+    fs::remove_dir_all(world.folder.path().join(".staging")).unwrap();
+    Folder::open(world.folder.path()).unwrap();
+    assert_eq!(world.version().as_deref(), Some("1.0.0"));
+}
+
+#[test]
+fn an_unfinished_write_is_no_journal() {
+    let world = World::new();
+    world.install("1.0.0");
+    fs::write(world.folder.path().join(".journal.new"), "{\"act\":").unwrap();
+    fs::write(world.root.path().join("toolpacks.lock.new"), "{").unwrap();
+    Folder::open(world.folder.path()).unwrap();
+    assert_eq!(world.version().as_deref(), Some("1.0.0"));
+    assert!(!world.root.path().join("toolpacks.lock.new").exists());
+}
+
+#[test]
+fn a_journal_that_is_none_is_named() {
+    let world = World::new();
+    fs::write(world.folder.path().join(".journal"), "{\"act\":").unwrap();
+    let error = world.folder.list().unwrap_err().to_string();
+    assert!(error.contains(".journal"), "{error}");
+}
+
+#[test]
+fn what_somebody_put_there_meanwhile_is_not_lost() {
+    let world = World::new();
+    world.install("1.0.0");
+    let act = remove();
+    for step in [Step::Record, Step::Move] {
+        take(&world.folder, &act, step).unwrap();
+    }
+    fs::create_dir(world.folder.path().join("pack")).unwrap();
+    let packs = world.folder.list().unwrap();
+    assert_eq!(packs.len(), 1);
+    assert_eq!(packs[0].trust, Trust::Foreign);
+}

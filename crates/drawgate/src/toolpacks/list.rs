@@ -1,0 +1,137 @@
+//! What is installed, and whether it is what was installed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use drawgate_sources::toolpack::{Manifest, Problem, Problems};
+
+use super::error::ToolpackError;
+use super::folder::Folder;
+use super::hash::{self, Of};
+use super::id::PackId;
+use super::lock::{LockEntry, LockFile};
+
+/// A pack that is in the folder or in the lock file.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    /// Its name, which is that of its folder.
+    pub id: String,
+    /// Where it is.
+    pub folder: PathBuf,
+    /// Whether it is what was installed.
+    pub trust: Trust,
+    /// What it says of itself.
+    pub manifest: Result<Manifest, Problems>,
+    /// What the lock file says of it.
+    pub entry: Option<LockEntry>,
+}
+
+/// Whether a pack is what was installed. Prints as what follows "it".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// It is.
+    Locked,
+    /// It was changed; in which way.
+    Changed(String),
+    /// Nothing is known of it.
+    Foreign,
+    /// It is not there.
+    Missing,
+}
+
+impl Installed {
+    /// Whether its manifest says so.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.manifest.as_ref().is_ok_and(|manifest| manifest.enabled)
+    }
+
+    /// Whether its tools may be offered: it is enabled, valid and what was installed.
+    #[must_use]
+    pub fn is_loadable(&self) -> bool {
+        self.is_enabled() && self.trust == Trust::Locked
+    }
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked => formatter.write_str("is as it was installed"),
+            Self::Changed(how) => write!(formatter, "was changed since it was installed: {how}"),
+            Self::Foreign => formatter.write_str("was not installed by drawgate"),
+            Self::Missing => formatter.write_str("is in the lock file, but its folder is gone"),
+        }
+    }
+}
+
+/// Every pack. The caller holds the folder's lock.
+pub(super) fn all(folder: &Folder) -> Result<Vec<Installed>, ToolpackError> {
+    let lock = LockFile::read(folder.lock_path())?;
+    let mut names: BTreeSet<String> = lock.toolpacks.keys().map(ToString::to_string).collect();
+    names.extend(folders(folder)?);
+    Ok(names.into_iter().map(|name| examine(folder, &lock, name)).collect())
+}
+
+/// One pack. The caller holds the folder's lock.
+pub(super) fn one(folder: &Folder, id: &PackId) -> Result<Installed, ToolpackError> {
+    let lock = LockFile::read(folder.lock_path())?;
+    let there = folder.pack_path(id).symlink_metadata().is_ok();
+    if there || lock.toolpacks.contains_key(id) {
+        return Ok(examine(folder, &lock, id.to_string()));
+    }
+    let installed = all(folder)?.into_iter().map(|pack| pack.id).collect();
+    Err(ToolpackError::Unknown { id: id.to_string(), installed })
+}
+
+/// The names of folders, and of links that could be taken for some.
+fn folders(folder: &Folder) -> Result<Vec<String>, ToolpackError> {
+    let failed = || ToolpackError::io::<std::io::Error>("read", folder.path());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder.path()).map_err(failed())? {
+        let entry = entry.map_err(failed())?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') && !entry.file_type().map_err(failed())?.is_file() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn examine(folder: &Folder, lock: &LockFile, id: String) -> Installed {
+    let place = folder.path().join(&id);
+    let entry = id.parse().ok().and_then(|id: PackId| lock.toolpacks.get(&id)).cloned();
+    let trust = trust(&place, entry.as_ref());
+    let manifest = Manifest::read(&place).and_then(|manifest| named_as(manifest, &id));
+    Installed { id, folder: place, trust, manifest, entry }
+}
+
+fn trust(place: &std::path::Path, entry: Option<&LockEntry>) -> Trust {
+    let Some(entry) = entry else { return Trust::Foreign };
+    match place.symlink_metadata() {
+        Err(_) => return Trust::Missing,
+        Ok(data) if !data.is_dir() => {
+            return Trust::Changed("it is not a folder any more".to_owned());
+        }
+        Ok(_) => {}
+    }
+    match hash::hash(place, Of::Meaning) {
+        Ok(found) if found == entry.content_hash => Trust::Locked,
+        Ok(_) => Trust::Changed("its files are not those that were installed".to_owned()),
+        Err(error) => Trust::Changed(error.to_string()),
+    }
+}
+
+/// A pack answers to the name of its folder, and to no other.
+fn named_as(manifest: Manifest, id: &str) -> Result<Manifest, Problems> {
+    if manifest.id == id {
+        return Ok(manifest);
+    }
+    let problem = Problem {
+        path: "$.id".to_owned(),
+        message: format!("`{}` is not the name of its folder, `{id}`", manifest.id),
+        hint: Some("install it with `drawgate toolpacks install`".to_owned()),
+    };
+    Err(Problems { problems: vec![problem] })
+}

@@ -1,0 +1,46 @@
+use super::*;
+use crate::toolpacks::testing::{COMMIT, World};
+
+fn written() -> (World, String) {
+    let world = World::new();
+    world.install("1.0.0");
+    let text = std::fs::read_to_string(world.folder.lock_path()).unwrap();
+    (world, text)
+}
+
+#[test]
+fn it_says_what_was_installed() {
+    let (world, text) = written();
+    let lock = world.folder.lock().unwrap();
+    assert_eq!(LockFile::parse(text.as_bytes()).unwrap(), lock);
+    let (id, entry) = lock.toolpacks.first_key_value().unwrap();
+    assert_eq!((id.as_str(), entry.version.as_str()), ("pack", "1.0.0"));
+    assert!(entry.source.starts_with("path:/"), "{entry:?}");
+    assert_eq!(entry.definitions.keys().collect::<Vec<_>>(), ["pack_say"]);
+    assert_eq!(entry.installed_at, "1970-01-01T00:00:00.000Z");
+}
+
+#[test]
+fn a_file_that_is_not_wholly_understood_is_refused() {
+    let (world, text) = written();
+    let hash = world.folder.lock().unwrap().toolpacks.into_values().next().unwrap().content_hash;
+    for (what, bad) in [
+        ("empty", String::new()),
+        ("cut", text[..text.len() / 2].to_owned()),
+        ("another format", text.replace("\"format\": 1", "\"format\": 2")),
+        ("a strange id", text.replace("\"pack\":", "\"../pack\":")),
+        ("a strange member", text.replace("\"version\":", "\"x\": 1, \"version\":")),
+        ("a member twice", text.replace("\"version\":", "\"version\": \"0\", \"version\":")),
+        ("no hash", text.replace(&hash, "sha256:0")),
+        (
+            "a commit of a folder",
+            text.replace("\"version\":", &format!("\"commit\": \"{COMMIT}\", \"version\":")),
+        ),
+        ("no commit of a repository", text.replace("path:/", "github:/")),
+    ] {
+        std::fs::write(world.folder.lock_path(), &bad).unwrap();
+        let error = world.folder.list().unwrap_err();
+        assert!(matches!(error, ToolpackError::Lock { .. }), "{what}: {error:?}");
+        assert!(matches!(world.folder.verify(), Err(ToolpackError::Lock { .. })), "{what}");
+    }
+}

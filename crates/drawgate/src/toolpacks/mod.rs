@@ -1,0 +1,50 @@
+//! Toolpacks on this machine: bringing them here, keeping them, and knowing what was brought.
+//!
+//! A pack comes from a folder or from GitHub, is laid out in a place of its own, looked at, and then
+//! moved in as one step together with its entry in `toolpacks.lock`. What a pack says and does is
+//! `drawgate_sources::toolpack`'s business; who may install one, the surfaces'.
+
+mod archive;
+mod changes;
+mod copy;
+mod enabled;
+mod error;
+mod files;
+mod folder;
+mod github;
+mod hash;
+mod id;
+mod install;
+mod journal;
+mod list;
+mod lock;
+mod origin;
+mod paths;
+mod pin;
+mod remote;
+mod scaffold;
+mod staged;
+mod tree;
+mod verify;
+mod version;
+mod walk;
+mod web;
+
+#[cfg(test)]
+mod catalogue_tests;
+#[cfg(test)]
+mod testing;
+
+pub use changes::{Changes, ToolChanges};
+pub use enabled::Enabled;
+pub use error::{Code, ToolpackError};
+pub use folder::Folder;
+pub use github::{Download, Github, Pinned, Progress};
+pub use id::{PackId, PackIdError};
+pub use install::{Downgrade, Intent, Terms};
+pub use list::{Installed, Trust};
+pub use lock::{LockEntry, LockFile};
+pub use origin::{GithubSource, Origin, OriginError};
+pub use remote::RemoteError;
+pub use scaffold::scaffold;
+pub use staged::Staged;

@@ -1,0 +1,123 @@
+//! Killed at any moment: the old pack or the new one is there, whole, and never something between.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::commands;
+use super::github::{Stand, locked};
+use crate::support::{Place, text};
+
+/// Kills of the command alone, and of the command and the gateway that it talks to.
+const KILLS: u32 = 25;
+
+fn version(number: u32) -> Value {
+    let tool = format!("tool_{}", number % 2);
+    let mut manifest = commands("pack", &[(tool.as_str(), "echo -- {{what}}")]);
+    manifest["version"] = format!("1.0.{number}").into();
+    manifest
+}
+
+fn digit(number: u32) -> char {
+    if number.is_multiple_of(2) { 'a' } else { 'b' }
+}
+
+struct World {
+    github: Stand,
+    place: Place,
+    /// Every version that was ever published, with what the lock must say about it.
+    published: u32,
+}
+
+impl World {
+    async fn new() -> Self {
+        let github = Stand::start().await;
+        let place = Place::new(&github.config());
+        let mut world = Self { github, place, published: 0 };
+        world.publish();
+        world.place.ok(&["toolpacks", "install", "octo/pack"]);
+        world
+    }
+
+    /// Another version under the same reference, by its own commit.
+    fn publish(&mut self) {
+        self.published += 1;
+        let id = format!("{:0>39}{}", self.published, digit(self.published));
+        self.github.publish("main", &id, &version(self.published));
+    }
+
+    fn update(&self) -> Child {
+        let mut command = self.place.command(&["toolpacks", "update", "pack", "--yes"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// What is installed, after it was checked to be whole: a version that was published.
+    fn check(&self) -> u32 {
+        let verified = self.place.run(&["toolpacks", "lock", "verify"]);
+        let said = text(&verified.stdout);
+        assert!(verified.status.success(), "{said}{}", text(&verified.stderr));
+        let entry = locked(&self.place, "pack");
+        let number: u32 =
+            entry["version"].as_str().unwrap().rsplit('.').next().unwrap().parse().unwrap();
+        let manifest = self.place.path().join("toolpacks/pack/toolpack.json");
+        let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
+        assert_eq!(manifest["version"], entry["version"]);
+        assert_eq!(manifest["tools"], version(number)["tools"]);
+        assert!(entry["commit"].as_str().unwrap().ends_with(digit(number)));
+        assert!(entry["definitions"].get(format!("tool_{}", number % 2)).is_some(), "{entry}");
+        number
+    }
+}
+
+fn kill(mut child: Child, after: Duration) {
+    std::thread::sleep(after);
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_kills_leave_the_old_or_the_new() {
+    let mut world = World::new().await;
+    let mut outcomes = [0, 0];
+    for with_gateway in [false, true] {
+        // How long it takes when nobody kills it, so that the kills come at all stages.
+        let gateway = with_gateway.then(|| world.place.serve());
+        world.publish();
+        let begun = Instant::now();
+        assert!(world.update().wait().unwrap().success());
+        let whole = begun.elapsed();
+        assert_eq!(world.check(), world.published);
+        drop(gateway);
+        for round in 0..KILLS {
+            let before = world.check();
+            world.publish();
+            let after = whole * round / (KILLS - 1);
+            if with_gateway {
+                let mut gateway = world.place.serve();
+                let command = world.update();
+                std::thread::sleep(after);
+                gateway.child.kill().unwrap();
+                kill(command, Duration::ZERO);
+            } else {
+                kill(world.update(), after);
+            }
+            let now = world.check();
+            assert!(
+                now == before || now == world.published,
+                "{before}, {now}, {}",
+                world.published
+            );
+            outcomes[usize::from(now != before)] += 1;
+        }
+    }
+    assert_eq!(outcomes.iter().sum::<u32>(), 2 * KILLS);
+    assert!(outcomes[0] > 0, "no kill came before the change: {outcomes:?}");
+    // And nothing is in the way of the next one.
+    world.publish();
+    assert!(world.update().wait().unwrap().success());
+    assert_eq!(world.check(), world.published);
+    let leftovers =
+        std::fs::read_dir(world.place.path().join("toolpacks/.staging")).unwrap().count();
+    assert_eq!(leftovers, 0, "what was staged is swept away");
+}
