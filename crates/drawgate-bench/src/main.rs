@@ -2,7 +2,8 @@
 //!
 //! One program with several roles, each run as a process of its own, so that processor time and
 //! memory can be told apart: `upstream` (an MCP server), `hop` (a proxy that only forwards bytes),
-//! `load` (the client) and `run` (starts the others, measures and prints the tables).
+//! `load` (the client), the same over gRPC (`grpc-echo`, `grpc-packs`, `grpc-load`, `grpc-crowd`) and
+//! `run` (starts the others, measures and prints the tables).
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,6 +11,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "the output of this program is its tables")]
 
+mod grpc;
 mod histogram;
 mod hop;
 mod listen;
@@ -32,6 +34,14 @@ enum Role {
     Hop(hop::Args),
     /// Call a server back to back and print what was measured as JSON
     Load(load::Args),
+    /// Answer gRPC with what comes in, bare
+    GrpcEcho(grpc::echo::Args),
+    /// Serve packs to a gateway
+    GrpcPacks(grpc::packs::Args),
+    /// Call over gRPC back to back and print what was measured as JSON
+    GrpcLoad(grpc::load::Args),
+    /// Join a gateway as many agents and print what was measured as JSON
+    GrpcCrowd(grpc::crowd::Args),
     /// Start everything, measure, and print the tables
     Run(run::Args),
 }
@@ -42,6 +52,10 @@ async fn main() -> ExitCode {
         Role::Upstream(args) => upstream::main(args).await,
         Role::Hop(args) => hop::main(args).await,
         Role::Load(args) => load::main(args).await,
+        Role::GrpcEcho(args) => grpc::echo::main(args).await,
+        Role::GrpcPacks(args) => grpc::packs::main(args).await,
+        Role::GrpcLoad(args) => grpc::load::main(args).await,
+        Role::GrpcCrowd(args) => grpc::crowd::main(args).await,
         Role::Run(args) => run::main(args).await,
     };
     match result {

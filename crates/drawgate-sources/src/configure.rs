@@ -140,5 +140,5 @@ pub(crate) fn is_reserved(name: &HeaderName) -> bool {
 }
 
 fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {
-    secrets.resolve(text).map_err(|error| ConfigError::value(field, error.to_string()))
+    secrets.resolve(text).map_err(|error| ConfigError::variable(field, error))
 }

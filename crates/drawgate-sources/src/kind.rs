@@ -5,14 +5,22 @@ use std::sync::Arc;
 use drawgate_core::model::SourceId;
 use drawgate_core::source::ToolSource;
 use drawgate_host::Host;
+use drawgate_host::secrets::SecretError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{builtin, command, mcp, oneshot, openapi, toolpack};
+use crate::{builtin, command, mcp, oneshot, openapi, pack, toolpack};
 
 /// Every kind, in the order in which help lists them.
-pub const KINDS: &[&dyn SourceKind] =
-    &[&builtin::Kind, &command::Kind, &mcp::Kind, &oneshot::Kind, &openapi::Kind, &toolpack::Kind];
+pub const KINDS: &[&dyn SourceKind] = &[
+    &builtin::Kind,
+    &command::Kind,
+    &mcp::Kind,
+    &oneshot::Kind,
+    &openapi::Kind,
+    &pack::Kind,
+    &toolpack::Kind,
+];
 
 /// One kind of source.
 pub trait SourceKind: Send + Sync {
@@ -70,6 +78,15 @@ pub enum ConfigError {
         /// Why not.
         why: &'static str,
     },
+    /// A field refers to a variable that can't be used. The field comes last: after a name such as
+    /// `headers.Authorization` and a colon, logs would hide which variable it is.
+    #[error("{reason} (in `{field}`)")]
+    Variable {
+        /// The field.
+        field: String,
+        /// What is wrong, and what to do.
+        reason: SecretError,
+    },
     /// A field has a value that can't be used.
     #[error("`{field}`: {reason}")]
     Value {
@@ -81,6 +98,10 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    pub(crate) fn variable(field: impl Into<String>, reason: SecretError) -> Self {
+        Self::Variable { field: field.into(), reason }
+    }
+
     pub(crate) fn value(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Value { field: field.into(), reason: reason.into() }
     }
@@ -126,7 +147,7 @@ mod tests {
         let error = kind("carrier_pigeon").err().unwrap().to_string();
         assert_eq!(
             error,
-            "unknown kind of source `carrier_pigeon`; use `builtin`, `command`, `mcp`, `oneshot`, `openapi`, `toolpack`"
+            "unknown kind of source `carrier_pigeon`; use `builtin`, `command`, `mcp`, `oneshot`, `openapi`, `pack`, `toolpack`"
         );
     }
 }

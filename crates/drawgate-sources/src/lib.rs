@@ -12,6 +12,8 @@ pub mod kind;
 pub mod mcp;
 pub mod oneshot;
 pub mod openapi;
+pub mod pack;
+pub mod shape;
 pub mod suggest;
 pub mod toolpack;
 

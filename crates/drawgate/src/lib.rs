@@ -6,6 +6,7 @@ pub mod assemble;
 pub mod cli;
 pub mod config;
 pub mod operations;
+pub mod peers;
 pub mod server;
 pub mod surface;
 pub mod telemetry;

@@ -22,5 +22,6 @@ fn main() -> ExitCode {
         eprintln!("drawgate: {error}");
         return ExitCode::from(127);
     }
+    drawgate_host::process::raise_open_files();
     drawgate::cli::main()
 }

@@ -1,6 +1,8 @@
 //! What an operator does to a gateway: agents, grants, approvals. Each act is written down.
 
+mod keys;
 mod logins;
+mod packs;
 mod toolpacks;
 
 use std::sync::Arc;
@@ -17,7 +19,9 @@ use drawgate_host::seal::SealingKey;
 use tokio::sync::Mutex;
 
 use crate::assemble::Toolpacks;
+use crate::peers::Door;
 use crate::surface::callers::{Callers, new_token};
+use crate::surface::grpc::packs::Packs;
 use crate::surface::mcp::tasks::KIND as TASKS;
 pub use toolpacks::{Acted, Afterwards};
 
@@ -40,6 +44,10 @@ pub struct Operations {
     pub callers: Arc<Callers>,
     /// Installed toolpacks.
     pub toolpacks: Arc<Toolpacks>,
+    /// Where packs and agents come in.
+    pub door: Arc<Door>,
+    /// The packs that have come in.
+    pub packs: Arc<Packs>,
     /// The local user's token.
     pub admin: Secret<String>,
     /// One act at a time: each reads what it changes.

@@ -1,6 +1,7 @@
 //! Sockets: who may connect, for how long, and how it all ends.
 
 mod patience;
+mod sniff;
 
 use std::convert::Infallible;
 use std::io;
@@ -21,17 +22,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 pub use patience::Patience;
+use sniff::Version;
 
 use crate::surface::approvals::{self, Pages};
 use crate::surface::callers::{Callers, Unauthenticated, challenge, is_metadata_path};
+use crate::surface::grpc::{Ends, Grpc};
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{self, Mcp, Transport};
 use crate::surface::ops::Ops;
@@ -43,6 +46,8 @@ const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 /// When a caller may ask again whose token can't be judged yet.
 const KEYS_RETRY: HeaderValue = HeaderValue::from_static("5");
+/// HTTP/2, in the words of a TLS handshake.
+const H2: &[u8] = b"h2";
 /// How long accepting pauses when the process has no descriptors left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
@@ -60,6 +65,8 @@ pub struct Endpoint {
     pub ops: Ops,
     /// How many refusals of strangers were written down lately.
     pub refusals: Refusals,
+    /// Packs and agents, if they may dial in.
+    pub grpc: Option<Arc<Grpc>>,
 }
 
 /// Strangers must not be able to fill the audit log: so many of their attempts a minute are written
@@ -68,7 +75,8 @@ pub struct Endpoint {
 pub struct Refusals(Mutex<(u64, u32)>);
 
 impl Refusals {
-    fn may_note(&self, now: u64) -> bool {
+    /// Whether one more may be written down now.
+    pub(crate) fn may_note(&self, now: u64) -> bool {
         const PER_MINUTE: u32 = 60;
         const MINUTE_MS: u64 = 60_000;
         let mut window = self.0.lock();
@@ -216,29 +224,67 @@ impl Server {
                 accepted = listener.accept() => accepted,
                 () = self.stop.cancelled() => return,
             };
-            let Some((stream, _)) = admitted(accepted).await else { continue };
+            let Some((stream, remote)) = admitted(accepted).await else { continue };
             // Without this a small answer waits for the peer's acknowledgement: 40 ms instead of 60 µs.
             if stream.set_nodelay(true).is_err() {
                 continue;
             }
             let local =
                 stream.local_addr().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip());
+            let ends = Ends { local, remote: remote.ip() };
             // Refused at once rather than queued: the peer can go elsewhere.
             let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { continue };
             let (server, tls, endpoint) = (self.clone(), tls.clone(), Arc::clone(&endpoint));
             self.connections.spawn(async move {
+                let _slot = slot;
                 match tls {
-                    None => server.connection(stream, endpoint, local, slot).await,
-                    Some(tls) => {
-                        let handshake =
-                            tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await;
-                        if let Ok(Ok(stream)) = handshake {
-                            server.connection(stream, endpoint, local, slot).await;
-                        }
-                    }
+                    None => server.plain(stream, endpoint, ends).await,
+                    Some(tls) => server.encrypted(stream, &tls, endpoint, ends).await,
                 }
             });
         }
+    }
+
+    /// The first bytes tell which HTTP it is.
+    async fn plain(&self, stream: TcpStream, endpoint: Arc<Endpoint>, ends: Ends) {
+        let Some(grpc) = &endpoint.grpc else {
+            return self.connection(stream, endpoint, ends.local).await;
+        };
+        let told = tokio::select! {
+            told = tokio::time::timeout(self.patience.idle, sniff::version(&stream)) => told,
+            () = self.stop.cancelled() => return,
+        };
+        match told {
+            Ok(Ok(Some(Version::Two))) => grpc.serve(stream, ends, self).await,
+            Ok(Ok(Some(Version::One))) => self.connection(stream, endpoint, ends.local).await,
+            // Gone, or silent for too long.
+            Ok(Ok(None) | Err(_)) | Err(_) => {}
+        }
+    }
+
+    /// The handshake tells.
+    async fn encrypted(
+        &self,
+        stream: TcpStream,
+        tls: &TlsAcceptor,
+        endpoint: Arc<Endpoint>,
+        ends: Ends,
+    ) {
+        let handshake = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await;
+        let Ok(Ok(stream)) = handshake else { return };
+        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+        match &endpoint.grpc {
+            Some(grpc) if is_h2 => grpc.serve(stream, ends, self).await,
+            Some(_) | None => self.connection(stream, endpoint, ends.local).await,
+        }
+    }
+
+    /// A stream that gives up on a peer that does not take what it is sent.
+    pub(crate) fn patient<I>(&self, stream: I) -> impl AsyncRead + AsyncWrite + Unpin + use<I>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.patience.watch(stream).0
     }
 
     async fn connection(
@@ -246,7 +292,6 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         endpoint: Arc<Endpoint>,
         local: IpAddr,
-        _slot: OwnedSemaphorePermit,
     ) {
         let service = service_fn(move |request: Request<hyper::body::Incoming>| {
             let endpoint = endpoint.clone();
@@ -276,6 +321,7 @@ impl Server {
             .timer(timer)
             .header_read_timeout(self.patience.idle)
             .max_buf_size(MAX_HEAD)
+            .max_header_size(MAX_HEAD)
             .max_headers(MAX_HEADERS)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
@@ -335,8 +381,18 @@ pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// Which versions of HTTP are offered in a TLS handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// HTTP/1.1, without a word about it.
+    Http1,
+    /// HTTP/2 too, for clients that speak nothing else, which is what gRPC does: everything but gRPC
+    /// is served by HTTP/1.1 alone.
+    Both,
+}
+
 /// Reads certificate and key.
-pub fn tls(certificates: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
+pub fn tls(certificates: &Path, key: &Path, offer: Offer) -> anyhow::Result<TlsAcceptor> {
     use anyhow::Context;
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -346,10 +402,13 @@ pub fn tls(certificates: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
     let key =
         PrivateKeyDer::from_pem_file(key).with_context(|| format!("key `{}`", key.display()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
+    if offer == Offer::Both {
+        config.alpn_protocols = vec![b"http/1.1".to_vec(), H2.to_vec()];
+    }
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 

@@ -13,8 +13,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use client::{Client, Target};
+pub(crate) use answer::Flaw;
+pub(crate) use client::{Client, Received, Target};
 use worker::Tally;
+pub(crate) use worker::{Caller, Timing, drive, message};
 
 /// Options of the role `load`.
 #[derive(clap::Args)]
@@ -73,8 +75,9 @@ async fn measure(args: &Args) -> Result<Measured> {
     Ok(summary(&tally, Duration::from_millis(args.milliseconds), cpu))
 }
 
+/// What the tally of a load says.
 #[expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
-fn summary(tally: &Tally, window: Duration, cpu: Option<Duration>) -> Measured {
+pub(crate) fn summary(tally: &Tally, window: Duration, cpu: Option<Duration>) -> Measured {
     let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
     let requests = tally.latencies.count();
     Measured {

@@ -20,7 +20,7 @@ const SLACK: Duration = Duration::from_secs(30);
 const FILLER: &str = "the quick brown fox jumps over the lazy dog and looks back once more";
 
 /// What one connection, or all of them, counted.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     pub(super) latencies: Histogram,
     pub(super) answered: u64,
     pub(super) errors: u64,
@@ -35,41 +35,96 @@ struct Window {
     end: Instant,
 }
 
-/// What every request of a connection does.
+/// A connection that can make one request after the other.
+pub(crate) trait Caller: Send + 'static {
+    /// Makes one request and checks its answer. No two requests say the same.
+    fn once(
+        &mut self,
+        number: usize,
+        round: u64,
+    ) -> impl Future<Output = Result<Received, Flaw>> + Send;
+}
+
+/// How long to call before measuring, and how long to measure.
+#[derive(Clone, Copy)]
+pub(crate) struct Timing {
+    pub(crate) warm_up: Duration,
+    pub(crate) length: Duration,
+}
+
+/// A text that no other request has, as long as those of a chat: about 100 bytes.
+pub(crate) fn message(number: usize, round: u64) -> String {
+    format!("client {number} call {round}: {FILLER}")
+}
+
+/// A connection of MCP over HTTP, and what every request of it does.
+struct Connection {
+    client: Client,
+    work: Work,
+}
+
 #[derive(Clone, Copy)]
 enum Work {
     Echo,
     List { at_least: usize },
 }
 
+impl Caller for Connection {
+    async fn once(&mut self, number: usize, round: u64) -> Result<Received, Flaw> {
+        match self.work {
+            Work::Echo => self.client.echo(&message(number, round)).await,
+            Work::List { at_least } => self.client.list(at_least).await,
+        }
+    }
+}
+
 /// Runs all connections and adds up; with it the processor time of the watched process.
 pub(super) async fn run(args: &Args) -> Result<(Tally, Option<Duration>)> {
-    let warm_up = Duration::from_millis(args.warm_up_milliseconds);
-    let length = Duration::from_millis(args.milliseconds);
-    let limit = warm_up + length + SLACK;
-    tokio::time::timeout(limit, run_unlimited(args, warm_up, length))
+    let work = args.list.map_or(Work::Echo, |at_least| Work::List { at_least });
+    let mut connections = Vec::new();
+    let set_up = async {
+        for number in 0..args.clients {
+            connections.push(Connection { client: connect(args, number).await?, work });
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(SLACK, set_up).await.context("not all connections were made")??;
+    let timing = Timing {
+        warm_up: Duration::from_millis(args.warm_up_milliseconds),
+        length: Duration::from_millis(args.milliseconds),
+    };
+    drive(connections, timing, args.watch).await
+}
+
+/// Lets callers work in a closed loop, all from the same moment, and adds up; with it the processor
+/// time of the watched process.
+pub(crate) async fn drive<C: Caller>(
+    callers: Vec<C>,
+    timing: Timing,
+    watched: Option<u32>,
+) -> Result<(Tally, Option<Duration>)> {
+    let limit = timing.warm_up + timing.length + SLACK;
+    tokio::time::timeout(limit, drive_unlimited(callers, timing, watched))
         .await
         .with_context(|| format!("not all answers came within {limit:?}"))?
 }
 
-async fn run_unlimited(
-    args: &Args,
-    warm_up: Duration,
-    length: Duration,
+async fn drive_unlimited<C: Caller>(
+    callers: Vec<C>,
+    timing: Timing,
+    watched: Option<u32>,
 ) -> Result<(Tally, Option<Duration>)> {
-    let work = args.list.map_or(Work::Echo, |at_least| Work::List { at_least });
-    let ready = Arc::new(Barrier::new(args.clients + 1));
+    let ready = Arc::new(Barrier::new(callers.len() + 1));
     let (announce, window) = watch::channel(None);
     let mut connections = JoinSet::new();
-    for number in 0..args.clients {
-        let client = connect(args, number).await?;
-        connections.spawn(connection(client, number, work, Arc::clone(&ready), window.clone()));
+    for (number, caller) in callers.into_iter().enumerate() {
+        connections.spawn(connection(caller, number, Arc::clone(&ready), window.clone()));
     }
     ready.wait().await;
-    let start = Instant::now() + warm_up;
-    let window = Window { start, end: start + length };
+    let start = Instant::now() + timing.warm_up;
+    let window = Window { start, end: start + timing.length };
     announce.send_replace(Some(window));
-    let cpu = watch_cpu(args.watch, window).await?;
+    let cpu = watch_cpu(watched, window).await?;
     let mut total = Tally::new();
     while let Some(tally) = connections.join_next().await {
         total.add(&tally??);
@@ -92,10 +147,9 @@ async fn watch_cpu(pid: Option<u32>, window: Window) -> Result<Option<Duration>>
 }
 
 /// Works until the window closes, or until the first error: what comes after one says nothing.
-async fn connection(
-    mut client: Client,
+async fn connection<C: Caller>(
+    mut caller: C,
     number: usize,
-    work: Work,
     ready: Arc<Barrier>,
     mut window: watch::Receiver<Option<Window>>,
 ) -> Result<Tally> {
@@ -106,7 +160,7 @@ async fn connection(
     let mut tally = Tally::new();
     let mut begin = Instant::now();
     for round in 0_u64.. {
-        match work.once(&mut client, number, round).await {
+        match caller.once(number, round).await {
             Ok(received) => tally.answer(begin, &received, window),
             Err(flaw @ Flaw::Wrong(_)) => return Err(flaw.into()),
             Err(Flaw::Failed(error)) => {
@@ -120,15 +174,6 @@ async fn connection(
         }
     }
     Ok(tally)
-}
-
-impl Work {
-    async fn once(self, client: &mut Client, number: usize, round: u64) -> Result<Received, Flaw> {
-        match self {
-            Self::Echo => client.echo(&format!("client {number} call {round}: {FILLER}")).await,
-            Self::List { at_least } => client.list(at_least).await,
-        }
-    }
 }
 
 impl Tally {

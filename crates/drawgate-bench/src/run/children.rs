@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -68,18 +69,34 @@ impl Load<'_> {
         if let Some(pid) = self.watch {
             command.args(["--watch", &pid.to_string()]);
         }
-        let limit = Duration::from_millis(self.milliseconds) + PATIENCE;
-        let output = tokio::time::timeout(limit, command.output())
-            .await
-            .context("the load did not end")??;
-        if !output.status.success() {
-            bail!("the load failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        let measured: Measured = serde_json::from_slice(&output.stdout)?;
-        if let Some(error) = &measured.first_error {
-            bail!("{} of {} clients got an error: {error}", measured.errors, self.clients);
-        }
-        Ok(measured)
+        let measured = output(command, self.milliseconds).await?;
+        check(measured, self.clients)
+    }
+}
+
+/// Runs a role that measures, to its end, and reads what it printed.
+pub(crate) async fn role<T: DeserializeOwned>(
+    arguments: &[String],
+    milliseconds: u64,
+) -> Result<T> {
+    output(own_role(arguments)?, milliseconds).await
+}
+
+async fn output<T: DeserializeOwned>(mut command: Command, milliseconds: u64) -> Result<T> {
+    let limit = Duration::from_millis(milliseconds) + PATIENCE;
+    let output =
+        tokio::time::timeout(limit, command.output()).await.context("the load did not end")??;
+    if !output.status.success() {
+        bail!("the load failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// A wrong answer, or any error, makes the run void.
+pub(crate) fn check(measured: Measured, clients: usize) -> Result<Measured> {
+    match &measured.first_error {
+        Some(error) => bail!("{} of {clients} clients got an error: {error}", measured.errors),
+        None => Ok(measured),
     }
 }
 

@@ -1,7 +1,9 @@
 //! A Drawgate under measure: its folder, its process, and a caller's token.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
+use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -118,6 +120,14 @@ impl Folder {
         self.0.path().join("data")
     }
 
+    /// Writes the list of authorised keys, which nobody else may write.
+    fn authorize(&self, keys: &str) -> Result<()> {
+        DirBuilder::new().mode(0o700).create(self.data())?;
+        let path = self.data().join("authorized_keys");
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+        Ok(file.write_all(keys.as_bytes())?)
+    }
+
     fn log(&self) -> PathBuf {
         self.0.path().join("stderr.log")
     }
@@ -149,6 +159,16 @@ impl Gateway {
         target.token = Some(add_agent(program, &folder).await?);
         wait_until(&mut child, &folder, "listing the server's tools", || first_list(&target))
             .await?;
+        Ok(Self { child, folder, target })
+    }
+
+    /// Starts a gateway that nothing is configured for, with a list of authorised keys.
+    pub(crate) async fn start_for_peers(program: &Program, keys: &str) -> Result<Self> {
+        let folder = Folder::new(None)?;
+        folder.authorize(keys)?;
+        let (mut child, address) = program.serve(&folder)?;
+        let target = Target { to: address, token: None };
+        wait_until(&mut child, &folder, "ready", || is_ready(&target)).await?;
         Ok(Self { child, folder, target })
     }
 

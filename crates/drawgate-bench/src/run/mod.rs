@@ -7,6 +7,8 @@ mod aims;
 mod children;
 mod extras;
 mod gateway;
+mod grpc;
+mod grpc_table;
 mod paths;
 mod report;
 mod spawns;
@@ -34,6 +36,9 @@ pub(crate) struct Args {
     /// Measure only the direct connection and the hop
     #[arg(long)]
     skip_drawgate: bool,
+    /// Measure only packs and agents over gRPC
+    #[arg(long, conflicts_with = "skip_drawgate")]
+    only_grpc: bool,
     /// The program to measure; the `drawgate` beside this one if not given
     #[arg(long)]
     drawgate: Option<PathBuf>,
@@ -80,6 +85,11 @@ async fn measure(args: &Args) -> Result<Report> {
     let upstream = Server::start(&["upstream"]).await?;
     let hop = Server::start(&["hop", "--to", upstream.address()]).await?;
     let mut report = Report::new(plan);
+    if args.only_grpc {
+        let program = Program::find(args.drawgate.as_deref())?;
+        report.grpc = Some(grpc::measure(&program, plan).await?);
+        return Ok(report);
+    }
     if args.skip_drawgate {
         let ends = Ends { upstream: &upstream, hop: &hop, gateway: None };
         report.cells = Paths::new(plan, ends).measure(&CONCURRENCIES).await?;
@@ -97,5 +107,6 @@ async fn measure(args: &Args) -> Result<Report> {
     report.stdio = extras::stdio(&program, plan).await?;
     report.start_up_ms = Some(extras::start_up(&program, plan).await?);
     report.spawns = spawns::spawns(&program, plan).await?;
+    report.grpc = Some(grpc::measure(&program, plan).await?);
     Ok(report)
 }

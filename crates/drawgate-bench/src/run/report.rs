@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::Plan;
 use super::aims::{self, Aim};
 use super::extras::{Audit, Named, StartUp};
+use super::grpc::Grpc;
 use super::paths::{Cell, Path};
 use super::spawns::Spawned;
 use super::table::{Table, figure, figure_or_dash};
@@ -20,6 +21,7 @@ pub(crate) struct Report {
     pub(crate) start_up_ms: Option<StartUp>,
     pub(crate) spawns: Vec<Spawned>,
     pub(crate) audit: Option<Audit>,
+    pub(crate) grpc: Option<Grpc>,
     /// Resident memory of Drawgate after the load of all paths
     pub(crate) resident_mib: Option<f64>,
 }
@@ -43,6 +45,7 @@ impl Report {
             start_up_ms: None,
             spawns: Vec::new(),
             audit: None,
+            grpc: None,
             resident_mib: None,
         }
     }
@@ -68,7 +71,9 @@ impl Report {
              machine\n\n",
             self.cores, self.plan.rounds, self.plan.milliseconds
         );
-        text += &self.paths().text();
+        if !self.cells.is_empty() {
+            text += &self.paths().text();
+        }
         for (title, rows) in [
             ("tools/list, 1000 tools (upstream over HTTP)", &self.lists),
             ("tools/call echo, upstream over stdio", &self.stdio),
@@ -80,6 +85,7 @@ impl Report {
         if !self.spawns.is_empty() {
             text += &self.starts().text();
         }
+        text += &self.grpc.as_ref().map(Grpc::text).unwrap_or_default();
         text += &self.facts();
         text + &self.verdict()
     }

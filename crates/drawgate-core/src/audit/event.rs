@@ -58,8 +58,24 @@ pub enum EventKind {
     ToolpackDisabled,
     /// A toolpack was removed.
     ToolpackRemoved,
+    /// An act on a toolpack failed, perhaps after it was written down.
+    ToolpackFailed,
+    /// Files of an installed toolpack are not those that were installed; it is out of use.
+    ToolpackChanged,
+    /// Files that a program had planted were moved away by its sandbox.
+    FilesSetAside,
     /// Somebody without a valid token called.
     CallerRefused,
+    /// A pack or an agent proved its key, and its connection is in use.
+    PeerConnected,
+    /// Such a connection ended.
+    PeerDisconnected,
+    /// Somebody could not prove a key, or a pack's manifest was refused.
+    PeerRefused,
+    /// A key was authorised.
+    KeyAdded,
+    /// A key was withdrawn.
+    KeyRemoved,
     /// Events were kept in memory while the log could not be written.
     AuditGap,
     /// The wall clock was set.
@@ -72,7 +88,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 36] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -96,7 +112,15 @@ impl EventKind {
         Self::ToolpackEnabled,
         Self::ToolpackDisabled,
         Self::ToolpackRemoved,
+        Self::ToolpackFailed,
+        Self::ToolpackChanged,
+        Self::FilesSetAside,
         Self::CallerRefused,
+        Self::PeerConnected,
+        Self::PeerDisconnected,
+        Self::PeerRefused,
+        Self::KeyAdded,
+        Self::KeyRemoved,
         Self::AuditGap,
         Self::ClockStep,
         Self::Recovered,
@@ -130,7 +154,15 @@ impl EventKind {
             Self::ToolpackEnabled => "toolpack_enabled",
             Self::ToolpackDisabled => "toolpack_disabled",
             Self::ToolpackRemoved => "toolpack_removed",
+            Self::ToolpackFailed => "toolpack_failed",
+            Self::ToolpackChanged => "toolpack_changed",
+            Self::FilesSetAside => "files_set_aside",
             Self::CallerRefused => "caller_refused",
+            Self::PeerConnected => "peer_connected",
+            Self::PeerDisconnected => "peer_disconnected",
+            Self::PeerRefused => "peer_refused",
+            Self::KeyAdded => "key_added",
+            Self::KeyRemoved => "key_removed",
             Self::AuditGap => "audit_gap",
             Self::ClockStep => "clock_step",
             Self::Recovered => "recovered",

@@ -31,6 +31,8 @@ pub enum SurfaceKind {
     McpStdio,
     /// The command line.
     Cli,
+    /// An agent's stream over gRPC.
+    Grpc,
     /// A program that embeds the gate.
     Embedded,
 }
@@ -43,6 +45,7 @@ impl SurfaceKind {
             Self::McpHttp => "mcp_http",
             Self::McpStdio => "mcp_stdio",
             Self::Cli => "cli",
+            Self::Grpc => "grpc",
             Self::Embedded => "embedded",
         }
     }

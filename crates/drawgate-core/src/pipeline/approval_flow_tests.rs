@@ -366,3 +366,17 @@ async fn the_time_of_a_held_call_begins_when_it_runs() {
     fixture.decide(&question.id, ApprovalState::Approved).await;
     assert!(call.await.unwrap().success, "a person's pause is not the tool's time");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_approved_call_goes_to_who_serves_the_tool_now() {
+    let fixture = fixture().await;
+    let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+    let call = fixture.spawn("ann", json!({}));
+    let question = asked.recv().await.unwrap();
+    let back =
+        Probe::new("s", vec![confirmed()], |_, _| Box::pin(async { Ok(ToolOutput::text("back")) }));
+    fixture.gate.register(back.clone()).await.unwrap();
+    fixture.decide(&question.id, ApprovalState::Approved).await;
+    assert_eq!(code(&call.await.unwrap()), None);
+    assert_eq!((fixture.source.starts(), back.starts()), (0, 1));
+}

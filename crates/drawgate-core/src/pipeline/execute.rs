@@ -115,18 +115,22 @@ impl Gateway {
         trace: &mut Trace,
     ) -> Result<Result<ToolOutput, SourceError>, Refusal> {
         let starting = self.parts.grants.starting().await;
-        self.still_permitted(caller, &call)?;
+        let source = self.still_permitted(caller, &call)?;
         if context.cancel.is_cancelled() {
             return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call"));
         }
         trace.started();
-        let source = Arc::clone(&call.entry.source);
         Ok(guarded(&*source, call, context, starting).await)
     }
 
     /// Between the decision and the start lies a commit, perhaps a person's pause: what was revoked,
-    /// expired or redefined meanwhile does not start.
-    fn still_permitted(&self, caller: &Caller, call: &PermittedCall) -> Result<(), Refusal> {
+    /// expired or redefined meanwhile does not start. Returns who serves the tool now: a program that
+    /// came back meanwhile is another source with the same definition.
+    fn still_permitted(
+        &self,
+        caller: &Caller,
+        call: &PermittedCall,
+    ) -> Result<Arc<dyn ToolSource>, Refusal> {
         let registry = self.parts.registry.peek();
         let entry = match registry.entry(&call.entry.id) {
             Some(entry) if entry.definition == call.entry.definition => entry,
@@ -147,7 +151,7 @@ impl Gateway {
                     "the grant that stood for a person's approval was revoked or has expired";
                 Err(refuse(ErrorCode::PermissionDenied, message))
             }
-            (Ok(_), Confirmed::Grant | Confirmed::Otherwise) => Ok(()),
+            (Ok(_), Confirmed::Grant | Confirmed::Otherwise) => Ok(Arc::clone(&entry.source)),
         }
     }
 }

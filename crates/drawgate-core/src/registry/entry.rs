@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::offered::{self, Offered};
 use super::schema::{CompiledSchema, normalised};
-use super::{RegistrationError, Snapshot, Trust, names, visible};
+use super::{Snapshot, Trust, names, visible};
 use crate::canonical;
 use crate::model::{
     Capability, Concurrency, IdError, McpManifest, McpToolSpec, Operation, SourceId, ToolId,
@@ -37,6 +37,9 @@ pub enum Naming {
 pub enum Origin {
     /// An author whose manifest is accepted whole or not at all.
     Declared,
+    /// A program that came by itself: whole or not at all too, but nobody here wrote it, so that what it
+    /// says may tighten and never loosen.
+    Admitted,
     /// A running server that was asked; its bad tools are left out and reported.
     Discovered,
 }
@@ -166,7 +169,7 @@ pub struct Entry {
     pub requires: Vec<Capability>,
     /// The policy action.
     pub action: Option<String>,
-    /// The policy action that a running server claims, which may tighten and never loosen.
+    /// The policy action that a running program claims, which may tighten and never loosen.
     pub claimed: Option<String>,
     /// A person must confirm each call.
     pub confirm: bool,
@@ -237,10 +240,8 @@ pub fn definition_hash(source: &SourceId, spec: &McpToolSpec) -> String {
     canonical::hash(&Value::Object(parts))
 }
 
-/// Turns a manifest into entries. A declared manifest with any fault is refused whole.
-pub(super) fn build(
-    registration: Registration,
-) -> Result<(Vec<Entry>, Offered, Vec<BadTool>), RegistrationError> {
+/// Turns a manifest into entries, and the tools that can't be ones into faults.
+pub(super) fn build(registration: Registration) -> (Vec<Entry>, Offered, Vec<BadTool>) {
     let Registration { manifest, terms, origin, source } = registration;
     let slots = Arc::new(Semaphore::new(terms.concurrency.max(1)));
     let mut specs = manifest.tools;
@@ -274,12 +275,9 @@ pub(super) fn build(
             Err(reason) => bad.push(fault(&manifest.server_id, name, reason)),
         }
     }
-    if origin == Origin::Declared && !bad.is_empty() {
-        return Err(RegistrationError::BadManifest(bad));
-    }
     let offered =
         offered::build(&manifest.server_id, &terms, manifest.offer, origin, &source, &slots);
-    Ok((entries, offered, bad))
+    (entries, offered, bad)
 }
 
 fn fault(source_id: &SourceId, tool: String, reason: String) -> BadTool {
@@ -386,7 +384,7 @@ impl Part<'_> {
         Ok(match (own, self.origin) {
             (Some(own), _) => (Some(own.to_owned()), said),
             (None, Origin::Declared) => (said, None),
-            (None, Origin::Discovered) => (None, said),
+            (None, Origin::Admitted | Origin::Discovered) => (None, said),
         })
     }
 

@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use super::pins::Ward;
 use super::{
     Acceptance, BadTool, Held, Origin, Pins, Quarantined, Registration, RegistrationError,
-    Registry, ReviewError, SourceTerms, Trust,
+    Registry, ReviewError, SourceTerms, Trust, Wanted,
 };
+use crate::clock::Clock;
 use crate::guard;
 use crate::model::{McpManifest, SourceId, shown_name};
 use crate::source::ToolSource;
@@ -43,6 +44,8 @@ pub enum SourceState {
     Failed,
     /// Its tools could not be registered; a change of configuration is needed.
     Refused,
+    /// It came by itself and is gone for a moment; its tools are still listed.
+    Away,
 }
 
 /// A source's state, for people.
@@ -53,6 +56,8 @@ pub struct SourceStatus {
     pub id: SourceId,
     /// Where it stands.
     pub state: SourceState,
+    /// Since when, in milliseconds since the epoch.
+    pub since: u64,
     /// What it calls itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
@@ -72,10 +77,11 @@ pub struct SourceStatus {
 }
 
 impl SourceStatus {
-    fn starting(id: SourceId) -> Self {
+    fn starting(id: SourceId, now: u64) -> Self {
         Self {
             id,
             state: SourceState::Starting,
+            since: now,
             server: None,
             tools: 0,
             left_out: Vec::new(),
@@ -84,11 +90,26 @@ impl SourceStatus {
             failures: 0,
         }
     }
+
+    fn become_state(&mut self, state: SourceState, now: u64) {
+        if self.state != state {
+            self.state = state;
+            self.since = now;
+        }
+    }
 }
 
 struct Kept {
     attendant: Arc<Attendant>,
-    task: JoinHandle<()>,
+    /// None for a source that came by itself: its connection says when it goes.
+    task: Option<JoinHandle<()>>,
+}
+
+impl Kept {
+    fn is(&self, source: &Arc<dyn ToolSource>) -> bool {
+        self.task.is_none()
+            && std::ptr::addr_eq(Arc::as_ptr(&self.attendant.source), Arc::as_ptr(source))
+    }
 }
 
 /// Every source of the gateway.
@@ -125,31 +146,118 @@ impl Keeper {
         if kept.contains_key(&id) {
             return Err(RegistrationError::SourceTaken(id));
         }
-        // What an author declared in the configuration, the operator has accepted with it.
-        let trust = if origin == Origin::Declared { Trust::Follow } else { terms.trust };
+        let attendant = self.attendant_of(source, terms, origin);
+        let task = tokio::spawn(Arc::clone(&attendant).attend());
+        self.unusable.lock().remove(&id);
+        kept.insert(id, Kept { attendant, task: Some(task) });
+        Ok(())
+    }
+
+    /// Takes in a source that came by itself, with its manifest: registered whole when this returns,
+    /// or refused. One of the same id that came by itself too is replaced in the same revision, and
+    /// closed.
+    pub async fn admit(
+        &self,
+        source: Arc<dyn ToolSource>,
+        manifest: McpManifest,
+        terms: SourceTerms,
+    ) -> Result<(), RegistrationError> {
+        let id = source.id().clone();
+        let attendant = self.attendant_of(source, terms, Origin::Admitted);
+        let server = format!("{} {}", manifest.name, manifest.version);
+        let wanted = Wanted::of(attendant.registration(manifest))?;
+        let replaced = {
+            let mut kept = self.kept.lock();
+            if kept.get(&id).is_some_and(|other| other.task.is_some()) {
+                return Err(RegistrationError::SourceTaken(id));
+            }
+            let done = self.registry.commit(wanted);
+            attendant.note(server, done.clone(), &[]);
+            done?;
+            self.unusable.lock().remove(&id);
+            kept.insert(id, Kept { attendant, task: None })
+        };
+        if let Some(replaced) = replaced {
+            replaced.attendant.source.close().await;
+        }
+        Ok(())
+    }
+
+    /// What [`admit`](Self::admit) would say now, without taking anything in.
+    pub fn examine(
+        &self,
+        source: Arc<dyn ToolSource>,
+        manifest: McpManifest,
+        terms: SourceTerms,
+    ) -> Result<(), RegistrationError> {
+        let id = source.id();
+        if self.kept.lock().get(id).is_some_and(|other| other.task.is_some()) {
+            return Err(RegistrationError::SourceTaken(id.clone()));
+        }
+        let origin = Origin::Admitted;
+        self.registry.examine(Registration { manifest, terms, origin, source })
+    }
+
+    /// A source that came by itself is gone, and expected back: its tools stay listed, and it answers
+    /// calls of them as unavailable. Nothing happens if another has taken its place.
+    pub fn away(&self, source: &Arc<dyn ToolSource>) {
+        let kept = self.kept.lock();
+        if let Some(found) = kept.get(source.id()).filter(|kept| kept.is(source)) {
+            let now = self.pins.clock.now_ms();
+            found.attendant.status.lock().become_state(SourceState::Away, now);
+        }
+    }
+
+    /// A source that came by itself is gone: its tools leave the list at once, and their names are
+    /// free. Nothing happens if another has taken its place; `false` then.
+    pub async fn dismiss(&self, source: &Arc<dyn ToolSource>) -> bool {
+        {
+            let mut kept = self.kept.lock();
+            if !kept.get(source.id()).is_some_and(|kept| kept.is(source)) {
+                return false;
+            }
+            kept.remove(source.id());
+            self.registry.retire(source.id());
+        }
+        source.close().await;
+        true
+    }
+
+    fn attendant_of(
+        &self,
+        source: Arc<dyn ToolSource>,
+        terms: SourceTerms,
+        origin: Origin,
+    ) -> Arc<Attendant> {
+        let id = source.id().clone();
+        let trust = match origin {
+            // What an author declared in the configuration, the operator has accepted with it; what comes
+            // by itself has proved who it is.
+            Origin::Declared | Origin::Admitted => Trust::Follow,
+            Origin::Discovered => terms.trust,
+        };
         let ward = Ward::new(id.clone(), trust, &terms.identity, self.pins.clone());
-        let attendant = Arc::new(Attendant {
+        Arc::new(Attendant {
             registry: Arc::clone(&self.registry),
+            clock: Arc::clone(&self.pins.clock),
             source,
             terms,
             origin,
-            status: Mutex::new(SourceStatus::starting(id.clone())),
+            status: Mutex::new(SourceStatus::starting(id, self.pins.clock.now_ms())),
             settled: self.settled.clone(),
             ward: tokio::sync::Mutex::new(ward),
-        });
-        let task = tokio::spawn(Arc::clone(&attendant).attend());
-        self.unusable.lock().remove(&id);
-        kept.insert(id, Kept { attendant, task });
-        Ok(())
+        })
     }
 
     /// Stops keeping a source: its tools go, its connections and children end.
     pub async fn remove(&self, id: &SourceId) {
         self.unusable.lock().remove(id);
         let Some(kept) = self.kept.lock().remove(id) else { return };
-        kept.task.abort();
-        // Its end is awaited, lest it registers the tools once more after they are gone.
-        let _ = kept.task.await;
+        if let Some(task) = kept.task {
+            task.abort();
+            // Its end is awaited, lest it registers the tools once more after they are gone.
+            let _ = task.await;
+        }
         kept.attendant.ward.lock().await.retire();
         self.registry.remove(id);
         kept.attendant.source.close().await;
@@ -159,7 +267,9 @@ impl Keeper {
     pub async fn close(&self) {
         let all: Vec<Kept> = std::mem::take(&mut *self.kept.lock()).into_values().collect();
         let ends = all.into_iter().map(|kept| {
-            kept.task.abort();
+            if let Some(task) = kept.task {
+                task.abort();
+            }
             tokio::spawn(async move { kept.attendant.source.close().await })
         });
         for end in ends.collect::<Vec<_>>() {
@@ -191,7 +301,7 @@ impl Keeper {
         let status = SourceStatus {
             state: SourceState::Refused,
             problem: Some(problem),
-            ..SourceStatus::starting(id.clone())
+            ..SourceStatus::starting(id.clone(), self.pins.clock.now_ms())
         };
         self.unusable.lock().insert(id.clone(), status);
     }
@@ -259,6 +369,7 @@ impl Keeper {
 /// The task of one source.
 struct Attendant {
     registry: Arc<Registry>,
+    clock: Arc<dyn Clock>,
     source: Arc<dyn ToolSource>,
     terms: SourceTerms,
     origin: Origin,
@@ -329,6 +440,15 @@ impl Attendant {
         }
     }
 
+    fn registration(&self, manifest: McpManifest) -> Registration {
+        Registration {
+            manifest,
+            terms: self.terms.clone(),
+            origin: self.origin,
+            source: Arc::clone(&self.source),
+        }
+    }
+
     /// Registers what is trusted of a manifest. `true` if there is nothing to retry.
     async fn register(&self, ward: &mut Ward, manifest: McpManifest) -> bool {
         let server = format!("{} {}", manifest.name, manifest.version);
@@ -344,18 +464,14 @@ impl Attendant {
                 return self.failed(format!("its definitions can't be compared: {error}"));
             }
         };
-        let registration = Registration {
-            manifest,
-            terms: self.terms.clone(),
-            origin: self.origin,
-            source: Arc::clone(&self.source),
-        };
-        self.note(server, self.registry.replace(registration), ward.held());
+        let result = self.registry.replace(self.registration(manifest));
+        self.note(server, result, ward.held());
         ward.report().await;
         true
     }
 
     fn note(&self, server: String, result: Result<Vec<BadTool>, RegistrationError>, held: &[Held]) {
+        let now = self.clock.now_ms();
         let mut status = self.status.lock();
         status.server = Some(server);
         status.quarantined = held.iter().map(Quarantined::from).collect();
@@ -371,14 +487,14 @@ impl Attendant {
                     .filter(|entry| entry.id.source() == self.source.id())
                     .count();
                 tracing::info!(source = %status.id, tools, "source ready");
-                status.state = SourceState::Ready;
+                status.become_state(SourceState::Ready, now);
                 status.tools = tools;
                 status.left_out = left_out;
                 status.problem = None;
             }
             Err(error) => {
                 tracing::error!(source = %status.id, error = %error, "source refused");
-                status.state = SourceState::Refused;
+                status.become_state(SourceState::Refused, now);
                 status.problem = Some(error.to_string());
             }
         }
@@ -399,7 +515,7 @@ impl Attendant {
         self.registry.set_down(self.source.id());
         let mut status = self.status.lock();
         tracing::warn!(source = %status.id, problem, "source failed; it will be tried again");
-        status.state = SourceState::Failed;
+        status.become_state(SourceState::Failed, self.clock.now_ms());
         status.tools = 0;
         status.problem = Some(problem);
         status.failures += 1;

@@ -331,3 +331,100 @@ async fn what_could_not_even_be_made_is_shown_too() {
     fixture.keeper.settle(Duration::from_secs(1)).await;
     assert_eq!(fixture.states()["b"], SourceState::Ready);
 }
+
+fn flat() -> SourceTerms {
+    SourceTerms { naming: Naming::Flat, ..SourceTerms::default() }
+}
+
+impl Fixture {
+    async fn admit(&self, source: &Arc<Moody>) -> Result<(), RegistrationError> {
+        let manifest = source.manifest_now(source.id.clone());
+        self.keeper.admit(source.clone(), manifest, flat()).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_by_itself_is_registered_whole_or_not_at_all() {
+    let fixture = fixture();
+    let first = Moody::new("first", Mood::Works, &["a", "b"]);
+    fixture.admit(&first).await.unwrap();
+    assert_eq!(fixture.listed(), ["first:a", "first:b"]);
+    let second = Moody::new("second", Mood::Works, &["a", "bad name", "c"]);
+    let manifest = second.manifest_now(second.id.clone());
+    let examined = fixture.keeper.examine(second.clone(), manifest, flat()).unwrap_err();
+    let error = fixture.admit(&second).await.unwrap_err().to_string();
+    assert_eq!(examined.to_string(), error);
+    for part in ["`bad name`", "`second:a` wants the name `a`, which `first:a` holds"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(fixture.listed(), ["first:a", "first:b"]);
+    assert!(!fixture.states().contains_key("second"));
+    let third = Moody::new("third", Mood::Works, &["c"]);
+    let manifest = third.manifest_now(third.id.clone());
+    fixture.keeper.examine(third, manifest, flat()).unwrap();
+    assert_eq!(fixture.listed(), ["first:a", "first:b"], "to examine is not to admit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_again_replaces_what_was_there_and_outlives_its_end() {
+    let fixture = fixture();
+    let old = Moody::new("pack", Mood::Works, &["a"]);
+    fixture.admit(&old).await.unwrap();
+    let new = Moody::new("pack", Mood::Works, &["b"]);
+    fixture.admit(&new).await.unwrap();
+    assert!(old.closed.load(Ordering::SeqCst) && !new.closed.load(Ordering::SeqCst));
+    let late: Arc<dyn ToolSource> = old;
+    fixture.keeper.away(&late);
+    assert!(!fixture.keeper.dismiss(&late).await, "its end is no news any more");
+    assert_eq!(fixture.listed(), ["pack:b"]);
+    assert_eq!(fixture.states()["pack"], SourceState::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_away_is_listed_and_what_is_dismissed_is_not() {
+    let fixture = fixture();
+    let pack = Moody::new("pack", Mood::Works, &["a"]);
+    fixture.admit(&pack).await.unwrap();
+    let source: Arc<dyn ToolSource> = pack.clone();
+    fixture.keeper.away(&source);
+    assert_eq!((fixture.states()["pack"], fixture.listed().len()), (SourceState::Away, 1));
+    assert!(fixture.keeper.dismiss(&source).await);
+    assert!(pack.closed.load(Ordering::SeqCst));
+    assert_eq!(fixture.listed(), [""; 0]);
+    let known = fixture.registry.snapshot().entries().count();
+    assert_eq!(known, 1, "a call by name is answered as unavailable");
+    // Somebody else takes the name; then the first is refused.
+    fixture.admit(&Moody::new("other", Mood::Works, &["a"])).await.unwrap();
+    assert_eq!(fixture.listed(), ["other:a"]);
+    assert!(fixture.admit(&pack).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_configured_can_not_be_replaced_by_what_comes() {
+    let fixture = fixture();
+    fixture.add(&Moody::new("server", Mood::Works, &["a"]));
+    fixture.keeper.settle(Duration::from_secs(1)).await;
+    let guest = Moody::new("server", Mood::Works, &["b"]);
+    let refused = fixture.admit(&guest).await;
+    assert!(matches!(refused, Err(RegistrationError::SourceTaken(_))), "{refused:?}");
+    let manifest = guest.manifest_now(guest.id.clone());
+    let examined = fixture.keeper.examine(guest.clone(), manifest, flat());
+    assert!(matches!(examined, Err(RegistrationError::SourceTaken(_))), "{examined:?}");
+    let source: Arc<dyn ToolSource> = guest;
+    assert!(!fixture.keeper.dismiss(&source).await);
+    assert_eq!(fixture.states()["server"], SourceState::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_by_itself_may_tighten_and_not_loosen() {
+    let fixture = fixture();
+    let pack = Moody::new("pack", Mood::Works, &["wipe"]);
+    let said = serde_json::json!({ "policyAction": "file.read", "requiredScopes": ["disk"] });
+    pack.tools.lock()[0].annotations = Some(serde_json::from_value(said).unwrap());
+    fixture.admit(&pack).await.unwrap();
+    let snapshot = fixture.registry.snapshot();
+    let entry = snapshot.entries().next().unwrap();
+    assert_eq!((entry.action.as_deref(), entry.claimed.as_deref()), (None, Some("file.read")));
+    let requires: Vec<&str> = entry.requires.iter().map(crate::model::Capability::as_str).collect();
+    assert_eq!(requires, ["disk", "file.read"]);
+}

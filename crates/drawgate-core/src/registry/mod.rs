@@ -44,12 +44,14 @@ const UI_RESOURCES: [&str; 2] = ["/_meta/ui/resourceUri", "/_meta/ui~1resourceUr
 /// Why a registration was refused. Nothing of it took effect.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RegistrationError {
-    /// Wire names that other sources hold.
-    #[error("{}", conflicts(.0))]
-    NameTaken(Vec<NameConflict>),
-    /// Faults in a declared manifest.
-    #[error("{}", faults(.0))]
-    BadManifest(Vec<BadTool>),
+    /// Tools that can't be registered: each of them is named.
+    #[error("{}", refusal(.faults, .taken))]
+    Refused {
+        /// Faults in a declared manifest.
+        faults: Vec<BadTool>,
+        /// Wire names that other sources hold.
+        taken: Vec<NameConflict>,
+    },
     /// Another source has this id.
     #[error("source id `{0}` is taken")]
     SourceTaken(SourceId),
@@ -74,15 +76,22 @@ pub struct NameConflict {
     pub holder: ToolId,
 }
 
-fn conflicts(list: &[NameConflict]) -> String {
-    let each = list
+fn refusal(faults: &[BadTool], taken: &[NameConflict]) -> String {
+    let wanted = taken
         .iter()
         .map(|c| format!("`{}` wants the name `{}`, which `{}` holds", c.tool, c.name, c.holder));
-    format!("{}; set `names = \"qualified\"` or rename", each.collect::<Vec<_>>().join("; "))
+    let hint = (!taken.is_empty()).then(|| "set `names = \"qualified\"` or rename".to_owned());
+    let all = faults.iter().map(ToString::to_string).chain(wanted).chain(hint);
+    all.collect::<Vec<_>>().join("; ")
 }
 
-fn faults(list: &[BadTool]) -> String {
-    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+/// How a source is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// It is expected back: nobody else's tools may take its names.
+    ForNow,
+    /// It may come back, and whoever wants its names before that gets them.
+    ForGood,
 }
 
 /// An immutable view of all tools.
@@ -93,7 +102,7 @@ pub struct Snapshot {
     by_wire: HashMap<String, Arc<Entry>>,
     by_bare: HashMap<String, Vec<Arc<Entry>>>,
     skeletons: HashMap<String, ToolId>,
-    down: BTreeSet<SourceId>,
+    down: BTreeMap<SourceId, Gone>,
     offered: BTreeMap<SourceId, Arc<Offered>>,
     shelf: shelf::Shelf,
     /// Made when somebody searches for the first time.
@@ -124,7 +133,7 @@ impl Snapshot {
 
     /// The tools whose sources are there.
     pub fn available(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.entries.values().filter(|entry| !self.down.contains(entry.id.source()))
+        self.entries.values().filter(|entry| !self.down.contains_key(entry.id.source()))
     }
 
     /// A tool or an operation beside tools, by its id.
@@ -147,7 +156,7 @@ impl Snapshot {
     /// Whether a source can be asked to do this.
     #[must_use]
     pub fn can(&self, source: &SourceId, operation: Operation) -> bool {
-        let offered = self.offered.get(source).filter(|_| !self.down.contains(source));
+        let offered = self.offered.get(source).filter(|_| !self.down.contains_key(source));
         offered.is_some_and(|offered| offered.operations.contains_key(&operation))
     }
 
@@ -159,7 +168,7 @@ impl Snapshot {
 
     /// The ids of all sources that are there.
     pub fn sources(&self) -> impl Iterator<Item = &SourceId> {
-        self.offered.keys().filter(|id| !self.down.contains(*id))
+        self.offered.keys().filter(|id| !self.down.contains_key(*id))
     }
 
     /// The sources that are there and do this for whom `covers` admits.
@@ -170,7 +179,7 @@ impl Snapshot {
     ) -> BTreeSet<SourceId> {
         let open = self.offered.iter().filter(|(id, offered)| {
             let entry = offered.operations.get(&operation);
-            !self.down.contains(*id) && entry.is_some_and(|entry| covers(&entry.requires))
+            !self.down.contains_key(*id) && entry.is_some_and(|entry| covers(&entry.requires))
         });
         open.map(|(id, _)| id.clone()).collect()
     }
@@ -305,14 +314,14 @@ impl Snapshot {
     fn build(
         revision: u64,
         entries: BTreeMap<ToolId, Arc<Entry>>,
-        down: BTreeSet<SourceId>,
+        down: BTreeMap<SourceId, Gone>,
         offered: BTreeMap<SourceId, Arc<Offered>>,
     ) -> Self {
         let offers = offered.iter().map(|(id, offered)| (id, &offered.offer, offered.naming));
         let mut shelf = shelf::Shelf::of(offers);
         // They keep their names while they are gone: nobody else's may come to mean theirs.
-        shelf.hide(&down);
-        for entry in entries.values().filter(|entry| !down.contains(entry.id.source())) {
+        shelf.hide(|source| down.contains_key(source));
+        for entry in entries.values().filter(|entry| !down.contains_key(entry.id.source())) {
             for place in UI_RESOURCES {
                 let uri = entry.listing.pointer(place).and_then(serde_json::Value::as_str);
                 if let Some(uri) = uri {
@@ -368,27 +377,34 @@ impl Registry {
 
     /// Registers a source, replacing all it had. Returns the tools that were left out.
     pub fn replace(&self, registration: Registration) -> Result<Vec<BadTool>, RegistrationError> {
-        let source = registration.source.id().clone();
-        if registration.manifest.server_id != source {
-            let claimed = registration.manifest.server_id;
-            return Err(RegistrationError::ForeignManifest { source_id: source, claimed });
-        }
-        let (mut entries, offered, bad) = entry::build(registration)?;
+        self.commit(Wanted::of(registration)?)
+    }
+
+    /// The second half of it. The first takes the time, and needs no lock.
+    fn commit(&self, mut wanted: Wanted) -> Result<Vec<BadTool>, RegistrationError> {
         let _changing = self.changing.lock();
         let before = self.current.load_full();
-        for entry in &mut entries {
-            entry.inherit(&before, &source);
+        for entry in &mut wanted.entries {
+            entry.inherit(&before, &wanted.source);
         }
-        refuse_taken(&before, &source, &entries)?;
+        let mut leaving = wanted.claims(&before)?;
+        let Wanted { source, entries, offered, bad, .. } = wanted;
+        leaving.insert(source.clone());
         let mut all = before.entries.clone();
-        all.retain(|id, _| *id.source() != source);
+        all.retain(|id, _| !leaving.contains(id.source()));
         all.extend(entries.into_iter().map(|entry| (entry.id.clone(), Arc::new(entry))));
         let mut down = before.down.clone();
-        down.remove(&source);
+        down.retain(|id, _| !leaving.contains(id));
         let mut all_offered = before.offered.clone();
+        all_offered.retain(|id, _| !leaving.contains(id));
         all_offered.insert(source, Arc::new(offered));
         self.publish(&before, all, down, all_offered);
         Ok(bad)
+    }
+
+    /// What [`replace`](Self::replace) would say now, without doing it.
+    pub fn examine(&self, registration: Registration) -> Result<(), RegistrationError> {
+        Wanted::of(registration)?.claims(&self.current.load()).map(drop)
     }
 
     /// Forgets a source.
@@ -407,12 +423,23 @@ impl Registry {
     /// Marks a source as gone for now: its tools are not listed, and calls of them are refused as
     /// unavailable by the source itself.
     pub fn set_down(&self, source: &SourceId) {
+        self.set_gone(source, Gone::ForNow);
+    }
+
+    /// The same for a source that nobody waits for: whoever registers a tool of the same name next
+    /// takes its place.
+    pub fn retire(&self, source: &SourceId) {
+        self.set_gone(source, Gone::ForGood);
+    }
+
+    fn set_gone(&self, source: &SourceId, gone: Gone) {
         let _changing = self.changing.lock();
         let before = self.current.load_full();
-        let mut down = before.down.clone();
         let offers = before.entries.keys().any(|id| id.source() == source)
             || before.offered.get(source).is_some_and(|offered| offered.is_anything());
-        if offers && down.insert(source.clone()) {
+        if offers && before.down.get(source) != Some(&gone) {
+            let mut down = before.down.clone();
+            down.insert(source.clone(), gone);
             self.publish(&before, before.entries.clone(), down, before.offered.clone());
         }
     }
@@ -421,7 +448,7 @@ impl Registry {
         &self,
         before: &Snapshot,
         entries: BTreeMap<ToolId, Arc<Entry>>,
-        down: BTreeSet<SourceId>,
+        down: BTreeMap<SourceId, Gone>,
         offered: BTreeMap<SourceId, Arc<Offered>>,
     ) {
         let same = down == before.down
@@ -453,23 +480,54 @@ fn same_offers(
     }
 }
 
-fn refuse_taken(
-    before: &Snapshot,
-    source: &SourceId,
-    entries: &[Entry],
-) -> Result<(), RegistrationError> {
-    let taken: Vec<NameConflict> = entries
-        .iter()
-        .filter_map(|entry| {
-            let holder = before.skeletons.get(&names::skeleton(entry.wire.as_str()))?;
-            (holder.source() != source).then(|| NameConflict {
-                tool: entry.id.to_string(),
-                name: entry.wire.clone(),
-                holder: holder.clone(),
-            })
-        })
-        .collect();
-    if taken.is_empty() { Ok(()) } else { Err(RegistrationError::NameTaken(taken)) }
+/// What a registration comes to, before anybody else's tools are looked at.
+struct Wanted {
+    source: SourceId,
+    origin: Origin,
+    entries: Vec<Entry>,
+    offered: Offered,
+    bad: Vec<BadTool>,
+}
+
+impl Wanted {
+    fn of(registration: Registration) -> Result<Self, RegistrationError> {
+        let source = registration.source.id().clone();
+        if registration.manifest.server_id != source {
+            let claimed = registration.manifest.server_id;
+            return Err(RegistrationError::ForeignManifest { source_id: source, claimed });
+        }
+        let origin = registration.origin;
+        let (entries, offered, bad) = entry::build(registration);
+        Ok(Self { source, origin, entries, offered, bad })
+    }
+
+    /// The sources that make way because they are gone; refused if another holds a wanted name, or by
+    /// a fault of a declared manifest.
+    fn claims(&self, before: &Snapshot) -> Result<BTreeSet<SourceId>, RegistrationError> {
+        let mut taken = Vec::new();
+        let mut leaving = BTreeSet::new();
+        for entry in &self.entries {
+            let holder = before.skeletons.get(&names::skeleton(entry.wire.as_str()));
+            let Some(holder) = holder.filter(|holder| *holder.source() != self.source) else {
+                continue;
+            };
+            if before.down.get(holder.source()) == Some(&Gone::ForGood) {
+                leaving.insert(holder.source().clone());
+            } else {
+                taken.push(NameConflict {
+                    tool: entry.id.to_string(),
+                    name: entry.wire.clone(),
+                    holder: holder.clone(),
+                });
+            }
+        }
+        let is_whole = self.origin != Origin::Discovered;
+        if !taken.is_empty() || (is_whole && !self.bad.is_empty()) {
+            let faults = if is_whole { self.bad.clone() } else { Vec::new() };
+            return Err(RegistrationError::Refused { faults, taken });
+        }
+        Ok(leaving)
+    }
 }
 
 #[cfg(test)]

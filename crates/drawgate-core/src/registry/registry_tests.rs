@@ -73,7 +73,7 @@ fn names_that_are_no_names_are_left_out_or_refused() {
         assert_eq!(wires(&registry), ["s__good"]);
         let declared = put(&registry, "t", plain(&["good", name]), flat(), Origin::Declared);
         assert!(
-            matches!(declared, Err(RegistrationError::BadManifest(list)) if list.len() == 1),
+            matches!(declared, Err(RegistrationError::Refused { faults, .. }) if faults.len() == 1),
             "{name:?}"
         );
         assert_eq!(wires(&registry), ["s__good"], "nothing of it took effect");
@@ -86,12 +86,14 @@ fn collisions_reject_the_whole_and_name_every_conflict_and_holder() {
     put(&registry, "one", plain(&["read", "write"]), flat(), Origin::Declared).unwrap();
     let revision = registry.snapshot().revision();
     let taken = put(&registry, "two", plain(&["new", "READ", "wr1te"]), flat(), Origin::Declared);
-    let Err(RegistrationError::NameTaken(conflicts)) = taken else { panic!("taken") };
+    let Err(RegistrationError::Refused { taken: conflicts, faults }) = taken else {
+        panic!("taken")
+    };
     let found: Vec<(String, String)> =
         conflicts.iter().map(|c| (c.tool.clone(), c.holder.to_string())).collect();
     let expected = [("two:READ", "one:read"), ("two:wr1te", "one:write")];
     assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
-    let text = RegistrationError::NameTaken(conflicts).to_string();
+    let text = RegistrationError::Refused { faults, taken: conflicts }.to_string();
     assert!(text.contains("`two:READ` wants the name `READ`, which `one:read` holds"), "{text}");
     assert_eq!(wires(&registry), ["read", "write"]);
     assert_eq!(registry.snapshot().revision(), revision);
@@ -107,7 +109,7 @@ fn a_flat_name_can_not_imitate_a_qualified_one() {
     discover(&registry, "bank", &["pay"]);
     for name in ["bank__pay", "BANK__PAY", "bank--pay", "bank_-pay"] {
         let taken = put(&registry, "evil", plain(&[name]), flat(), Origin::Discovered);
-        assert!(matches!(taken, Err(RegistrationError::NameTaken(_))), "{name}");
+        assert!(matches!(taken, Err(RegistrationError::Refused { .. })), "{name}");
     }
 }
 
@@ -122,7 +124,7 @@ fn twins_within_one_source() {
         assert!(left_out[0].reason.contains("clashes with"), "{}", left_out[0].reason);
         assert_eq!(registry.snapshot().entries().count(), 1);
         let declared = put(&registry, "t", plain(&[a, b]), flat(), Origin::Declared);
-        assert!(matches!(declared, Err(RegistrationError::BadManifest(_))), "{a} {b}");
+        assert!(matches!(declared, Err(RegistrationError::Refused { .. })), "{a} {b}");
     }
 }
 

@@ -114,10 +114,10 @@ impl Shelf {
         shelf
     }
 
-    /// Leaves out what these sources offer, without renaming anything.
-    pub(super) fn hide(&mut self, gone: &BTreeSet<SourceId>) {
+    /// Leaves out what sources that are gone offer, without renaming anything.
+    pub(super) fn hide(&mut self, is_gone: impl Fn(&SourceId) -> bool) {
         for items in [&mut self.resources, &mut self.templates, &mut self.prompts] {
-            items.retain(|item| !gone.contains(&item.source));
+            items.retain(|item| !is_gone(&item.source));
         }
     }
 

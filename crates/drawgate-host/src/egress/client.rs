@@ -5,15 +5,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Uri;
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
-use rustls::crypto::ring;
 use tokio::net::TcpStream;
 use tower::Service;
 
@@ -22,54 +21,30 @@ use super::network::{DialError, Network, Scope, dial};
 use super::{Body, IDLE_PER_HOST, IDLE_TIMEOUT, MAX_HEAD, MAX_HEADERS};
 
 type Plain = Client<Connector, Body>;
-type Secure = Client<HttpsConnector<Connector>, Body>;
+pub(super) type Secure = Client<HttpsConnector<Connector>, Body>;
 
 /// The connections of one scope.
 pub(super) struct Pool {
     connector: Connector,
     pub(super) plain: Plain,
-    secure: OnceLock<Result<Secure, String>>,
 }
 
 impl Pool {
     pub(super) fn new(network: Arc<dyn Network>, scope: Scope) -> Self {
         let connector = Connector { network, scope };
         let plain = builder().build(connector.clone());
-        Self { connector, plain, secure: OnceLock::new() }
+        Self { connector, plain }
     }
 
-    /// The client for `https`. Reading the machine's certificates takes milliseconds, and many
-    /// gateways never need them.
-    pub(super) fn secure(&self, trust: &Trust) -> Result<&Secure, String> {
-        let made = self.secure.get_or_init(|| {
-            let tls = HttpsConnectorBuilder::new()
-                .with_tls_config(trust.config()?)
-                .https_only()
-                .enable_http1()
-                .wrap_connector(self.connector.clone());
-            Ok(builder().build(tls))
-        });
-        made.as_ref().map_err(Clone::clone)
+    /// A client for `https` that makes its connections in the same way.
+    pub(super) fn secure(&self, config: ClientConfig) -> Secure {
+        let tls = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only()
+            .enable_http1()
+            .wrap_connector(self.connector.clone());
+        builder().build(tls)
     }
-}
-
-/// By which certificates servers are believed; read once.
-#[derive(Default)]
-pub(super) struct Trust(OnceLock<Result<ClientConfig, String>>);
-
-impl Trust {
-    fn config(&self) -> Result<ClientConfig, String> {
-        self.0.get_or_init(native).clone()
-    }
-}
-
-fn native() -> Result<ClientConfig, String> {
-    let provider = Arc::new(ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    let rooted = versions.with_native_roots().map_err(|error| error.to_string())?;
-    Ok(rooted.with_no_client_auth())
 }
 
 fn builder() -> Builder {

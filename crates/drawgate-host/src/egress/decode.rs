@@ -12,6 +12,9 @@ use super::error::EgressError;
 const MAX_RATIO: u64 = 100;
 /// Below this size the ratio says nothing.
 const RATIO_FROM: u64 = 64 * 1024;
+/// Packing makes nothing twice as large, but for a few bytes. Blocks without content could otherwise
+/// be read for ever without filling the room.
+const MAX_OVERHEAD: u64 = 64 * 1024;
 
 /// The one layer of packing that is undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,9 +27,10 @@ pub(super) enum Packing {
 impl Packing {
     /// What an answer's headers say.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, EgressError> {
-        let values = headers.get_all(header::CONTENT_ENCODING);
-        let text: Vec<&str> = values.iter().filter_map(|value| value.to_str().ok()).collect();
-        let joined = text.join(",").to_ascii_lowercase();
+        let values = headers.get_all(header::CONTENT_ENCODING).iter();
+        let texts: Result<Vec<&str>, _> = values.map(http::HeaderValue::to_str).collect();
+        let unreadable = |_| EgressError::Encoding("how it is packed can't be read".to_owned());
+        let joined = texts.map_err(unreadable)?.join(",").to_ascii_lowercase();
         let mut layers =
             joined.split(',').map(str::trim).filter(|it| !it.is_empty() && *it != "identity");
         match (layers.next(), layers.next()) {
@@ -132,6 +136,9 @@ impl Unpacker {
             (Some(Stop::Ratio), _) => Err(EgressError::Encoding(format!(
                 "it grows to more than {MAX_RATIO} times its size"
             ))),
+            (None, Ok(())) if self.sink().is_hollow() => {
+                Err(EgressError::Encoding("it is packed to more than its size".to_owned()))
+            }
             (None, Ok(())) => Ok(Room::Left),
             (None, Err(_)) => Err(EgressError::Encoding("it is damaged".to_owned())),
         }
@@ -151,6 +158,14 @@ struct Sink {
     fed: u64,
     all: Vec<u8>,
     stop: Option<Stop>,
+}
+
+impl Sink {
+    /// Whether much has gone in, and little come out.
+    fn is_hollow(&self) -> bool {
+        let out = self.all.len() as u64;
+        self.fed > out.saturating_mul(2).saturating_add(MAX_OVERHEAD)
+    }
 }
 
 impl Write for Sink {

@@ -127,13 +127,10 @@ impl Egress {
         *request.method_mut() = step.method.clone();
         *request.uri_mut() = to_uri(&step.url)?;
         *request.headers_mut() = step.headers.clone();
-        let chatter = Arc::new(Notify::new());
-        count_informational(&mut request, &chatter);
+        let chatter = count_informational(&mut request);
         let response = tokio::select! {
             response = self.request(request, reach, deadline) => response?,
-            () = chatter.notified() => {
-                return Err(EgressError::Protocol("it never comes to the point".to_owned()));
-            }
+            error = chatter => return Err(error),
         };
         check_head(response.headers())?;
         Ok(response)
@@ -152,17 +149,25 @@ fn asking(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// A server may say that it is at work, but not for ever.
-fn count_informational(request: &mut Request<Body>, chatter: &Arc<Notify>) {
-    let (seen, chatter) = (AtomicUsize::new(0), Arc::clone(chatter));
+/// A server may say that it is at work, but not for ever. Comes back when it has said so too often.
+pub(super) fn count_informational<B>(
+    request: &mut Request<B>,
+) -> impl Future<Output = EgressError> + use<B> {
+    let (seen, chatter) = (AtomicUsize::new(0), Arc::new(Notify::new()));
+    let heard = Arc::clone(&chatter);
     hyper::ext::on_informational(request, move |_| {
         if seen.fetch_add(1, Ordering::Relaxed) >= MAX_INFORMATIONAL {
             chatter.notify_one();
         }
     });
+    async move {
+        heard.notified().await;
+        EgressError::Protocol("it never comes to the point".to_owned())
+    }
 }
 
-fn check_head(headers: &HeaderMap) -> Result<(), EgressError> {
+/// What is wrong with the head of an answer, though it can be read.
+pub(super) fn check_head(headers: &HeaderMap) -> Result<(), EgressError> {
     let size: usize =
         headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     if size > MAX_HEAD {
@@ -190,7 +195,7 @@ async fn read(
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     let mut unpacker = Unpacker::new(Packing::of(&head.headers)?, cap);
     let mut chunks = Chunks::new(body);
-    let (start, mut received) = (Instant::now(), 0_u64);
+    let (start, mut received) = (tokio::time::Instant::now().into_std(), 0_u64);
     let is_cut = loop {
         // A stream of events has pauses by its nature; only the deadline ends it.
         let due = if is_stream { deadline } else { due(start, received).min(deadline) };

@@ -16,6 +16,7 @@ pub mod proxy;
 pub mod ranges;
 pub mod reach;
 mod redirect;
+mod tls;
 mod upgrade;
 
 use std::error::Error as StdError;
@@ -27,7 +28,7 @@ pub use address::AddressError;
 use admit::Allowed;
 pub use body::{Chunks, read_body};
 use bytes::Bytes;
-use client::{Pool, Trust};
+use client::Pool;
 use error::causes;
 pub use error::{Detour, EgressError, Refusal};
 pub use fetch::{Excerpt, Fetch, Fetched, Follow};
@@ -35,7 +36,10 @@ use http::{Request, Response, Uri, uri::Scheme};
 use http_body_util::Full;
 pub use hyper::body::Incoming;
 use network::{DialError, Network, Scope, System};
+use parking_lot::RwLock;
 pub use reach::{Admission, HostRule, HostRuleError, Reach};
+use tls::Trust;
+pub use tls::{Authorities, AuthoritiesError};
 use tokio::time::timeout_at;
 pub use upgrade::{Upgrade, UpgradedStream};
 
@@ -68,7 +72,7 @@ pub type Body = Full<Bytes>;
 pub struct Egress {
     network: Arc<dyn Network>,
     allowed: Allowed,
-    trust: Trust,
+    trust: RwLock<Arc<Trust>>,
     public: Pool,
     anywhere: Pool,
 }
@@ -88,7 +92,7 @@ impl Egress {
             anywhere: Pool::new(Arc::clone(&network), Scope::Anywhere),
             network,
             allowed: Allowed::default(),
-            trust: Trust::default(),
+            trust: RwLock::default(),
         }
     }
 
@@ -99,6 +103,15 @@ impl Egress {
         self.allowed.replace(rules);
     }
 
+    /// Whom the operator trusts to vouch for servers, beside the authorities that the machine trusts,
+    /// in place of who was named before. Connections that others vouched for are not used again.
+    pub fn trust(&self, authorities: Authorities) {
+        let mut trust = self.trust.write();
+        if !trust.believes(&authorities) {
+            *trust = Arc::new(Trust::new(authorities));
+        }
+    }
+
     /// Sends a request and waits for the head of the answer. Redirects are answers like any other.
     pub async fn request(
         &self,
@@ -106,7 +119,8 @@ impl Egress {
         reach: &Reach,
         deadline: Instant,
     ) -> Result<Response<Incoming>, EgressError> {
-        let pool = match self.allowed.admit(request.uri(), reach)? {
+        let scope = self.allowed.admit(request.uri(), reach)?;
+        let pool = match scope {
             Scope::Public => &self.public,
             Scope::Anywhere => &self.anywhere,
         };
@@ -114,7 +128,8 @@ impl Egress {
         let response = if uri.scheme() == Some(&Scheme::HTTP) {
             pool.plain.request(request)
         } else {
-            pool.secure(&self.trust).map_err(EgressError::Tls)?.request(request)
+            let trust = Arc::clone(&self.trust.read());
+            trust.client(scope, pool).map_err(EgressError::Tls)?.request(request)
         };
         match timeout_at(deadline.into(), response).await {
             Ok(Ok(response)) => Ok(response),
@@ -136,8 +151,8 @@ fn explain(uri: &Uri, error: &hyper_util::client::legacy::Error) -> EgressError 
     if let Some(dial) = causes().find_map(|cause| cause.downcast_ref::<DialError>()) {
         return dial.explain(authority());
     }
-    if let Some(tls) = causes().find_map(tls_error) {
-        return EgressError::Tls(tls.to_string());
+    if let Some(error) = causes().find_map(tls_error) {
+        return EgressError::Tls(tls::explain(&authority(), error));
     }
     let hyper = causes().find_map(|cause| cause.downcast_ref::<hyper::Error>());
     let reason = causes().last().map_or_else(|| error.to_string(), ToString::to_string);

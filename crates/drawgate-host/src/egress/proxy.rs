@@ -93,6 +93,7 @@ impl Proxy {
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME)
             .max_headers(MAX_HEADERS)
+            .max_header_size(MAX_HEAD)
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();

@@ -5,7 +5,7 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, StatusCode};
 use url::Url;
 
-use super::address;
+use super::address::{self, AddressError};
 use super::error::{Detour, EgressError};
 
 /// Headers that say nothing about who asks; all others stay with the server that they were meant for.
@@ -38,11 +38,19 @@ pub(super) fn location(
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    let value = headers.get(header::LOCATION)?;
-    let text = std::str::from_utf8(value.as_bytes());
-    let malformed = || address::AddressError::Malformed("the `Location` is no text");
-    let joined = text.map_err(|_| malformed()).and_then(|text| address::join(from, text));
+    let mut values = headers.get_all(header::LOCATION).iter();
+    let value = values.next()?;
+    // Which of two is meant, every reader decides for itself.
+    let joined = match values.next() {
+        Some(_) => Err(AddressError::Malformed("there is more than one `Location`")),
+        None => join(from, value.as_bytes()),
+    };
     Some(joined.map_err(|error| EgressError::Redirected(Box::new(error.into()))))
+}
+
+fn join(from: &Url, value: &[u8]) -> Result<Url, AddressError> {
+    let no_text = |_| AddressError::Malformed("the `Location` is no text");
+    address::join(from, std::str::from_utf8(value).map_err(no_text)?)
 }
 
 impl Step {

@@ -9,12 +9,12 @@ use std::process::Stdio;
 
 use rustix::fs::{Access, access};
 use tokio::process::Command;
-use tokio::runtime::RuntimeFlavor;
 
-use super::{Processes, Running, Spawn, SpawnError, launcher};
+use super::without_blocking_others;
+use super::{Processes, Running, SetAside, Spawn, SpawnError, launcher, open_files};
 use crate::sandbox::launch::{self, Started, Way};
 use crate::sandbox::plan::Request;
-use crate::sandbox::wire::Enforced;
+use crate::sandbox::wire::{Enforced, Swept};
 use crate::sandbox::{Confinement, Profile, SandboxError};
 
 pub(super) fn spawn(processes: &Processes, spawn: &Spawn) -> Result<Running, SpawnError> {
@@ -31,22 +31,32 @@ fn spawn_boxed(
 ) -> Result<Running, SpawnError> {
     let mut started = start_boxed(processes, spawn, confinement)?;
     if processes.proven.get().is_none() {
-        without_blocking_others(|| started.wait())?;
+        if let Err(error) = without_blocking_others(|| started.wait()) {
+            started.end();
+            return Err(error.into());
+        }
         let _known = processes.proven.set(());
     }
     let way =
         processes.egress.clone().map(|egress| Way { egress, reach: confinement.reach.clone() });
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
-    let (child, boxed) = started.run(way).map_err(failed)?;
-    Running::new(child, Some(boxed)).map_err(failed)
+    let (streams, boxed) =
+        started.run(way, witness(processes, spawn, confinement)).map_err(failed)?;
+    Ok(Running::in_box(streams, boxed))
 }
 
-/// Runs what waits; the runtime's other tasks go on, where it has other threads.
-fn without_blocking_others<T>(wait: impl FnOnce() -> T) -> T {
-    match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
-        Ok(_) | Err(_) => wait(),
-    }
+/// Passes on what a box set aside, with whose it was.
+fn witness(
+    processes: &Processes,
+    spawn: &Spawn,
+    confinement: &Confinement,
+) -> Option<launch::Witness> {
+    let witness = processes.witness.clone()?;
+    let (program, workspace) = (spawn.program.clone(), confinement.workspace.clone());
+    Some(Box::new(move |Swept { folder, removed, left }| {
+        let (program, workspace) = (program.clone(), workspace.clone());
+        witness(SetAside { program, workspace, folder, names: removed, left });
+    }))
 }
 
 fn start_boxed(
@@ -75,7 +85,7 @@ fn start_boxed(
     let mut plan = request.plan()?;
     let stay = processes.rooms.enter(plan.writable());
     plan.absent = stay.absent.clone();
-    launch::start(launcher, &plan, stay).map_err(failed)
+    launch::start(&processes.nursery, launcher, &plan, stay).map_err(failed)
 }
 
 /// Builds a box for a program that does nothing, and takes it down.
@@ -85,7 +95,11 @@ pub(super) fn try_box(
 ) -> Result<Enforced, SandboxError> {
     let spawn = Spawn { program: "true".to_owned(), ..Spawn::default() };
     match start_boxed(processes, &spawn, confinement) {
-        Ok(mut started) => started.wait(),
+        Ok(mut started) => {
+            let enforced = started.wait();
+            started.end();
+            enforced
+        }
         Err(SpawnError::Sandbox(error)) => Err(error),
         Err(error) => {
             Err(SandboxError::Program { program: spawn.program, reason: error.to_string() })
@@ -115,7 +129,7 @@ fn spawn_plain(processes: &Processes, spawn: &Spawn) -> Result<Running, SpawnErr
         command.current_dir(dir);
     }
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
-    Running::new(command.spawn().map_err(failed)?, None).map_err(failed)
+    Running::in_group(command.spawn().map_err(failed)?).map_err(failed)
 }
 
 fn command(launcher: Option<&Path>, program: &Path) -> Command {
@@ -123,7 +137,8 @@ fn command(launcher: Option<&Path>, program: &Path) -> Command {
         None => Command::new(program),
         Some(path) => {
             let mut command = Command::new(path);
-            command.arg(launcher::SUBCOMMAND).arg(std::process::id().to_string()).arg(program);
+            command.arg(launcher::SUBCOMMAND).arg(std::process::id().to_string());
+            command.arg(open_files::of_children()).arg(program);
             command
         }
     }

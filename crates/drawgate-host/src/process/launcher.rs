@@ -12,6 +12,8 @@ use std::process::Command;
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
+use super::open_files;
+
 /// The hidden first argument that makes the program a launcher.
 pub const SUBCOMMAND: &str = "__spawn";
 
@@ -20,7 +22,7 @@ pub const SUBCOMMAND: &str = "__spawn";
 pub enum LaunchError {
     /// Not called by a gateway.
     #[error(
-        "`{SUBCOMMAND}` is for the gateway's own use: `{SUBCOMMAND} PARENT PROGRAM [ARGUMENT]...`"
+        "`{SUBCOMMAND}` is for the gateway's own use: `{SUBCOMMAND} PARENT FILES PROGRAM [ARGUMENT]...`"
     )]
     Usage,
     /// The gateway is gone already.
@@ -37,13 +39,15 @@ pub enum LaunchError {
     },
 }
 
-/// Becomes the program named in `args` (what follows [`SUBCOMMAND`]: the parent's process id, the
-/// program, its arguments). Returns only if that fails. Call it first thing in `main`.
+/// Becomes the program named in `args` (what follows [`SUBCOMMAND`]: the parent's process id, how many
+/// files it may open or `-`, the program, its arguments). Returns only if that fails. Call it first thing in `main`.
 #[must_use]
 pub fn spawn_main(args: impl IntoIterator<Item = OsString>) -> LaunchError {
     let mut args = args.into_iter();
     let parent = args.next().and_then(|text| text.to_str()?.parse::<i32>().ok());
-    let (Some(parent), Some(program)) = (parent, args.next()) else { return LaunchError::Usage };
+    let (Some(parent), Some(files), Some(program)) = (parent, args.next(), args.next()) else {
+        return LaunchError::Usage;
+    };
     let shown = program.to_string_lossy().into_owned();
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return LaunchError::Exec { program: shown, source: error.into() };
@@ -52,5 +56,6 @@ pub fn spawn_main(args: impl IntoIterator<Item = OsString>) -> LaunchError {
     if getppid().is_none_or(|now| now.as_raw_nonzero().get() != parent) {
         return LaunchError::Orphan;
     }
+    open_files::lower(&files.to_string_lossy());
     LaunchError::Exec { program: shown, source: Command::new(program).args(args).exec() }
 }

@@ -4,17 +4,24 @@
 //! whole, and nothing is ever left unreaped. What the pipes carry is the caller's business.
 
 mod command;
+mod group;
 pub mod launcher;
+mod open_files;
 mod running;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+pub use open_files::raise_open_files;
 pub use running::Running;
+pub(crate) use running::Streams;
+pub(crate) use waiting::without_blocking_others;
 
 use crate::egress::Egress;
+use crate::sandbox::nursery::Nursery;
 use crate::sandbox::rooms::Rooms;
 use crate::sandbox::wire::Enforced;
 use crate::sandbox::{Abilities, Confinement, SandboxError};
@@ -55,6 +62,9 @@ pub enum SpawnError {
     /// The sandbox can't be had here.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+    /// Whoever watches over these programs does not let them start.
+    #[error("{0}")]
+    Refused(String),
     /// The operating system refused.
     #[error("`{program}` can't be started")]
     Start {
@@ -66,10 +76,33 @@ pub enum SpawnError {
     },
 }
 
+/// What a sandbox moved away from a folder when its program had ended: names that other programs trust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The program.
+    pub program: String,
+    /// The folder that it worked in.
+    pub workspace: PathBuf,
+    /// The folder that it planted them in: the same, or another that it may write.
+    pub folder: PathBuf,
+    /// What it had planted.
+    pub names: Vec<String>,
+    /// What could not be moved away, and may still be there.
+    pub left: Vec<String>,
+}
+
+/// Hears of what was set aside.
+type Witness = Arc<dyn Fn(SetAside) + Send + Sync>;
+
+/// Says before each start why it must not be.
+type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// Starts commands.
 #[derive(Clone)]
 pub struct Processes {
     launcher: Option<PathBuf>,
+    check: Option<Check>,
+    witness: Option<Witness>,
     inherited: BTreeMap<String, OsString>,
     egress: Option<Arc<Egress>>,
     hidden: Vec<PathBuf>,
@@ -77,6 +110,7 @@ pub struct Processes {
     proven: Arc<OnceLock<()>>,
     abilities: Arc<OnceLock<Arc<Abilities>>>,
     rooms: Rooms,
+    nursery: Nursery,
 }
 
 impl Processes {
@@ -86,12 +120,15 @@ impl Processes {
         let inherit = |name: &&str| Some(((*name).to_owned(), secrets.variable(name)?));
         Self {
             launcher,
+            check: None,
+            witness: None,
             inherited: INHERITED.iter().filter_map(inherit).collect(),
             egress: None,
             hidden: Vec::new(),
             proven: Arc::default(),
             abilities: Arc::default(),
             rooms: Rooms::default(),
+            nursery: Nursery::default(),
         }
     }
 
@@ -109,6 +146,18 @@ impl Processes {
         self
     }
 
+    /// The same, with a question before each start: its answer is why a program is not started.
+    #[must_use]
+    pub fn checking(self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self { check: Some(Arc::new(check)), ..self }
+    }
+
+    /// The same, with somebody who hears of what programs had planted.
+    #[must_use]
+    pub fn telling(self, witness: impl Fn(SetAside) + Send + Sync + 'static) -> Self {
+        Self { witness: Some(Arc::new(witness)), ..self }
+    }
+
     /// Where a program is: a path as it stands, or the first of this name in the absolute folders of
     /// the gateway's own `PATH`.
     #[must_use]
@@ -124,6 +173,9 @@ impl Processes {
     /// Call it on a thread that lives as long as the gateway (a worker of the runtime, not a blocking
     /// thread): with a launcher, the child ends when the thread that started it does.
     pub fn spawn(&self, spawn: &Spawn) -> Result<Running, SpawnError> {
+        if let Some(check) = &self.check {
+            check().map_err(SpawnError::Refused)?;
+        }
         command::spawn(self, spawn)
     }
 

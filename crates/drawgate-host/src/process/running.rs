@@ -1,92 +1,99 @@
-//! A started child and its process group.
+//! A started child with all that comes from it.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
+use super::group::Group;
 use crate::sandbox::SandboxError;
 use crate::sandbox::launch::Boxed;
 
 /// A child with its descendants. Dropping it kills them all.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
-    group: Pid,
-    exit: AsyncFd<OwnedFd>,
-    reaped: bool,
-    /// The box, if it is in one. Then the child is its init, which ends as the program did, and only
-    /// after all others in the box.
-    boxed: Option<Boxed>,
+    streams: Streams,
+    place: Place,
+}
+
+/// The pipes of a child; each `None` once taken.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) stdout: Option<ChildStdout>,
+    pub(crate) stderr: Option<ChildStderr>,
+}
+
+/// What holds a child and its descendants together.
+#[derive(Debug)]
+enum Place {
+    Group(Group),
+    Box(Boxed),
 }
 
 impl Running {
-    pub(super) fn new(child: Child, boxed: Option<Boxed>) -> io::Result<Self> {
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let group = id.ok_or_else(|| io::Error::other("the child has no process id"))?;
-        let exit = pidfd_open(group, PidfdFlags::NONBLOCK)?;
-        #[expect(
-            deprecated,
-            reason = "sound for an `OwnedFd`, which stays open; the successor is unsafe code"
-        )]
-        let exit = AsyncFd::with_interest(exit, Interest::READABLE)?;
-        Ok(Self { child, group, exit, reaped: false, boxed })
+    pub(super) fn in_group(mut child: Child) -> io::Result<Self> {
+        let streams = Streams {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+        };
+        Ok(Self { streams, place: Place::Group(Group::new(child)?) })
     }
 
-    /// The child's process id, which is its group's id too.
+    pub(super) const fn in_box(streams: Streams, boxed: Boxed) -> Self {
+        Self { streams, place: Place::Box(boxed) }
+    }
+
+    /// The child's process id, which is its group's id too; of a sandbox, its init's.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.group.as_raw_nonzero().get().unsigned_abs()
+        match &self.place {
+            Place::Group(group) => group.pid(),
+            Place::Box(boxed) => boxed.pid(),
+        }
     }
 
     /// The pipe into the child; `None` once taken.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.child.stdin.take()
+        self.streams.stdin.take()
     }
 
     /// The pipe out of the child; `None` once taken.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
-        self.child.stdout.take()
+        self.streams.stdout.take()
     }
 
     /// The child's complaints; `None` once taken.
     pub fn take_stderr(&mut self) -> Option<ChildStderr> {
-        self.child.stderr.take()
+        self.streams.stderr.take()
     }
 
-    /// Waits until the child has exited, kills what it left behind, and reaps it. May be dropped and
-    /// called again.
+    /// Waits until the child has exited and nothing of it is left. May be dropped and called again.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
-        if !self.reaped {
-            // The unreaped child keeps its id, and thereby the group's, from being given to others;
-            // so the group is killed first.
-            let _ready = self.exit.readable().await?;
-            self.kill_tree();
+        match &mut self.place {
+            Place::Group(group) => group.wait().await,
+            Place::Box(boxed) => boxed.wait().await,
         }
-        self.reaped = true;
-        self.child.wait().await
     }
 
     /// Why a sandbox was not built after all, or ended the program for what it used. Waits for the end
     /// of the program; ask after [`wait`](Self::wait).
     pub async fn box_failure(&mut self) -> Option<SandboxError> {
-        match &mut self.boxed {
-            Some(boxed) => boxed.failure().await,
-            None => None,
+        match &mut self.place {
+            Place::Group(_) => None,
+            Place::Box(boxed) => boxed.failure().await,
         }
     }
 
     /// Asks the whole group to end, and after a grace period kills it.
     pub async fn stop(&mut self, grace: Duration) -> io::Result<ExitStatus> {
-        match &self.boxed {
-            Some(boxed) => boxed.ask(),
-            None => self.signal(Signal::TERM),
+        match &self.place {
+            Place::Group(group) => group.signal(Signal::TERM),
+            Place::Box(boxed) => boxed.ask(),
         }
         if let Ok(status) = timeout(grace, self.wait()).await {
             return status;
@@ -97,16 +104,9 @@ impl Running {
 
     /// Kills the whole group at once.
     pub fn kill_tree(&self) {
-        match &self.boxed {
-            Some(boxed) => boxed.kill(),
-            None => self.signal(Signal::KILL),
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        if !self.reaped {
-            // It fails only when nobody is left.
-            let _gone = kill_process_group(self.group, signal);
+        match &self.place {
+            Place::Group(group) => group.signal(Signal::KILL),
+            Place::Box(boxed) => boxed.kill(),
         }
     }
 }

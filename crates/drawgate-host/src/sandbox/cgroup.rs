@@ -12,7 +12,7 @@ use super::ResourceLimits;
 /// The controllers in use.
 const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
 
-/// A group's name: this and the process id of its init.
+/// A group's name: this, the process id of its init, and a number: ids come again.
 const PREFIX: &str = "drawgate-";
 /// Nobody is about to enter an empty group of this age.
 const STALE: Duration = Duration::from_mins(1);
@@ -33,7 +33,11 @@ pub(crate) struct Groups {
 impl Groups {
     /// Makes what can be made.
     pub(crate) fn make(limits: &ResourceLimits) -> Self {
-        let name = &format!("{PREFIX}{}", rustix::process::getpid().as_raw_nonzero());
+        let mut number = [0; 4];
+        // Without it, the name is still free as a rule.
+        let _any = getrandom::fill(&mut number);
+        let id = rustix::process::getpid().as_raw_nonzero();
+        let name = &format!("{PREFIX}{id}-{}", hex::encode(number));
         let mut groups = Self::default();
         let hierarchies = hierarchies();
         for (controllers, folder) in hierarchies.one {
@@ -115,7 +119,7 @@ fn remove_left(folder: &Path) {
     let beside = folder.parent().and_then(|above| fs::read_dir(above).ok());
     for entry in beside.into_iter().flatten().filter_map(Result::ok) {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
         let is_gone = |id: &str| !Path::new("/proc").join(id).exists();
         let is_old = || {
             entry.metadata().and_then(|found| found.modified()?.elapsed().map_err(io::Error::other))

@@ -1,29 +1,29 @@
-//! The gateway's side of a box: starts init, gives it the plan, hears what became of it.
-
-#![expect(clippy::disallowed_methods, reason = "this is the one place that starts init")]
+//! The gateway's side of a box: has it built, hears what becomes of it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::process::{Child, ChildStdin, Command};
-use tokio::task::JoinHandle;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::error::{Part, SandboxError};
-use super::init;
+use super::init::sweep::Folder;
+use super::nursery::{Newborn, Nursery, Order};
 use super::plan::Plan;
 use super::rooms::Stay;
-use super::wire::{self, Enforced, KILL, Report, START, TERM};
+use super::wire::{self, Enforced, KILL, Report, Swept, TERM};
 use crate::egress::{Egress, Reach, proxy};
+use crate::process::Streams;
 
 /// How long a box may take until its program runs, where that is waited for.
 const BUILD_TIME: Duration = Duration::from_secs(20);
@@ -37,24 +37,31 @@ pub(crate) struct Way {
     pub(crate) reach: Reach,
 }
 
-/// What init has said.
-#[derive(Debug)]
-enum Heard {
-    NotYet,
-    /// To its end, with the first failure.
-    All(Option<SandboxError>),
+/// Hears of what a box set aside in a folder.
+pub(crate) type Witness = Box<dyn Fn(Swept) + Send + Sync>;
+
+/// How a box ended, with the first failure.
+#[derive(Debug, Clone)]
+struct Outcome {
+    status: ExitStatus,
+    failure: Option<SandboxError>,
 }
 
 /// A box with a program in it. Dropped, it ends with all that is in it.
 #[derive(Debug)]
 pub(crate) struct Boxed {
+    pid: u32,
     control: Control,
-    reports: JoinHandle<Option<SandboxError>>,
-    heard: Heard,
+    outcome: watch::Receiver<Option<Outcome>>,
     _proxy: DropGuard,
 }
 
 impl Boxed {
+    /// The process id of its init.
+    pub(crate) const fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Asks all processes to end.
     pub(crate) fn ask(&self) {
         self.order(TERM);
@@ -70,15 +77,19 @@ impl Boxed {
         let _gone = wire::send(self.control.get_ref().as_fd(), &[order], &[]);
     }
 
+    /// Waits until nobody is left in it, and says how the program ended.
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        Ok(self.outcome().await?.status)
+    }
+
     /// Why the box was not built, or was ended; known once it has ended.
     pub(crate) async fn failure(&mut self) -> Option<SandboxError> {
-        if let Heard::NotYet = self.heard {
-            self.heard = Heard::All((&mut self.reports).await.ok().flatten());
-        }
-        match &self.heard {
-            Heard::All(failure) => failure.clone(),
-            Heard::NotYet => None,
-        }
+        self.outcome().await.ok()?.failure
+    }
+
+    async fn outcome(&mut self) -> io::Result<Outcome> {
+        let ended = self.outcome.wait_for(Option::is_some).await.map_err(io::Error::other)?;
+        ended.clone().ok_or_else(|| io::Error::other("the sandbox has no end"))
     }
 }
 
@@ -88,39 +99,43 @@ impl Drop for Boxed {
     }
 }
 
-/// A started init that has its plan.
+/// A box that is being built.
 pub(crate) struct Started {
-    child: Child,
-    control: OwnedFd,
+    newborn: Newborn,
+    streams: Streams,
     listener: Option<OwnedFd>,
     stay: Stay,
 }
 
-/// Starts init, and gives it the plan.
-pub(crate) fn start(launcher: &Path, plan: &Plan, stay: Stay) -> io::Result<Started> {
+/// Has a box built for a plan.
+pub(crate) fn start(
+    nursery: &Nursery,
+    launcher: &Path,
+    plan: &Plan,
+    stay: Stay,
+) -> io::Result<Started> {
     let text = memfd_create("plan", MemfdFlags::CLOEXEC)?;
-    let mut file = std::fs::File::from(text);
-    io::Write::write_all(&mut file, &serde_json::to_vec(plan)?)?;
-    io::Seek::rewind(&mut file)?;
-    let (ours, theirs) =
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    rustix::io::ioctl_fionbio(&ours, true)?;
-    let (reader, writer) = io::pipe()?;
-    let mut child = Command::new(launcher)
-        .arg(init::SUBCOMMAND)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::from(theirs))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        // Init ends when the socket does, and cleans up first.
-        .kill_on_drop(false)
-        .spawn()?;
-    wire::send(ours.as_fd(), &[START], &[file.as_fd(), reader.as_fd()])?;
-    let stdin = std::process::ChildStdin::from(OwnedFd::from(writer));
-    child.stdin = Some(ChildStdin::from_std(stdin)?);
-    Ok(Started { child, control: ours, listener: None, stay })
+    let mut text = std::fs::File::from(text);
+    io::Write::write_all(&mut text, &serde_json::to_vec(plan)?)?;
+    let (stdin, writer) = io::pipe()?;
+    let (out_reader, stdout) = io::pipe()?;
+    let (err_reader, stderr) = io::pipe()?;
+    let order = Order {
+        plan: text.as_fd(),
+        stdin: stdin.as_fd(),
+        stdout: stdout.as_fd(),
+        stderr: stderr.as_fd(),
+    };
+    let newborn = nursery.order(launcher, &order)?;
+    let writer = std::process::ChildStdin::from(OwnedFd::from(writer));
+    let out_reader = std::process::ChildStdout::from(OwnedFd::from(out_reader));
+    let err_reader = std::process::ChildStderr::from(OwnedFd::from(err_reader));
+    let streams = Streams {
+        stdin: Some(ChildStdin::from_std(writer)?),
+        stdout: Some(ChildStdout::from_std(out_reader)?),
+        stderr: Some(ChildStderr::from_std(err_reader)?),
+    };
+    Ok(Started { newborn, streams, listener: None, stay })
 }
 
 impl Started {
@@ -128,15 +143,16 @@ impl Started {
     pub(crate) fn wait(&mut self) -> Result<Enforced, SandboxError> {
         let failed = |what: &str| SandboxError::build(Part::Program, "init", what);
         let most = Timespec::try_from(BUILD_TIME).map_err(|_| failed("time"))?;
+        let control = &self.newborn.control;
         loop {
-            let mut ready = [PollFd::new(&self.control, PollFlags::IN | PollFlags::HUP)];
+            let mut ready = [PollFd::new(control, PollFlags::IN | PollFlags::HUP)];
             match poll(&mut ready, Some(&most)) {
                 Ok(0) => return Err(failed("the box was not built in time")),
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(failed(&error.to_string())),
             }
-            let packet = wire::receive(self.control.as_fd());
+            let packet = wire::receive(control.as_fd());
             let packet = packet.map_err(|error| failed(&error.to_string()))?;
             let packet = packet.ok_or_else(|| failed("it ended without a word"))?;
             match serde_json::from_slice(&packet.bytes)
@@ -144,29 +160,42 @@ impl Started {
             {
                 Report::Started(enforced) => return Ok(enforced),
                 Report::Failed(error) => return Err(error),
-                Report::Proxy => self.listener = packet.descriptors.into_iter().next(),
-                Report::Removed(_) => {}
+                Report::Proxy => {
+                    let listener = packet.descriptors.into_iter().next();
+                    self.listener = Some(listener.ok_or_else(|| failed("its proxy is missing"))?);
+                }
+                Report::Ended(_) => return Err(failed("it ended without a reason")),
+                Report::Born(_) | Report::Swept(_) => {}
             }
         }
     }
 
+    /// Has it taken down; its folders are its own until that is done.
+    pub(crate) fn end(self) {
+        // Without a runtime's part in it, init ends by the end of the socket.
+        drop(self.run(None, None));
+    }
+
     /// Hands init over to the runtime.
-    pub(crate) fn run(self, way: Option<Way>) -> io::Result<(Child, Boxed)> {
+    pub(crate) fn run(
+        self,
+        way: Option<Way>,
+        witness: Option<Witness>,
+    ) -> io::Result<(Streams, Boxed)> {
+        let Newborn { control, pid } = self.newborn;
         #[expect(
             deprecated,
             reason = "sound for an `OwnedFd`, which stays open; the successor is unsafe code"
         )]
-        let control = Arc::new(AsyncFd::with_interest(self.control, Interest::READABLE)?);
+        let control = Arc::new(AsyncFd::with_interest(control, Interest::READABLE)?);
         let stop = CancellationToken::new();
         let mut listening = Listening { way, stop: stop.clone() };
         if let Some(listener) = self.listener {
             listening.begin(listener);
         }
-        let reports = tokio::spawn(hear(Arc::clone(&control), listening, self.stay));
-        Ok((
-            self.child,
-            Boxed { control, reports, heard: Heard::NotYet, _proxy: stop.drop_guard() },
-        ))
+        let (told, outcome) = watch::channel(None);
+        tokio::spawn(hear(Arc::clone(&control), listening, told, witness, self.stay));
+        Ok((self.streams, Boxed { pid, control, outcome, _proxy: stop.drop_guard() }))
     }
 }
 
@@ -193,24 +222,97 @@ impl Listening {
     }
 }
 
-/// Hears init to its end, which is when the box has left its folders. The first failure is the reason
-/// of all others.
-async fn hear(control: Control, mut listening: Listening, _stay: Stay) -> Option<SandboxError> {
+/// Hears init to its end. The first failure is the reason of all others.
+async fn hear(
+    control: Control,
+    mut listening: Listening,
+    told: watch::Sender<Option<Outcome>>,
+    witness: Option<Witness>,
+    stay: Stay,
+) {
     let mut failure = None;
-    loop {
-        let Ok(mut ready) = control.readable().await else { return failure };
-        let packet = match ready.try_io(|fd| wire::receive(fd.get_ref().as_fd())) {
-            Err(_would_block) => continue,
-            Ok(Ok(Some(packet))) => packet,
-            Ok(Ok(None) | Err(_)) => return failure,
-        };
-        match serde_json::from_slice(&packet.bytes) {
-            Ok(Report::Failed(error)) => failure = failure.or(Some(error)),
-            Ok(Report::Proxy) => packet.descriptors.into_iter().for_each(|fd| listening.begin(fd)),
-            Ok(Report::Removed(names)) => {
-                tracing::warn!(?names, "moved away what a program in the sandbox had planted");
+    let mut ended = None;
+    while let Some((report, descriptors)) = next(&control).await {
+        match report {
+            Report::Failed(error) => failure = failure.or(Some(error)),
+            Report::Proxy => {
+                if let Some(listener) = descriptors.into_iter().next() {
+                    listening.begin(listener);
+                } else {
+                    let missing = "the gateway can't open more files";
+                    failure =
+                        failure.or(Some(SandboxError::build(Part::Network, "proxy", missing)));
+                    let _gone = wire::send(control.get_ref().as_fd(), &[KILL], &[]);
+                }
             }
-            Ok(Report::Started(_)) | Err(_) => {}
+            Report::Swept(swept) => tell(witness.as_ref(), swept),
+            Report::Ended(how) => {
+                ended = Some(how);
+                break;
+            }
+            Report::Born(_) | Report::Started(_) => {}
+        }
+    }
+    if ended.is_none() {
+        // An init that says nothing at its end was killed, and the kernel has killed the rest.
+        sweep(&stay).await.into_iter().for_each(|swept| tell(witness.as_ref(), swept));
+    }
+    // It has left its folders: whoever comes now finds there what others have put there since.
+    drop(stay);
+    let status = ExitStatus::from_raw(ended.unwrap_or(libc::SIGKILL));
+    let _nobody_waits = told.send(Some(Outcome { status, failure }));
+}
+
+fn tell(witness: Option<&Witness>, swept: Swept) {
+    let Swept { folder, removed, left } = &swept;
+    if !removed.is_empty() {
+        tracing::warn!(?folder, names = ?removed, "moved away what a program in the sandbox had planted");
+    }
+    if !left.is_empty() {
+        tracing::error!(
+            ?folder,
+            names = ?left,
+            "what a program in the sandbox planted can't be moved away; look at it, and remove it"
+        );
+    }
+    if let Some(witness) = witness {
+        witness(swept);
+    }
+}
+
+/// What an init does that is not killed.
+async fn sweep(stay: &Stay) -> Vec<Swept> {
+    let absent = stay.absent.clone();
+    let all = move || {
+        let each = absent.into_iter().map(|(folder, absent)| {
+            Folder::look(&folder, &absent).map_or_else(
+                |_| Swept { folder: folder.clone(), left: absent.clone(), ..Swept::default() },
+                |found| found.sweep(),
+            )
+        });
+        each.filter(Swept::is_worth_a_word).collect()
+    };
+    tokio::task::spawn_blocking(all).await.unwrap_or_default()
+}
+
+/// What init says next; `None` when it is gone.
+async fn next(control: &Control) -> Option<(Report, Vec<OwnedFd>)> {
+    loop {
+        let mut ready = control.readable().await.ok()?;
+        let Ok(packet) = ready.try_io(|fd| wire::receive(fd.get_ref().as_fd())) else { continue };
+        let report = match packet {
+            Ok(packet) => {
+                let packet = packet?;
+                serde_json::from_slice(&packet.bytes)
+                    .map(|report| (report, packet.descriptors))
+                    .map_err(io::Error::from)
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
+            Err(_gone) => return None,
+        };
+        match report {
+            Ok(report) => return Some(report),
+            Err(error) => tracing::warn!(%error, "a word of a sandbox's init can't be read"),
         }
     }
 }

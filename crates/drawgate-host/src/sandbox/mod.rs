@@ -9,6 +9,7 @@ mod cgroup;
 mod error;
 pub mod init;
 pub(crate) mod launch;
+pub(crate) mod nursery;
 pub(crate) mod plan;
 mod protected;
 pub(crate) mod rooms;
@@ -16,7 +17,7 @@ mod view;
 pub(crate) mod wire;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use schemars::JsonSchema;
@@ -78,6 +79,12 @@ impl FromStr for Profile {
         let found = Self::ALL.into_iter().find(|profile| profile.as_str() == text);
         found.ok_or_else(|| UnknownProfile(text.escape_debug().to_string()))
     }
+}
+
+/// Whether every program sees this path, whatever it was given: it lies in a folder of the system.
+#[must_use]
+pub fn is_system(path: &Path) -> bool {
+    view::is_system(path)
 }
 
 /// What a program is held to.

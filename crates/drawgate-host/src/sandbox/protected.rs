@@ -99,27 +99,26 @@ pub(crate) const PROTECTED: &[&str] = &[
 ];
 
 /// The protected names and the folders above them, outermost first.
-pub(crate) fn with_folders_above() -> impl Iterator<Item = &'static Path> {
+pub(crate) fn with_folders_above() -> impl Iterator<Item = &'static str> {
     PROTECTED.iter().flat_map(|name| {
-        let above = Path::new(name).ancestors().filter(|path| !path.as_os_str().is_empty());
-        let mut all: Vec<&Path> = above.collect();
-        all.reverse();
-        all
+        let above = name.match_indices('/').filter_map(|(at, _)| name.get(..at));
+        above.chain([*name])
     })
 }
 
 /// Whether it is only a folder above protected names.
-pub(crate) fn is_above(name: &Path) -> bool {
-    !PROTECTED.iter().any(|protected| Path::new(protected) == name)
+pub(crate) fn is_above(name: &str) -> bool {
+    // Compared as text: as paths, each with all others, it took a tenth of the time of a box.
+    !PROTECTED.contains(&name)
 }
 
 /// What a folder has not of them.
 pub(crate) fn absent_in(folder: &Path) -> Vec<String> {
-    let is_absent = |name: &&Path| {
+    let is_absent = |name: &&str| {
         let found = folder.join(name).symlink_metadata();
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     };
-    with_folders_above().filter(is_absent).map(|name| name.display().to_string()).collect()
+    with_folders_above().filter(is_absent).map(str::to_owned).collect()
 }
 
 /// Secrets of the folder's owner, hidden in the box where a whole home folder was opened.

@@ -151,7 +151,7 @@ impl View {
     }
 }
 
-fn is_system(path: &Path) -> bool {
+pub(crate) fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|top| path.starts_with(top))
 }
 

@@ -3,16 +3,18 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use serde::{Deserialize, Serialize};
 
 use super::error::SandboxError;
 
-/// Gateway to init, with the plan and the program's standard input: build the box.
+/// Gateway to nursery, with the plan, the program's streams and a socket: have a box built. The rest
+/// is said over that socket.
 pub(crate) const START: u8 = b'S';
 /// Gateway to init: ask all processes to end.
 pub(crate) const TERM: u8 = b'T';
@@ -22,20 +24,41 @@ pub(crate) const KILL: u8 = b'K';
 /// The largest report; its texts are short.
 const PACKET: usize = 16 * 1024;
 /// The most descriptors of one packet.
-const DESCRIPTORS: usize = 2;
+const DESCRIPTORS: usize = 5;
 
 /// Init to gateway.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
+    /// The first word of a box's init: its process id.
+    Born(i32),
     /// Comes with the listening socket inside the box.
     Proxy,
     /// The program runs.
     Started(Enforced),
-    /// It had planted these.
-    Removed(Vec<String>),
+    /// It had planted something in a folder.
+    Swept(Swept),
     /// It does not, or was stopped.
     Failed(SandboxError),
+    /// Nobody is left in the box, and nothing of what they planted; a status as of `wait`. What comes
+    /// after is cleaning up.
+    Ended(i32),
+}
+
+/// What became of what a program had planted in one folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Swept {
+    pub(crate) folder: PathBuf,
+    /// Moved away.
+    pub(crate) removed: Vec<String>,
+    /// Could not be moved, or not even be looked for.
+    pub(crate) left: Vec<String>,
+}
+
+impl Swept {
+    pub(crate) const fn is_worth_a_word(&self) -> bool {
+        !self.removed.is_empty() || !self.left.is_empty()
+    }
 }
 
 /// How the limits are held on this machine.
@@ -68,13 +91,21 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>])
 }
 
 /// Sends a report; the gateway may be gone, and then nobody wants it.
-pub(crate) fn report(socket: impl AsFd, report: &Report, fds: &[BorrowedFd<'_>]) {
-    if let Ok(bytes) = serde_json::to_vec(report) {
-        let _gone = send(socket.as_fd(), &bytes, fds);
-    }
+pub(crate) fn report(socket: impl AsFd, report: &Report) {
+    let _gone = report_with(socket, report, &[]);
 }
 
-/// Takes one packet; `None` when the other side is gone.
+/// Sends a report that must arrive.
+pub(crate) fn report_with(
+    socket: impl AsFd,
+    report: &Report,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    send(socket.as_fd(), &serde_json::to_vec(report)?, fds)
+}
+
+/// Takes one packet; `None` when the other side is gone. One that is too long is
+/// [`InvalidData`](io::ErrorKind::InvalidData).
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
     let mut bytes = vec![0; PACKET];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -87,9 +118,36 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
             descriptors.extend(rights);
         }
     }
+    if got.flags.contains(ReturnFlags::TRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the packet is too long"));
+    }
     if got.bytes == 0 && descriptors.is_empty() {
         return Ok(None);
     }
     bytes.truncate(got.bytes);
     Ok(Some(Packet { bytes, descriptors }))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn a_packet_that_was_cut_is_none() {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        for (length, arrives) in [(PACKET, true), (PACKET + 1, false), (1, true)] {
+            send(ours.as_fd(), &vec![b'x'; length], &[]).unwrap();
+            match receive(theirs.as_fd()) {
+                Ok(packet) => assert!(arrives && packet.unwrap().bytes.len() == length),
+                Err(error) => {
+                    assert!(!arrives);
+                    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+                }
+            }
+        }
+    }
 }

@@ -156,6 +156,15 @@ async fn errors_are_the_tools_own() {
     }
 }
 
+/// A name in other letters than it seems is shown as what it is.
+#[tokio::test]
+async fn names_are_shown_as_they_are_looked_up() {
+    let web = web().await;
+    let output = fetch(&web, json!({ "url": "http://t\u{435}a.example/json" })).await;
+    assert_eq!(output.structured.as_ref().unwrap()["url"], "http://xn--ta-nlc.example/json");
+    assert!(text(&output).starts_with("Page `http://xn--"), "{}", text(&output));
+}
+
 #[tokio::test]
 async fn a_page_is_marked_as_data_of_somebody_else() {
     let web = web().await;

@@ -136,8 +136,7 @@ fn environment(
     }
     for (name, value) in given {
         let resolved = secrets.resolve(value).map_err(|error| {
-            let field = format!("{place}.env.{}", name.escape_debug());
-            ConfigError::value(field, error.to_string())
+            ConfigError::variable(format!("{place}.env.{}", name.escape_debug()), error)
         })?;
         all.insert(name.clone(), resolved.expose().to_owned());
     }

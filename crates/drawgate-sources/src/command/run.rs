@@ -35,7 +35,7 @@ pub(super) async fn run(
     spawn: &Spawn,
     progress: Option<Arc<dyn ProgressSink>>,
 ) -> Result<Finished, SourceError> {
-    let mut child = host.processes.spawn(spawn).map_err(not_started)?;
+    let mut child = host.start(spawn).await.map_err(not_started)?;
     // It gets the end of its input at once.
     drop(child.take_stdin());
     let pipes = (child.take_stdout(), child.take_stderr());
@@ -124,8 +124,9 @@ fn not_started(error: SpawnError) -> SourceError {
         SpawnError::Start { program, source } => {
             SourceError::unreachable(format!("`{program}` can't be started: {source}"))
         }
-        SpawnError::NotFound(_) | SpawnError::WorkingDir(_) | SpawnError::Variable(_) => {
-            SourceError::unreachable(error.to_string())
-        }
+        SpawnError::NotFound(_)
+        | SpawnError::WorkingDir(_)
+        | SpawnError::Variable(_)
+        | SpawnError::Refused(_) => SourceError::unreachable(error.to_string()),
     }
 }

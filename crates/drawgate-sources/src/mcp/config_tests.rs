@@ -58,12 +58,9 @@ fn mistakes_are_explained() {
         (json!({ "url": "http://h/", "headers": { "A": "b\r\nC: d" } }), "can't stand in a header"),
         (
             json!({ "url": "http://h/", "headers": { "A": "env:ABSENT" } }),
-            "`headers.A`: the environment variable `ABSENT`",
+            "the environment variable `ABSENT` is not set; set it, or change the `env:ABSENT` that refers to it (in `headers.A`)",
         ),
-        (
-            json!({ "command": "x", "env": { "A": "env:ABSENT" } }),
-            "`env.A`: the environment variable `ABSENT`",
-        ),
+        (json!({ "command": "x", "env": { "A": "env:ABSENT" } }), "that refers to it (in `env.A`)"),
         (json!({ "command": "x", "concurrency": 0 }), "must be at least 1"),
         (json!({ "command": "x", "comand": "y" }), "unknown field `comand`"),
         (json!({ "command": "x", "idle_shutdown_ms": 0 }), "must be at least 1"),

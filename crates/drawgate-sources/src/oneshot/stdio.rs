@@ -15,7 +15,7 @@ pub(super) async fn perform(
     spawn: &Spawn,
     call: &[u8],
 ) -> Result<Vec<u8>, SourceError> {
-    let started = host.processes.spawn(spawn);
+    let started = host.start(spawn).await;
     let mut child = started.map_err(|error| SourceError::unreachable(error.to_string()))?;
     let pipes = (child.take_stdin(), child.take_stdout(), child.take_stderr());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {

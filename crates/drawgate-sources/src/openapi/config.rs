@@ -229,7 +229,7 @@ fn headers(
 }
 
 fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {
-    secrets.resolve(text).map_err(|error| ConfigError::value(field, error.to_string()))
+    secrets.resolve(text).map_err(|error| ConfigError::variable(field, error))
 }
 
 fn bounded<T: Copy + PartialOrd + std::fmt::Display>(

@@ -20,6 +20,7 @@ use super::manifest::{
 };
 use super::part::{Part, Wanted, Wants};
 use super::permissions::document_addresses;
+use super::seal::Seal;
 use crate::kind;
 
 /// How long a server may take to start at least, whatever its calls may.
@@ -36,13 +37,17 @@ pub(super) struct Builder<'a> {
     pub(super) host: &'a Arc<Host>,
 }
 
-/// The machine for a pack's sources. A login belongs to a server that the operator configured; no pack
-/// gets one by choosing the server's name.
-pub(super) fn without_logins(host: &Host) -> Arc<Host> {
+/// The machine for a pack's sources: programs start only as long as the pack is what was loaded. A
+/// login belongs to a server that the operator configured; no pack gets one by choosing the server's
+/// name.
+pub(super) fn host_for(seal: &Arc<Seal>, host: &Host) -> Arc<Host> {
+    let (whole, known) = (Arc::clone(seal), Arc::clone(seal));
     Arc::new(Host {
         secrets: Arc::clone(&host.secrets),
         egress: Arc::clone(&host.egress),
-        processes: host.processes.clone(),
+        // Whoever starts one without asking the guard is still told what is known.
+        processes: host.processes.clone().checking(move || known.known()),
+        guard: Some(Arc::new(move || whole.check())),
         clock: Arc::clone(&host.clock),
         ids: Arc::clone(&host.ids),
         logins: None,
@@ -206,7 +211,7 @@ impl Builder<'_> {
             spec_file(&self.grounds.folder, spec)?
         } else {
             let resolved = self.host.secrets.resolve(spec);
-            let resolved = resolved.map_err(|error| format!("`spec_path`: {error}"))?;
+            let resolved = resolved.map_err(|error| format!("{error} (in `spec_path`)"))?;
             self.grounds.folder.join(resolved.expose())
         };
         Ok(file.to_string_lossy().into_owned())
@@ -215,7 +220,7 @@ impl Builder<'_> {
     /// The address that a string holds or refers to. What is wrong with it, the source itself says.
     fn resolved(&self, field: &str, text: &str) -> Result<Option<Address>, String> {
         let resolved = self.host.secrets.resolve(text);
-        let resolved = resolved.map_err(|error| format!("`{field}`: {error}"))?;
+        let resolved = resolved.map_err(|error| format!("{error} (in `{field}`)"))?;
         Ok(address(resolved.expose()).ok())
     }
 

@@ -11,6 +11,7 @@ mod grounds;
 pub mod manifest;
 mod part;
 mod permissions;
+mod seal;
 mod source;
 
 use std::sync::Arc;

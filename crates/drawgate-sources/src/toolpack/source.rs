@@ -17,13 +17,15 @@ use drawgate_host::Host;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout_at};
 
-use super::build::{Builder, without_logins};
+use super::build::{Builder, host_for};
 use super::config::ToolpackConfig;
 use super::grounds::Grounds;
 use super::manifest::Manifest;
 use super::part::{LeftOut, Offered, Part};
+use super::seal::Seal;
 use crate::excerpt::masked;
 use crate::kind::ConfigError;
 use survey::Survey;
@@ -35,6 +37,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 pub struct ToolpackSource {
     id: SourceId,
     host: Arc<Host>,
+    seal: Arc<Seal>,
     manifest: Manifest,
     parts: Vec<Part>,
     survey: Survey,
@@ -57,11 +60,14 @@ impl ToolpackSource {
         config: &ToolpackConfig,
         host: &Arc<Host>,
     ) -> Result<Self, ConfigError> {
+        // Before anything is read: what changes from now on is noticed.
+        let seal = Seal::new(&config.folder).map(Arc::new);
+        let seal = seal.map_err(|reason| ConfigError::value("folder", reason))?;
         let manifest = Manifest::of(&config.folder)
             .map_err(|problems| ConfigError::value("folder", problems.to_string()))?;
         config.check_names(&manifest)?;
         let grounds = Grounds::new(config, &manifest, host)?;
-        let inner = without_logins(host);
+        let inner = host_for(&seal, host);
         let parts =
             Builder { id: &id, manifest: &manifest, config, grounds: &grounds, host: &inner }
                 .parts();
@@ -69,12 +75,32 @@ impl ToolpackSource {
         Ok(Self {
             id,
             host: inner,
+            seal,
             manifest,
             parts,
             survey,
             routes: RwLock::default(),
             left_out: Mutex::default(),
         })
+    }
+
+    /// Has a listener told, once, how the pack's files differ from those that it was made from. Until
+    /// it is made again, none of its programs is started any more.
+    pub fn when_changed(&self, listener: impl Fn(&str) + Send + Sync + 'static) {
+        self.seal.when_broken(listener);
+    }
+
+    /// Whether its files were found to differ.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.seal.is_broken()
+    }
+
+    async fn check_files(&self) -> Result<(), SourceError> {
+        let seal = Arc::clone(&self.seal);
+        let checked = spawn_blocking(move || seal.check()).await;
+        let checked = checked.unwrap_or_else(|error| Err(error.to_string()));
+        checked.map_err(SourceError::unreachable)
     }
 
     pub(super) fn parts(&self) -> &[Part] {
@@ -123,6 +149,8 @@ impl ToolSource for ToolpackSource {
 
     async fn manifest(&self) -> Result<McpManifest, SourceError> {
         let (tools, mut left_out) = self.combine(self.survey.ask(&self.parts).await);
+        // Afterwards, since the parts have read files of the pack.
+        self.check_files().await?;
         let mut routes = BTreeMap::new();
         let mut specs = Vec::new();
         for (part, tool) in tools {

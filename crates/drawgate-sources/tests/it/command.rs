@@ -209,7 +209,7 @@ async fn what_can_not_work_is_refused_when_it_is_loaded() {
     );
     assert!(
         load(json!({ "env": { "A": "env:ABSENT" } }))
-            .contains("`tools[0].env.A`: the environment variable")
+            .contains("that refers to it (in `tools[0].env.A`)")
     );
     assert!(load(json!({ "annotations": { "readOnly": 5 } })).contains("`tools[0].annotations`"));
     assert!(load(json!({})).contains("`tools[1].name`: `a` is there twice"));

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::command;
 use crate::oneshot::{program, source};
 use crate::openapi;
+use crate::pack;
 use crate::support::{host, id, stdio};
 use crate::toolpack;
 
@@ -70,6 +71,7 @@ fn instances(kind: &str, folder: &TempDir) -> Instances {
             }
         }
         "openapi" => openapi::instances(folder),
+        "pack" => pack::instances(),
         "toolpack" => toolpack::instances(folder),
         other => panic!("no instances of the kind `{other}`"),
     }

@@ -15,6 +15,7 @@ mod mcp_supervision;
 mod mcp_websocket;
 mod oneshot;
 mod openapi;
+mod pack;
 mod plain_server;
 mod support;
 mod toolpack;

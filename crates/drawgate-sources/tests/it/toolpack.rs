@@ -149,7 +149,7 @@ pub(crate) fn instances(folder: &TempDir) -> Instances {
         });
         fs::write(path.join("toolpack.json"), manifest.to_string()).unwrap();
         let config = json!({
-            "folder": path, "workspace": path.join("work"), "connectors": { "main": { "sandbox": "none" } },
+            "folder": path, "workspace": folder.path().join(format!("{mode}-work")), "connectors": { "main": { "sandbox": "none" } },
         });
         let config: ToolpackConfig = serde_json::from_value(config).unwrap();
         Arc::new(ToolpackSource::new(id(), &config, &host(&[])).unwrap())

@@ -1,9 +1,12 @@
 //! From configuration to a gateway: the only place that sees all parts.
 
 mod confine;
+mod door;
 mod keys;
 mod logins;
+mod packs;
 mod restart;
+mod set_aside;
 mod sources;
 mod toolpacks;
 
@@ -26,7 +29,7 @@ use drawgate_core::registry::{Keeper, Pins, Registry, SourceTerms};
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, AuditLog, Documents, Store};
 use drawgate_host::Host;
-use drawgate_host::egress::HostRule;
+use drawgate_host::egress::{Authorities, HostRule};
 use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
@@ -101,34 +104,36 @@ impl Assembly {
     ) -> anyhow::Result<Self> {
         let dir = DataDir::open(data)?;
         let lock = dir.exclusive()?;
-        let secrets = Secrets::from_process();
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
-        secrets.remember(admin.expose());
-        let mut host = Host::new(secrets, std::env::current_exe().ok())?;
-        host.processes = host.processes.hiding(std::path::absolute(data)?);
-        teach(&redactor, &host);
+        let mut host = machine(&admin, data, &redactor)?;
         let Storage { store, documents, log, audit, artifacts } =
             Storage::open(&dir, &loaded.config, &host)?;
+        host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
         let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
         let logins = Arc::new(Logins::new(&host, Arc::clone(&documents), sealing.clone()));
         host.logins = Some(Arc::clone(&logins));
         let host = Arc::new(host);
-        host.egress.allow(allowed_hosts(&loaded.config));
+        open_egress(&host, loaded)?;
         let agents = store.agents().await?;
         let books = Books { store: &store, agents: &agents, dir: &dir };
         let parts = books.parts(loaded, redactor, &host, &audit, &artifacts).await?;
-        let pins = pins(&documents, &audit, &host);
-        let keeper = Arc::new(Keeper::new(Arc::clone(&parts.registry), pins));
-        let callers = Arc::new(Callers::new(loaded.config.auth.as_ref()));
-        callers.set(&admin, &agents);
+        let keeper = Arc::new(Keeper::new(parts.registry.clone(), pins(&documents, &audit, &host)));
+        let callers = callers(&loaded.config, &admin, &agents);
+        let gateway = Gateway::new(parts);
+        let door = door::open(loaded, &dir, &host, &audit, start)?;
+        let packs = packs::open(&loaded.config, &gateway, &keeper, &host, &door);
+        let toolpacks = Toolpacks::new(&host, &keeper, audit.clone(), data, start, loaded);
+        toolpacks.go_before(&packs);
         let operations = Arc::new(Operations {
-            gateway: Gateway::new(parts),
+            gateway,
             store,
             documents,
             logins,
             sealing,
             callers,
-            toolpacks: Arc::new(Toolpacks::new(&host, &keeper, data, start, loaded)),
+            toolpacks,
+            door,
+            packs,
             admin,
             acting: tokio::sync::Mutex::default(),
         });
@@ -151,13 +156,18 @@ impl Assembly {
         };
         assembly.apply_logins(loaded).await?;
         if start == Start::Sources {
-            assembly.apply_builtin(loaded).await?;
-            // They are there at once, and nobody should find them missing.
-            assembly.keeper.settle(BUILTIN_TIME).await;
-            assembly.apply_servers(loaded).await;
-            assembly.operations.toolpacks.refresh().await;
+            assembly.start_sources(loaded).await?;
         }
         Ok(assembly)
+    }
+
+    async fn start_sources(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        self.apply_builtin(loaded).await?;
+        // They are there at once, and nobody should find them missing.
+        self.keeper.settle(BUILTIN_TIME).await;
+        self.apply_servers(loaded).await;
+        self.operations.toolpacks.refresh().await;
+        Ok(())
     }
 
     /// The gate.
@@ -194,7 +204,7 @@ impl Assembly {
     /// up is reported and left out. What is read only at the start stays, and a warning names it.
     /// On an error nothing changes: the audit log must hold the event first.
     pub async fn apply(&self, loaded: &Loaded) -> anyhow::Result<()> {
-        let rules = rules(loaded)?;
+        let (rules, authorities) = (rules(loaded)?, authorities(loaded)?);
         let parts = self.gateway().parts();
         let now = self.host.clock.now_ms();
         let draft =
@@ -206,7 +216,9 @@ impl Assembly {
         parts.exposures.set(&Principal::local(), loaded.config.local.expose.into());
         self.in_force.lock().clone_from(loaded);
         self.host.egress.allow(allowed_hosts(&loaded.config));
+        self.host.egress.trust(authorities);
         self.apply_logins(loaded).await?;
+        self.operations.packs.set_terms(sources::base_terms(&loaded.config));
         if self.start == Start::Sources {
             // What can't be set up has been reported, and the rest is in force.
             let _ = self.apply_builtin(loaded).await;
@@ -316,6 +328,26 @@ impl Storage {
     }
 }
 
+/// The machine, which hides the data folder from its programs.
+fn machine(
+    admin: &Secret<String>,
+    data: &Path,
+    redactor: &Arc<ArcSwap<Redactor>>,
+) -> anyhow::Result<Host> {
+    let secrets = Secrets::from_process();
+    secrets.remember(admin.expose());
+    let mut host = Host::new(secrets, std::env::current_exe().ok())?;
+    host.processes = host.processes.hiding(std::path::absolute(data)?);
+    teach(redactor, &host);
+    Ok(host)
+}
+
+fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Callers> {
+    let callers = Arc::new(Callers::new(config.auth.as_ref()));
+    callers.set(admin, agents);
+    callers
+}
+
 fn pins(documents: &Arc<dyn Documents>, audit: &Arc<ResilientAudit>, host: &Host) -> Pins {
     Pins { documents: Arc::clone(documents), audit: audit.clone(), clock: Arc::clone(&host.clock) }
 }
@@ -331,10 +363,24 @@ fn local_grants(config: &Config) -> Vec<CapabilityGrant> {
     })
 }
 
+fn open_egress(host: &Host, loaded: &Loaded) -> anyhow::Result<()> {
+    host.egress.allow(allowed_hosts(&loaded.config));
+    host.egress.trust(authorities(loaded)?);
+    Ok(())
+}
+
 /// Hosts that the operator opens to tools, wherever they are. The configuration has been checked.
 fn allowed_hosts(config: &Config) -> Vec<HostRule> {
     let rules = config.egress.allow.iter().filter_map(|text| text.parse::<HostRule>().ok());
     rules.map(HostRule::anywhere).collect()
+}
+
+/// Whom the operator trusts to vouch for servers, beside the authorities of this machine.
+pub(crate) fn authorities(loaded: &Loaded) -> anyhow::Result<Authorities> {
+    let Some(file) = &loaded.config.egress.ca_file else { return Ok(Authorities::default()) };
+    let path = loaded.resolve(file);
+    let named = || format!("`egress.ca_file`, `{}`", path.display());
+    Authorities::from_pem(&std::fs::read(&path).with_context(named)?).with_context(named)
 }
 
 fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {

@@ -22,6 +22,7 @@ fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
         ("`data`", in_force.data != edited.data),
         ("`[server]`", in_force.server != edited.server),
         ("`[auth]`", in_force.auth != edited.auth),
+        ("`[grpc]`", in_force.grpc != edited.grpc),
         ("`[audit]`", in_force.audit != audit),
         ("`[artifacts]`", in_force.artifacts != edited.artifacts),
         ("`[telemetry]`", in_force.telemetry != edited.telemetry),
@@ -50,6 +51,7 @@ mod tests {
         edited.auth =
             serde_json::from_value(serde_json::json!({ "issuer": "https://login.example" }))
                 .unwrap();
+        edited.grpc.grace_seconds += 1;
         edited.audit.checkpoint_every += 1;
         edited.artifacts.quota_bytes += 1;
         edited.telemetry.service_name.push('x');
@@ -58,6 +60,7 @@ mod tests {
             "`data`",
             "`[server]`",
             "`[auth]`",
+            "`[grpc]`",
             "`[audit]`",
             "`[artifacts]`",
             "`[telemetry]`",

@@ -1,6 +1,6 @@
 //! Sources from configuration: what is new is started, what is gone is ended, what changed is both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Assembly, confine};
 use crate::config::{self, Config, Loaded, Names, Protocol, Server, ToolSettings, Transport};
+use crate::surface::grpc::packs::Holder;
 
 impl Assembly {
     /// Brings the built-in tools in line with the configuration.
@@ -45,6 +46,12 @@ impl Assembly {
             .map(|(id, server)| (id.clone(), (server.clone(), terms(loaded, server))))
             .collect();
         let before = self.servers.lock().clone();
+        // What an operator configures goes before what has dialled in; what is given up is free when
+        // it has ended.
+        let reserved: BTreeSet<SourceId> =
+            config.servers.keys().cloned().chain(builtin()).collect();
+        let all = reserved.iter().chain(before.keys()).cloned().collect();
+        self.operations.packs.reserve(Holder::Server, all).await;
         for (id, _) in before.iter().filter(|(id, server)| wanted.get(*id) != Some(server)) {
             self.keeper.remove(id).await;
         }
@@ -55,6 +62,7 @@ impl Assembly {
             }
         }
         *self.servers.lock() = wanted;
+        self.operations.packs.reserve(Holder::Server, reserved).await;
     }
 
     /// Starts a server again that is not at work.
@@ -100,6 +108,11 @@ impl Assembly {
         self.keeper.add(source, terms, origin)?;
         Ok(())
     }
+}
+
+/// The id of the built-in tools, which is theirs even where they are switched off.
+fn builtin() -> Option<SourceId> {
+    SourceId::new("builtin").ok()
 }
 
 /// What the kind of source needs to know, in its own spelling.

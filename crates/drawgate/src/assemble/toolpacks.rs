@@ -5,19 +5,23 @@ mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
+use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Keeper, Origin, SourceStatus};
+use drawgate_core::store::AuditLog;
 use drawgate_host::Host;
-use drawgate_sources::toolpack::ToolpackConfig;
+use drawgate_sources::toolpack::{ToolpackConfig, ToolpackSource};
 use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
 
 use super::Start;
 use crate::config::Loaded;
-use crate::toolpacks::{Folder, Installed};
+use crate::surface::grpc::packs::{Holder, Packs};
+use crate::toolpacks::{Folder, Installed, Trust};
 pub use wanted::complaint;
 use wanted::{BUILTIN, Wanted, settings, source_id, wanted};
 
@@ -28,31 +32,53 @@ const START_TIME: Duration = Duration::from_secs(20);
 pub struct Toolpacks {
     host: Arc<Host>,
     keeper: Arc<Keeper>,
+    audit: Arc<dyn AuditLog>,
+    /// For packs, which tell when their files change.
+    me: Weak<Self>,
     data: PathBuf,
     start: Start,
     in_force: Mutex<Loaded>,
-    /// What the running packs were started with. Held while they change.
-    running: tokio::sync::Mutex<BTreeMap<SourceId, Wanted>>,
+    /// The packs that run. Held while they change.
+    running: tokio::sync::Mutex<BTreeMap<SourceId, Running>>,
     /// Packs that can't be used, and why.
     unusable: Mutex<BTreeMap<String, String>>,
+    /// The packs that dial in, which make way for these.
+    packs: OnceLock<Arc<Packs>>,
 }
 
 impl Toolpacks {
     pub(super) fn new(
         host: &Arc<Host>,
         keeper: &Arc<Keeper>,
+        audit: Arc<dyn AuditLog>,
         data: &Path,
         start: Start,
         loaded: &Loaded,
-    ) -> Self {
-        Self {
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
             host: Arc::clone(host),
             keeper: Arc::clone(keeper),
+            audit,
+            me: Weak::clone(me),
             data: data.to_owned(),
             start,
             in_force: Mutex::new(loaded.clone()),
             running: tokio::sync::Mutex::default(),
             unusable: Mutex::default(),
+            packs: OnceLock::new(),
+        })
+    }
+
+    /// From now on no pack that dials in can have the id of one of these.
+    pub(super) fn go_before(&self, packs: &Arc<Packs>) {
+        let _ = self.packs.set(Arc::clone(packs));
+    }
+
+    /// Keeps these ids from packs that dial in.
+    async fn reserve(&self, ids: impl Iterator<Item = &str>) {
+        if let Some(packs) = self.packs.get() {
+            let ids = ids.filter_map(|id| SourceId::new(id).ok()).collect();
+            packs.reserve(Holder::Toolpack, ids).await;
         }
     }
 
@@ -92,8 +118,20 @@ impl Toolpacks {
         }
         let mut running = self.running.lock().await;
         let loaded = self.in_force.lock().clone();
-        let (wanted, unusable) = self.wanted(&loaded).await;
-        let gone = running.iter().filter(|(id, was)| wanted.get(*id) != Some(was));
+        let Found { wanted, unusable, changed } = self.find(&loaded).await;
+        let after: Vec<String> =
+            wanted.keys().map(ToString::to_string).chain(unusable.keys().cloned()).collect();
+        let before: Vec<String> = running
+            .keys()
+            .map(ToString::to_string)
+            .chain(self.unusable.lock().keys().cloned())
+            .collect();
+        // What is given up is free when it has ended.
+        self.reserve(after.iter().chain(&before).map(String::as_str)).await;
+        for pack in &changed {
+            self.note_change(pack).await;
+        }
+        let gone = running.iter().filter(|(id, pack)| !pack.serves(wanted.get(*id)));
         for id in gone.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.keeper.remove(&id).await;
             running.remove(&id);
@@ -103,11 +141,12 @@ impl Toolpacks {
             if running.contains_key(&id) {
                 continue;
             }
-            match self.start_pack(&id, &new) {
-                Ok(()) => drop(running.insert(id, new)),
+            match self.start_pack(&loaded, &id, &new).await {
+                Ok(source) => drop(running.insert(id, Running { source, wanted: new })),
                 Err(error) => self.report_one(&loaded, id.as_str(), format!("{error:#}")),
             }
         }
+        self.reserve(after.iter().map(String::as_str)).await;
     }
 
     /// How a pack's source does, once it has been tried.
@@ -159,12 +198,8 @@ impl Toolpacks {
         settings(&self.in_force.lock().clone(), &self.data, pack)
     }
 
-    async fn wanted(
-        &self,
-        loaded: &Loaded,
-    ) -> (BTreeMap<SourceId, Wanted>, BTreeMap<String, String>) {
-        let mut usable = BTreeMap::new();
-        let mut unusable = BTreeMap::new();
+    async fn find(&self, loaded: &Loaded) -> Found {
+        let mut found = Found::default();
         let packs = match path(loaded) {
             Ok(path) => installed(path).await,
             Err(error) => Err(error),
@@ -177,18 +212,74 @@ impl Toolpacks {
         for pack in packs {
             match wanted(loaded, &self.data, &pack) {
                 Ok(None) => {}
-                Ok(Some((id, one))) => drop(usable.insert(id, one)),
-                Err(error) => drop(unusable.insert(pack.id, format!("{error:#}"))),
+                Ok(Some((id, one))) => drop(found.wanted.insert(id, one)),
+                Err(error) => {
+                    found.unusable.insert(pack.id.clone(), format!("{error:#}"));
+                    let is_changed = matches!(pack.trust, Trust::Changed(_));
+                    found.changed.extend(is_changed.then_some(pack));
+                }
             }
         }
-        (usable, unusable)
+        found
     }
 
-    fn start_pack(&self, id: &SourceId, wanted: &Wanted) -> anyhow::Result<()> {
-        let settings = wanted.settings.clone();
-        let source = drawgate_sources::build("toolpack", id.clone(), settings, &self.host)?;
-        self.keeper.add(source, wanted.terms.clone(), Origin::Discovered)?;
-        Ok(())
+    /// Starts a pack. Its files are compared with the lock once more after its source has noted them:
+    /// from there on the source itself watches over them.
+    async fn start_pack(
+        &self,
+        loaded: &Loaded,
+        id: &SourceId,
+        wanted: &Wanted,
+    ) -> anyhow::Result<Arc<ToolpackSource>> {
+        let (own, settings, host) = (id.clone(), wanted.settings.clone(), Arc::clone(&self.host));
+        // It reads every file of the pack.
+        let source = spawn_blocking(move || ToolpackSource::new(own, &settings, &host)).await??;
+        let packs = installed(path(loaded)?).await?;
+        let pack = packs.iter().find(|pack| pack.id == id.as_str());
+        let is_same = pack.is_some_and(|pack| {
+            let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
+            pack.trust == Trust::Locked && hash == Some(wanted.terms.identity.as_str())
+        });
+        if let Some(pack) = pack.filter(|pack| matches!(pack.trust, Trust::Changed(_))) {
+            self.note_change(pack).await;
+        }
+        ensure!(is_same, "it was changed while it was loaded; install it again");
+        self.watch(&source);
+        let source = Arc::new(source);
+        let kept = Arc::clone(&source);
+        self.keeper.add(kept, wanted.terms.clone(), Origin::Discovered)?;
+        Ok(source)
+    }
+
+    /// Takes a pack out of use when it finds that its files have changed.
+    fn watch(&self, source: &ToolpackSource) {
+        let me = Weak::clone(&self.me);
+        source.when_changed(move |how| {
+            tracing::error!(how, "the files of a toolpack were changed");
+            let me = Weak::clone(&me);
+            tokio::spawn(async move {
+                if let Some(me) = me.upgrade() {
+                    me.refresh().await;
+                }
+            });
+        });
+    }
+
+    /// Writes down that a pack is not what was installed, once for each way in which it is not.
+    async fn note_change(&self, pack: &Installed) {
+        let reason = complaint(&pack.trust).unwrap_or_default();
+        if self.unusable.lock().get(&pack.id) == Some(&reason) {
+            return;
+        }
+        let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
+        let draft = EventDraft::new(EventKind::ToolpackChanged, self.host.clock.now_ms())
+            .text("toolpack", &pack.id)
+            .maybe_text("contentHash", hash)
+            .text("reason", reason);
+        // It is out of use whether that can be written down or not.
+        if let Err(error) = self.audit.append(draft).await {
+            tracing::error!(%error, toolpack = pack.id, "a changed toolpack can't be written down");
+        }
     }
 
     /// Replaces the reports about packs that can't be used.
@@ -219,6 +310,31 @@ impl Toolpacks {
     }
 }
 
+/// A pack that was started.
+struct Running {
+    source: Arc<ToolpackSource>,
+    /// What it was started with.
+    wanted: Wanted,
+}
+
+impl Running {
+    /// Whether it is what is wanted. One that found its files changed starts nothing any more, even
+    /// when they are right again.
+    fn serves(&self, wanted: Option<&Wanted>) -> bool {
+        wanted == Some(&self.wanted) && !self.source.is_changed()
+    }
+}
+
+/// What is installed, by what can be done with it.
+#[derive(Default)]
+struct Found {
+    wanted: BTreeMap<SourceId, Wanted>,
+    /// Why each can't be used.
+    unusable: BTreeMap<String, String>,
+    /// Those of them that are not what was installed.
+    changed: Vec<Installed>,
+}
+
 /// Where toolpacks are installed.
 fn path(loaded: &Loaded) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(loaded.resolve(&loaded.config.toolpacks.folder))?)
@@ -230,5 +346,9 @@ async fn installed(path: PathBuf) -> anyhow::Result<Vec<Installed>> {
         Ok(false) => Ok(Vec::new()),
         Ok(true) | Err(_) => Folder::open(&path)?.list(),
     };
-    tokio::task::spawn_blocking(look).await?.map_err(|error| anyhow!("{error}"))
+    spawn_blocking(look).await?.map_err(|error| anyhow!("{error}"))
 }
+
+#[cfg(test)]
+#[path = "toolpacks_tests.rs"]
+mod tests;

@@ -90,7 +90,7 @@ fn show(context: &Context, reader: &AuditReader, id: &str) -> anyhow::Result<()>
     );
     for event in found {
         let value: Value = serde_json::from_str(&event.body)?;
-        context.out.raw(format!("{}\n", serde_json::to_string_pretty(&value)?).as_bytes())?;
+        context.out.json(&value)?;
     }
     Ok(())
 }

@@ -43,6 +43,9 @@ fn state(server: &Value) -> String {
             format!("{id}: {state}, {} tools, {}", server["tools"], text(server, "server"))
         }
         Some("starting") => format!("{id}: starting; it has not answered yet"),
+        Some("away") => {
+            format!("{id}: a pack that is gone for a moment; its tools are still listed")
+        }
         Some("failed") => format!("{id}: failed, and is tried again: {problem}"),
         _ => format!("{id}: can't be used until the configuration changes: {problem}"),
     }

@@ -11,9 +11,11 @@ mod diff;
 mod doctor;
 mod grants;
 mod init;
+mod keys;
 mod login;
 mod mcp;
 mod output;
+mod packs;
 mod review;
 mod running;
 mod sandbox;
@@ -102,6 +104,12 @@ enum Command {
     /// Install, enable and check toolpacks: commands, MCP servers and HTTP APIs as tools
     #[command(subcommand)]
     Toolpacks(toolpacks::ToolpacksCommand),
+    /// SSH keys of packs and agents that dial in
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    /// Packs: programs that dialled in, with an SSH key, and offer tools
+    #[command(subcommand)]
+    Packs(packs::PacksCommand),
     /// Try the sandbox that tools run in, and see what this machine can enforce
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
@@ -140,7 +148,9 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("drawgate: {error:#}");
+            // An error may repeat what others wrote.
+            let text = format!("{error:#}");
+            eprintln!("drawgate: {}", drawgate_core::registry::visible_text(&text));
             ExitCode::FAILURE
         }
     }
@@ -174,6 +184,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Audit(command) => audit::run(command, &context).await,
         Command::Artifacts(command) => artifacts::run(command, context).await,
         Command::Toolpacks(command) => toolpacks::run(command, context).await,
+        Command::Keys(command) => keys::run(command, context).await,
+        Command::Packs(command) => packs::run(command, context).await,
         Command::Connect(args) => connect_client(&args, &context),
         Command::Init(_)
         | Command::Config(_)

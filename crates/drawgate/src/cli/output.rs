@@ -27,11 +27,7 @@ impl Output {
         value: &impl Serialize,
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        if self.json {
-            self.raw(format!("{}\n", serde_json::to_string_pretty(value)?).as_bytes())
-        } else {
-            self.text(&text())
-        }
+        if self.json { self.json(value) } else { self.text(&text()) }
     }
 
     /// JSON of `value`, or a table with a sentence for when it is empty.
@@ -65,12 +61,35 @@ impl Output {
         self.raw(format!("{shown}{line_end}").as_bytes())
     }
 
+    /// JSON of `value`, as clean as text on a terminal.
+    pub(super) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
+        let json = serde_json::to_string_pretty(value)?;
+        let shown = if io::stdout().is_terminal() { escaped(&json) } else { json };
+        self.raw(format!("{shown}\n").as_bytes())
+    }
+
     /// Bytes as they are.
     #[expect(clippy::unused_self, reason = "one of the ways to print, like its siblings")]
     pub(super) fn raw(self, bytes: &[u8]) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(not_written)
     }
+}
+
+/// The same JSON, with the characters that a terminal obeys or hides written as numbers. They stand in
+/// its strings only.
+fn escaped(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        if visible_text(c.encode_utf8(&mut [0; 4])).chars().eq([c]) {
+            shown.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                shown.extend(format!("\\u{unit:04x}").chars());
+            }
+        }
+    }
+    shown
 }
 
 /// Whoever read standard output has had enough. That ends a command, but is no failure.

@@ -21,10 +21,11 @@ use super::backend::control;
 use super::{Context, Output};
 use crate::assemble::{ADMIN_TOKEN, Assembly, Start, follow_logins};
 use crate::config::{Config, Loaded};
-use crate::server::{self, Endpoint, Refusals, Server};
+use crate::server::{self, Endpoint, Offer, Refusals, Server};
 use crate::surface::approvals::{self, Pages};
 use crate::surface::callers::OAuth;
 use crate::surface::control::SOCKET;
+use crate::surface::grpc::{Grpc, GrpcParts};
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::surface::ops::Ops;
@@ -59,14 +60,17 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
     let assembly = Assembly::open(&context.loaded, &context.data, Start::Sources, redactor).await?;
     let assembly = Arc::new(assembly);
-    let mcp = mcp(&assembly, config).await?;
+    let spans = spans(&assembly, config)?;
+    let mcp = mcp(&assembly, config, spans.clone()).await?;
     let server = Server::new(config.server.max_connections);
     let ready = Arc::new(AtomicBool::new(false));
     let own = &config.server;
     // The pages that are served to a browser send their forms back here.
     let origins: Vec<String> = own.allowed_origins.iter().chain(&own.public_url).cloned().collect();
+    let guard = Arc::new(Guard::new(address, &own.allowed_hosts, &origins));
     let endpoint = Endpoint {
-        guard: Arc::new(Guard::new(address, &own.allowed_hosts, &origins)),
+        grpc: grpc(&assembly, config, &guard, &server, spans)?,
+        guard,
         callers: Arc::clone(&assembly.operations.callers),
         mcp: mcp.clone(),
         pages: Pages::new(Arc::clone(&assembly.operations)),
@@ -112,7 +116,10 @@ async fn listen(
 ) -> anyhow::Result<(TcpListener, Option<TlsAcceptor>)> {
     let loaded = &context.loaded;
     let tls = match &loaded.config.server.tls {
-        Some(tls) => Some(server::tls(&loaded.resolve(&tls.cert), &loaded.resolve(&tls.key))?),
+        Some(tls) => {
+            let offer = if loaded.config.grpc.enabled { Offer::Both } else { Offer::Http1 };
+            Some(server::tls(&loaded.resolve(&tls.cert), &loaded.resolve(&tls.key), offer)?)
+        }
         None => None,
     };
     if tls.is_none() && !server::is_private(context.listen) && !args.insecure {
@@ -138,7 +145,7 @@ fn pages_of(public_url: Option<&str>, scheme: &str, mut address: SocketAddr) -> 
     }
 }
 
-async fn mcp(assembly: &Assembly, config: &Config) -> anyhow::Result<Mcp> {
+async fn mcp(assembly: &Assembly, config: &Config, spans: Spans) -> anyhow::Result<Mcp> {
     let host = &assembly.host;
     let idle_ms = config.server.session_idle_seconds.saturating_mul(1000);
     let sessions = Sessions::new(
@@ -147,9 +154,30 @@ async fn mcp(assembly: &Assembly, config: &Config) -> anyhow::Result<Mcp> {
         Arc::clone(&host.clock),
         Arc::clone(&host.ids),
     );
-    let spans = spans(assembly, config)?;
     let mcp = Mcp::new(assembly.gateway().clone(), sessions, spans, config.server.max_body_bytes);
     Ok(mcp.with_tasks(assembly.tasks(config).await?))
+}
+
+/// The door for packs and agents, unless it is shut.
+fn grpc(
+    assembly: &Assembly,
+    config: &Config,
+    guard: &Arc<Guard>,
+    server: &Server,
+    spans: Spans,
+) -> anyhow::Result<Option<Arc<Grpc>>> {
+    if !config.grpc.enabled {
+        return Ok(None);
+    }
+    let operations = &assembly.operations;
+    let parts = GrpcParts {
+        door: Arc::clone(&operations.door),
+        guard: Arc::clone(guard),
+        gateway: operations.gateway.clone(),
+        packs: Arc::clone(&operations.packs),
+        spans,
+    };
+    Grpc::new(parts, &config.grpc, &server.stop).map(Some)
 }
 
 fn spans(assembly: &Assembly, config: &Config) -> anyhow::Result<Spans> {

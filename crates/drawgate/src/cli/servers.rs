@@ -9,9 +9,11 @@ use super::Context;
 use super::agents::text;
 use super::backend::Backend;
 use super::doctor;
+use super::keys;
 use super::login::{self, Browser};
 use super::review::{self, Acceptances};
 use crate::assemble::Start;
+use crate::surface::control::ShownKeys;
 
 /// How long a diagnosis may take: longer than a server may take to start by default.
 const DIAGNOSIS: Duration = Duration::from_secs(35);
@@ -20,7 +22,8 @@ const DIAGNOSIS: Duration = Duration::from_secs(35);
 pub(super) enum ServersCommand {
     /// List sources of tools and their state
     List,
-    /// Explain each server's state, and what to do; exits 1 if one does not work
+    /// Explain each server's state, and what to do; exits 1 if one does not work, or a line of the
+    /// authorised keys
     Doctor {
         /// This server only
         name: Option<String>,
@@ -75,8 +78,10 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         backend.settle(DIAGNOSIS).await;
     }
     let servers = backend.get::<Vec<Value>>("/servers").await;
+    let keys = backend.get::<ShownKeys>("/keys").await;
     backend.close().await;
     let mut servers = servers?;
+    let keys = keys?;
     match command {
         ServersCommand::List => {
             let rows = servers.iter().map(|server| {
@@ -106,7 +111,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
                     "there is no server `{name}`; `drawgate servers list` shows them"
                 );
             }
-            let well = servers.iter().all(doctor::is_well);
+            let well = keys::are_well(&keys) & servers.iter().all(doctor::is_well);
             let explained = || servers.iter().map(doctor::explain).collect::<Vec<_>>().join("\n");
             context.out.either(&servers, explained)?;
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

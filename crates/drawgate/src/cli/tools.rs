@@ -12,6 +12,7 @@ use super::agents::{list, text};
 use super::backend::{Backend, part};
 use crate::assemble::Start;
 use crate::surface::control::CliCall;
+use crate::time::shown as time;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;
@@ -80,19 +81,12 @@ async fn perform(
                     ProviderName::Gemini => "&provider=gemini",
                 });
                 let tools: Value = backend.get(&format!("/tools{query}")).await?;
-                context
-                    .out
-                    .raw(format!("{}\n", serde_json::to_string_pretty(&tools)?).as_bytes())?;
+                context.out.json(&tools)?;
                 return Ok(ExitCode::SUCCESS);
             }
             let tools: Vec<Value> = backend.get(&format!("/tools{query}")).await?;
-            let rows = tools.iter().map(|tool| {
-                let description = text(&tool["tool"], "description");
-                let first = description.lines().next().unwrap_or_default();
-                let short: String = first.chars().take(SHORT).collect();
-                vec![text(tool, "wireName"), text(tool, "serverId"), list(tool, "requires"), short]
-            });
-            let header = ["name", "source", "requires", "description"];
+            let rows = tools.iter().map(row);
+            let header = ["name", "source", "since", "requires", "description"];
             context.out.table(
                 &tools,
                 &header,
@@ -111,7 +105,7 @@ async fn perform(
             let tool = tool.with_context(|| {
                 format!("unknown tool `{name}`; `drawgate tools list` shows them")
             })?;
-            context.out.raw(format!("{}\n", serde_json::to_string_pretty(tool)?).as_bytes())?;
+            context.out.json(tool)?;
         }
         ToolsCommand::Call { name, arguments, input, timeout, agent } => {
             let call = CliCall {
@@ -125,6 +119,26 @@ async fn perform(
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn row(tool: &Value) -> Vec<String> {
+    let description = text(&tool["tool"], "description");
+    let first = description.lines().next().unwrap_or_default();
+    let short: String = first.chars().take(SHORT).collect();
+    vec![text(tool, "wireName"), served_by(tool), since(tool), list(tool, "requires"), short]
+}
+
+/// Who serves a tool; a pack that is gone for a moment still lists its own.
+fn served_by(tool: &Value) -> String {
+    let source = text(tool, "serverId");
+    match tool["servedBy"]["state"].as_str() {
+        Some("away") => format!("{source} (away)"),
+        _ => source,
+    }
+}
+
+fn since(tool: &Value) -> String {
+    tool["servedBy"]["since"].as_u64().map(time).unwrap_or_default()
 }
 
 fn read_arguments(pairs: &[String], input: Option<&str>) -> anyhow::Result<Map<String, Value>> {
@@ -160,7 +174,7 @@ fn argument(pair: &str) -> anyhow::Result<(String, Value)> {
 fn show_result(context: &Context, result: &Value) -> anyhow::Result<ExitCode> {
     let code = if result["success"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if context.out.is_json() {
-        context.out.raw(format!("{}\n", serde_json::to_string_pretty(result)?).as_bytes())?;
+        context.out.json(result)?;
         return Ok(code);
     }
     for block in result["content"].as_array().map(Vec::as_slice).unwrap_or_default() {

@@ -44,6 +44,10 @@ pub struct Egress {
     /// `[servers]` name is open to those servers without this.
     #[schemars(with = "Vec<HostRuleText>")]
     pub allow: Vec<String>,
+    /// A PEM file with certificates of authorities that vouch for `https` servers, beside those that
+    /// this machine trusts: an organisation's own, for instance. Relative to this file's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Installed toolpacks.

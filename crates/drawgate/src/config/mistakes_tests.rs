@@ -558,6 +558,20 @@ file = "no-such-policy.json""#,
 ",
     },
     Case {
+        name: "file of authorities",
+        text: r#"[egress]
+ca_file = "no-such-ca.pem""#,
+        said: "drawgate.toml:2:1: error: can't read `no-such-ca.pem`: No such file or directory (os error 2)
+",
+    },
+    Case {
+        name: "file of authorities of another kind",
+        text: r#"[egress]
+ca_file = "Cargo.toml""#,
+        said: "drawgate.toml:2:1: error: in `Cargo.toml`: it holds no certificate; they begin with `-----BEGIN CERTIFICATE-----`
+",
+    },
+    Case {
         name: "tls files",
         text: r#"[server.tls]
 cert = "no-cert.pem"

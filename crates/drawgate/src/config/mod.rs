@@ -10,6 +10,7 @@ mod check;
 mod endpoint;
 mod execution;
 mod formats;
+mod grpc;
 mod load;
 mod oauth;
 mod problem;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use auth::{Algorithm, Auth};
 pub use endpoint::{Endpoint, Tls};
 pub use execution::{Egress, Pack, Permissions, Toolpacks};
+pub use grpc::Grpc;
 pub use load::{DEFAULT_FILE, Loaded};
 pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
@@ -59,6 +61,8 @@ pub struct Config {
     /// An OAuth authorization server whose tokens are taken beside those of local agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
+    /// Packs and agents that dial in over gRPC.
+    pub grpc: Grpc,
     /// The servers whose tools the gateway offers, by name.
     #[schemars(with = "BTreeMap<String, Server>", extend("propertyNames" = {"format": "server-name"}))]
     pub servers: BTreeMap<SourceId, Server>,
@@ -96,6 +100,7 @@ impl Default for Config {
             data: PathBuf::from(".drawgate"),
             server: Endpoint::default(),
             auth: None,
+            grpc: Grpc::default(),
             servers: BTreeMap::new(),
             builtin: Builtin::default(),
             toolpacks: Toolpacks::default(),

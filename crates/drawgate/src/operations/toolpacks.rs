@@ -11,7 +11,9 @@ use drawgate_sources::toolpack::{Finding, examine};
 use tokio::task::spawn_blocking;
 
 use super::Operations;
-use crate::toolpacks::{Enabled, Folder, Installed, LockEntry, PackId, Staged, ToolpackError};
+use crate::toolpacks::{
+    Enabled, Folder, Installed, LockEntry, PackId, Staged, ToolpackError, Trust,
+};
 
 /// A pack after an act, and how its source does.
 pub struct Acted {
@@ -63,8 +65,9 @@ impl Operations {
             self.refuse_conflicts(id.as_str(), &staged.entry, &before)?;
             staged.set_enabled(Enabled::On)?;
         }
-        self.note(self.draft_of_install(&staged)).await?;
-        let pack = self.on_folder(move |folder| folder.commit(staged)).await?;
+        let draft = self.draft_of_install(&staged);
+        let work = self.on_folder(move |folder| folder.commit(staged));
+        let pack = self.act(draft, id.as_str(), work).await?;
         drop(acting);
         Ok(self.after(pack).await)
     }
@@ -74,13 +77,18 @@ impl Operations {
         let acting = self.acting.lock().await;
         let id: PackId = id.parse()?;
         let all = self.toolpacks().await?;
-        if let Some(entry) = all.iter().find(|pack| pack.id == id.as_str()).and_then(locked) {
-            self.refuse_conflicts(id.as_str(), entry, &all)?;
-            let draft = self.draft_of(EventKind::ToolpackEnabled, &id, entry);
-            self.note(draft.texts("permissions", texts(&entry.permissions.lines()))).await?;
-        }
+        let own = id.clone();
         // What can't be enabled is explained there.
-        let pack = self.on_folder(move |folder| folder.set_enabled(&id, Enabled::On)).await?;
+        let work = self.on_folder(move |folder| folder.set_enabled(&own, Enabled::On));
+        let pack = match all.iter().find(|pack| pack.id == id.as_str()).and_then(locked) {
+            Some(entry) => {
+                self.refuse_conflicts(id.as_str(), entry, &all)?;
+                let draft = self.draft_of(EventKind::ToolpackEnabled, &id, entry);
+                let draft = draft.texts("permissions", texts(&entry.permissions.lines()));
+                self.act(draft, id.as_str(), work).await?
+            }
+            None => self.attempt(EventKind::ToolpackEnabled, id.as_str(), work).await?,
+        };
         drop(acting);
         Ok(self.after(pack).await)
     }
@@ -90,8 +98,9 @@ impl Operations {
         let acting = self.acting.lock().await;
         let id: PackId = id.parse()?;
         let pack = self.toolpack(id.as_str()).await?;
-        self.note(self.draft_of_end(EventKind::ToolpackDisabled, &pack)).await?;
-        let pack = self.on_folder(move |folder| folder.set_enabled(&id, Enabled::Off)).await?;
+        let draft = self.draft_of_end(EventKind::ToolpackDisabled, &pack);
+        let work = self.on_folder(move |folder| folder.set_enabled(&id, Enabled::Off));
+        let pack = self.act(draft, &pack.id, work).await?;
         drop(acting);
         Ok(self.after(pack).await)
     }
@@ -101,16 +110,21 @@ impl Operations {
         let acting = self.acting.lock().await;
         let id: PackId = id.parse()?;
         let pack = self.toolpack(id.as_str()).await?;
-        self.note(self.draft_of_end(EventKind::ToolpackRemoved, &pack)).await?;
-        self.on_folder(move |folder| folder.remove(&id)).await?;
+        let draft = self.draft_of_end(EventKind::ToolpackRemoved, &pack);
+        let work = self.on_folder(move |folder| folder.remove(&id));
+        self.act(draft, &pack.id, work).await?;
         drop(acting);
         self.toolpacks.refresh().await;
         Ok(())
     }
 
-    /// Looks whether a pack works, enabled or not.
+    /// Looks whether a pack works, enabled or not. One that is not what was installed is not tried.
     pub async fn examine_toolpack(&self, id: &str) -> anyhow::Result<Vec<Finding>> {
         let pack = self.toolpack(id).await?;
+        if pack.trust != Trust::Locked {
+            let all = self.verify_toolpacks().await?;
+            return Ok(all.into_iter().filter(|finding| finding.subject == pack.id).collect());
+        }
         let settings = self.toolpacks.settings(&pack)?;
         Ok(examine(settings, self.toolpacks.host()).await)
     }
@@ -118,6 +132,42 @@ impl Operations {
     /// Compares what is installed with what the lock file says.
     pub async fn verify_toolpacks(&self) -> anyhow::Result<Vec<Finding>> {
         self.on_folder(Folder::verify).await
+    }
+
+    /// Writes an act down, and then does it.
+    async fn act<T>(
+        &self,
+        draft: EventDraft,
+        id: &str,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let kind = draft.kind();
+        self.note(draft).await?;
+        self.attempt(kind, id, work).await
+    }
+
+    /// Does what an act asks for. That it failed is written down: without, the log would say that it
+    /// had been done.
+    async fn attempt<T>(
+        &self,
+        act: EventKind,
+        id: &str,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let done = work.await;
+        if let Err(error) = &done {
+            let redactor = self.gateway.parts().redactor.load_full();
+            let draft = self
+                .draft(EventKind::ToolpackFailed)
+                .text("toolpack", id)
+                .text("act", act.as_str())
+                .text("reason", redactor.redact_text(&format!("{error:#}")));
+            // Why the act itself failed says more than why that can't be written down.
+            if let Err(error) = self.note(draft).await {
+                tracing::error!(%error, toolpack = id, "a failed act can't be written down");
+            }
+        }
+        done
     }
 
     /// Puts it into force, and waits for what comes of it: without keeping other acts waiting.
@@ -184,7 +234,7 @@ impl Operations {
 
 /// What is in the lock file about a pack that may be enabled.
 fn locked(pack: &Installed) -> Option<&LockEntry> {
-    let usable = pack.trust == crate::toolpacks::Trust::Locked && pack.manifest.is_ok();
+    let usable = pack.trust == Trust::Locked && pack.manifest.is_ok();
     pack.entry.as_ref().filter(|_| usable)
 }
 

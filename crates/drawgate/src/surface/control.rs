@@ -3,7 +3,9 @@
 //! The command line speaks to a running gateway through it, and to a gateway of its own where none
 //! runs, so that every command is one piece of code.
 
+mod keys;
 mod logins;
+mod packs;
 mod review;
 mod toolpacks;
 
@@ -18,7 +20,7 @@ use drawgate_core::model::{
 };
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::policy::ApprovalState;
-use drawgate_core::registry::{Keeper, Provider, ReviewError};
+use drawgate_core::registry::{Entry, Keeper, Provider, ReviewError, SourceStatus};
 use drawgate_host::store::SqliteAudit;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,7 @@ use serde_json::{Map, Value, json};
 
 use super::mcp::{self, Mcp, Transport};
 use crate::operations::Operations;
+pub use keys::{AddKey, RemoveKeys, ShownFault, ShownKey, ShownKeys, Whose};
 pub use logins::LoginBegun;
 pub use review::{Accept, Review};
 pub use toolpacks::{AllPacks, Commit, ShownPack, ShownTool, tools as tools_of_pack};
@@ -64,12 +67,17 @@ impl Control {
             .route("/agents", get(agents).post(add_agent))
             .route("/agents/{name}", delete(remove_agent))
             .route("/agents/{name}/rotate", post(rotate_agent))
+            .route("/keys", get(keys::list).post(keys::add))
+            .route("/keys/remove", post(keys::remove))
+            .route("/keys/server", get(keys::server))
             .route("/grants", get(grants).post(issue_grant))
             .route("/grants/{id}", delete(revoke_grant))
             .route("/approvals", get(approvals))
             .route("/approvals/{id}", post(decide))
             .route("/artifacts", get(artifacts))
             .route("/artifacts/{hash}", get(artifact).delete(remove_artifact))
+            .route("/packs", get(packs::list))
+            .route("/packs/{id}", get(packs::show).delete(packs::kick))
             .route("/toolpacks", get(toolpacks::list).post(toolpacks::commit))
             .route("/toolpacks/{id}", get(toolpacks::show).delete(toolpacks::remove))
             .route("/toolpacks/{id}/enable", post(toolpacks::enable))
@@ -144,11 +152,24 @@ fn caller(agent: Option<Principal>) -> Caller {
 async fn tools(State(control): State<Control>, Query(who): Query<OnBehalf>) -> Answer {
     let tools = control.operations.gateway.tools(&caller(who.agent));
     match who.provider {
-        None => answer(tools.iter().map(|entry| entry.describe()).collect::<Vec<_>>()),
+        None => answer(with_servers(&tools, &control.keeper.status())?),
         Some(provider) => {
             answer(tools.iter().map(|entry| entry.definition_for(provider)).collect::<Vec<_>>())
         }
     }
+}
+
+/// Tools, each with who serves it and since when.
+fn with_servers(tools: &[Arc<Entry>], statuses: &[SourceStatus]) -> anyhow::Result<Vec<Value>> {
+    let shown = tools.iter().map(|entry| {
+        let mut value = serde_json::to_value(entry.describe())?;
+        if let Some(status) = statuses.iter().find(|status| status.id == *entry.id.source()) {
+            let SourceStatus { server, state, since, .. } = status;
+            value["servedBy"] = json!({ "server": server, "state": state, "since": since });
+        }
+        Ok(value)
+    });
+    shown.collect()
 }
 
 /// A call from the command line.

@@ -53,6 +53,33 @@ impl Guard {
         }
     }
 
+    /// Checks a request of HTTP/2 that came in at `local`, and returns the host and port that it is
+    /// addressed to.
+    pub fn authority<'a>(
+        &self,
+        uri: &'a Uri,
+        headers: &'a HeaderMap,
+        local: IpAddr,
+    ) -> Result<&'a str, &'static str> {
+        let mut all = headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
+        let named = uri.authority().map(http::uri::Authority::as_str);
+        let authority = match (named, all.next(), all.next()) {
+            (Some(named), None, _) => named,
+            (Some(named), Some(host), None) if named.eq_ignore_ascii_case(host) => named,
+            (None, Some(host), None) => host,
+            _ => return Err("exactly one authority is needed"),
+        };
+        if !self.is_ours(&authority.to_ascii_lowercase(), local) {
+            return Err("this authority is not served; see `server.allowed_hosts`");
+        }
+        match headers.get(ORIGIN) {
+            Some(origin) if !self.is_own_origin(origin.to_str().unwrap_or_default(), local) => {
+                Err("this `Origin` is not allowed; see `server.allowed_origins`")
+            }
+            Some(_) | None => Ok(authority),
+        }
+    }
+
     fn is_ours(&self, host: &str, local: IpAddr) -> bool {
         if self.hosts.iter().any(|known| known == host) {
             return true;

@@ -4,6 +4,7 @@
 pub mod approvals;
 pub mod callers;
 pub mod control;
+pub mod grpc;
 pub mod guard;
 pub mod mcp;
 pub mod ops;

@@ -132,6 +132,8 @@ async fn the_official_client_works() {
     use rmcp::model::CallToolRequestParams;
     use rmcp::transport::StreamableHttpClientTransport;
     use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+    // Another part of the workspace gives this client TLS, and leaves the choice of it to us.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let place = Place::new("");
     let gateway = ready(&place).await;
     let config =

@@ -12,6 +12,7 @@ use super::tunnel::Counted;
 use super::{Answer, IDLE_TIME, Proxy, Seat};
 use crate::egress::address::{AddressError, bare_host, port};
 use crate::egress::error::EgressError;
+use crate::egress::fetch::{check_head, count_informational};
 use crate::egress::{MAX_HEAD, MAX_HEADERS};
 
 /// Headers that are meant for the next hop only.
@@ -61,8 +62,16 @@ impl Proxy {
         *request.version_mut() = Version::HTTP_11;
         let path = uri.path_and_query().cloned();
         *request.uri_mut() = path.unwrap_or(PathAndQuery::from_static("/")).into();
-        let answer = timeout(IDLE_TIME, sender.send_request(request)).await;
+        let chatter = count_informational(&mut request);
+        let answer = tokio::select! {
+            answer = timeout(IDLE_TIME, sender.send_request(request)) => answer,
+            error = chatter => return Err(error),
+        };
         let mut answer = answer.map_err(|_| EgressError::Deadline)?.map_err(lost)?;
+        check_head(answer.headers())?;
+        if answer.status().is_informational() {
+            return Err(EgressError::Protocol("it changes the protocol unasked".to_owned()));
+        }
         drop_hop_by_hop(answer.headers_mut());
         Ok(answer.map(http_body_util::BodyExt::boxed))
     }

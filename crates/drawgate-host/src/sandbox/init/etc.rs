@@ -76,8 +76,9 @@ impl Etc {
 
     /// Writes it into the box's root.
     pub(super) fn write(self) -> io::Result<()> {
+        fs::create_dir("/etc")?;
         for (path, entry) in self.entries {
-            if let Some(parent) = path.parent() {
+            if let Some(parent) = path.parent().filter(|parent| *parent != Path::new("/etc")) {
                 fs::create_dir_all(parent)?;
             }
             match entry {

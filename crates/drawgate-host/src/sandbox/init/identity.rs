@@ -5,16 +5,12 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
+use rustix::process::{Pid, getegid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use super::sys::{self, Copy};
-use super::trees;
 use crate::sandbox::error::{Part, SandboxError};
-use crate::sandbox::plan::{Access, Bind, Plan};
 
 /// The user and group inside the box.
 pub(super) const INSIDE: u32 = 1000;
@@ -52,6 +48,11 @@ impl Identity {
         self.is_other
     }
 
+    /// The user and group whose rights the program has on the machine.
+    pub(super) const fn outside(self) -> (u32, u32) {
+        (self.user, self.group)
+    }
+
     /// Tells the kernel whom the box's user is outside; done by the parent of the new namespace.
     pub(super) fn write(self, child: Pid) -> Result<(), SandboxError> {
         let write = |file: &str, text: &str| {
@@ -76,74 +77,6 @@ impl Identity {
         let user = rustix::process::Uid::from_raw(INSIDE);
         set_thread_res_uid(Some(user), Some(user), Some(user)).map_err(failed)
     }
-
-    /// Copies of the plan's folders in which their owner is the box's user; none where this root may
-    /// not make them, and the box's user must do with what everybody may.
-    pub(super) fn mapped_trees(self, plan: &Plan) -> Result<Vec<OwnedFd>, SandboxError> {
-        if !has_mount_rights() {
-            return Ok(Vec::new());
-        }
-        let mut mappings: Vec<((u32, u32), OwnedFd)> = Vec::new();
-        plan.binds.iter().map(|bind| self.mapped_tree(bind, &mut mappings)).collect()
-    }
-
-    fn mapped_tree(
-        self,
-        bind: &Bind,
-        mappings: &mut Vec<((u32, u32), OwnedFd)>,
-    ) -> Result<OwnedFd, SandboxError> {
-        let refused =
-            |reason: String| SandboxError::Folder { path: bind.path.display().to_string(), reason };
-        let tree = trees::open(&bind.path).map_err(|error| refused(error.to_string()))?;
-        let rights = super::mounts::rights(bind.access);
-        let owner = rustix::fs::fstat(&tree).map(|found| (found.st_uid, found.st_gid));
-        let owner = owner.map_err(|error| refused(error.to_string()))?;
-        if !mappings.iter().any(|(known, _)| *known == owner) {
-            let made = self.mapping_of(owner);
-            mappings.push((owner, made.map_err(|error| refused(format!("mapping: {error}")))?));
-        }
-        let users = mappings.iter().find(|(known, _)| *known == owner).map(|(_, users)| users);
-        match trees::restrict(&tree, rights, users.map(std::os::fd::AsFd::as_fd)) {
-            Ok(()) => Ok(tree),
-            // It can still be read, as far as everybody may.
-            Err(_) if bind.access == Access::Read => {
-                let plain = trees::restrict(&tree, rights, None);
-                plain.map(|()| tree).map_err(|error| refused(error.to_string()))
-            }
-            Err(error) => Err(refused(format!(
-                "its owner can't be mapped to the sandbox's user on this file system ({error}); use \
-                 ext4, xfs, btrfs or tmpfs, or run the gateway as an ordinary user"
-            ))),
-        }
-    }
-
-    /// A user namespace in which the owner is this identity.
-    fn mapping_of(self, owner: (u32, u32)) -> io::Result<OwnedFd> {
-        let child = match sys::copy_process(libc::CLONE_NEWUSER)? {
-            Copy::Child => loop {
-                std::thread::park();
-            },
-            Copy::Parent(child) => child,
-        };
-        let id = child.as_raw_nonzero();
-        let users =
-            fs::write(format!("/proc/{id}/uid_map"), format!("{} {} 1\n", owner.0, self.user))
-                .and_then(|()| {
-                    fs::write(
-                        format!("/proc/{id}/gid_map"),
-                        format!("{} {} 1\n", owner.1, self.group),
-                    )
-                })
-                .and_then(|()| fs::File::open(format!("/proc/{id}/ns/user")));
-        // It is reaped with the others, when the box has ended.
-        let _gone = kill_process(child, Signal::KILL);
-        users.map(OwnedFd::from)
-    }
-}
-
-fn has_mount_rights() -> bool {
-    rustix::thread::capabilities(None)
-        .is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::SYS_ADMIN))
 }
 
 /// Ranges of ids that exist in this namespace: first, and how many.

@@ -19,36 +19,46 @@ use super::usage::Usage;
 use super::{mounts, privileges, program};
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::plan::{PROXY_PORT, Plan};
-use crate::sandbox::wire::{self, Enforced, Report};
+use crate::sandbox::wire::{self, Enforced, Packet, Report};
 
 /// What the outer process hands over.
 pub(super) struct Inner {
     pub(super) plan: Plan,
     pub(super) identity: Identity,
     pub(super) trees: Vec<OwnedFd>,
-    pub(super) doors: Vec<OwnedFd>,
-    pub(super) stdin: OwnedFd,
+    /// The program's input, output and errors.
+    pub(super) streams: [OwnedFd; 3],
     pub(super) control: OwnedFd,
     /// Orders of the outer process. Its end is the end of the box.
-    pub(super) orders: PipeReader,
+    pub(super) orders: OwnedFd,
     /// Where the program's end is told.
     pub(super) tell: PipeWriter,
+}
+
+/// What the outer process has prepared meanwhile.
+pub(super) struct Groups {
     pub(super) enforced: Enforced,
+    pub(super) doors: Vec<OwnedFd>,
+}
+
+impl Groups {
+    pub(super) fn hold(&self, controller: &str) -> bool {
+        self.enforced.cgroups.iter().any(|held| held == controller)
+    }
 }
 
 pub(super) fn run(inner: Inner) -> ! {
     let control = inner.control.try_clone();
     let outcome = inner.live();
     if let (Err(error), Ok(control)) = (outcome, control) {
-        wire::report(control, &Report::Failed(error), &[]);
+        wire::report(control, &Report::Failed(error));
     }
     sys::exit_now(0)
 }
 
 impl Inner {
     fn live(mut self) -> Result<(), SandboxError> {
-        let mut go = [0];
-        if self.orders.read_exact(&mut go).is_err() || go != [program::GO] {
+        if self.next_order().is_none_or(|order| order.bytes.as_slice() != [program::GO]) {
             return Ok(());
         }
         self.identity.assume()?;
@@ -60,18 +70,32 @@ impl Inner {
         self.network()?;
         mounts::build(&self.plan, std::mem::take(&mut self.trees))?;
         let _cosmetic = rustix::system::sethostname(b"sandbox");
-        let counted = !self.enforced.cgroups.iter().any(|held| held == "memory");
+        let Some(order) = self.next_order() else { return Ok(()) };
+        let enforced = serde_json::from_slice(&order.bytes);
+        let enforced =
+            enforced.map_err(|error| SandboxError::build(Part::Limits, "control group", error))?;
+        let groups = Groups { enforced, doors: order.descriptors };
         let (started, starting) = io::pipe().map_err(|error| program_failed(&self.plan, &error))?;
         let child = match sys::copy_process(0) {
             Ok(Copy::Child) => {
                 drop(started);
-                program::become_program(self, starting);
+                program::become_program(self, groups, starting);
             }
             Ok(Copy::Parent(child)) => child,
             Err(error) => return Err(program_failed(&self.plan, &error)),
         };
         drop(starting);
-        self.after_start(child, started, counted)
+        self.after_start(child, started, groups)
+    }
+
+    /// What the outer process says; `None` when it is gone.
+    fn next_order(&self) -> Option<Packet> {
+        loop {
+            match wire::receive(self.orders.as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                order => return order.ok().flatten(),
+            }
+        }
     }
 
     /// The parent's part: it keeps no right and no stream of the program's.
@@ -79,21 +103,22 @@ impl Inner {
         self,
         child: Pid,
         mut started: PipeReader,
-        counted: bool,
+        groups: Groups,
     ) -> Result<(), SandboxError> {
-        let Self { plan, doors, stdin, control, orders, tell, enforced, .. } = self;
-        drop((doors, stdin));
+        let Self { plan, streams, control, orders, tell, .. } = self;
+        let counted = !groups.hold("memory");
+        let Groups { enforced, doors } = groups;
+        drop((doors, streams));
         let failed = |error: io::Error| program_failed(&plan, &error);
-        program::forget_standard_streams().map_err(failed)?;
         privileges::drop_all()?;
         // Ends when the program is executed, or when that has failed and been reported.
         let mut said = Vec::new();
         started.read_to_end(&mut said).map_err(failed)?;
         if said.is_empty() {
-            wire::report(&control, &Report::Started(enforced), &[]);
+            wire::report(&control, &Report::Started(enforced));
         }
         let usage = Usage::new(&plan.limits, counted);
-        watch(child, &control, orders, tell, usage).map_err(failed)
+        watch(child, &control, &orders, tell, usage).map_err(failed)
     }
 
     fn network(&self) -> Result<(), SandboxError> {
@@ -104,7 +129,9 @@ impl Inner {
         if self.plan.proxy {
             let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PROXY_PORT);
             let listener = TcpListener::bind(address).map_err(failed)?;
-            wire::report(&self.control, &Report::Proxy, &[listener.as_fd()]);
+            // Without it there is no way out, and nobody would know why.
+            wire::report_with(&self.control, &Report::Proxy, &[listener.as_fd()])
+                .map_err(|error| SandboxError::build(Part::Network, "proxy", error))?;
         }
         Ok(())
     }
@@ -118,7 +145,7 @@ fn program_failed(plan: &Plan, error: &io::Error) -> SandboxError {
 fn watch(
     child: Pid,
     control: &OwnedFd,
-    mut orders: PipeReader,
+    orders: &OwnedFd,
     mut tell: PipeWriter,
     mut usage: Usage,
 ) -> io::Result<()> {
@@ -126,7 +153,7 @@ fn watch(
     loop {
         let mut ready = [
             PollFd::new(&exit, PollFlags::IN),
-            PollFd::new(&orders, PollFlags::IN | PollFlags::HUP),
+            PollFd::new(orders, PollFlags::IN | PollFlags::HUP),
         ];
         let pause = Timespec::try_from(usage.pause()).map_err(io::Error::other)?;
         match poll(&mut ready, Some(&pause)) {
@@ -140,19 +167,16 @@ fn watch(
             }
         }
         if ordered {
-            let mut order = [0];
-            if orders.read(&mut order)? == 0 {
-                return Ok(());
-            }
-            match order {
+            let Some(order) = wire::receive(orders.as_fd())? else { return Ok(()) };
+            match order.bytes.as_slice() {
                 [program::TERM] => sys::signal_all(libc::SIGTERM),
                 [program::PAUSE] => sys::signal_all(libc::SIGSTOP),
                 [program::RESUME] => sys::signal_all(libc::SIGCONT),
-                [_] => {}
+                [] | [_, ..] => {}
             }
         }
         if let Some(error) = usage.exceeded() {
-            wire::report(control, &Report::Failed(error), &[]);
+            wire::report(control, &Report::Failed(error));
             return tell.write_all(&[program::STOPPED]);
         }
     }

@@ -14,6 +14,11 @@ const MIB: u64 = 1024 * 1024;
 /// may use: programs map more than they touch, but a single one must not outrun init's counting.
 const MAPPED_PER_PROCESS: u64 = 4;
 
+/// How many open files the gateway has more than any program: what can be in one packet, and some.
+const KEPT_OPEN_FILES: u64 = 300;
+/// Fewer than these are of no use to a program.
+const FEWEST_OPEN_FILES: u64 = 64;
+
 /// What is not held by a control group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Uncontrolled {
@@ -29,7 +34,7 @@ pub(super) fn apply(limits: &ResourceLimits, rest: Uncontrolled) -> Result<(), S
 fn set(limits: &ResourceLimits, rest: Uncontrolled) -> io::Result<()> {
     at_most(Resource::Core, 0)?;
     at_most(Resource::Fsize, limits.file_mb.saturating_mul(MIB))?;
-    at_most(Resource::Nofile, limits.open_files)?;
+    at_most(Resource::Nofile, limits.open_files.min(open_files_left()?))?;
     at_most(Resource::Rtprio, 0)?;
     at_most(Resource::Nice, 0)?;
     at_most(Resource::Memlock, 8 * MIB)?;
@@ -45,6 +50,20 @@ fn set(limits: &ResourceLimits, rest: Uncontrolled) -> io::Result<()> {
         fewer_processors(limits.cpu_percent)?;
     }
     Ok(())
+}
+
+/// The kernel counts descriptors that are on their way through sockets by user, and refuses to send
+/// more to whoever may open fewer. So a program may always open fewer than the gateway, or it could
+/// keep the gateway from sending any.
+fn open_files_left() -> io::Result<u64> {
+    let Some(gateway) = getrlimit(Resource::Nofile).current else { return Ok(u64::MAX) };
+    let left = gateway.saturating_sub(KEPT_OPEN_FILES);
+    if left < FEWEST_OPEN_FILES {
+        return Err(io::Error::other(format!(
+            "the gateway may open only {gateway} files; allow it 1024 or more (`ulimit -n`)"
+        )));
+    }
+    Ok(left)
 }
 
 /// Both limits, but never more than there was.

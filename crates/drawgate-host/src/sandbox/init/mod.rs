@@ -1,6 +1,7 @@
-//! Init: this program started again, which builds a box, runs one program in it and cleans up.
+//! Init: this program started again, which builds boxes, runs one program in each and cleans up.
 //!
-//! Three processes. The outer one stays outside with the gateway's rights: it makes control groups,
+//! The first process, the nursery, does nothing but copy itself for every box. A box has three. The
+//! outer one stays outside with the gateway's rights: it makes control groups,
 //! watches the writable folders and removes what was planted there. The inner one is the first
 //! process of the box's namespaces: when it ends, the kernel ends all others in them. The third
 //! becomes the program. They are told what to do over a socket, so no argument and no environment of
@@ -12,16 +13,20 @@ mod identity;
 mod inner;
 mod landlock;
 mod limits;
+mod mapping;
 mod mounts;
+mod nursery;
+mod opened;
 mod outer;
 mod privileges;
 mod program;
 mod quota;
 mod seccomp;
-mod sweep;
+pub(super) mod sweep;
 mod sys;
 mod trees;
 mod usage;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -31,9 +36,9 @@ pub const SUBCOMMAND: &str = "__sandbox-init";
 /// The exit code of an init whose box was not built; the reason went to the gateway.
 pub(crate) const NOT_BUILT: u8 = 125;
 
-/// Builds the box that the gateway describes on standard input, runs the program, and ends as it did.
-/// Call it first thing in `main`, before there is a second thread.
+/// Builds the boxes that the gateway asks for on standard input, until it is gone. Call it first thing
+/// in `main`, before there is a second thread.
 #[must_use]
 pub fn init_main() -> ExitCode {
-    outer::run()
+    nursery::run()
 }

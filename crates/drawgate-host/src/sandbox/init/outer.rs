@@ -1,30 +1,22 @@
 //! The outer process: prepares the box, watches over it from outside, and cleans up after it.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::io::{self, Read, Seek};
+use std::os::fd::OwnedFd;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open,
-    set_dumpable_behavior, wait,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::getpid;
 
-use super::identity::Identity;
 use super::inner::{self, Inner};
-use super::quota::{Counted, Quota};
+use super::nursery::{Order, Ready};
+use super::quota::Quota;
 use super::sweep::Folder;
 use super::sys::{self, Copy};
-use super::{NOT_BUILT, program};
+use super::watch::{Ended, Watched, failed};
 use crate::sandbox::cgroup::Groups;
 use crate::sandbox::error::{Limit, Part, SandboxError};
 use crate::sandbox::plan::Plan;
-use crate::sandbox::wire::{self, Enforced, KILL, Report, START, TERM};
-
-/// How often the writable folders are looked at.
-const TICK: Duration = Duration::from_millis(50);
+use crate::sandbox::wire::{self, Enforced, Report, Swept};
 
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -34,112 +26,106 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
-pub(super) fn run() -> ExitCode {
-    let Ok(control) = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3) else {
-        return ExitCode::from(NOT_BUILT);
-    };
-    match live(&control) {
-        Ok(Ended::Code(code)) => ExitCode::from(code),
-        Ok(Ended::Signal(signal)) => die_of(signal),
-        Ok(Ended::Box) => ExitCode::from(NOT_BUILT),
-        Err(error) => {
-            wire::report(&control, &Report::Failed(error), &[]);
-            ExitCode::from(NOT_BUILT)
-        }
+/// Builds a box, and is there until it is empty.
+pub(super) fn run(order: Order, ready: Result<Ready, SandboxError>) -> ! {
+    let Order { plan, streams, control } = order;
+    sys::await_children();
+    wire::report(&control, &Report::Born(getpid().as_raw_nonzero().get()));
+    if let Err(error) = ready.and_then(|ready| live(plan, streams, &control, ready)) {
+        wire::report(&control, &Report::Failed(error));
+        wire::report(&control, &Report::Ended(Ended::Box.status()));
     }
+    sys::exit_now(0)
 }
 
-/// How the program ended.
-enum Ended {
-    Code(u8),
-    Signal(i32),
-    /// It never ran.
-    Box,
-}
-
-fn live(control: &OwnedFd) -> Result<Ended, SandboxError> {
-    kernel_is_new_enough()?;
-    let (plan, stdin) = plan(control)?;
-    let io_failed = |error: io::Error| SandboxError::build(Part::Namespaces, "preparation", error);
-    let identity = Identity::choose().map_err(io_failed)?;
-    let trees = if identity.needs_mapping() { identity.mapped_trees(&plan)? } else { Vec::new() };
-    let folders = folders(&plan)?;
-    let quota = Quota::new(&plan.limits, &folders);
-    let most = plan.limits.memory_mb;
-    let mut groups = Groups::make(&plan.limits);
-    let enforced = Enforced {
-        cgroups: groups.held.clone(),
-        landlock: sys::landlock_version(),
-        mapped: identity.needs_mapping(),
-    };
-    let (orders, order) = io::pipe().map_err(io_failed)?;
-    let (status, tell) = io::pipe().map_err(io_failed)?;
-    let doors = std::mem::take(&mut groups.doors);
+fn live(
+    plan: OwnedFd,
+    streams: [OwnedFd; 3],
+    control: &OwnedFd,
+    ready: Ready,
+) -> Result<(), SandboxError> {
+    let plan = read(plan)?;
+    let Ready { identity, mut mappings, landlock } = ready;
+    let trees = mappings.trees(&plan, identity)?;
+    drop(mappings);
+    let (orders, order) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(failed("preparation"))?;
+    let (status, tell) = io::pipe().map_err(failed("preparation"))?;
     let child = match sys::copy_process(NAMESPACES) {
         Ok(Copy::Child) => {
             drop((order, status));
-            let control = control.try_clone().map_err(io_failed)?;
-            inner::run(Inner {
-                plan,
-                identity,
-                trees,
-                doors,
-                stdin,
-                control,
-                orders,
-                tell,
-                enforced,
-            })
+            let control = control.try_clone().map_err(failed("preparation"))?;
+            inner::run(Inner { plan, identity, trees, streams, control, orders, tell })
         }
         Ok(Copy::Parent(child)) => child,
-        Err(error) => return Err(SandboxError::build(Part::Namespaces, "clone", error)),
+        Err(error) => return Err(failed("clone")(error)),
     };
-    drop((orders, tell, trees, doors, stdin));
+    drop((orders, tell, trees, streams));
     let inner = Watched { child, control, order, status: status.into() };
-    let begun = identity.write(child).and_then(|()| {
-        let _private = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        program::forget_standard_streams().map_err(io_failed)?;
-        inner.tell(program::GO).map_err(io_failed)
+    // Held so that the end of the box need not wait for the end of its mounts.
+    let mounts = File::open(format!("/proc/{}/ns/mnt", child.as_raw_nonzero()));
+    let prepared = inner.begin(identity).and_then(|()| {
+        // Meanwhile the inner one builds.
+        let mut prepared = Prepared::make(&plan)?;
+        if inner.is_called() {
+            return Ok(None);
+        }
+        let cgroups = prepared.groups.held.clone();
+        let enforced = Enforced { cgroups, landlock, mapped: identity.needs_mapping() };
+        let doors = std::mem::take(&mut prepared.groups.doors);
+        inner.let_program_start(&doors, &enforced)?;
+        Ok(Some(prepared))
     });
-    let ended = match begun {
-        Ok(()) => inner.watch(&folders, quota),
+    let Prepared { folders, quota, groups } = match prepared {
+        Ok(Some(prepared)) => prepared,
+        // Whatever the gateway says before there is a program, it wants none any more.
+        Ok(None) => {
+            inner.end();
+            wire::report(control, &Report::Ended(Ended::KILLED.status()));
+            return Ok(());
+        }
         Err(error) => {
             inner.end();
-            Err(error)
+            return Err(error);
         }
     };
+    let ended = inner.watch(&folders, quota);
     sweep(&folders, control);
-    let failed = !matches!(ended, Ok(Ended::Code(0)) | Err(_));
-    if failed && groups.ran_out_of_memory() {
-        let error = SandboxError::Limit { limit: Limit::Memory, most };
-        wire::report(control, &Report::Failed(error), &[]);
+    let ended = ended?;
+    if !matches!(ended, Ended::Code(0)) && groups.ran_out_of_memory() {
+        let limit = SandboxError::Limit { limit: Limit::Memory, most: plan.limits.memory_mb };
+        wire::report(control, &Report::Failed(limit));
     }
-    ended
+    wire::report(control, &Report::Ended(ended.status()));
+    // Nobody waits for the rest: the mounts and the control groups.
+    drop((mounts, groups));
+    Ok(())
 }
 
-/// Mounts can be changed as needed since 5.12, and processes are counted by user namespace since 5.14.
-fn kernel_is_new_enough() -> Result<(), SandboxError> {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let version = (numbers.next().and_then(Result::ok), numbers.next().and_then(Result::ok));
-    if version >= (Some(5), Some(14)) {
-        return Ok(());
+/// What is needed to watch over a program, from before it starts.
+struct Prepared {
+    folders: Vec<Folder>,
+    quota: Quota,
+    groups: Groups,
+}
+
+impl Prepared {
+    fn make(plan: &Plan) -> Result<Self, SandboxError> {
+        let folders = folders(plan)?;
+        let quota = Quota::new(&plan.limits, &folders);
+        Ok(Self { folders, quota, groups: Groups::make(&plan.limits) })
     }
-    Err(SandboxError::build(Part::Kernel, "version", release))
 }
 
 /// Reads what the gateway wants.
-fn plan(control: &OwnedFd) -> Result<(Plan, OwnedFd), SandboxError> {
-    let wrong = |what: &str| SandboxError::build(Part::Program, "plan", what);
-    let packet = wire::receive(control.as_fd()).map_err(|error| wrong(&error.to_string()))?;
-    let packet = packet.filter(|packet| packet.bytes.as_slice() == [START]);
-    let packet = packet.ok_or_else(|| wrong("only the gateway starts this"))?;
-    let [text, stdin]: [OwnedFd; 2] =
-        packet.descriptors.try_into().map_err(|_| wrong("descriptors are missing"))?;
+fn read(plan: OwnedFd) -> Result<Plan, SandboxError> {
+    let wrong = |error: &dyn std::fmt::Display| SandboxError::build(Part::Program, "plan", error);
+    let mut file = File::from(plan);
     let mut bytes = Vec::new();
-    File::from(text).read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
-    let plan = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
-    Ok((plan, stdin))
+    let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    read.map_err(|error| wrong(&error))?;
+    serde_json::from_slice(&bytes).map_err(|error| wrong(&error))
 }
 
 fn folders(plan: &Plan) -> Result<Vec<Folder>, SandboxError> {
@@ -154,124 +140,7 @@ fn folders(plan: &Plan) -> Result<Vec<Folder>, SandboxError> {
 }
 
 fn sweep(folders: &[Folder], control: &OwnedFd) {
-    let removed: Vec<String> = folders.iter().flat_map(Folder::sweep).collect();
-    if !removed.is_empty() {
-        wire::report(control, &Report::Removed(removed), &[]);
+    for swept in folders.iter().map(Folder::sweep).filter(Swept::is_worth_a_word) {
+        wire::report(control, &Report::Swept(swept));
     }
-}
-
-/// The inner process, seen from outside.
-struct Watched<'a> {
-    child: Pid,
-    control: &'a OwnedFd,
-    order: io::PipeWriter,
-    status: OwnedFd,
-}
-
-impl Watched<'_> {
-    fn tell(&self, order: u8) -> io::Result<()> {
-        (&self.order).write_all(&[order])
-    }
-
-    /// Until the box is empty: passes orders on, and looks after the folders.
-    fn watch(self, folders: &[Folder], mut quota: Quota) -> Result<Ended, SandboxError> {
-        let failed =
-            |error: rustix::io::Errno| SandboxError::build(Part::Namespaces, "watch", error);
-        let exit = pidfd_open(self.child, PidfdFlags::empty()).map_err(failed)?;
-        let mut next = Instant::now() + TICK;
-        loop {
-            let mut ready = [
-                PollFd::new(&exit, PollFlags::IN),
-                PollFd::new(self.control, PollFlags::IN | PollFlags::HUP),
-            ];
-            let rest = next.saturating_duration_since(Instant::now());
-            let rest = Timespec::try_from(rest).map_err(|_| failed(rustix::io::Errno::INVAL))?;
-            match poll(&mut ready, Some(&rest)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => {
-                    self.end();
-                    return Err(failed(error));
-                }
-            }
-            let [exited, ordered] = ready.map(|fd| !fd.revents().is_empty());
-            if exited {
-                return Ok(self.end());
-            }
-            if ordered && self.obey().is_none() {
-                self.end();
-                return Ok(Ended::Signal(libc::SIGKILL));
-            }
-            if Instant::now() >= next {
-                let outside = Outside { watched: &self, exit: exit.as_fd() };
-                if let Some(error) = quota.exceeded(folders, &outside) {
-                    wire::report(self.control, &Report::Failed(error), &[]);
-                    self.end();
-                    return Ok(Ended::Signal(libc::SIGKILL));
-                }
-                next = Instant::now() + quota.pause(TICK);
-            }
-        }
-    }
-
-    /// Does what the gateway says; `None` is the end, which a gateway that is gone wants, too.
-    fn obey(&self) -> Option<()> {
-        let packet = wire::receive(self.control.as_fd()).ok().flatten()?;
-        match packet.bytes.as_slice() {
-            [TERM] => self.tell(program::TERM).ok(),
-            [KILL] | [_, ..] | [] => None,
-        }
-    }
-
-    /// Ends the inner process, and thereby all others of its namespace, and says how the program
-    /// ended.
-    fn end(self) -> Ended {
-        let _gone = kill_process(self.child, Signal::KILL);
-        while let Ok(Some((who, _))) = wait(WaitOptions::empty()) {
-            if who == self.child {
-                break;
-            }
-        }
-        let mut told = Vec::new();
-        let _none = File::from(self.status).read_to_end(&mut told);
-        match told.as_slice() {
-            [program::EXITED, code, ..] => Ended::Code(*code),
-            [program::SIGNALED, signal, ..] => Ended::Signal(i32::from(*signal)),
-            [program::STOPPED, ..] => Ended::Signal(libc::SIGKILL),
-            [] | [..] => Ended::Box,
-        }
-    }
-}
-
-/// What counting needs of the box.
-struct Outside<'a> {
-    watched: &'a Watched<'a>,
-    exit: BorrowedFd<'a>,
-}
-
-impl Counted for Outside<'_> {
-    fn is_called(&self) -> bool {
-        let mut ready = [
-            PollFd::from_borrowed_fd(self.exit, PollFlags::IN),
-            PollFd::new(self.watched.control, PollFlags::IN | PollFlags::HUP),
-        ];
-        poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0)
-    }
-
-    fn pause(&self) {
-        let _gone = self.watched.tell(program::PAUSE);
-    }
-
-    fn resume(&self) {
-        let _gone = self.watched.tell(program::RESUME);
-    }
-}
-
-/// Ends this process as the program ended, so that the gateway sees the signal.
-fn die_of(signal: i32) -> ExitCode {
-    let core = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    let _unlimited = rustix::process::setrlimit(rustix::process::Resource::Core, core);
-    if let Some(signal) = Signal::from_named_raw(signal) {
-        let _alive = kill_process(getpid(), signal);
-    }
-    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }

@@ -6,12 +6,14 @@
 )]
 
 use std::io::{self, PipeWriter, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
 
-use super::inner::Inner;
+use super::inner::{Groups, Inner};
 use super::limits::{self, Uncontrolled};
 use super::seccomp::Filter;
 use super::sys::{self, Stream};
@@ -20,7 +22,7 @@ use crate::sandbox::cgroup;
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::wire::{self, Report};
 
-/// Outer to inner: the user mapping is written.
+/// Outer to inner: the user mapping is written. What comes after it are the program's groups.
 pub(super) const GO: u8 = b'G';
 /// Outer to inner: ask all processes to end.
 pub(super) const TERM: u8 = b'T';
@@ -37,24 +39,23 @@ pub(super) const SIGNALED: u8 = b'S';
 pub(super) const STOPPED: u8 = b'X';
 
 /// Becomes the program, or says why not.
-pub(super) fn become_program(inner: Inner, mut starting: PipeWriter) -> ! {
+pub(super) fn become_program(inner: Inner, groups: Groups, mut starting: PipeWriter) -> ! {
     let control = inner.control.try_clone();
-    let error = start(inner);
+    let error = start(inner, groups);
     if let Ok(control) = control {
-        wire::report(control, &Report::Failed(error), &[]);
+        wire::report(control, &Report::Failed(error));
     }
     let _gone = starting.write_all(b"x");
     sys::exit_now(127)
 }
 
-fn start(inner: Inner) -> SandboxError {
-    let Inner { plan, doors, stdin, enforced, .. } = inner;
-    let holds = |controller: &str| enforced.cgroups.iter().any(|held| held == controller);
-    let rest = Uncontrolled { memory: !holds("memory"), cpu: !holds("cpu") };
-    let prepared = cgroup::enter(doors)
+fn start(inner: Inner, groups: Groups) -> SandboxError {
+    let Inner { plan, streams, .. } = inner;
+    let rest = Uncontrolled { memory: !groups.hold("memory"), cpu: !groups.hold("cpu") };
+    let prepared = cgroup::enter(groups.doors)
         .map_err(|error| SandboxError::build(Part::Limits, "control group", error))
         .and_then(|()| {
-            prepare(&stdin, &plan.working_dir)
+            prepare(&streams, &plan.working_dir)
                 .map_err(|error| SandboxError::build(Part::Program, "working folder", error))
         })
         .and_then(|()| limits::apply(&plan.limits, rest))
@@ -73,18 +74,19 @@ fn start(inner: Inner) -> SandboxError {
     SandboxError::Program { program: plan.program.display().to_string(), reason: error.to_string() }
 }
 
-fn prepare(stdin: &std::os::fd::OwnedFd, working_dir: &std::path::Path) -> io::Result<()> {
+fn prepare(streams: &[OwnedFd; 3], working_dir: &Path) -> io::Result<()> {
+    sys::heed_requests_to_end();
     setsid()?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    sys::replace_stream(stdin, Stream::Input)?;
+    for (file, stream) in streams.iter().zip(Stream::ALL) {
+        sys::replace_stream(file, stream)?;
+    }
     chdir(working_dir)?;
     sys::close_on_exec_from(3)
 }
 
-/// Lets go of the program's streams, so that they end with the program.
+/// Has streams that lead nowhere.
 pub(super) fn forget_standard_streams() -> io::Result<()> {
     let nothing = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    [Stream::Input, Stream::Output, Stream::Errors]
-        .into_iter()
-        .try_for_each(|stream| sys::replace_stream(&nothing, stream))
+    Stream::ALL.into_iter().try_for_each(|stream| sys::replace_stream(&nothing, stream))
 }

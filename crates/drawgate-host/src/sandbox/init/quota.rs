@@ -3,9 +3,12 @@
 //! No file system counts that for a folder. So the free space of the file system says when to look,
 //! and the folders' files that are newer than the program say how much is its own.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
@@ -23,6 +26,10 @@ const SHARE: u32 = 20;
 const LONGEST: (Duration, u32) = (Duration::from_millis(200), 8);
 /// Entries of a folder between two looks for orders.
 const AT_ONCE: usize = 1024;
+/// A path longer than this is opened in two steps: the kernel takes no longer ones than 4096 bytes.
+const STEP: usize = 2048;
+/// So many steps below a folder nobody has work to do, but somebody who hides files from the counting.
+const DEEPEST: usize = 64;
 
 /// Files and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,6 +114,9 @@ impl Quota {
         self.next_count = Instant::now() + self.put_off(begun.elapsed(), count.new);
         let hides = |grown: u64, most: u64| count.is_partial && grown > most;
         let limit = |limit, most| Some(SandboxError::Limit { limit, most });
+        if count.is_too_deep {
+            return limit(Limit::Files, self.most.files);
+        }
         if count.new.files > self.most.files || hides(grown.files, self.most.files) {
             return limit(Limit::Files, self.most.files);
         }
@@ -149,12 +159,23 @@ struct Count {
     most: Amount,
     /// Whether some of it could not be looked at.
     is_partial: bool,
+    /// Whether there are folders so deep that they are not even looked for.
+    is_too_deep: bool,
+}
+
+/// A folder that is still to be counted.
+struct Left {
+    /// The folder from which its path leads; the top if there is none, and how many steps below it.
+    from: Option<Rc<OwnedFd>>,
+    steps: usize,
+    path: PathBuf,
 }
 
 impl Count {
     /// `None` if it was interrupted.
     fn of(folders: &[Folder], started: i64, most: Amount, program: &dyn Counted) -> Option<Self> {
-        let mut count = Self { new: Amount::default(), started, most, is_partial: false };
+        let new = Amount::default();
+        let mut count = Self { new, started, most, is_partial: false, is_too_deep: false };
         for folder in folders {
             count.walk(folder.handle(), program)?;
         }
@@ -162,24 +183,21 @@ impl Count {
     }
 
     fn is_over(&self) -> bool {
-        self.new.files > self.most.files || self.new.bytes > self.most.bytes
+        self.is_too_deep || self.new.files > self.most.files || self.new.bytes > self.most.bytes
     }
 
     fn walk(&mut self, top: BorrowedFd<'_>, program: &dyn Counted) -> Option<()> {
-        let mut left = vec![PathBuf::from(".")];
-        while let Some(path) = left.pop().filter(|_| !self.is_over()) {
+        let mut left = vec![Left { from: None, steps: 0, path: PathBuf::from(".") }];
+        while let Some(next) = left.pop().filter(|_| !self.is_over()) {
             if program.is_called() {
                 return None;
             }
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            let folder = openat2(top, &path, flags, Mode::empty(), within);
-            let Ok((folder, entries)) =
-                folder.and_then(|fd| Dir::read_from(&fd).map(|dir| (fd, dir)))
-            else {
+            let Ok((folder, entries)) = open(top, &next) else {
                 self.is_partial = true;
                 continue;
             };
+            let next = next.shortened(&folder);
+            self.is_too_deep |= next.steps > DEEPEST;
             for (number, entry) in entries.filter_map(Result::ok).enumerate() {
                 if number % AT_ONCE == AT_ONCE - 1 && program.is_called() {
                     return None;
@@ -190,7 +208,7 @@ impl Count {
                 }
                 self.add(folder.as_fd(), name);
                 if entry.file_type() == FileType::Directory {
-                    left.push(path.join(name.to_string_lossy().as_ref()));
+                    left.push(next.child(OsStr::from_bytes(name.to_bytes())));
                 }
             }
         }
@@ -209,6 +227,29 @@ impl Count {
             self.new.files = self.new.files.saturating_add(1);
         }
     }
+}
+
+impl Left {
+    /// The same, so that paths from here are short again if this one was long.
+    fn shortened(self, folder: &Rc<OwnedFd>) -> Self {
+        if self.path.as_os_str().len() < STEP {
+            return self;
+        }
+        Self { from: Some(Rc::clone(folder)), steps: self.steps + 1, path: PathBuf::from(".") }
+    }
+
+    fn child(&self, name: &OsStr) -> Self {
+        Self { from: self.from.clone(), steps: self.steps, path: self.path.join(name) }
+    }
+}
+
+fn open(top: BorrowedFd<'_>, left: &Left) -> rustix::io::Result<(Rc<OwnedFd>, Dir)> {
+    let from = left.from.as_ref().map_or(top, |from| from.as_fd());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let folder = openat2(from, &left.path, flags, Mode::empty(), within)?;
+    let entries = Dir::read_from(&folder)?;
+    Ok((Rc::new(folder), entries))
 }
 
 #[cfg(test)]

@@ -60,3 +60,37 @@ fn counting_gives_way_to_orders() {
     let most = Amount { files: 0, bytes: 0 };
     assert!(Count::of(&folders, 0, most, &Still(true)).is_none());
 }
+
+/// Makes folders in one another, by descriptors, and a file at the bottom.
+fn nest(top: &std::path::Path, name: &[u8], depth: usize) {
+    use rustix::fs::{mkdirat, openat};
+    use std::io::Write as _;
+    let name = OsStr::from_bytes(name);
+    let open = |at: BorrowedFd<'_>, name: &OsStr, flags| {
+        openat(at, name, flags, Mode::from_raw_mode(0o600)).unwrap()
+    };
+    let mut folder = OwnedFd::from(fs::File::open(top).unwrap());
+    for _ in 0..depth {
+        mkdirat(&folder, name, Mode::RWXU).unwrap();
+        folder = open(folder.as_fd(), name, OFlags::RDONLY | OFlags::DIRECTORY);
+    }
+    let file = open(folder.as_fd(), OsStr::new("bottom"), OFlags::CREATE | OFlags::WRONLY);
+    fs::File::from(file).write_all(&vec![1; 3 << 20]).unwrap();
+}
+
+#[test]
+fn nothing_hides_below_long_paths_or_strange_names() {
+    let long = [b'd'; 200];
+    for (name, depth) in [(&long[..], 5), (&long[..], 30), (&b"\xff\xfe"[..], 3)] {
+        let found = exceeded(&limits(1000, 2), |folder| nest(folder, name, depth));
+        assert_eq!(found, Some(Limit::Disk), "{depth}");
+    }
+}
+
+#[test]
+fn a_depth_that_nobody_needs_is_an_excess() {
+    let long = [b'd'; 250];
+    let depth = (DEEPEST + 2) * (STEP / 250 + 1);
+    let found = exceeded(&limits(100_000, 1000), |folder| nest(folder, &long, depth));
+    assert_eq!(found, Some(Limit::Files));
+}

@@ -4,27 +4,30 @@
 //! following no links and walking no trees. Nothing is deleted: a person may work in the same folder,
 //! and nobody can tell whose a new file is.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::Permissions;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat, statat, symlinkat,
 };
+use rustix::io::Errno;
 
+use super::opened::{Opened, make_accessible};
 use crate::sandbox::protected;
+use crate::sandbox::wire::Swept;
 
 /// Where it goes, within the folder.
 const ASIDE: &str = ".drawgate-removed";
 
 /// A writable folder, as it was.
-pub(super) struct Folder {
+pub(in crate::sandbox) struct Folder {
+    path: PathBuf,
     handle: OwnedFd,
-    names: Vec<(&'static Path, Before)>,
+    names: Vec<(&'static str, Before)>,
 }
 
 enum Before {
@@ -33,18 +36,22 @@ enum Before {
     Link(OsString),
     /// Mounted over in the box, so nothing can happen to it.
     Present,
+    /// In a folder of somebody else's, which is closed to the gateway, and thereby to the box.
+    Closed,
 }
 
 impl Folder {
     /// Looks at a folder before the program starts; `absent` are names that count as new.
-    pub(super) fn look(path: &Path, absent: &[String]) -> io::Result<Self> {
+    pub(in crate::sandbox) fn look(path: &Path, absent: &[String]) -> io::Result<Self> {
         let handle = open(CWD, path)?;
+        let absent: BTreeSet<&str> = absent.iter().map(String::as_str).collect();
+        let top = Opened::again(handle.as_fd())?;
         let names = protected::with_folders_above().map(|name| {
-            let is_new = absent.iter().any(|absent| Path::new(absent) == name);
-            (name, if is_new { Before::Absent } else { before(handle.as_fd(), name) })
+            let is_new = absent.contains(name);
+            (name, if is_new { Before::Absent } else { before(&top, Path::new(name)) })
         });
         let names = names.collect();
-        Ok(Self { handle, names })
+        Ok(Self { path: path.to_owned(), handle, names })
     }
 
     /// The folder itself.
@@ -52,111 +59,130 @@ impl Folder {
         self.handle.as_fd()
     }
 
-    /// Moves away what is new, and names it.
-    pub(super) fn sweep(&self) -> Vec<String> {
-        let mut removed = Vec::new();
+    /// Moves away what is new, and names it, and what could not be moved.
+    pub(in crate::sandbox) fn sweep(&self) -> Swept {
+        let mut swept = Swept { folder: self.path.clone(), ..Swept::default() };
+        let top = Opened::again(self.handle.as_fd());
         for (name, before) in &self.names {
-            let Some((parent, last)) = parent_of(self.handle.as_fd(), name) else { continue };
-            let parent = parent.as_ref().map_or(self.handle.as_fd(), AsFd::as_fd);
-            if !before.is_changed(name, parent, last) {
-                continue;
+            let moved = match &top {
+                Ok(top) => before.restore(top, name),
+                Err(_) => Err(Errno::MFILE),
+            };
+            match moved {
+                Ok(true) => swept.removed.push((*name).to_owned()),
+                Ok(false) => {}
+                Err(_) => swept.left.push((*name).to_owned()),
             }
-            make_accessible(parent, last);
-            let _impossible = set_aside(self.handle.as_fd(), parent, name, last);
-            if let Before::Link(target) = before {
-                let _taken = symlinkat(target.as_os_str(), parent, last);
-            }
-            removed.push(name.display().to_string());
         }
-        removed
+        swept
     }
 }
 
 impl Before {
-    fn is_changed(&self, name: &Path, parent: BorrowedFd<'_>, last: &Path) -> bool {
+    /// Whether there was something to move away.
+    fn restore(&self, top: &Opened, name: &str) -> Result<bool, Errno> {
+        if matches!(self, Self::Present) {
+            return Ok(false);
+        }
+        let path = Path::new(name);
+        let Some((parent, last)) = parent_of(top, path)? else { return Ok(false) };
+        let parent = parent.as_ref().unwrap_or(top).as_fd();
+        let now = match kind(parent, last) {
+            Err(Errno::ACCESS) if matches!(self, Self::Closed) => None,
+            now => now?,
+        };
+        if self.is_as_it_was(name, now, parent, last) {
+            return Ok(false);
+        }
+        if now.is_some() {
+            make_accessible(parent, last);
+            set_aside(top, parent, path, last)?;
+        }
+        if let Self::Link(target) = self {
+            let _taken = symlinkat(target.as_os_str(), parent, last);
+        }
+        Ok(now.is_some())
+    }
+
+    fn is_as_it_was(
+        &self,
+        name: &str,
+        now: Option<FileType>,
+        parent: BorrowedFd<'_>,
+        last: &Path,
+    ) -> bool {
         match self {
-            Self::Present => false,
+            Self::Present => true,
             // A new `.git` is allowed, but only as a folder that can be looked into.
-            Self::Absent if protected::is_above(name) => {
-                kind(parent, last).is_some_and(|kind| !kind.is_dir())
+            Self::Absent | Self::Closed if protected::is_above(name) => {
+                now.is_none_or(FileType::is_dir)
             }
-            Self::Absent => kind(parent, last).is_some(),
+            Self::Absent | Self::Closed => now.is_none(),
             Self::Link(target) => readlinkat(parent, last, Vec::new())
-                .map_or(true, |now| now.as_bytes() != target.as_encoded_bytes()),
+                .is_ok_and(|now| now.as_bytes() == target.as_encoded_bytes()),
         }
     }
 }
 
 /// Moves it where nobody looks for it; beside itself if that place is taken by something else.
-fn set_aside(
-    top: BorrowedFd<'_>,
-    parent: BorrowedFd<'_>,
-    path: &Path,
-    last: &Path,
-) -> io::Result<()> {
+fn set_aside(top: &Opened, parent: BorrowedFd<'_>, path: &Path, last: &Path) -> Result<(), Errno> {
     let mut unique = [0; 8];
-    getrandom::fill(&mut unique).map_err(|error| io::Error::other(error.to_string()))?;
+    getrandom::fill(&mut unique).map_err(|_| Errno::IO)?;
     let unique = hex::encode(unique);
     let _exists = mkdirat(top, ASIDE, Mode::RWXU);
-    make_accessible(top, Path::new(ASIDE));
+    make_accessible(top.as_fd(), Path::new(ASIDE));
     let name = path.display().to_string().replace('/', "_");
-    let moved = open(top, Path::new(ASIDE))
-        .and_then(|aside| Ok(renameat(parent, last, &aside, format!("{name}-{unique}"))?));
+    let moved = open(top.as_fd(), Path::new(ASIDE))
+        .and_then(|aside| renameat(parent, last, &aside, format!("{name}-{unique}")));
     moved.or_else(|_| {
         let beside = format!("{}{ASIDE}-{unique}", last.display());
-        Ok(renameat(parent, last, parent, beside)?)
+        renameat(parent, last, parent, beside)
     })
 }
 
 /// The folder of a name (`None`: the top) and its last part, unless a part of the way is missing or a
 /// link.
-fn parent_of<'a>(top: BorrowedFd<'_>, name: &'a Path) -> Option<(Option<OwnedFd>, &'a Path)> {
-    let last = Path::new(name.file_name()?);
-    let mut parent: Option<OwnedFd> = None;
-    for part in name.parent()?.components() {
-        let Component::Normal(part) = part else { return None };
-        let above = parent.as_ref().map_or(top, AsFd::as_fd);
-        let part = Path::new(part);
-        let next = open(above, part).or_else(|error| {
-            if error.kind() == io::ErrorKind::PermissionDenied {
-                make_accessible(above, part);
-            }
-            open(above, part)
-        });
-        parent = Some(next.ok()?);
+fn parent_of<'a>(
+    top: &Opened,
+    name: &'a Path,
+) -> Result<Option<(Option<Opened>, &'a Path)>, Errno> {
+    let (Some(above), Some(last)) = (name.parent(), name.file_name()) else { return Ok(None) };
+    let mut parent: Option<Opened> = None;
+    for part in above.components() {
+        let Component::Normal(part) = part else { return Ok(None) };
+        let next = parent.as_ref().unwrap_or(top).below(Path::new(part))?;
+        let Some(next) = next else { return Ok(None) };
+        parent = Some(next);
     }
-    Some((parent, last))
+    Ok(Some((parent, Path::new(last))))
 }
 
-fn before(folder: BorrowedFd<'_>, name: &Path) -> Before {
-    match kind(folder, name) {
-        None => Before::Absent,
-        Some(FileType::Symlink) => match readlinkat(folder, name, Vec::new()) {
+fn before(top: &Opened, name: &Path) -> Before {
+    let Ok(Some((parent, last))) = parent_of(top, name) else { return Before::Absent };
+    let parent = parent.as_ref().unwrap_or(top).as_fd();
+    match kind(parent, last) {
+        Ok(Some(FileType::Symlink)) => match readlinkat(parent, last, Vec::new()) {
             Ok(target) => Before::Link(OsString::from_vec(target.into_bytes())),
             Err(_) => Before::Absent,
         },
-        Some(_) => Before::Present,
+        Ok(Some(_)) => Before::Present,
+        Err(Errno::ACCESS) => Before::Closed,
+        Ok(None) | Err(_) => Before::Absent,
     }
 }
 
-fn kind(folder: BorrowedFd<'_>, name: &Path) -> Option<FileType> {
-    let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    Some(FileType::from_raw_mode(found.st_mode))
+/// What is there; nothing only if the system says so.
+fn kind(folder: BorrowedFd<'_>, name: &Path) -> Result<Option<FileType>, Errno> {
+    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok(Some(FileType::from_raw_mode(found.st_mode))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
-fn open(above: BorrowedFd<'_>, name: &Path) -> io::Result<OwnedFd> {
+fn open(above: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(above, name, flags, Mode::empty())?)
-}
-
-/// No folder may stay where it is by its mode. By way of a descriptor, since a name could have become
-/// a link meanwhile.
-fn make_accessible(parent: BorrowedFd<'_>, name: &Path) {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    if let Ok(folder) = openat(parent, name, flags, Mode::empty()) {
-        let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
-        let _other = std::fs::set_permissions(path, Permissions::from_mode(0o700));
-    }
+    openat(above, name, flags, Mode::empty())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn what_is_new_goes_and_what_was_there_stays() {
     fs::create_dir_all(at(".git/hooks")).unwrap();
     fs::write(at(".git/hooks/pre-commit"), "x").unwrap();
     fs::write(at("result.txt"), "x").unwrap();
-    let removed = look.sweep();
+    let removed = look.sweep().removed;
     assert_eq!(removed, [".mcp.json", "toolpacks", ".git/hooks"]);
     assert_eq!(listed(folder.path()), [".drawgate-removed", ".git", ".npmrc", "result.txt"]);
     assert_eq!(listed(&at(".git")), ["config"]);
@@ -94,7 +94,7 @@ fn what_another_box_planted_counts_as_new() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(".mcp.json"), "{}").unwrap();
     let look = Folder::look(folder.path(), &[".mcp.json".to_owned()]).unwrap();
-    assert_eq!(look.sweep(), [".mcp.json"]);
+    assert_eq!(look.sweep().removed, [".mcp.json"]);
     assert!(!folder.path().join(".mcp.json").exists());
 }
 
@@ -108,6 +108,6 @@ fn modes_keep_nothing_in_its_place() {
     for name in [".claude", ".git/hooks", ".git"] {
         fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o0)).unwrap();
     }
-    assert_eq!(look.sweep(), [".claude", ".git/hooks"]);
+    assert_eq!(look.sweep().removed, [".claude", ".git/hooks"]);
     assert_eq!(listed(folder.path()), [".drawgate-removed", ".git"]);
 }

@@ -32,6 +32,54 @@ pub(super) fn copy_process(namespaces: libc::c_int) -> io::Result<Copy> {
     }
 }
 
+/// Lets the kernel reap the children of this process.
+pub(super) fn forget_children() {
+    // SAFETY: no handler of ours is involved, and nothing else in this process deals with signals.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+}
+
+/// Leaves them to be waited for.
+pub(super) fn await_children() {
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// What service managers and terminals send to everybody at once.
+const REQUESTS_TO_END: [libc::c_int; 4] =
+    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+
+/// Stays until there is nothing left to do, whoever asks.
+pub(super) fn ignore_requests_to_end() {
+    for signal in REQUESTS_TO_END {
+        // SAFETY: as above.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Ends when asked to, as programs do that say nothing about it.
+pub(super) fn heed_requests_to_end() {
+    for signal in REQUESTS_TO_END {
+        // SAFETY: as above.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// Closes what this process was started with, but for its standard streams and one more. Call it
+/// before anything is opened.
+pub(super) fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
+    let kept = kept.as_raw_fd().unsigned_abs();
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept.saturating_add(1), u32::MAX)] {
+        if first > last {
+            continue;
+        }
+        // SAFETY: nothing was opened yet, so nobody in this process owns any of these.
+        if unsafe { libc::close_range(first, last, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// Changes a mount and all below it: `set` are `MOUNT_ATTR_…` flags, `users` an id mapping.
 pub(super) fn set_mount(
     mount: BorrowedFd<'_>,
@@ -92,6 +140,11 @@ pub(super) enum Stream {
     Input = 0,
     Output = 1,
     Errors = 2,
+}
+
+impl Stream {
+    /// In the order of their numbers.
+    pub(super) const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Errors];
 }
 
 /// Puts another file in the place of a standard stream.

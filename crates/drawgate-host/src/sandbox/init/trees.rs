@@ -4,10 +4,11 @@
 //! the machine is ever looked up from inside.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
 use super::sys;
@@ -37,12 +38,12 @@ impl Rights {
 
 /// Copies the tree at a resolved path. If a link has come into that path meanwhile, it is refused.
 pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(CWD, path, flags, Mode::empty())?;
-    let now = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    if now != path {
-        return Err(io::Error::other("its path leads elsewhere by now"));
-    }
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    let file = file.map_err(|error| match error {
+        Errno::LOOP => io::Error::other("its path leads elsewhere by now"),
+        error => error.into(),
+    })?;
     let copy = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE

@@ -6,11 +6,16 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+use super::locations::LOCATIONS;
+use super::town::Ledger;
+use super::{pace, packing};
+
 /// Writes an answer; an error ends the connection.
 pub(super) async fn answer(
     stream: &mut (impl AsyncWrite + Unpin),
     head: &str,
     body: &[u8],
+    ledger: &Ledger,
 ) -> io::Result<()> {
     let target = head.split(' ').nth(1).unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -18,11 +23,12 @@ pub(super) async fn answer(
     let count = || query.strip_prefix("n=").and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
     let end = || io::Error::other("the end");
     match path {
-        "/redir" if query == "raw=1" => redirect(stream, 302, "http://other.tg.test/\tx").await,
-        "/redir" => redirect(stream, 302, to).await,
-        "/redir307" => redirect(stream, 307, to).await,
+        "/redir" if query == "raw=1" => redirect(stream, 302, raw("row")).await,
+        "/location" => redirect(stream, 302, raw(query)).await,
+        "/redir" => redirect(stream, 302, to.as_bytes()).await,
+        "/redir307" => redirect(stream, 307, to.as_bytes()).await,
         "/chain" if count() > 0 => {
-            redirect(stream, 302, &format!("/chain?n={}", count() - 1)).await
+            redirect(stream, 302, format!("/chain?n={}", count() - 1).as_bytes()).await
         }
         "/echo" => {
             let echo = format!("{head}{}", String::from_utf8_lossy(body));
@@ -37,7 +43,10 @@ pub(super) async fn answer(
         "/gzipgzip" => {
             whole(stream, "content-encoding: gzip, gzip\r\n", &gzip(&gzip(&bomb()))).await
         }
-        "/brbomb" => whole(stream, "content-encoding: br\r\n", b"\x8f\xff\xff").await,
+        "/brbomb" => packing::answer(stream, "br", ledger).await,
+        "/packed" => packing::answer(stream, query, ledger).await,
+        "/drip" => pace::drip(stream, count(), ledger).await,
+        "/driphead" => pace::drip_head(stream, ledger).await,
         "/gzip" => whole(stream, "content-encoding: gzip\r\n", &gzip(b"unpacked")).await,
         "/cookie" => whole(stream, "set-cookie: a=TGCANARY\r\n", head.as_bytes()).await,
         "/long" => whole(stream, "", &vec![b'x'; 2_000_000]).await,
@@ -90,6 +99,12 @@ async fn misbehave(
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf").await?;
             Err(end())
         }
+        "/switch" => {
+            let switch =
+                "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+            stream.write_all(switch.as_bytes()).await
+        }
+        "/silence" => std::future::pending().await,
         "/flood100" => loop {
             stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         },
@@ -97,7 +112,7 @@ async fn misbehave(
     }
 }
 
-async fn whole(
+pub(super) async fn whole(
     stream: &mut (impl AsyncWrite + Unpin),
     headers: &str,
     body: &[u8],
@@ -107,16 +122,25 @@ async fn whole(
     stream.write_all(body).await
 }
 
-async fn redirect(stream: &mut (impl AsyncWrite + Unpin), status: u16, to: &str) -> io::Result<()> {
-    let head = format!("HTTP/1.1 {status} There\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
-    stream.write_all(head.as_bytes()).await
+async fn redirect(
+    stream: &mut (impl AsyncWrite + Unpin),
+    status: u16,
+    to: &[u8],
+) -> io::Result<()> {
+    let start = format!("HTTP/1.1 {status} There\r\nlocation: ");
+    let answer = [start.as_bytes(), to, b"\r\ncontent-length: 0\r\n\r\n"].concat();
+    stream.write_all(&answer).await
+}
+
+fn raw(name: &str) -> &'static [u8] {
+    LOCATIONS.iter().find(|(known, ..)| *known == name).unwrap().1
 }
 
 fn bomb() -> Vec<u8> {
     vec![0; 20 * 1024 * 1024]
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()

@@ -1,9 +1,16 @@
 //! Egress against a hostile town: names that lie, servers that misbehave, and inner addresses that
 //! nobody may knock at.
 
+mod abuse;
 mod answers;
+mod certificates;
+mod locations;
+mod pace;
+mod packing;
 mod proxy;
 mod rebinding;
+mod secure;
+mod smuggling;
 mod table;
 mod town;
 
@@ -15,6 +22,15 @@ use drawgate_host::egress::{
 };
 use http::{Request, Response};
 use town::Town;
+
+/// Keeps a clock that jumps from standing still to the next event where it is, until this is dropped:
+/// what passes between real sockets takes no time then.
+fn hold_time() -> std::sync::mpsc::Sender<()> {
+    let (hold, release) = std::sync::mpsc::channel();
+    // The clock waits for work that blocks.
+    tokio::task::spawn_blocking(move || release.recv());
+    hold
+}
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
@@ -110,4 +126,13 @@ async fn a_resolver_that_never_answers_is_not_waited_for() {
     let error = excerpt(&egress, "http://slowdns.tg.test/").await.unwrap_err();
     assert_eq!(error.code(), "timeout");
     assert!(error.nothing_was_sent(), "{error}");
+}
+
+#[tokio::test]
+async fn a_name_of_nobody_is_said_to_be_so() {
+    let town = Town::start().await;
+    let egress = Egress::over(town.network());
+    let error = excerpt(&egress, "http://nowhere.tg.test/?k=TGCANARY").await.unwrap_err();
+    assert_eq!((error.code(), error.nothing_was_sent()), ("connect", true), "{error}");
+    assert_eq!(error.to_string(), "no connection to `nowhere.tg.test`: the name can't be resolved");
 }

@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use drawgate_host::egress::network::Network;
 use drawgate_host::egress::ranges::is_public;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
-use super::answers;
+use super::{answers, certificates};
 
 /// The address of everybody in town.
 const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(93, 184, 216, 34));
@@ -25,30 +27,42 @@ struct Inner {
     plain: SocketAddr,
     secure: SocketAddr,
     visits: Arc<AtomicUsize>,
+    ledger: Arc<Ledger>,
     asked: AtomicUsize,
     breaches: AtomicUsize,
 }
 
+/// What the server has seen and done.
+#[derive(Default)]
+pub(super) struct Ledger {
+    heads: Mutex<Vec<String>>,
+    arrived: Notify,
+    /// Pieces that it has written, of what comes in pieces.
+    pub(super) pieces: AtomicUsize,
+}
+
 impl Town {
-    /// A town with its server, which also speaks TLS, in the name of somebody else.
+    /// A town with its server, which also speaks TLS, by the certificates of `certificates.rs`.
     pub(super) async fn start() -> Self {
         let visits = Arc::new(AtomicUsize::new(0));
         let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let secure = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let town = Self::at(plain.local_addr().unwrap(), secure.local_addr().unwrap(), &visits);
+        let ledger = Arc::clone(&town.0.ledger);
         tokio::spawn(async move {
             while let Ok((stream, _)) = plain.accept().await {
                 visits.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(serve(stream));
+                let ledger = Arc::clone(&ledger);
+                tokio::spawn(async move { serve(stream, &ledger).await });
             }
         });
-        let acceptor = acceptor();
+        let (acceptor, ledger) = (certificates::acceptor(), Arc::clone(&town.0.ledger));
         tokio::spawn(async move {
             while let Ok((stream, _)) = secure.accept().await {
-                let acceptor = acceptor.clone();
+                let (acceptor, ledger) = (acceptor.clone(), Arc::clone(&ledger));
                 tokio::spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        serve(stream).await;
+                        serve(stream, &ledger).await;
                     }
                 });
             }
@@ -65,7 +79,8 @@ impl Town {
     fn at(plain: SocketAddr, secure: SocketAddr, visits: &Arc<AtomicUsize>) -> Self {
         let visits = Arc::clone(visits);
         let (asked, breaches) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self(Arc::new(Inner { plain, secure, visits, asked, breaches }))
+        let ledger = Arc::default();
+        Self(Arc::new(Inner { plain, secure, visits, ledger, asked, breaches }))
     }
 
     pub(super) fn network(&self) -> Arc<dyn Network> {
@@ -75,6 +90,21 @@ impl Town {
     /// Where the server really is.
     pub(super) fn address(&self) -> SocketAddr {
         self.0.plain
+    }
+
+    /// The heads of all requests that the server has read.
+    pub(super) fn heads(&self) -> Vec<String> {
+        self.0.ledger.heads.lock().clone()
+    }
+
+    /// Waits for a request.
+    pub(super) async fn arrival(&self) {
+        self.0.ledger.arrived.notified().await;
+    }
+
+    /// Pieces that the server has written, of what comes in pieces.
+    pub(super) fn pieces(&self) -> usize {
+        self.0.ledger.pieces.load(Ordering::SeqCst)
     }
 
     /// Connections that the server has seen.
@@ -115,23 +145,8 @@ impl Network for Town {
     }
 }
 
-fn acceptor() -> tokio_rustls::TlsAcceptor {
-    use tokio_rustls::rustls::pki_types::pem::PemObject;
-    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    use tokio_rustls::rustls::{ServerConfig, crypto::ring};
-    let certificate = CertificateDer::from_pem_slice(include_bytes!("certificate.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("key.pem")).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .unwrap();
-    Arc::new(config).into()
-}
-
 /// One connection: requests one after the other, each with its body if it says how long that is.
-async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, ledger: &Ledger) {
     loop {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -140,8 +155,15 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
                 return;
             }
             head.extend(byte);
+            // The first byte of TLS, which is spoken elsewhere.
+            if head == [0x16] {
+                let _gone = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+                return;
+            }
         }
         let head = String::from_utf8(head).unwrap();
+        ledger.heads.lock().push(head.clone());
+        ledger.arrived.notify_one();
         let length = head.lines().find_map(|line| {
             line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok()
         });
@@ -149,7 +171,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         if stream.read_exact(&mut body).await.is_err() {
             return;
         }
-        let answered = answers::answer(&mut stream, &head, &body).await;
+        let answered = answers::answer(&mut stream, &head, &body, ledger).await;
         if answered.is_err() || stream.flush().await.is_err() {
             return;
         }

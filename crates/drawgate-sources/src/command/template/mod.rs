@@ -87,6 +87,12 @@ impl Template {
         &self.program
     }
 
+    /// The script that an interpreter runs: always fixed.
+    #[must_use]
+    pub fn script(&self) -> Option<String> {
+        self.slots.get(self.script?)?.word.literal()
+    }
+
     /// The schema of the arguments, as callers see it.
     #[must_use]
     pub fn schema(&self) -> &Value {

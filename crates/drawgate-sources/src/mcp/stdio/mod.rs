@@ -67,7 +67,7 @@ impl Link {
     }
 
     async fn start(&self, journal: &Arc<Journal>, hub: &Hub) -> Result<Server, Failed> {
-        let started = self.host.processes.spawn(&self.spawn);
+        let started = self.host.start(&self.spawn).await;
         let mut child = started.map_err(|error| Failed::Spawn(describe(&error)))?;
         journal.pid(child.pid());
         let pipes = (child.take_stdin(), child.take_stdout(), child.take_stderr());

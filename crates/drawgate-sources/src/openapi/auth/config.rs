@@ -80,9 +80,9 @@ pub(in crate::openapi) fn resolve(
     secrets: &Secrets,
 ) -> Result<AuthConfig, ConfigError> {
     let text = |scheme: &str, field: &str, text: &str| -> Result<String, ConfigError> {
-        let resolved = secrets.resolve(text).map_err(|error| {
-            ConfigError::value(format!("auth.{scheme}{field}"), error.to_string())
-        })?;
+        let resolved = secrets.resolve(text);
+        let resolved = resolved
+            .map_err(|error| ConfigError::variable(format!("auth.{scheme}{field}"), error))?;
         Ok(resolved.expose().to_owned())
     };
     let secret = |scheme: &str, field: &str, given: &str| {
@@ -201,6 +201,10 @@ fn guard(scheme: &Scheme, credential: &Credential, secrets: &Secrets) -> Result<
 fn basic(both: &str, secrets: &Secrets) -> Result<Guard, String> {
     let encoded = STANDARD.encode(both);
     secrets.remember(&encoded);
+    // A server that repeats credentials may repeat the password alone.
+    if let Some((_, password)) = both.split_once(':') {
+        secrets.remember(password);
+    }
     Ok(Guard::Header(header::AUTHORIZATION, sensitive(&format!("Basic {encoded}"))?))
 }
 

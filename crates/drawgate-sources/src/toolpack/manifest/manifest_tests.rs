@@ -192,6 +192,34 @@ fn what_is_declared_may_be_inside() {
 }
 
 #[test]
+fn programs_of_the_system_of_the_pack_and_of_declared_folders_may_run() {
+    let server = |command: &str| with("/connectors/0/mcp", json!({ "command": command }));
+    for command in ["node", "/usr/local/bin/x", "/bin/x", "./x", "bin/x", "env:SERVER"] {
+        assert_eq!(problems(&server(command)), [], "{command}");
+    }
+    for (read, fits) in [
+        ("/opt/tools", true),
+        ("/opt/tools/bin/x", true),
+        ("/opt/tool", false),
+        ("opt/tools", false),
+    ] {
+        let mut manifest = server("/opt/tools/bin/x");
+        manifest["tools"][2]["command_template"] = "sh /opt/tools/run.sh {{limit}}".into();
+        manifest["permissions"] = json!({ "paths": { "read": [read] } });
+        let expected = match (fits, read) {
+            (true, "/opt/tools") => 0,
+            (true, _) => 1,
+            (false, _) => 2,
+        };
+        assert_eq!(problems(&manifest).len(), expected, "{read}");
+    }
+    // What the pack may write is no place for programs.
+    let mut manifest = server("/opt/tools/bin/x");
+    manifest["permissions"] = json!({ "paths": { "write": ["/opt/tools"] } });
+    assert_eq!(problems(&manifest).len(), 1);
+}
+
+#[test]
 fn tools_have_names_of_their_own() {
     let twice = with("/tools/1/name", "mcp_issue_search".into());
     check(&twice, "$.tools[1].name", "is used twice, first at $.tools[0].name", "choose another");

@@ -141,13 +141,13 @@ async fn faults_in_credentials_show_early() {
         source.err().map(|error| error.to_string()).unwrap_or_default()
     };
     for (more, expected) in [
-        (json!({ "auth": { "a": "env:ABSENT" } }), "`auth.a`: the environment variable `ABSENT`"),
+        (json!({ "auth": { "a": "env:ABSENT" } }), "that refers to it (in `auth.a`)"),
         (
             json!({ "auth": { "a": { "username": "u", "password": "env:ABSENT" } } }),
-            "`auth.a.password`: the environment variable `ABSENT`",
+            "the environment variable `ABSENT` is not set; set it, or change the `env:ABSENT` that refers to it (in `auth.a.password`)",
         ),
-        (json!({ "headers": { "H": "env:ABSENT" } }), "`headers.H`: the environment variable"),
-        (json!({ "base_url": "env:ABSENT" }), "`base_url`: the environment variable `ABSENT`"),
+        (json!({ "headers": { "H": "env:ABSENT" } }), "that refers to it (in `headers.H`)"),
+        (json!({ "base_url": "env:ABSENT" }), "that refers to it (in `base_url`)"),
         (json!({ "base_url": "http://u:p@h" }), "`base_url`: the address holds a user name"),
         (json!({ "base_url": "/v1" }), "`base_url`: not an address"),
         (json!({ "headers": { "Host": "x" } }), "`headers.Host`: the gateway can't send"),

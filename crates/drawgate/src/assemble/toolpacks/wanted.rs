@@ -7,7 +7,6 @@ use anyhow::{Context, anyhow, bail};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Naming, SourceTerms, ToolTerms, Trust};
 use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
-use serde_json::{Value, json};
 
 use super::super::sources::{base_terms, tool_terms};
 use crate::config::{self, Loaded};
@@ -19,7 +18,7 @@ pub(super) const BUILTIN: &str = "builtin";
 /// What a pack is started with; with anything else it is started again.
 #[derive(Clone, PartialEq)]
 pub(super) struct Wanted {
-    pub(super) settings: Value,
+    pub(super) settings: ToolpackConfig,
     pub(super) terms: SourceTerms,
 }
 
@@ -40,7 +39,7 @@ pub(super) fn wanted(
     let settings = settings(loaded, data, pack)?;
     let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
     let terms = terms(loaded, &pack.id, manifest, hash.unwrap_or_default());
-    Ok(Some((id, Wanted { settings: json!(settings), terms })))
+    Ok(Some((id, Wanted { settings, terms })))
 }
 
 /// What a pack's source is made from, enabled or not.

@@ -12,9 +12,10 @@ use tokio::task::spawn_blocking;
 
 use super::progress::Line;
 use super::words;
+use crate::assemble::authorities;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
-use crate::config;
+use crate::config::Loaded;
 use crate::operations::Afterwards;
 use crate::surface::control::{AllPacks, Commit, ShownPack};
 use crate::toolpacks::{
@@ -29,7 +30,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let origin = origin(source)?;
     let all: AllPacks = backend.get("/toolpacks").await?;
-    let stage = Stage::new(&all.folder, &context.loaded.config.toolpacks)?;
+    let stage = Stage::new(&all.folder, &context.loaded)?;
     let terms = stage.terms(Intent::Install, downgrade);
     let staged = stage.stage(&origin, terms).await?;
     let before = all.toolpacks.iter().find(|pack| pack.id == staged.id.as_str());
@@ -92,9 +93,11 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(folder: &Path, config: &config::Toolpacks) -> anyhow::Result<Self> {
+    pub(super) fn new(folder: &Path, loaded: &Loaded) -> anyhow::Result<Self> {
+        let config = &loaded.config.toolpacks;
         let github = (config.github_api.clone(), config.github_archive.clone());
         let host = Host::new(Secrets::from_process(), None)?;
+        host.egress.trust(authorities(loaded)?);
         Ok(Self { folder: folder.to_owned(), host, github })
     }
 

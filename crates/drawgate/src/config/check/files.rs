@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use drawgate_core::json;
 use drawgate_core::policy::Rules;
+use drawgate_host::egress::Authorities;
 
 use crate::config::Config;
 use crate::config::problem::Problem;
@@ -22,6 +23,9 @@ impl Config {
         for (key, file) in tls {
             problems.extend(File::open(resolve(file)).err().map(|it| unreadable(key, file, &it)));
         }
+        if let Some(file) = &self.egress.ca_file {
+            problems.extend(check_authorities(file, &resolve(file)));
+        }
         if let Some(file) = &self.policy.file {
             problems.extend(check_policy(file, &resolve(file)));
         }
@@ -35,6 +39,15 @@ impl Config {
         }
         problems
     }
+}
+
+fn check_authorities(named: &Path, file: &Path) -> Option<Problem> {
+    let text = match std::fs::read(file) {
+        Ok(text) => text,
+        Err(error) => return Some(unreadable("egress.ca_file", named, &error)),
+    };
+    let message = Authorities::from_pem(&text).err()?;
+    Some(Problem::error("egress.ca_file", format!("in `{}`: {message}", named.display())))
 }
 
 fn check_policy(named: &Path, file: &Path) -> Option<Problem> {

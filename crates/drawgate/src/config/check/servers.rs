@@ -9,12 +9,13 @@ use http::HeaderName;
 use serde::Deserialize;
 
 use super::{Scheme, check_address, check_timeout};
+use crate::config::Config;
 use crate::config::formats::check_format;
 use crate::config::problem::Problem;
 use crate::config::servers::{Protocol, Server, Sessions, Transport};
 use crate::config::setting::{Setting, is_key_shaped, looks_like_secret};
 use crate::config::tree::{child, element};
-use crate::config::{Config, shape};
+use drawgate_sources::shape::list;
 use drawgate_sources::suggest::nearest;
 
 /// Headers that the transport sets itself; a second value would break the protocol.
@@ -301,7 +302,7 @@ fn check_action(config: &Config, key: &str, action: &str, found: &mut Vec<Proble
     }
     let hint = match nearest(action, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("use {}, or add it to `policy.actions`", shape::list(&known, "or")),
+        None => format!("use {}, or add it to `policy.actions`", list(&known, "or")),
     };
     let message = format!("unknown policy action `{}`", action.escape_debug());
     found.push(Problem::error(key, message).hint(hint));

@@ -276,7 +276,9 @@ impl Serialize for View<'_> {
             }
             _ => map.serialize_entry("content", &result.content)?,
         }
-        if let Some(structured) = &result.structured_content {
+        // Before 2026-07-28 it had to be an object, and clients refuse anything else.
+        let fits = |value: &&Value| self.era == Era::Stateless || value.is_object();
+        if let Some(structured) = result.structured_content.as_ref().filter(fits) {
             map.serialize_entry("structuredContent", structured)?;
         }
         if !result.success {

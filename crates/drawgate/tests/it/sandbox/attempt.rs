@@ -69,11 +69,16 @@ async fn perform(lab: &mut Lab, row: &Row, program: &str, args: &[String]) -> Ve
     evidence
 }
 
+/// A command with a terminal of its own, in the lab's surroundings.
+pub(super) fn on_terminal(lab: &Lab, program: &str) -> Command {
+    let mut command = lab.bare("python3");
+    command.args(["-c", WITH_TERMINAL, program]);
+    command
+}
+
 fn command(lab: &Lab, row: &Row, program: &str) -> Command {
     if row.is("pty") {
-        let mut command = lab.bare("python3");
-        command.args(["-c", WITH_TERMINAL, program]);
-        return command;
+        return on_terminal(lab, program);
     }
     if row.is("descriptor") {
         let mut command = lab.bare("sh");

@@ -1,7 +1,9 @@
 //! What a program in the box leaves in its workspace, met by the gateway's own tools afterwards.
 
+use std::path::Path;
 use std::process::Stdio;
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::Value;
 
 use super::attempt::attack;
@@ -39,6 +41,13 @@ async fn leave(lab: &mut Lab, name: &str) {
 
 /// Calls a built-in tool on the same workspace.
 async fn call(lab: &Lab, args: &[&str]) -> Outcome {
+    let args = tool_args(lab, args);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    run(lab.program(&args).stdin(Stdio::null())).await
+}
+
+/// The program's arguments for the same.
+pub(super) fn tool_args(lab: &Lab, args: &[&str]) -> Vec<String> {
     let config = lab.path().join("gateway.toml");
     let workspace = lab.workspace();
     let text = format!("[builtin]\nworkspace = {:?}\n", workspace.to_str().unwrap());
@@ -50,7 +59,7 @@ async fn call(lab: &Lab, args: &[&str]) -> Outcome {
     }
     let (config, data) = (config.to_str().unwrap(), data.to_str().unwrap());
     let args = [&["--config", config, "--data", data, "tools", "call"], args].concat();
-    run(lab.program(&args).stdin(Stdio::null())).await
+    args.into_iter().map(str::to_owned).collect()
 }
 
 #[test]
@@ -83,7 +92,7 @@ async fn links_pipes_and_devices_are_refused() {
 }
 
 #[tokio::test]
-async fn names_and_depths_are_borne() {
+async fn names_are_borne() {
     for caller in Caller::all() {
         let mut lab = Lab::new(caller);
         leave(&mut lab, "broker_hostile_names").await;
@@ -92,13 +101,60 @@ async fn names_and_depths_are_borne() {
         let listed: Value = serde_json::from_str(&outcome.stdout).unwrap();
         assert!(listed.to_string().contains("$(id)"), "{listed}");
         assert!(!outcome.stdout.contains('\u{1b}'), "{outcome:?}");
+    }
+}
 
+/// How many folders named `d` lie in each other here, whatever their modes.
+fn depth(folder: &Path) -> usize {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let mut handle = openat(CWD, folder, flags, Mode::empty()).unwrap();
+    let mut depth = 0;
+    while let Ok(next) = openat(&handle, "d", flags, Mode::empty()) {
+        (handle, depth) = (next, depth + 1);
+    }
+    depth
+}
+
+/// A tree far deeper than any path may be long, which nobody may enter.
+#[tokio::test]
+async fn a_tree_without_a_bottom_is_borne() {
+    for caller in Caller::all() {
+        let mut lab = Lab::new(caller);
         leave(&mut lab, "broker_deep_tree").await;
+        assert!(lab.workspace().join("d").is_dir(), "{caller:?}");
+        if caller.is_root() {
+            assert_eq!(depth(&lab.workspace()), 3000);
+        }
         let outcome = call(&lab, &["vfs_list"]).await;
-        assert!(outcome.code == 0 || outcome.code == 1, "{outcome:?}");
-        // What is left there does not keep the next one from running.
-        let outcome = run(&mut lab.exec(&[], "echo next")).await;
-        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "next\n"), "{outcome:?}");
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "no files\n"), "{outcome:?}");
+        // Within what a path may be, and beyond what the system takes.
+        for levels in [500, 2500] {
+            let folder = "d/".repeat(levels);
+            let (path, prefix) = (format!("path={folder}f"), format!("prefix={folder}"));
+            for args in [
+                &["vfs_read", &path][..],
+                &["vfs_write", &path, "content=x"],
+                &["vfs_list", &prefix],
+                &["vfs_delete", &path],
+            ] {
+                let outcome = call(&lab, args).await;
+                // A refusal in words, or what was asked for; no crash, and nobody is kept waiting.
+                assert!(matches!(outcome.code, 0 | 1), "{}: {outcome:?}", args[0]);
+                assert!(!outcome.stderr.contains("panicked"), "{}: {outcome:?}", args[0]);
+            }
+        }
+        // What is left there keeps nobody from working beside it.
+        let outcome = call(&lab, &["vfs_write", "path=fine.txt", "content=fine"]).await;
+        assert_eq!(outcome.code, 0, "{outcome:?}");
+        let outcome = call(&lab, &["vfs_list"]).await;
+        assert!(outcome.stdout.contains("fine.txt"), "{outcome:?}");
+        let outcome = run(&mut lab.exec(&[], "cat fine.txt; mkdir d2 && echo x > d2/f")).await;
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "fine"), "{outcome:?}");
+        // The next program can clear it away, like everything in its workspace.
+        let sweep = "chmod -R u+rwx d 2>/dev/null; rm -rf d && echo gone";
+        let outcome = run(&mut lab.exec(&[], sweep)).await;
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "gone\n"), "{outcome:?}");
+        assert!(!lab.workspace().join("d").exists(), "{caller:?}");
     }
 }
 

@@ -12,5 +12,8 @@ mod inside;
 mod lab;
 mod life;
 mod network;
+mod nursery;
 mod outcome;
+mod planted;
 mod table;
+mod terminal;

@@ -1,8 +1,11 @@
 //! Toolpacks as their users meet them: installed, enabled, called and removed while the gateway runs.
 
 mod broker;
+mod canaries;
+mod changed;
 mod checks;
 mod collisions;
+mod echo;
 mod examples;
 mod github;
 mod injection;

@@ -91,7 +91,9 @@ async fn a_value_of_the_environment_is_shown_nowhere() {
 
 #[test]
 fn a_missing_variable_is_named_and_its_pack_left_out() {
-    let place = Place::new("");
+    let place = Place::new(
+        "[servers.wanting]\nurl = \"http://127.0.0.1:9/mcp\"\nheaders = { Authorization = \"env:SERVER_TEST_UNSET\" }\n",
+    );
     let mut pack = remote::pack("far", "127.0.0.1:9", &[("far_search", "search")]);
     pack["connectors"][0]["mcp"]["headers"] = json!({ "Authorization": "env:PACK_TEST_UNSET" });
     install(&place, &write(&place, &pack));
@@ -99,7 +101,26 @@ fn a_missing_variable_is_named_and_its_pack_left_out() {
     let enabled = place.run(&["toolpacks", "enable", "far"]);
     assert_eq!(enabled.status.code(), Some(1), "{enabled:?}");
     assert!(text(&enabled.stdout).contains("PACK_TEST_UNSET"), "{enabled:?}");
-    let list = place.ok(&["toolpacks", "list"]);
-    assert!(list.contains("PACK_TEST_UNSET"), "{list}");
+    // A variable's name is no secret, whatever stands beside it.
+    for args in [
+        &["toolpacks", "list"][..],
+        &["toolpacks", "show", "far", "--json"],
+        &["toolpacks", "doctor", "far"],
+        &["servers", "list", "--json"],
+        &["servers", "doctor"],
+    ] {
+        let said = text(&place.run(args).stdout);
+        assert!(
+            said.contains("`PACK_TEST_UNSET` is not set") || said.contains("PACK_TEST_UNSET` in"),
+            "{args:?}: {said}"
+        );
+        let is_configured = args[0] == "servers";
+        assert!(
+            !is_configured || said.contains("`SERVER_TEST_UNSET` is not set"),
+            "{args:?}: {said}"
+        );
+    }
+    let log = place.log();
+    assert!(log.contains("PACK_TEST_UNSET") && log.contains("SERVER_TEST_UNSET"), "{log}");
     drop(gateway);
 }

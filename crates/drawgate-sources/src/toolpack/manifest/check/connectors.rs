@@ -10,7 +10,11 @@ use super::super::types::{
     Connector, ConnectorKind, McpConnector, OpenapiConnector, PackTransport,
 };
 use super::Draft;
-use super::text::{address, check_header, check_id, check_reference, check_text, check_value};
+use super::programs::check_program;
+use super::text::{
+    address, check_header, check_id, check_reference, check_text, check_value, is_variable_name,
+};
+use super::variables::check_given;
 
 /// Most arguments, headers and variables of a connector.
 const MAX_VALUES: usize = 256;
@@ -85,7 +89,7 @@ fn check_mcp(draft: &Draft, mcp: &McpConnector, path: &str, sink: &mut Sink) {
     match mcp.transport() {
         Some(PackTransport::Stdio) => {
             unused(path, &http_only, "a server with transport `stdio` is a program", sink);
-            check_program(mcp, path, sink);
+            check_server(draft, mcp, path, sink);
         }
         Some(PackTransport::StreamableHttp) => {
             let why = "a server with transport `streamable_http` is an address";
@@ -120,11 +124,16 @@ fn unused(path: &str, members: &[(&str, bool)], why: &str, sink: &mut Sink) {
     }
 }
 
-fn check_program(mcp: &McpConnector, path: &str, sink: &mut Sink) {
+fn check_server(draft: &Draft, mcp: &McpConnector, path: &str, sink: &mut Sink) {
     let at = |key: &str| member(path, key);
     match mcp.command.as_deref() {
         Some("") => sink.add(&at("command"), "it is empty", hint("name the server's program")),
-        Some(command) => check_value(&at("command"), command, sink),
+        Some(command) => {
+            check_value(&at("command"), command, sink);
+            if !sink.knows(&at("command")) {
+                check_program(draft, &at("command"), command, sink);
+            }
+        }
         None if sink.knows(&at("command")) => {}
         None => sink.add(
             &at("command"),
@@ -139,7 +148,9 @@ fn check_program(mcp: &McpConnector, path: &str, sink: &mut Sink) {
     few(&at("env"), mcp.env.len(), sink);
     for (name, value) in &mcp.env {
         let path = member(&at("env"), name);
-        if name.is_empty() || name.contains(['=', '\0']) || name.contains(char::is_whitespace) {
+        if is_variable_name(name) {
+            check_given(&path, name, sink);
+        } else {
             let message = format!("`{}` is not a variable's name", shown_name(name));
             sink.add(&path, message, hint("use letters, digits and `_`"));
         }

@@ -91,7 +91,7 @@ fn check_servers(
 }
 
 /// A path that stays inside the folder that it is relative to.
-fn inside(text: &str) -> Result<(), String> {
+pub(super) fn inside(text: &str) -> Result<(), String> {
     let path = Path::new(text);
     let plain = |part: Component| matches!(part, Component::Normal(_) | Component::CurDir);
     if text.is_empty() || text.contains(char::is_control) {

@@ -5,8 +5,10 @@
 mod connectors;
 mod files;
 mod permissions;
+mod programs;
 mod text;
 mod tools;
+mod variables;
 
 use std::path::Path;
 

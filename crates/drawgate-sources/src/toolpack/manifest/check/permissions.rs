@@ -8,6 +8,7 @@ use drawgate_host::egress::HostRule;
 use super::super::problem::{Sink, element, hint};
 use super::super::types::DeclaredPermissions;
 use super::text::check_variable;
+use super::variables::check_given;
 
 /// Most paths, hosts or variables.
 const MAX_EACH: usize = 256;
@@ -43,12 +44,12 @@ pub(super) fn check(declared: &DeclaredPermissions, sink: &mut Sink) {
     }
     for (index, name) in declared.env.iter().enumerate() {
         let path = element("$.permissions.env", index);
-        match name.strip_prefix("env:") {
-            Some(bare) => {
-                let message = format!("`{}` is a reference, not a name", shown_name(name));
-                sink.add(&path, message, hint(format!("write `{}`", shown_name(bare))));
-            }
-            None => check_variable(&path, name, sink),
+        if let Some(bare) = name.strip_prefix("env:") {
+            let message = format!("`{}` is a reference, not a name", shown_name(name));
+            sink.add(&path, message, hint(format!("write `{}`", shown_name(bare))));
+        } else {
+            check_variable(&path, name, sink);
+            check_given(&path, name, sink);
         }
     }
 }

@@ -79,10 +79,15 @@ pub(super) fn check_reference(path: &str, text: &str, sink: &mut Sink) -> bool {
     true
 }
 
+/// Whether every program can have a variable of this name, and no shell takes it for a function.
+pub(super) fn is_variable_name(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// The name of a variable.
 pub(super) fn check_variable(path: &str, name: &str, sink: &mut Sink) {
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if !starts || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+    if !is_variable_name(name) {
         let message = format!("`{}` is not a variable's name", shown_name(name));
         sink.add(path, message, hint("write one such as `env:API_TOKEN`, with nothing around it"));
     } else if name.starts_with(OWN_VARIABLES) {

@@ -12,6 +12,7 @@ use super::super::problem::{Sink, element, hint, member};
 use super::super::types::{PackProfile, Tool, ToolKind};
 use super::Draft;
 use super::files::{Documents, expanded};
+use super::programs::check_program;
 use super::text::check_text;
 use crate::command::Template;
 use crate::suggest::nearest;
@@ -44,7 +45,7 @@ pub(super) fn check(draft: &Draft, folder: Option<&Path>, documents: &Documents,
         check_annotations(tool, &path, sink);
         check_sandbox(draft, tool, &path, sink);
         match tool.kind {
-            ToolKind::Command => check_template(tool, &path, folder, sink),
+            ToolKind::Command => check_template(draft, tool, &path, folder, sink),
             ToolKind::Mcp | ToolKind::Openapi => {
                 check_connector(draft, tool, &path, documents, sink);
             }
@@ -245,7 +246,7 @@ fn check_sandbox(draft: &Draft, tool: &Tool, path: &str, sink: &mut Sink) {
     }
 }
 
-fn check_template(tool: &Tool, path: &str, folder: Option<&Path>, sink: &mut Sink) {
+fn check_template(draft: &Draft, tool: &Tool, path: &str, folder: Option<&Path>, sink: &mut Sink) {
     let has_bad_parameters = sink.knows(&member(path, "parameters"));
     let path = member(path, "command_template");
     let Some(template) = tool.command_template.as_deref() else {
@@ -266,12 +267,18 @@ fn check_template(tool: &Tool, path: &str, folder: Option<&Path>, sink: &mut Sin
         // What the template makes of them would only repeat it.
         return;
     }
-    let read = Template::parse(template, &tool.parameters());
-    let found = read.and_then(|template| match folder {
-        Some(folder) => template.located(Some(folder)),
-        None => Ok(template),
-    });
-    if let Err(error) = found {
+    let template = match Template::parse(template, &tool.parameters()) {
+        Ok(template) => template,
+        Err(error) => return sink.add(&path, error.to_string(), None),
+    };
+    check_program(draft, &path, template.program(), sink);
+    if let Some(script) = template.script() {
+        check_program(draft, &path, &script, sink);
+    }
+    if folder.is_none() || sink.knows(&path) {
+        return;
+    }
+    if let Err(error) = template.located(folder) {
         sink.add(&path, error.to_string(), None);
     }
 }

@@ -1,0 +1,232 @@
+//! The outer process's watch over the inner one: orders go in, the writable folders are counted, and
+//! its end is the end of the box.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open,
+    set_dumpable_behavior, wait,
+};
+
+use super::identity::Identity;
+use super::quota::{Counted, Quota};
+use super::sweep::Folder;
+use super::{NOT_BUILT, program};
+use crate::sandbox::error::{Part, SandboxError};
+use crate::sandbox::wire::{self, Enforced, KILL, Report, TERM};
+
+/// How often the writable folders are looked at.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How the program ended.
+pub(super) enum Ended {
+    Code(u8),
+    Signal(u8),
+    /// It never ran.
+    Box,
+}
+
+impl Ended {
+    /// By init.
+    pub(super) const KILLED: Self = Self::Signal(9);
+
+    /// As `wait` tells it.
+    pub(super) fn status(&self) -> i32 {
+        match self {
+            Self::Code(code) => i32::from(*code) << 8,
+            Self::Signal(signal) => i32::from(*signal),
+            Self::Box => i32::from(NOT_BUILT) << 8,
+        }
+    }
+}
+
+/// The inner process, seen from outside.
+pub(super) struct Watched<'a> {
+    pub(super) child: Pid,
+    pub(super) control: &'a OwnedFd,
+    /// Where it takes orders.
+    pub(super) order: OwnedFd,
+    /// Where it tells how the program ended.
+    pub(super) status: OwnedFd,
+}
+
+impl Watched<'_> {
+    fn tell(&self, order: u8) -> io::Result<()> {
+        wire::send(self.order.as_fd(), &[order], &[])
+    }
+
+    /// Gives the inner process its user, and lets it build.
+    pub(super) fn begin(&self, identity: Identity) -> Result<(), SandboxError> {
+        identity.write(self.child)?;
+        let _private = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        self.tell(program::GO).map_err(failed("preparation"))
+    }
+
+    /// Gives it the doors of the program's groups.
+    pub(super) fn let_program_start(
+        &self,
+        doors: &[OwnedFd],
+        enforced: &Enforced,
+    ) -> Result<(), SandboxError> {
+        let wrong = |error: io::Error| SandboxError::build(Part::Limits, "control group", error);
+        let text = serde_json::to_vec(enforced).map_err(|error| wrong(error.into()))?;
+        let doors: Vec<BorrowedFd<'_>> = doors.iter().map(AsFd::as_fd).collect();
+        match wire::send(self.order.as_fd(), &text, &doors) {
+            // It has ended, and said why.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent.map_err(wrong),
+        }
+    }
+
+    /// Whether the gateway has something to say, or is gone.
+    pub(super) fn is_called(&self) -> bool {
+        is_called(&mut [PollFd::new(self.control, PollFlags::IN | PollFlags::HUP)])
+    }
+
+    /// Until the box is empty: passes orders on, and looks after the folders.
+    pub(super) fn watch(self, folders: &[Folder], quota: Quota) -> Result<Ended, SandboxError> {
+        let over = self.until_over(folders, quota);
+        // Whatever has happened, nobody may be left.
+        let ended = self.end();
+        Ok(match over? {
+            Over::Exited => ended,
+            Over::Stopped => Ended::KILLED,
+        })
+    }
+
+    fn until_over(&self, folders: &[Folder], mut quota: Quota) -> Result<Over, SandboxError> {
+        let failed = failed::<rustix::io::Errno>("watch");
+        let exit = pidfd_open(self.child, PidfdFlags::empty()).map_err(&failed)?;
+        let mut next = Instant::now() + TICK;
+        loop {
+            let mut ready = [
+                PollFd::new(&exit, PollFlags::IN),
+                PollFd::new(self.control, PollFlags::IN | PollFlags::HUP),
+            ];
+            let rest = next.saturating_duration_since(Instant::now());
+            let rest = Timespec::try_from(rest).map_err(|_| failed(rustix::io::Errno::INVAL))?;
+            match poll(&mut ready, Some(&rest)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(failed(error)),
+            }
+            let [exited, ordered] = ready.map(|fd| !fd.revents().is_empty());
+            if exited {
+                return Ok(Over::Exited);
+            }
+            if ordered && self.obey().is_none() {
+                return Ok(Over::Stopped);
+            }
+            if Instant::now() >= next {
+                let outside = Outside { watched: self, exit: exit.as_fd() };
+                if let Some(error) = quota.exceeded(folders, &outside) {
+                    wire::report(self.control, &Report::Failed(error));
+                    return Ok(Over::Stopped);
+                }
+                next = Instant::now() + quota.pause(TICK);
+            }
+        }
+    }
+
+    /// Does what the gateway says; `None` is the end, which a gateway that is gone wants, too.
+    fn obey(&self) -> Option<()> {
+        let packet = wire::receive(self.control.as_fd()).ok().flatten()?;
+        match packet.bytes.as_slice() {
+            [TERM] => self.tell(program::TERM).ok(),
+            [KILL] | [_, ..] | [] => None,
+        }
+    }
+
+    /// Ends the inner process, and thereby all others of its namespace, and says how the program
+    /// ended.
+    pub(super) fn end(self) -> Ended {
+        let _gone = kill_process(self.child, Signal::KILL);
+        while let Ok(Some((who, _))) = wait(WaitOptions::empty()) {
+            if who == self.child {
+                break;
+            }
+        }
+        let mut told = Vec::new();
+        let _none = File::from(self.status).read_to_end(&mut told);
+        match told.as_slice() {
+            [program::EXITED, code, ..] => Ended::Code(*code),
+            [program::SIGNALED, signal, ..] => Ended::Signal(*signal),
+            [program::STOPPED, ..] => Ended::KILLED,
+            [] | [..] => Ended::Box,
+        }
+    }
+}
+
+/// Why a box is over.
+enum Over {
+    /// Its first process has ended.
+    Exited,
+    /// The gateway wants it, or it used too much.
+    Stopped,
+}
+
+fn is_called(by: &mut [PollFd<'_>]) -> bool {
+    poll(by, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+}
+
+/// An error of what holds the box together.
+pub(super) fn failed<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> SandboxError {
+    move |error| SandboxError::build(Part::Namespaces, what, error.into())
+}
+
+/// What counting needs of the box.
+struct Outside<'a> {
+    watched: &'a Watched<'a>,
+    exit: BorrowedFd<'a>,
+}
+
+impl Counted for Outside<'_> {
+    fn is_called(&self) -> bool {
+        let mut ready = [
+            PollFd::from_borrowed_fd(self.exit, PollFlags::IN),
+            PollFd::new(self.watched.control, PollFlags::IN | PollFlags::HUP),
+        ];
+        is_called(&mut ready)
+    }
+
+    fn pause(&self) {
+        let _gone = self.watched.tell(program::PAUSE);
+    }
+
+    fn resume(&self) {
+        let _gone = self.watched.tell(program::RESUME);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    #[test]
+    fn an_order_is_noticed_before_the_program_starts() {
+        for order in [Some([KILL]), Some([TERM]), None] {
+            let (gateway, control) = pair();
+            let watched = Watched {
+                child: rustix::process::getpid(),
+                control: &control,
+                order: pair().0,
+                status: pair().0,
+            };
+            assert!(!watched.is_called(), "nobody has said anything");
+            match order {
+                Some(order) => wire::send(gateway.as_fd(), &order, &[]).unwrap(),
+                None => drop(gateway),
+            }
+            assert!(watched.is_called(), "{order:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The door for packs and agents.
+
+use std::sync::Arc;
+
+use drawgate_host::Host;
+use drawgate_host::store::{DataDir, ResilientAudit};
+
+use super::Start;
+use crate::config::{Auth, Loaded};
+use crate::peers::{self, Door, DoorParts, KeyFile};
+
+/// The file with the gateway's own key.
+const IDENTITY: &str = "identity.key";
+
+/// Opens the door with the keys of the data folder, which a gateway that stays follows.
+pub(super) fn open(
+    loaded: &Loaded,
+    dir: &DataDir,
+    host: &Host,
+    audit: &Arc<ResilientAudit>,
+    start: Start,
+) -> anyhow::Result<Arc<Door>> {
+    let config = &loaded.config;
+    let parts = DoorParts {
+        // An absolute path stays as it is.
+        keys: KeyFile::new(dir.path().join(&config.grpc.keys)),
+        identity: dir.file(IDENTITY),
+        reserved: config.auth.as_ref().map(|auth: &Auth| auth.principal_prefix.clone()),
+        audit: audit.clone(),
+        clock: Arc::clone(&host.clock),
+        ids: Arc::clone(&host.ids),
+    };
+    let door = Door::open(parts)?;
+    if start == Start::Sources {
+        tokio::spawn(peers::follow(Arc::downgrade(&door)));
+    }
+    Ok(door)
+}

@@ -1,0 +1,74 @@
+use drawgate_core::registry::{Pins, Registry};
+use drawgate_core::source::ToolSource as _;
+use drawgate_core::testing::{MemoryStore, TestClock};
+use drawgate_host::secrets::Secrets;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::Config;
+use crate::toolpacks::{Downgrade, Enabled, Intent, Terms};
+
+/// A place with one pack, `own`, that is installed and enabled.
+fn place() -> TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let source = place.path().join("source");
+    std::fs::create_dir(&source).unwrap();
+    let tool = json!({ "name": "say", "type": "command", "description": "Says it.", "command_template": "sh ./run.sh" });
+    let manifest = json!({ "id": "own", "name": "Own", "version": "1.0.0", "tools": [tool] });
+    std::fs::write(source.join("toolpack.json"), manifest.to_string()).unwrap();
+    std::fs::write(source.join("run.sh"), "echo one\n").unwrap();
+    let folder = Folder::open(&place.path().join("toolpacks")).unwrap();
+    let terms = Terms { intent: Intent::Install, downgrade: Downgrade::Refuse, now_ms: 0 };
+    folder.commit(folder.stage_folder(&source, &terms).unwrap()).unwrap();
+    folder.set_enabled(&"own".parse().unwrap(), Enabled::On).unwrap();
+    place
+}
+
+fn toolpacks(place: &Path) -> Arc<Toolpacks> {
+    let store = Arc::new(MemoryStore::default());
+    let clock = Arc::new(TestClock::default());
+    let pins = Pins { documents: store.clone(), audit: store.clone(), clock };
+    let keeper = Arc::new(Keeper::new(Arc::new(Registry::default()), pins));
+    let host = Arc::new(Host::new(Secrets::from_process(), None).unwrap());
+    let loaded = Config::parse("", &place.join("drawgate.toml")).unwrap();
+    let data = place.join("data");
+    Toolpacks::new(&host, &keeper, store, &data, Start::Sources, &loaded)
+}
+
+#[tokio::test]
+async fn a_pack_whose_files_are_right_again_is_made_anew() {
+    let place = place();
+    let toolpacks = toolpacks(place.path());
+    toolpacks.refresh().await;
+    let id = SourceId::new("own").unwrap();
+    let script = place.path().join("toolpacks/own/run.sh");
+
+    // As long as this is held, nobody looks at the files but the pack itself.
+    let running = toolpacks.running.lock().await;
+    let before = Arc::clone(&running[&id].source);
+    before.manifest().await.unwrap();
+    std::fs::write(&script, "echo two\n").unwrap();
+    assert!(before.manifest().await.is_err() && before.is_changed());
+    std::fs::write(&script, "echo one\n").unwrap();
+    assert!(before.manifest().await.is_err(), "it stays broken");
+    drop(running);
+
+    toolpacks.refresh().await;
+    let running = toolpacks.running.lock().await;
+    let after = &running[&id].source;
+    assert!(!Arc::ptr_eq(after, &before) && !after.is_changed());
+    after.manifest().await.unwrap();
+    assert_eq!(toolpacks.complaint("own"), None);
+}
+
+#[tokio::test]
+async fn a_pack_that_stays_the_same_is_left_alone() {
+    let place = place();
+    let toolpacks = toolpacks(place.path());
+    toolpacks.refresh().await;
+    let id = SourceId::new("own").unwrap();
+    let before = Arc::clone(&toolpacks.running.lock().await[&id].source);
+    toolpacks.refresh().await;
+    assert!(Arc::ptr_eq(&before, &toolpacks.running.lock().await[&id].source));
+}

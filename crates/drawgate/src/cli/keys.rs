@@ -1,0 +1,217 @@
+//! `drawgate keys`: which SSH keys let packs and agents in.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+use super::Context;
+use super::agents::text;
+use super::backend::Backend;
+use crate::assemble::Start;
+use crate::peers::read_key;
+use crate::surface::control::{AddKey, RemoveKeys, ShownKey, ShownKeys, Whose};
+
+/// No file with one public key is longer.
+const MAX_KEY: u64 = 64 * 1024;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum KeysCommand {
+    /// Let a pack or an agent in by an SSH key; it counts at once
+    Add(AddArgs),
+    /// List the keys that count, and the lines that do not count
+    List,
+    /// Withdraw keys; who is connected by them is cut at once
+    Remove(RemoveArgs),
+    /// Show the gateway's own identity, for packs and agents to know it by
+    Server,
+}
+
+/// Whose key it is.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+pub(super) struct WhoseArgs {
+    /// The key of a pack, which offers tools
+    #[arg(long, value_name = "NAME")]
+    pack: Option<String>,
+    /// The key of an agent, which calls tools
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct AddArgs {
+    /// The file with the public key, or the key itself; `-` or nothing for standard input
+    key: Option<String>,
+    #[command(flatten)]
+    whose: WhoseArgs,
+    /// The names of tools that the pack may offer, with `*` for any run of characters; repeat for
+    /// more [default: `*`]
+    #[arg(long, value_name = "PATTERN")]
+    tools: Vec<String>,
+    /// What the agent may hold, or what callers of the pack's tools need; repeat for more
+    #[arg(long = "capability", value_name = "CAPABILITY")]
+    capabilities: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RemoveArgs {
+    /// The key: its fingerprint (`SHA256:…`), the file with the public key, or the key itself
+    key: Option<String>,
+    #[command(flatten)]
+    whose: WhoseArgs,
+}
+
+pub(super) async fn run(command: KeysCommand, context: Context) -> anyhow::Result<ExitCode> {
+    let backend = Backend::open(&context, Start::Nothing).await?;
+    let done = perform(command, &context, &backend).await;
+    backend.close().await;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn perform(command: KeysCommand, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+    match command {
+        KeysCommand::Add(args) => add(args, context, backend).await,
+        KeysCommand::List => list(context, backend).await,
+        KeysCommand::Remove(args) => remove(args, context, backend).await,
+        KeysCommand::Server => {
+            let server: Value = backend.get("/keys/server").await?;
+            context.out.either(&server, || text(&server, "fingerprint"))
+        }
+    }
+}
+
+impl WhoseArgs {
+    fn read(self) -> Option<Whose> {
+        let pack = self.pack.map(|name| Whose { purpose: "pack".to_owned(), name });
+        pack.or_else(|| self.agent.map(|name| Whose { purpose: "agent".to_owned(), name }))
+    }
+}
+
+async fn add(args: AddArgs, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+    let whose =
+        args.whose.read().context("say whose key it is: `--pack NAME` or `--agent NAME`")?;
+    let is_pack = whose.purpose == "pack";
+    let takes_any = is_pack && args.tools.is_empty();
+    let tools = if takes_any { vec!["*".to_owned()] } else { args.tools };
+    let key = key_text(args.key.as_deref())?;
+    let new = AddKey { whose, tools, capabilities: args.capabilities, key };
+    let added: ShownKey = backend.post("/keys", &new).await?;
+    let server: Value = backend.get("/keys/server").await?;
+    let server = text(&server, "fingerprint");
+    let mut report = serde_json::to_value(&added)?;
+    report["server"] = json!(server);
+    context.out.either(&report, || added_text(context, &added, takes_any, &server))
+}
+
+/// What is in force now, and what to do next.
+fn added_text(context: &Context, added: &ShownKey, takes_any: bool, server: &str) -> String {
+    let ShownKey { purpose, name, tools, capabilities, fingerprint, .. } = added;
+    let mut lines = vec![format!("{purpose} `{name}` may connect with the key {fingerprint}")];
+    let held = capabilities.join(" ");
+    if purpose == "pack" {
+        let why = if takes_any { "; `--tools PATTERN` would limit it" } else { "" };
+        lines.push(format!("it may offer tools named {tools}{why}"));
+        if !held.is_empty() {
+            lines.push(format!("callers of its tools need {held}"));
+        }
+    } else if held.is_empty() {
+        lines.push("it holds no capability; `--capability CAPABILITY` would give it some".into());
+    } else {
+        lines.push(format!("it may hold {held}"));
+    }
+    let scheme = if context.loaded.config.server.tls.is_some() { "https" } else { "http" };
+    lines.push(format!(
+        "next: start it with the private key, the address {scheme}://{} and, for it to know this gateway by, {server}",
+        context.listen
+    ));
+    lines.join("\n")
+}
+
+async fn list(context: &Context, backend: &Backend) -> anyhow::Result<()> {
+    let keys: ShownKeys = backend.get("/keys").await?;
+    let rows = keys.keys.iter().map(|key| {
+        vec![
+            key.purpose.clone(),
+            key.name.clone(),
+            key.tools.clone(),
+            key.capabilities.join(" "),
+            key.fingerprint.clone(),
+            key.comment.clone(),
+        ]
+    });
+    let header = ["for", "name", "tools", "capabilities", "key", "comment"];
+    let empty = "no keys yet; `drawgate keys add --pack NAME FILE.pub` adds one";
+    context.out.table(&keys, &header, rows.collect(), empty)?;
+    are_well(&keys);
+    Ok(())
+}
+
+/// Whether nothing is wrong with the list; says on standard error what is.
+pub(super) fn are_well(keys: &ShownKeys) -> bool {
+    let complaints = complaints(keys);
+    for complaint in &complaints {
+        eprintln!("drawgate: {complaint}");
+    }
+    complaints.is_empty()
+}
+
+fn complaints(keys: &ShownKeys) -> Vec<String> {
+    let problem = keys.problem.iter().map(|problem| format!("no key counts: {problem}"));
+    let faults = keys.faults.iter().map(|fault| {
+        format!("`{}`, line {} does not count: {}", keys.file, fault.line, fault.reason)
+    });
+    problem.chain(faults).collect()
+}
+
+async fn remove(args: RemoveArgs, context: &Context, backend: &Backend) -> anyhow::Result<()> {
+    let fingerprint = args.key.as_deref().map(fingerprint).transpose()?;
+    let which = RemoveKeys { whose: args.whose.read(), fingerprint };
+    if which.whose.is_none() && which.fingerprint.is_none() {
+        bail!("say which key: its fingerprint or file, `--pack NAME` or `--agent NAME`");
+    }
+    let gone: Vec<ShownKey> = backend.post("/keys/remove", &which).await?;
+    context.out.either(&json!({ "removed": gone }), || {
+        let lines = gone
+            .iter()
+            .map(|key| format!("removed {} of {} `{}`", key.fingerprint, key.purpose, key.name));
+        lines.collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn fingerprint(key: &str) -> anyhow::Result<String> {
+    if key.starts_with("SHA256:") {
+        return Ok(key.to_owned());
+    }
+    let key = read_key(&key_text(Some(key))?)?;
+    Ok(key.fingerprint(ssh_key::HashAlg::Sha256).to_string())
+}
+
+/// One public key: from a file, from standard input, or as it was written on the command line.
+fn key_text(given: Option<&str>) -> anyhow::Result<String> {
+    let text = match given {
+        None | Some("-") => read_limited(std::io::stdin()).context("standard input")?,
+        Some(text) if text.contains([' ', '\t']) && !Path::new(text).exists() => text.to_owned(),
+        Some(file) => {
+            let opened = std::fs::File::open(file).and_then(read_limited);
+            opened.with_context(|| format!("`{file}` can't be read"))?
+        }
+    };
+    let is_key = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let mut lines = text.lines().map(str::trim).filter(is_key);
+    match (lines.next(), lines.next()) {
+        (Some(line), None) => Ok(line.to_owned()),
+        // The judge of keys says it better.
+        (Some(first), Some(_)) if first.contains("PRIVATE KEY") => Ok(first.to_owned()),
+        (Some(_), Some(_)) => bail!("there is more than one key; add them one by one"),
+        (None, _) => bail!("there is no key; give the file that ends in `.pub`"),
+    }
+}
+
+fn read_limited(source: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    source.take(MAX_KEY).read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,39 @@
+//! Keys of packs and agents: authorised and withdrawn by the operator, and written down.
+
+use anyhow::bail;
+use drawgate_core::audit::EventKind;
+
+use super::Operations;
+use crate::peers::{Authorized, NewKey, Selection};
+
+impl Operations {
+    /// Authorises a key. It counts at once.
+    pub async fn add_key(&self, new: &NewKey) -> anyhow::Result<Authorized> {
+        let _acting = self.acting.lock().await;
+        let line = new.line()?;
+        let terms = self.door.would_add(&line)?;
+        self.door.add(&line)?;
+        let noted = self.note(terms.describe(self.draft(EventKind::KeyAdded))).await;
+        if noted.is_err() {
+            // What can't be written down does not count.
+            let name = Some((terms.purpose, terms.name.clone()));
+            let fingerprint = Some(terms.fingerprint.clone());
+            self.door.remove(&Selection { fingerprint, name })?;
+        }
+        noted.map(|()| terms)
+    }
+
+    /// Withdraws keys, and cuts who is connected by them. Returns what they stood for.
+    pub async fn remove_keys(&self, selection: &Selection) -> anyhow::Result<Vec<Authorized>> {
+        let _acting = self.acting.lock().await;
+        let gone = self.door.would_remove(selection)?;
+        if gone.is_empty() {
+            bail!("there is no such key; `drawgate keys list` shows them");
+        }
+        self.door.remove(selection)?;
+        for terms in &gone {
+            self.note(terms.describe(self.draft(EventKind::KeyRemoved))).await?;
+        }
+        Ok(gone)
+    }
+}

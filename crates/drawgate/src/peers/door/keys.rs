@@ -1,0 +1,70 @@
+//! Changes of the list by an operator.
+
+use anyhow::{Context, bail};
+
+use super::Door;
+use crate::peers::line::{MAX_LINE, read_line};
+use crate::peers::list::without;
+use crate::peers::{Authorized, KeyList, Selection};
+
+impl Door {
+    /// What adding this line would authorise, or why it can't be added.
+    pub fn would_add(&self, line: &str) -> anyhow::Result<Authorized> {
+        if line.contains('\n') || line.len() > MAX_LINE {
+            bail!("a key and its options stand on one line of at most {MAX_LINE} bytes");
+        }
+        let list = KeyList::read(line.as_bytes(), self.parts.reserved.as_deref());
+        if let Some((_, fault)) = list.faults().first() {
+            bail!("{fault}");
+        }
+        let read = read_line(line.as_bytes())?;
+        let (_, terms) = read.context("there is no key")?;
+        let present = self.present()?;
+        if let Ok(entry) = present.find(&terms.fingerprint, terms.purpose, &terms.name) {
+            bail!(
+                "this key stands for {} `{}` already, in line {}; `drawgate keys remove {} --{} {}` takes it out",
+                terms.purpose,
+                terms.name,
+                entry.line,
+                terms.fingerprint,
+                terms.purpose,
+                terms.name
+            );
+        }
+        Ok(terms)
+    }
+
+    /// Adds a line that [`Self::would_add`] has judged. It counts at once.
+    pub fn add(&self, line: &str) -> anyhow::Result<()> {
+        let mut bytes = self.parts.keys.read()?;
+        if bytes.last().is_some_and(|last| *last != b'\n') {
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+        self.replace(&bytes)
+    }
+
+    /// What the selected keys stand for.
+    pub fn would_remove(&self, selection: &Selection) -> anyhow::Result<Vec<Authorized>> {
+        Ok(without(&self.parts.keys.read()?, selection).1)
+    }
+
+    /// Removes the selected keys. Their peers are cut at once.
+    pub fn remove(&self, selection: &Selection) -> anyhow::Result<()> {
+        let (kept, _) = without(&self.parts.keys.read()?, selection);
+        self.replace(&kept)
+    }
+
+    fn replace(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        let path = self.parts.keys.path();
+        let written = self.parts.keys.write(bytes);
+        written.with_context(|| format!("`{}` can't be written", path.display()))?;
+        drop(self.reload());
+        Ok(())
+    }
+
+    fn present(&self) -> anyhow::Result<KeyList> {
+        Ok(KeyList::read(&self.parts.keys.read()?, self.parts.reserved.as_deref()))
+    }
+}

@@ -1,0 +1,133 @@
+//! Agents over gRPC: one stream each, on which they register, hear which tools are theirs, call them
+//! and get the results.
+//!
+//! Who is at the other end has been proved by the login; what an agent may do is the gate's to decide.
+
+mod calls;
+mod conversation;
+mod convert;
+mod line;
+mod lists;
+mod open;
+mod register;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use drawgate_core::model::{Capability, Principal};
+use drawgate_core::pipeline::Gateway;
+use drawgate_sdk::proto::fold_service_server::FoldService;
+use drawgate_sdk::proto::{AgentMessage, GatewayMessage};
+use drawgate_sdk::statement::Purpose;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+
+use self::conversation::{Conversation, Ended};
+use self::line::{Line, Outgoing};
+use super::login;
+use crate::peers::End;
+use crate::telemetry::Spans;
+
+/// Messages that wait to be read by an agent; whoever has more to say waits.
+const QUEUE: usize = 16;
+/// An agent that reads nothing, or says nothing when it is asked, for so many heartbeats is gone.
+const PATIENCE: u32 = 3;
+
+/// The agents' service.
+#[derive(Clone)]
+pub struct Agents(Arc<Shared>);
+
+/// What all conversations share.
+struct Shared {
+    gateway: Gateway,
+    stop: CancellationToken,
+    heartbeat: Duration,
+    spans: Spans,
+    lists: lists::Lists,
+    open: open::Open,
+}
+
+/// An agent that has proved itself, as far as a conversation needs to know it.
+struct Agent {
+    name: Principal,
+    /// What its key allows.
+    allowed: Vec<Capability>,
+    /// The connection's id, for grants and the audit log.
+    connection: String,
+    /// Cancelled when the connection must end.
+    cut: CancellationToken,
+}
+
+impl Agents {
+    /// A service in front of a gate. `stop` is cancelled when the gateway ends; `heartbeat` is how
+    /// often a silent agent is asked whether it is there.
+    #[must_use]
+    pub fn new(gateway: Gateway, stop: CancellationToken, heartbeat: Duration) -> Self {
+        Self::with_spans(gateway, stop, heartbeat, Spans::default())
+    }
+
+    /// The same, with a trace of every call.
+    #[must_use]
+    pub fn with_spans(
+        gateway: Gateway,
+        stop: CancellationToken,
+        heartbeat: Duration,
+        spans: Spans,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            gateway,
+            stop,
+            heartbeat,
+            spans,
+            lists: lists::Lists::default(),
+            open: open::Open::default(),
+        }))
+    }
+
+    /// Makes a conversation and the agent's end of it.
+    fn open(&self, agent: Agent) -> Result<(Conversation, Outgoing), Status> {
+        let place = self.0.open.enter(&agent.name, &agent.connection)?;
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let over = CancellationToken::new();
+        let line = Line::new(queue, self.0.heartbeat * PATIENCE, over.clone());
+        let conversation = Conversation::new(Arc::clone(&self.0), agent, line, place);
+        Ok((conversation, Outgoing::new(waiting, over.drop_guard())))
+    }
+}
+
+#[tonic::async_trait]
+impl FoldService for Agents {
+    type ConverseStream = Outgoing;
+
+    async fn converse(
+        &self,
+        request: Request<Streaming<AgentMessage>>,
+    ) -> Result<Response<Outgoing>, Status> {
+        let peer = login::peer(&request, Purpose::Agent)?;
+        let name = Principal::new(&peer.name)
+            .map_err(|error| Status::failed_precondition(error.to_string()))?;
+        let agent = Agent {
+            name,
+            allowed: peer.terms.capabilities.clone(),
+            connection: peer.session.clone(),
+            cut: peer.cut.clone(),
+        };
+        let (conversation, outgoing) = self.open(agent)?;
+        let incoming = request.into_inner();
+        tokio::spawn(async move {
+            // Whoever does not read would not see the end of the stream either.
+            if conversation.run(incoming).await == Ended::Silent {
+                peer.end(End::Silent);
+            }
+        });
+        Ok(Response::new(outgoing))
+    }
+}
+
+/// A message of the gateway.
+type Said = Result<GatewayMessage, Status>;
+
+#[cfg(test)]
+#[path = "agents_tests.rs"]
+mod tests;

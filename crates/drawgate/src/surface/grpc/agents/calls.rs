@@ -1,0 +1,180 @@
+//! The calls of one conversation: started, cancelled, answered.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use drawgate_core::json;
+use drawgate_core::model::{Caller, ErrorCode, ToolInvocation, TraceParent};
+use drawgate_core::pipeline::CallOptions;
+use drawgate_core::source::ProgressSink;
+use drawgate_sdk::proto::ToolCall;
+use drawgate_sdk::proto::gateway_message::Message;
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::line::Line;
+use super::{Shared, convert};
+use crate::telemetry::Span;
+
+/// The calls of one agent that are under way.
+pub(super) struct Calls {
+    shared: Arc<Shared>,
+    caller: Arc<Caller>,
+    line: Line,
+    open: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    /// Places for calls whose results were not taken yet.
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+}
+
+/// A call under way, until this is dropped.
+struct Entered {
+    open: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    id: String,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.open.lock().remove(&self.id);
+    }
+}
+
+impl Calls {
+    pub(super) fn new(shared: Arc<Shared>, caller: Arc<Caller>, line: Line) -> Self {
+        // More than the gate lets this caller have under way would only wait to be refused.
+        let places = shared.gateway.parts().settings.load().max_calls_per_caller;
+        Self {
+            shared,
+            caller,
+            line,
+            open: Arc::default(),
+            places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Starts a call. What can't be started is answered at once, by the message returned.
+    pub(super) fn start(&self, call: ToolCall) -> Result<(), Message> {
+        let refuse = |code, message: &str| convert::refusal(call.request_id.clone(), code, message);
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let message = "too many of your calls are under way; wait for some to end";
+            return Err(refuse(ErrorCode::RateLimited, message));
+        };
+        let cancel = self.line.until_over();
+        let Some(entered) = self.enter(&call.request_id, &cancel) else {
+            let message = "a call with this `request_id` is under way; choose another";
+            return Err(refuse(ErrorCode::Conflict, message));
+        };
+        let (shared, caller, line) =
+            (Arc::clone(&self.shared), Arc::clone(&self.caller), self.line.clone());
+        self.tasks.spawn(async move {
+            let answer = perform(&shared, &caller, call, cancel, &line).await;
+            give(entered, place, &line, answer).await;
+        });
+        Ok(())
+    }
+
+    fn enter(&self, id: &str, cancel: &CancellationToken) -> Option<Entered> {
+        let mut open = self.open.lock();
+        if open.contains_key(id) {
+            return None;
+        }
+        open.insert(id.to_owned(), cancel.clone());
+        Some(Entered { open: Arc::clone(&self.open), id: id.to_owned() })
+    }
+
+    /// Cancels a call. One that has ended meanwhile has been answered.
+    pub(super) fn cancel(&self, id: &str) {
+        if let Some(cancel) = self.open.lock().get(id) {
+            cancel.cancel();
+        }
+    }
+
+    /// From now on [`Self::ended`] waits for the end of the last call.
+    pub(super) fn last(&self) {
+        self.tasks.close();
+    }
+
+    /// Waits until all calls have been answered, once none is to come.
+    pub(super) async fn ended(&self) {
+        self.tasks.wait().await;
+    }
+}
+
+/// Hands a result over. Its id is free by then: the agent may use it again as soon as it reads this.
+async fn give(entered: Entered, place: OwnedSemaphorePermit, line: &Line, answer: Message) {
+    drop(entered);
+    // If nobody listens, the result is in the audit log at least.
+    let _ = line.say(answer).await;
+    drop(place);
+}
+
+async fn perform(
+    shared: &Shared,
+    caller: &Caller,
+    call: ToolCall,
+    cancel: CancellationToken,
+    line: &Line,
+) -> Message {
+    let max = shared.gateway.parts().settings.load().max_argument_bytes;
+    let arguments = match arguments(&call.input_json, max) {
+        Ok(arguments) => arguments,
+        Err(message) => {
+            return convert::refusal(call.request_id, ErrorCode::InvalidArguments, &message);
+        }
+    };
+    let trace = TraceParent::parse(&call.traceparent);
+    let span = shared.spans.start(trace.as_ref());
+    let options = CallOptions {
+        progress: call.progress.then(|| reports(&call.request_id, line)),
+        cancel,
+        trace: span.as_ref().map(Span::context).or(trace),
+        ..CallOptions::default()
+    };
+    let invocation = ToolInvocation {
+        tool_id: call.tool_name,
+        request_id: call.request_id.clone(),
+        arguments,
+        timeout_ms: (call.timeout_ms > 0).then_some(call.timeout_ms),
+        ..ToolInvocation::default()
+    };
+    let result = shared.gateway.call(caller, invocation, options).await;
+    if let Some(span) = span {
+        span.end(caller, &result);
+    }
+    convert::result(call.request_id, &result)
+}
+
+/// The arguments of a call; none at all is an empty object.
+fn arguments(text: &str, max: u64) -> Result<Map<String, Value>, String> {
+    // Before it is parsed: a value takes many times the memory of its text.
+    if text.len() as u64 > max {
+        return Err(format!("the arguments are larger than {max} bytes"));
+    }
+    if text.is_empty() {
+        return Ok(Map::new());
+    }
+    match json::parse(text.as_bytes()) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        Ok(_) => Err("`input_json` must be a JSON object".to_owned()),
+        Err(error) => Err(format!("`input_json`: {error}")),
+    }
+}
+
+fn reports(id: &str, line: &Line) -> Arc<dyn ProgressSink> {
+    Arc::new(Reports { id: id.to_owned(), line: line.clone() })
+}
+
+struct Reports {
+    id: String,
+    line: Line,
+}
+
+impl ProgressSink for Reports {
+    fn report(&self, progress: Map<String, Value>) {
+        self.line.mention(convert::progress(self.id.clone(), &progress));
+    }
+}

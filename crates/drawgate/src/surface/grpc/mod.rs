@@ -1,0 +1,93 @@
+//! The gRPC surface: packs and agents that dial in, on the gateway's own address.
+//!
+//! A connection that speaks HTTP/2 is a gRPC connection. It is nobody's until its peer has logged in;
+//! then it is a pack's or an agent's.
+
+pub mod agents;
+mod connection;
+pub mod login;
+pub mod packs;
+mod services;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use drawgate_core::pipeline::Gateway;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use self::agents::Agents;
+use self::packs::Packs;
+use self::services::Services;
+use super::guard::Guard;
+use crate::config;
+use crate::peers::Door;
+use crate::server::Server;
+use crate::telemetry::Spans;
+
+/// The addresses at the two ends of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// Ours.
+    pub local: IpAddr,
+    /// The peer's.
+    pub remote: IpAddr,
+}
+
+/// What the surface is made from.
+pub struct GrpcParts {
+    /// Who may come in.
+    pub door: Arc<Door>,
+    /// Which hosts are ours.
+    pub guard: Arc<Guard>,
+    /// The gate.
+    pub gateway: Gateway,
+    /// The packs.
+    pub packs: Arc<Packs>,
+    /// Where traces of agents' calls go.
+    pub spans: Spans,
+}
+
+/// The gRPC surface.
+pub struct Grpc {
+    door: Arc<Door>,
+    guard: Arc<Guard>,
+    services: Services,
+    heartbeat: Duration,
+    /// Requests of one peer at once.
+    max_streams: u32,
+}
+
+/// Requests of a pack at once beside its results; and of an agent, which needs few.
+const FEW_STREAMS: usize = 32;
+
+impl Grpc {
+    /// The surface, until `stop`.
+    pub fn new(
+        parts: GrpcParts,
+        config: &config::Grpc,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Arc<Self>> {
+        // Better no gateway than one that nobody can log in at.
+        parts.door.identity()?;
+        let heartbeat = Duration::from_secs(config.heartbeat_seconds);
+        let agents = Agents::with_spans(parts.gateway, stop.clone(), heartbeat, parts.spans);
+        Ok(Arc::new(Self {
+            door: parts.door,
+            guard: parts.guard,
+            services: Services::new(parts.packs, agents, config.max_message_bytes, stop)?,
+            heartbeat,
+            max_streams: u32::try_from((config.max_calls_per_pack + FEW_STREAMS).max(64))
+                .unwrap_or(u32::MAX),
+        }))
+    }
+
+    /// Serves one connection to its end.
+    pub async fn serve<I>(self: &Arc<Self>, stream: I, ends: Ends, server: &Server)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        connection::serve(self, stream, ends, server).await;
+    }
+}
