@@ -103,11 +103,22 @@ async fn add(args: AddArgs, context: &Context, backend: &Backend) -> anyhow::Res
     let server = text(&server, "fingerprint");
     let mut report = serde_json::to_value(&added)?;
     report["server"] = json!(server);
-    context.out.either(&report, || added_text(context, &added, takes_any, &server))
+    let address = address(context, backend).await?;
+    context.out.either(&report, || added_text(&added, takes_any, &address, &server))
+}
+
+/// Where the gateway listens, or would.
+async fn address(context: &Context, backend: &Backend) -> anyhow::Result<String> {
+    let status: Value = backend.get("/status").await?;
+    let scheme = if context.loaded.config.server.tls.is_some() { "https" } else { "http" };
+    Ok(match status["endpoint"].as_str() {
+        Some(endpoint) => endpoint.trim_end_matches("/mcp").to_owned(),
+        None => format!("{scheme}://{}", context.listen),
+    })
 }
 
 /// What is in force now, and what to do next.
-fn added_text(context: &Context, added: &ShownKey, takes_any: bool, server: &str) -> String {
+fn added_text(added: &ShownKey, takes_any: bool, address: &str, server: &str) -> String {
     let ShownKey { purpose, name, tools, capabilities, fingerprint, .. } = added;
     let mut lines = vec![format!("{purpose} `{name}` may connect with the key {fingerprint}")];
     let held = capabilities.join(" ");
@@ -122,10 +133,8 @@ fn added_text(context: &Context, added: &ShownKey, takes_any: bool, server: &str
     } else {
         lines.push(format!("it may hold {held}"));
     }
-    let scheme = if context.loaded.config.server.tls.is_some() { "https" } else { "http" };
     lines.push(format!(
-        "next: start it with the private key, the address {scheme}://{} and, for it to know this gateway by, {server}",
-        context.listen
+        "next: start it with the private key, the address {address} and, for it to know this gateway by, {server}"
     ));
     lines.join("\n")
 }
