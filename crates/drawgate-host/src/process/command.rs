@@ -31,11 +31,15 @@ fn spawn_boxed(
 ) -> Result<Running, SpawnError> {
     let mut started = start_boxed(processes, spawn, confinement)?;
     if processes.proven.get().is_none() {
-        if let Err(error) = without_blocking_others(|| started.wait()) {
-            started.end();
-            return Err(error.into());
+        match without_blocking_others(|| started.wait()) {
+            Ok(enforced) => {
+                let _known = processes.proven.set(enforced);
+            }
+            Err(error) => {
+                started.end();
+                return Err(error.into());
+            }
         }
-        let _known = processes.proven.set(());
     }
     let way =
         processes.egress.clone().map(|egress| Way { egress, reach: confinement.reach.clone() });
@@ -85,6 +89,7 @@ fn start_boxed(
     let mut plan = request.plan()?;
     let stay = processes.rooms.enter(plan.writable());
     plan.absent = stay.absent.clone();
+    plan.cgroups = processes.proven.get().map(|first| first.cgroups.clone()).unwrap_or_default();
     launch::start(&processes.nursery, launcher, &plan, stay).map_err(failed)
 }
 

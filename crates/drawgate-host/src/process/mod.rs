@@ -106,8 +106,8 @@ pub struct Processes {
     inherited: BTreeMap<String, OsString>,
     egress: Option<Arc<Egress>>,
     hidden: Vec<PathBuf>,
-    /// Set once a box was built here: from then on nobody waits for that any more.
-    proven: Arc<OnceLock<()>>,
+    /// What the first box had. From then on nobody waits for one to be built, and none may have less.
+    proven: Arc<OnceLock<Enforced>>,
     abilities: Arc<OnceLock<Arc<Abilities>>>,
     rooms: Rooms,
     nursery: Nursery,

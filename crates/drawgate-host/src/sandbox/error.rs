@@ -71,7 +71,10 @@ impl Part {
             Self::Network => "network namespaces must be enabled in the kernel",
             Self::Capabilities | Self::Seccomp => "seccomp filters must be enabled in the kernel",
             Self::Landlock => "see `drawgate sandbox doctor`",
-            Self::Limits => "give smaller limits in `[sandbox]`",
+            Self::Limits => {
+                "give smaller limits in `[sandbox]`, or the gateway a control group of its own \
+                 (systemd: `Delegate=yes`)"
+            }
             Self::Program => "check that the program can be executed, with its interpreter",
         }
     }

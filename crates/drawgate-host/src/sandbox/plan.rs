@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     /// Protected names that are new if they are there at the end, by writable folder.
     pub(crate) absent: BTreeMap<PathBuf, Vec<String>>,
     pub(crate) limits: ResourceLimits,
+    /// Control groups that earlier boxes had, and that this one must have, too.
+    pub(crate) cgroups: Vec<String>,
     pub(crate) proxy: bool,
 }
 
@@ -126,6 +128,7 @@ impl Request<'_> {
             hidden,
             absent: BTreeMap::new(),
             limits: self.confinement.limits,
+            cgroups: Vec::new(),
             proxy: self.confinement.profile == Profile::Network,
         })
     }

@@ -4,7 +4,7 @@
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -16,7 +16,7 @@ use rustix::process::{
 use super::identity::Identity;
 use super::sys::{self, Copy};
 use super::usage::Usage;
-use super::{mounts, privileges, program};
+use super::{limits, mounts, privileges, program};
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::plan::{PROXY_PORT, Plan};
 use crate::sandbox::wire::{self, Enforced, Packet, Report};
@@ -68,6 +68,7 @@ impl Inner {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)?;
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
         self.network()?;
+        limits::share();
         mounts::build(&self.plan, std::mem::take(&mut self.trees))?;
         let _cosmetic = rustix::system::sethostname(b"sandbox");
         let Some(order) = self.next_order() else { return Ok(()) };
@@ -150,12 +151,16 @@ fn watch(
     mut usage: Usage,
 ) -> io::Result<()> {
     let exit = pidfd_open(child, PidfdFlags::empty())?;
+    // Who is dead and not reaped counts as a process, and there may be many in no time.
+    sys::be_woken_by_children();
+    let mut next = Instant::now() + usage.pause();
     loop {
         let mut ready = [
             PollFd::new(&exit, PollFlags::IN),
             PollFd::new(orders, PollFlags::IN | PollFlags::HUP),
         ];
-        let pause = Timespec::try_from(usage.pause()).map_err(io::Error::other)?;
+        let pause = next.saturating_duration_since(Instant::now());
+        let pause = Timespec::try_from(pause).map_err(io::Error::other)?;
         match poll(&mut ready, Some(&pause)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -170,14 +175,20 @@ fn watch(
             let Some(order) = wire::receive(orders.as_fd())? else { return Ok(()) };
             match order.bytes.as_slice() {
                 [program::TERM] => sys::signal_all(libc::SIGTERM),
-                [program::PAUSE] => sys::signal_all(libc::SIGSTOP),
+                [program::PAUSE] => {
+                    sys::signal_all(libc::SIGSTOP);
+                    let _gone = wire::send(orders.as_fd(), &[program::PAUSED], &[]);
+                }
                 [program::RESUME] => sys::signal_all(libc::SIGCONT),
                 [] | [_, ..] => {}
             }
         }
-        if let Some(error) = usage.exceeded() {
-            wire::report(control, &Report::Failed(error));
-            return tell.write_all(&[program::STOPPED]);
+        if Instant::now() >= next {
+            if let Some(error) = usage.exceeded() {
+                wire::report(control, &Report::Failed(error));
+                return tell.write_all(&[program::STOPPED]);
+            }
+            next = Instant::now() + usage.pause();
         }
     }
 }
@@ -191,5 +202,5 @@ fn ending(status: WaitStatus) -> [u8; 2] {
     }
 }
 
-/// How long a box without a counter sleeps between looking for orphans to reap.
+/// How long a box without a counter sleeps before it looks for orphans whose end it has missed.
 pub(super) const REAP: Duration = Duration::from_secs(1);

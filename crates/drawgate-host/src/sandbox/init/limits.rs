@@ -19,6 +19,22 @@ const KEPT_OPEN_FILES: u64 = 300;
 /// Fewer than these are of no use to a program.
 const FEWEST_OPEN_FILES: u64 = 64;
 
+/// What a user may have only so many of, counted for all of its namespaces together. A box has a part,
+/// or it could take them all from the gateway's user.
+const SHARES: [(&str, &str); 2] = [
+    ("/proc/sys/user/max_inotify_instances", "16"),
+    ("/proc/sys/user/max_inotify_watches", "16384"),
+];
+
+/// Sets the shares of the user namespace that this process is in. Call it while the machine's `/proc`
+/// is still to be seen: the box's own can't be written.
+pub(super) fn share() {
+    for (file, most) in SHARES {
+        // In a container, these may be read-only.
+        let _unlimited = std::fs::write(file, most);
+    }
+}
+
 /// What is not held by a control group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Uncontrolled {

@@ -7,12 +7,14 @@
 //! becomes the program. They are told what to do over a socket, so no argument and no environment of
 //! the program ever reaches the outer one's own loader.
 
+mod count;
 mod etc;
 mod guard;
 mod identity;
 mod inner;
 mod landlock;
 mod limits;
+mod losses;
 mod mapping;
 mod mounts;
 mod nursery;
@@ -22,9 +24,11 @@ mod privileges;
 mod program;
 mod quota;
 mod seccomp;
+mod sockets;
 pub(super) mod sweep;
 mod sys;
 mod trees;
+mod unlinked;
 mod usage;
 mod watch;
 

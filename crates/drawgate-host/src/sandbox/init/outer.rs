@@ -12,6 +12,7 @@ use super::nursery::{Order, Ready};
 use super::quota::Quota;
 use super::sweep::Folder;
 use super::sys::{self, Copy};
+use super::unlinked::Namespace;
 use super::watch::{Ended, Watched, failed};
 use crate::sandbox::cgroup::Groups;
 use crate::sandbox::error::{Limit, Part, SandboxError};
@@ -62,7 +63,9 @@ fn live(
         Err(error) => return Err(failed("clone")(error)),
     };
     drop((orders, tell, trees, streams));
-    let inner = Watched { child, control, order, status: status.into() };
+    // Before it closes itself to others.
+    let namespace = Namespace::of(child);
+    let inner = Watched { child, namespace, control, order, status: status.into() };
     // Held so that the end of the box need not wait for the end of its mounts.
     let mounts = File::open(format!("/proc/{}/ns/mnt", child.as_raw_nonzero()));
     let prepared = inner.begin(identity).and_then(|()| {
@@ -114,7 +117,15 @@ impl Prepared {
     fn make(plan: &Plan) -> Result<Self, SandboxError> {
         let folders = folders(plan)?;
         let quota = Quota::new(&plan.limits, &folders);
-        Ok(Self { folders, quota, groups: Groups::make(&plan.limits) })
+        let groups = Groups::make(&plan.limits);
+        match plan.cgroups.iter().find(|wanted| !groups.held.contains(wanted)) {
+            None => Ok(Self { folders, quota, groups }),
+            Some(missing) => Err(SandboxError::build(
+                Part::Limits,
+                "control group",
+                format!("`{missing}` can't be held, as it was for earlier programs"),
+            )),
+        }
     }
 }
 
@@ -142,5 +153,34 @@ fn folders(plan: &Plan) -> Result<Vec<Folder>, SandboxError> {
 fn sweep(folders: &[Folder], control: &OwnedFd) {
     for swept in folders.iter().map(Folder::sweep).filter(Swept::is_worth_a_word) {
         wire::report(control, &Report::Swept(swept));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::ResourceLimits;
+
+    fn prepared(cgroups: &[String]) -> Result<Prepared, SandboxError> {
+        let plan = serde_json::json!({
+            "program": "/bin/true", "args": [], "env": {}, "home": "/", "working_dir": "/",
+            "binds": [], "links": [], "hidden": [], "absent": {}, "proxy": false,
+            "limits": ResourceLimits::default(), "cgroups": cgroups,
+        });
+        Prepared::make(&serde_json::from_value(plan).unwrap())
+    }
+
+    #[test]
+    fn a_box_that_holds_less_than_earlier_ones_is_refused() {
+        let mut cgroups = prepared(&[]).ok().unwrap().groups.held.clone();
+        assert!(prepared(&cgroups).is_ok(), "{cgroups:?}");
+        cgroups.push("a_controller_that_is_gone".to_owned());
+        match prepared(&cgroups) {
+            Err(SandboxError::Build { part: Part::Limits, reason }) => {
+                assert!(reason.contains("`a_controller_that_is_gone` can't be held"), "{reason}");
+            }
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("it was built"),
+        }
     }
 }

@@ -28,6 +28,8 @@ pub(super) const GO: u8 = b'G';
 pub(super) const TERM: u8 = b'T';
 /// Outer to inner: stop all processes for a moment.
 pub(super) const PAUSE: u8 = b'P';
+/// Inner to outer: they were told to stop.
+pub(super) const PAUSED: u8 = b'P';
 /// Outer to inner: let them go on.
 pub(super) const RESUME: u8 = b'R';
 /// Inner to outer, with a code: the program has exited.

@@ -43,7 +43,8 @@ impl Filter {
     fn programs(self) -> Built<Vec<BpfProgram>> {
         let refused = compile(self.refused()?, libc::EPERM)?;
         let missing = compile(self.missing(), libc::ENOSYS)?;
-        Ok(vec![unknown_calls(), missing, refused])
+        let unsupported = compile(unsupported()?, libc::EOPNOTSUPP)?;
+        Ok(vec![unknown_calls(), missing, unsupported, refused])
     }
 
     /// Calls that answer "not permitted".
@@ -66,8 +67,9 @@ impl Filter {
         rules.insert(libc::SYS_socket, sockets()?);
         rules.insert(libc::SYS_socketpair, vec![rule([is_not(0, libc::AF_UNIX)?])?]);
         let terminal = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD, libc::TIOCCONS];
-        let terminal = terminal.iter().map(|request| rule([is(1, *request)?]));
-        rules.insert(libc::SYS_ioctl, terminal.collect::<Built<_>>()?);
+        let requests = terminal.into_iter().chain(RESERVING);
+        let requests = requests.map(|request| rule([is(1, request)?]));
+        rules.insert(libc::SYS_ioctl, requests.collect::<Built<_>>()?);
         // Other processes' limits; its own have the id 0.
         rules.insert(libc::SYS_prlimit64, vec![rule([is_not(0, 0)?])?]);
         let personalities = [0, 0x0002_0000, 0xffff_ffff];
@@ -168,6 +170,18 @@ const ALWAYS: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS__sysctl,
 ];
+
+/// Space can be taken only as fast as it is written, so that no program outruns the counting of what
+/// it takes: to reserve it answers "not supported", as many file systems do, and libraries write
+/// instead. To give space back is allowed.
+fn unsupported() -> Built<Rules> {
+    let giving = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE;
+    let giving = SeccompCmpOp::MaskedEq(u64::from(giving.unsigned_abs()));
+    Ok(BTreeMap::from([(libc::SYS_fallocate, vec![rule([compare(1, giving, 0)?])?])]))
+}
+
+/// The same by other requests: `FS_IOC_RESVSP`, `FS_IOC_RESVSP64`, `FS_IOC_ZERO_RANGE`.
+const RESERVING: [u64; 3] = [0x4030_5828, 0x4030_582a, 0x4030_5839];
 
 /// Four families. Netlink only to ask about routes and devices; nothing raw.
 fn sockets() -> Built<Vec<SeccompRule>> {

@@ -6,7 +6,7 @@ fn the_filters_compile_in_every_form() {
         [(false, false), (false, true), (true, false), (true, true)]
     {
         let programs = Filter { no_loose_memory, no_affinity }.programs().unwrap();
-        assert_eq!(programs.len(), 3);
+        assert_eq!(programs.len(), 4);
         assert!(programs.iter().all(|program| program.len() < 4096));
     }
 }

@@ -44,6 +44,14 @@ pub(super) fn await_children() {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
+/// Has their ends interrupt what this process waits for.
+pub(super) fn be_woken_by_children() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let nothing: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler does nothing, so it may run at any moment.
+    unsafe { libc::signal(libc::SIGCHLD, nothing as libc::sighandler_t) };
+}
+
 /// What service managers and terminals send to everybody at once.
 const REQUESTS_TO_END: [libc::c_int; 4] =
     [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];

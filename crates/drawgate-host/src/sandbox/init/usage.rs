@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::fs::statvfs;
 
 use super::inner::REAP;
-use super::sys;
+use super::{sockets, sys};
 use crate::sandbox::ResourceLimits;
 use crate::sandbox::error::{Limit, SandboxError};
 
@@ -40,9 +40,11 @@ impl Usage {
             return None;
         }
         let most = self.most_mib.saturating_mul(MIB);
-        let exceeded = self.total(Self::resident).is_none_or(|total| total > most)
+        let loose = sockets::waiting(most);
+        let is_over = |total: u64| total.saturating_add(loose) > most;
+        let exceeded = self.total(Self::resident).is_none_or(is_over)
             // Shared pages are counted once for each process there; exactly, only if it matters.
-            && self.total(Self::proportional).is_none_or(|total| total > most);
+            && self.total(Self::proportional).is_none_or(is_over);
         exceeded.then_some(SandboxError::Limit { limit: Limit::Memory, most: self.most_mib })
     }
 

@@ -1,6 +1,7 @@
 //! The outer process's watch over the inner one: orders go in, the writable folders are counted, and
 //! its end is the end of the box.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,8 +14,10 @@ use rustix::process::{
 };
 
 use super::identity::Identity;
-use super::quota::{Counted, Quota};
+use super::losses::Amount;
+use super::quota::{Counted, Quota, Verdict};
 use super::sweep::Folder;
+use super::unlinked::Namespace;
 use super::{NOT_BUILT, program};
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::wire::{self, Enforced, KILL, Report, TERM};
@@ -47,6 +50,8 @@ impl Ended {
 /// The inner process, seen from outside.
 pub(super) struct Watched<'a> {
     pub(super) child: Pid,
+    /// Whose first process it is.
+    pub(super) namespace: Option<Namespace>,
     pub(super) control: &'a OwnedFd,
     /// Where it takes orders.
     pub(super) order: OwnedFd,
@@ -115,18 +120,39 @@ impl Watched<'_> {
             }
             let [exited, ordered] = ready.map(|fd| !fd.revents().is_empty());
             if exited {
-                return Ok(Over::Exited);
+                return Ok(self.after_exit(folders, &mut quota));
             }
             if ordered && self.obey().is_none() {
                 return Ok(Over::Stopped);
             }
             if Instant::now() >= next {
-                let outside = Outside { watched: self, exit: exit.as_fd() };
-                if let Some(error) = quota.exceeded(folders, &outside) {
+                let running = Seen { watched: self, exit: Some(exit.as_fd()) };
+                if let Verdict::Exceeded(error) = quota.look(folders, &running) {
                     wire::report(self.control, &Report::Failed(error));
                     return Ok(Over::Stopped);
                 }
                 next = Instant::now() + quota.pause(TICK);
+            }
+        }
+    }
+
+    /// Nobody is left. What they have added stays, and success is none if that is too much.
+    fn after_exit(&self, folders: &[Folder], quota: &mut Quota) -> Over {
+        let empty = Seen { watched: self, exit: None };
+        loop {
+            match quota.last_look(folders, &empty) {
+                Verdict::Within => return Over::Exited,
+                Verdict::Exceeded(error) => {
+                    wire::report(self.control, &Report::Failed(error));
+                    return Over::Stopped;
+                }
+                Verdict::Interrupted => {
+                    let packet = wire::receive(self.control.as_fd()).ok().flatten();
+                    // Who only asks for the end has it already.
+                    if packet.is_none_or(|packet| packet.bytes.as_slice() != [TERM]) {
+                        return Over::Stopped;
+                    }
+                }
             }
         }
     }
@@ -178,26 +204,48 @@ pub(super) fn failed<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> Sa
 }
 
 /// What counting needs of the box.
-struct Outside<'a> {
+struct Seen<'a> {
     watched: &'a Watched<'a>,
-    exit: BorrowedFd<'a>,
+    /// Its end, unless it has ended.
+    exit: Option<BorrowedFd<'a>>,
 }
 
-impl Counted for Outside<'_> {
+impl Seen<'_> {
+    fn more_urgent(&self) -> Vec<PollFd<'_>> {
+        let exit = self.exit.map(|exit| PollFd::from_borrowed_fd(exit, PollFlags::IN));
+        let control = PollFd::new(self.watched.control, PollFlags::IN | PollFlags::HUP);
+        exit.into_iter().chain([control]).collect()
+    }
+}
+
+impl Counted for Seen<'_> {
     fn is_called(&self) -> bool {
-        let mut ready = [
-            PollFd::from_borrowed_fd(self.exit, PollFlags::IN),
-            PollFd::new(self.watched.control, PollFlags::IN | PollFlags::HUP),
-        ];
-        is_called(&mut ready)
+        is_called(&mut self.more_urgent())
     }
 
     fn pause(&self) {
-        let _gone = self.watched.tell(program::PAUSE);
+        let order = &self.watched.order;
+        let answer = || PollFd::new(order, PollFlags::IN | PollFlags::HUP);
+        // An answer that nobody waited for.
+        while is_called(&mut [answer()]) {
+            if !matches!(wire::receive(order.as_fd()), Ok(Some(_))) {
+                return;
+            }
+        }
+        if self.watched.tell(program::PAUSE).is_ok() {
+            let mut ready = self.more_urgent();
+            ready.push(answer());
+            while poll(&mut ready, None) == Err(rustix::io::Errno::INTR) {}
+        }
     }
 
     fn resume(&self) {
         let _gone = self.watched.tell(program::RESUME);
+    }
+
+    fn unlinked(&self, devices: &BTreeSet<u64>) -> Amount {
+        let namespace = self.watched.namespace.filter(|_| self.exit.is_some());
+        namespace.map_or(Amount::default(), |all| all.unlinked(devices, &|| self.is_called()))
     }
 }
 
@@ -217,6 +265,7 @@ mod tests {
             let (gateway, control) = pair();
             let watched = Watched {
                 child: rustix::process::getpid(),
+                namespace: None,
                 control: &control,
                 order: pair().0,
                 status: pair().0,

@@ -111,7 +111,8 @@ async fn consult(
         Oracle::Quiet => outcome.stdout.contains("ESCAPED").then(|| "says so".to_owned()),
         Oracle::NoFile(path) => {
             let path = lab.expand(path);
-            let found = Path::new(&path).exists();
+            // A link that leads nowhere is there, too.
+            let found = Path::new(&path).symlink_metadata().is_ok();
             found.then(|| {
                 // Some of these are outside of the lab.
                 if !path.starts_with(lab.variable("TG_WS")) {

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 use tokio::process::Command;
 
 use super::caller::Caller;
-use crate::support::PROGRAM;
+use crate::support::{PROGRAM, reserved_port};
 
 /// Where the system keeps its programs.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -51,6 +52,8 @@ pub(super) struct Lab {
     answers: BufReader<ChildStdout>,
     sockets: Sockets,
     tag: String,
+    /// Keeps a port for those who want to listen.
+    listen: TcpSocket,
     variables: Vec<(&'static str, String)>,
 }
 
@@ -88,6 +91,7 @@ impl Lab {
             answers,
             sockets,
             tag,
+            listen: reserved_port().0,
             variables: Vec::new(),
         };
         lab.variables = lab.all_variables(key);
@@ -216,7 +220,6 @@ impl Lab {
 
     fn all_variables(&self, key: String) -> Vec<(&'static str, String)> {
         let below = |name: &str| self.path().join(name).to_str().unwrap().to_owned();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         vec![
             ("TG_LAB", self.path().to_str().unwrap().to_owned()),
             ("TG_WS", below("ws")),
@@ -226,7 +229,7 @@ impl Lab {
             ("TG_UNIX", below("socket")),
             ("TG_ABS", self.tag.clone()),
             ("TG_TCP", self.sockets.port.to_string()),
-            ("TG_LISTEN", free.to_string()),
+            ("TG_LISTEN", self.listen.local_addr().unwrap().port().to_string()),
             ("TG_GWPID", self.stand_in.id().to_string()),
             ("TG_BLK", block_device()),
             ("TG_SHMKEY", key),

@@ -8,6 +8,7 @@ mod caller;
 mod controls;
 mod escapes;
 mod files;
+mod groups;
 mod inside;
 mod lab;
 mod life;

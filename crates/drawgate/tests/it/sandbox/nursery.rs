@@ -1,6 +1,8 @@
 //! The process that boxes come from: one for all, with one thread, and replaced when it is killed or
 //! hangs.
 
+use std::path::Path;
+
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::{Running, Spawn};
@@ -12,18 +14,18 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use crate::support::{PROGRAM, eventually};
 
-struct Boxes {
+pub(super) struct Boxes {
     host: Host,
     workspace: TempDir,
 }
 
 impl Boxes {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let host = Host::new(Secrets::from_process(), Some(PROGRAM.into())).unwrap();
         Self { host, workspace: TempDir::new().unwrap() }
     }
 
-    fn shell(&self, script: &str) -> Running {
+    pub(super) fn shell(&self, script: &str) -> Running {
         let confinement = Confinement {
             profile: Profile::Strict,
             workspace: self.workspace.path().to_owned(),
@@ -41,13 +43,17 @@ impl Boxes {
         self.host.processes.spawn(&spawn).unwrap()
     }
 
-    async fn code(&self, script: &str) -> Option<i32> {
+    pub(super) fn workspace(&self) -> &Path {
+        self.workspace.path()
+    }
+
+    pub(super) async fn code(&self, script: &str) -> Option<i32> {
         self.shell(script).wait().await.unwrap().code()
     }
 }
 
 /// The parent of a box's init.
-fn nursery(running: &Running) -> Pid {
+pub(super) fn nursery(running: &Running) -> Pid {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
     let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
     Pid::from_raw(parent.parse().unwrap()).unwrap()
