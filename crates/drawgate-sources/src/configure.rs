@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use crate::confine::{SandboxConfig, rules};
 use crate::kind::ConfigError;
+use crate::reserved::{folded, is_of_gateway};
 
 /// Refuses a field that the configuration's other fields make meaningless.
 pub(crate) fn unused(
@@ -127,16 +128,12 @@ pub(crate) fn headers(
     Ok(headers)
 }
 
-/// Headers that the protocol itself needs.
-pub(crate) fn is_reserved(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    let framing =
-        ["host", "content-length", "content-type", "transfer-encoding", "connection", "accept"];
-    name.starts_with("mcp-")
-        || name.starts_with("sec-websocket-")
-        || name == "upgrade"
-        || framing.contains(&name)
-        || name == "last-event-id"
+/// Headers that the gateway or the protocol itself needs.
+pub(crate) fn is_reserved(header: &HeaderName) -> bool {
+    let name = folded(header.as_str());
+    is_of_gateway(header)
+        || ["mcp-", "sec-websocket-"].iter().any(|prefix| name.starts_with(prefix))
+        || ["accept", "last-event-id"].contains(&name.as_str())
 }
 
 fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {

@@ -17,9 +17,23 @@ use super::reach::{Admission, HostRule, Reach};
 /// What names of this machine end in, or are.
 const THIS_MACHINE: &[&str] =
     &["localhost", "localdomain", "localhost6", "localdomain6", "ip6-localhost", "ip6-loopback"];
-/// What names inside private networks end in: nobody owns them on the internet.
-const INSIDE: &[&str] = &["internal", "local", "lan", "home.arpa", "intranet", "corp", "home"];
-/// Names under which clouds tell secrets to whoever asks from inside.
+/// What names inside private networks end in, and names of no network at all: nobody owns them on the
+/// internet. (`test` is one, too; what it means is left to the resolver, which is where tests are.)
+const INSIDE: &[&str] = &[
+    "corp",
+    "home",
+    "home.arpa",
+    "internal",
+    "intranet",
+    "invalid",
+    "lan",
+    "local",
+    "localnet",
+    "onion",
+    "private",
+    "svc",
+];
+/// Names at and below which clouds tell secrets to whoever asks from inside.
 const METADATA: &[&str] = &["metadata.goog", "metadata.tencentyun.com", "metadata.packet.net"];
 
 /// What the operator allows everybody.
@@ -110,7 +124,7 @@ fn inner(host: &str) -> Option<Refusal> {
         return Some(Refusal::Private);
     }
     // A name without a dot is looked up in the local network's own domain.
-    (ends_in(INSIDE) || METADATA.contains(&host) || !host.contains('.')).then_some(Refusal::Inside)
+    (ends_in(INSIDE) || ends_in(METADATA) || !host.contains('.')).then_some(Refusal::Inside)
 }
 
 fn lower(host: &str) -> Cow<'_, str> {

@@ -89,9 +89,10 @@ async fn redirects_are_answers_like_any_other() {
 
 #[tokio::test]
 async fn refused_means_nothing_was_sent() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // Bound, so that nobody else gets the port, and not listening.
+    let nobody = tokio::net::TcpSocket::new_v4().unwrap();
+    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = nobody.local_addr().unwrap();
     let error = ask(&Egress::new(), &format!("http://{address}/"), soon()).await.unwrap_err();
     assert!(error.nothing_was_sent(), "{error:?}");
     assert!(error.to_string().contains(&address.to_string()), "{error}");

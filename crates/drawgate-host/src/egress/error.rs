@@ -22,7 +22,7 @@ pub enum Refusal {
     #[error("its port is not among those that may be reached here")]
     Port,
     /// Clouds tell secrets to whoever asks there.
-    #[error("it is a name inside a private network")]
+    #[error("it is a name inside a private network, or of nobody on the internet")]
     Inside,
     /// It is on this machine or in a private network. The same words whether something listens there
     /// or not.

@@ -1,14 +1,11 @@
 //! Whole answers: redirects followed and checked again, packing undone, size and pace bounded.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use tokio::sync::Notify;
 use tokio::time::timeout_at;
 use url::Url;
 
@@ -17,10 +14,8 @@ use super::decode::{Packing, Room, Unpacker};
 use super::error::{Detour, EgressError};
 use super::reach::Reach;
 use super::redirect::{Step, location};
-use super::{Body, Chunks, Egress, MAX_HEAD, MAX_REDIRECTS};
+use super::{Body, Chunks, Egress, MAX_REDIRECTS};
 
-/// Answers before the answer that are put up with.
-const MAX_INFORMATIONAL: usize = 16;
 /// How long a body may take to get going, and how many bytes a second it must bring after that.
 const GRACE: Duration = Duration::from_secs(5);
 const SLOWEST: u64 = 1024;
@@ -101,6 +96,7 @@ impl Egress {
         for hop in 0..=MAX_REDIRECTS {
             let sent = self.send(&step, &reach, deadline).await;
             let response = match sent {
+                Err(error @ EgressError::Redirected(_)) => return Err(error),
                 Err(error) if hop > 0 => return Err(EgressError::Redirected(Box::new(error))),
                 sent => sent?,
             };
@@ -127,13 +123,7 @@ impl Egress {
         *request.method_mut() = step.method.clone();
         *request.uri_mut() = to_uri(&step.url)?;
         *request.headers_mut() = step.headers.clone();
-        let chatter = count_informational(&mut request);
-        let response = tokio::select! {
-            response = self.request(request, reach, deadline) => response?,
-            error = chatter => return Err(error),
-        };
-        check_head(response.headers())?;
-        Ok(response)
+        self.request(request, reach, deadline).await
     }
 }
 
@@ -147,39 +137,6 @@ fn asking(mut headers: HeaderMap) -> HeaderMap {
     }
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate"));
     headers
-}
-
-/// A server may say that it is at work, but not for ever. Comes back when it has said so too often.
-pub(super) fn count_informational<B>(
-    request: &mut Request<B>,
-) -> impl Future<Output = EgressError> + use<B> {
-    let (seen, chatter) = (AtomicUsize::new(0), Arc::new(Notify::new()));
-    let heard = Arc::clone(&chatter);
-    hyper::ext::on_informational(request, move |_| {
-        if seen.fetch_add(1, Ordering::Relaxed) >= MAX_INFORMATIONAL {
-            chatter.notify_one();
-        }
-    });
-    async move {
-        heard.notified().await;
-        EgressError::Protocol("it never comes to the point".to_owned())
-    }
-}
-
-/// What is wrong with the head of an answer, though it can be read.
-pub(super) fn check_head(headers: &HeaderMap) -> Result<(), EgressError> {
-    let size: usize =
-        headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-    if size > MAX_HEAD {
-        return Err(EgressError::Protocol(format!("its head is larger than {MAX_HEAD} bytes")));
-    }
-    // Two readers of such an answer may see two different ends of it.
-    if headers.contains_key(header::CONTENT_LENGTH)
-        && headers.contains_key(header::TRANSFER_ENCODING)
-    {
-        return Err(EgressError::Protocol("it says its length in two ways".to_owned()));
-    }
-    Ok(())
 }
 
 async fn read(

@@ -10,7 +10,9 @@ mod body;
 mod client;
 mod decode;
 mod error;
+mod fault;
 mod fetch;
+mod head;
 pub mod network;
 pub mod proxy;
 pub mod ranges;
@@ -18,6 +20,7 @@ pub mod reach;
 mod redirect;
 mod tls;
 mod upgrade;
+mod watched;
 
 use std::error::Error as StdError;
 use std::io;
@@ -32,16 +35,19 @@ use client::Pool;
 use error::causes;
 pub use error::{Detour, EgressError, Refusal};
 pub use fetch::{Excerpt, Fetch, Fetched, Follow};
+use head::{check_head, count_informational};
 use http::{Request, Response, Uri, uri::Scheme};
 use http_body_util::Full;
 pub use hyper::body::Incoming;
 use network::{DialError, Network, Scope, System};
 use parking_lot::RwLock;
 pub use reach::{Admission, HostRule, HostRuleError, Reach};
+pub use redirect::location;
 use tls::Trust;
 pub use tls::{Authorities, AuthoritiesError};
 use tokio::time::timeout_at;
 pub use upgrade::{Upgrade, UpgradedStream};
+use watched::LastHead;
 
 /// How long a connection may take, name resolution included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -113,9 +119,10 @@ impl Egress {
     }
 
     /// Sends a request and waits for the head of the answer. Redirects are answers like any other.
+    /// Everything that goes out goes this way, so that every answer is held to the same rules.
     pub async fn request(
         &self,
-        request: Request<Body>,
+        mut request: Request<Body>,
         reach: &Reach,
         deadline: Instant,
     ) -> Result<Response<Incoming>, EgressError> {
@@ -125,17 +132,23 @@ impl Egress {
             Scope::Anywhere => &self.anywhere,
         };
         let uri = request.uri().clone();
+        let chatter = count_informational(&mut request);
         let response = if uri.scheme() == Some(&Scheme::HTTP) {
             pool.plain.request(request)
         } else {
             let trust = Arc::clone(&self.trust.read());
             trust.client(scope, pool).map_err(EgressError::Tls)?.request(request)
         };
-        match timeout_at(deadline.into(), response).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(explain(&uri, &error)),
-            Err(_) => Err(EgressError::Deadline),
-        }
+        let answer = async {
+            tokio::select! {
+                response = response => response.map_err(|error| explain(&uri, &error)),
+                error = chatter => Err(error),
+            }
+        };
+        let response =
+            timeout_at(deadline.into(), answer).await.unwrap_or(Err(EgressError::Deadline))?;
+        check_head(response.headers())?;
+        Ok(response)
     }
 }
 
@@ -158,8 +171,10 @@ fn explain(uri: &Uri, error: &hyper_util::client::legacy::Error) -> EgressError 
     let reason = causes().last().map_or_else(|| error.to_string(), ToString::to_string);
     if error.is_connect() {
         EgressError::Connect { authority: authority(), reason }
-    } else if hyper.is_some_and(|error| error.is_parse() || error.is_parse_too_large()) {
-        EgressError::Protocol(reason)
+    } else if hyper.is_some_and(hyper::Error::is_parse) {
+        let head = error.connect_info().and_then(LastHead::of);
+        let is_misled = head.is_some_and(|head| head.is_broken_in_location());
+        if is_misled { redirect::broken() } else { EgressError::Protocol(reason) }
     } else {
         EgressError::Lost(reason)
     }

@@ -64,7 +64,17 @@ fn is_public_6(address: Ipv6Addr) -> bool {
         let [.., a, b, c, d] = address.octets();
         return is_public_4(Ipv4Addr::new(a, b, c, d));
     }
-    inside(&GLOBAL_6) && !SPECIAL_6.iter().any(inside)
+    let is_global = inside(&GLOBAL_6) && !SPECIAL_6.iter().any(inside);
+    is_global && tunnelled(address).is_none_or(is_public_4)
+}
+
+/// The address of version 4 at the other end of an ISATAP tunnel (RFC 5214): `…:5efe:a.b.c.d` under
+/// any prefix, with either value of the two bits that say how unique it is.
+fn tunnelled(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    const BITS: u16 = 0x0300;
+    let [.., marks, word, _, _] = address.segments();
+    let [.., a, b, c, d] = address.octets();
+    (marks & !BITS == 0 && word == 0x5efe).then(|| Ipv4Addr::new(a, b, c, d))
 }
 
 /// Whether an address is in a block; never across versions.
@@ -96,7 +106,9 @@ mod tests {
             ::ffff:10.0.0.1 ::ffff:0:8.8.8.8 64:ff9b::7f00:1 64:ff9b::10.0.0.1 64:ff9b:1::1 100::1 100:0:0:1::1 \
             2001::1 2001:0:4136:e378:8000:63bf:80ff:fffe 2001:2::1 2001:10::1 2001:20::1 \
             2001:db8::1 2002:7f00:1:: 2002:808:808::1 3fff::1 5f00::1 fc00::1 fd00:ec2::254 fe80::1 \
-            febf::1 fec0::1 ff02::1 ff0e::1 4000::1 1fff::1";
+            febf::1 fec0::1 ff02::1 ff0e::1 4000::1 1fff::1 \
+            2606:4700::5efe:127.0.0.1 2606:4700::200:5efe:10.0.0.1 2606:4700:1:2:300:5efe:a9fe:a9fe \
+            2606:4700::100:5efe:192.168.0.1 fe80::5efe:8.8.8.8 2001:db8::5efe:8.8.8.8";
         for text in inner.split_whitespace() {
             assert!(!is_public(text.parse().unwrap()), "{text}");
         }
@@ -108,7 +120,9 @@ mod tests {
             128.0.0.0 168.63.129.15 168.63.129.17 169.253.255.255 169.255.0.0 172.15.255.255 \
             172.32.0.0 192.0.1.0 192.0.3.0 192.167.255.255 192.169.0.0 198.17.255.255 198.20.0.0 \
             203.0.112.255 203.0.114.0 223.255.255.255 8.8.8.8 2000::1 2001:200::1 2001:4860:4860::8888 \
-            2001:db7::1 2001:db9::1 2003::1 2606:4700::1111 3ffe::1 ::ffff:8.8.8.8 64:ff9b::8.8.8.8";
+            2001:db7::1 2001:db9::1 2003::1 2606:4700::1111 3ffe::1 ::ffff:8.8.8.8 64:ff9b::8.8.8.8 \
+            2606:4700::5efe:8.8.8.8 2606:4700::200:5efe:8.8.8.8 2606:4700::400:5efe:127.0.0.1 \
+            2606:4700::5eff:127.0.0.1 2606:4700:5efe:127::1";
         for text in public.split_whitespace() {
             assert!(is_public(text.parse().unwrap()), "{text}");
         }

@@ -29,13 +29,13 @@ pub(super) struct Step {
     pub(super) body: Bytes,
 }
 
-/// Where an answer leads, if it is a redirect.
-pub(super) fn location(
+/// Where an answer leads, if it is a redirect; an error if that can't be said for certain.
+pub fn location(
     from: &Url,
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Option<Result<Url, EgressError>> {
-    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+    if !is_redirect(status.as_u16()) {
         return None;
     }
     let mut values = headers.get_all(header::LOCATION).iter();
@@ -45,12 +45,46 @@ pub(super) fn location(
         Some(_) => Err(AddressError::Malformed("there is more than one `Location`")),
         None => join(from, value.as_bytes()),
     };
-    Some(joined.map_err(|error| EgressError::Redirected(Box::new(error.into()))))
+    Some(joined.map_err(misled))
+}
+
+/// Whether a status sends the client elsewhere.
+pub(super) const fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+/// A redirect whose head can't be read for the bytes in its `Location`.
+pub(super) fn broken() -> EgressError {
+    misled(AddressError::Malformed("the `Location` holds bytes that no address may hold"))
+}
+
+fn misled(error: AddressError) -> EgressError {
+    EgressError::Redirected(Box::new(error.into()))
 }
 
 fn join(from: &Url, value: &[u8]) -> Result<Url, AddressError> {
     let no_text = |_| AddressError::Malformed("the `Location` is no text");
-    address::join(from, std::str::from_utf8(value).map_err(no_text)?)
+    let text = std::str::from_utf8(value).map_err(no_text)?;
+    // It would lead to itself again and again.
+    if text.is_empty() {
+        return Err(AddressError::Malformed("the `Location` is empty"));
+    }
+    if hides_control(text) {
+        return Err(AddressError::Malformed("the `Location` holds an encoded control character"));
+    }
+    address::join(from, text)
+}
+
+/// Whether there is a control character once the text is decoded: who decodes it may find a new line.
+/// In a query it is data that forms really send, new lines among it.
+fn hides_control(text: &str) -> bool {
+    let text = text.split('?').next().unwrap_or_default().to_ascii_lowercase();
+    let control = |code: &[u8]| {
+        matches!(code, [b'%', b'0' | b'1', low] if low.is_ascii_hexdigit()) || code == b"%7f"
+    };
+    // U+0080 to U+009F.
+    let later = |code: &[u8]| code == b"%c2%8" || code == b"%c2%9";
+    text.as_bytes().windows(3).any(control) || text.as_bytes().windows(5).any(later)
 }
 
 impl Step {

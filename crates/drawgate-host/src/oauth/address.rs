@@ -1,7 +1,7 @@
 //! Addresses that a login may use: `https`, and `http` on this machine if the protected server is on
 //! it too. The text is kept as it was published, because identifiers are compared as text.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use http::Uri;
 use http::uri::Scheme;
@@ -18,8 +18,28 @@ pub struct Address {
 
 /// What can't be used as an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` can't be used; it must begin with `https://`, or with `http://` on this machine")]
-pub struct AddressError(String);
+#[error("`{text}` can't be used; {fault}")]
+pub struct AddressError {
+    text: String,
+    fault: Fault,
+}
+
+/// What is wrong with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("it must begin with `https://`, or with `http://` on this machine")]
+    Scheme,
+    #[error("it holds a character that an address must not hold")]
+    Character,
+    #[error("it hides a control character")]
+    Control,
+    #[error("it names a user")]
+    User,
+    #[error("its host is neither a name nor a number")]
+    Host,
+    #[error("it is longer than {MAX_LENGTH} characters")]
+    Length,
+}
 
 /// Which addresses a login may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,38 +50,50 @@ pub(super) enum Reach {
     Machine,
 }
 
+impl AddressError {
+    pub(super) fn new(text: &str, fault: Fault) -> Self {
+        Self { text: shown(text), fault }
+    }
+}
+
 impl Address {
     /// Parses an address.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        if text.len() > MAX_LENGTH { Err(AddressError(shown(text))) } else { Self::long(text) }
+        if text.len() > MAX_LENGTH {
+            return Err(AddressError::new(text, Fault::Length));
+        }
+        Self::long(text)
     }
 
     /// Parses an address that we made ourselves, of parts that are bounded each.
     pub(super) fn long(text: &str) -> Result<Self, AddressError> {
-        let bad = || AddressError(shown(text));
+        let bad = |fault| AddressError::new(text, fault);
         let plain = |byte: u8| byte.is_ascii_graphic() && !b"#\\\"<>".contains(&byte);
         if !text.bytes().all(plain) {
-            return Err(bad());
+            return Err(bad(Fault::Character));
         }
-        let uri: Uri = text.parse().map_err(|_| bad())?;
-        let known = uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
-        let authority = uri.authority().filter(|it| !it.as_str().contains('@'));
-        let named = authority.is_some_and(|authority| !authority.host().is_empty());
-        if known && named { Ok(Self { text: text.to_owned(), uri }) } else { Err(bad()) }
-    }
-
-    /// Parses an address that a person is to open in a browser.
-    pub fn for_browser(text: &str) -> Result<Self, AddressError> {
-        let address = Self::long(text)?;
-        let usable = address.is_secure() || address.is_loopback();
-        if usable { Ok(address) } else { Err(AddressError(shown(text))) }
+        let written = |scheme: &str| {
+            text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        };
+        if !written("https://") && !written("http://") {
+            return Err(bad(Fault::Scheme));
+        }
+        let uri: Uri = text.parse().map_err(|_| bad(Fault::Character))?;
+        let authority = uri.authority().ok_or_else(|| bad(Fault::Host))?;
+        if authority.as_str().contains('@') {
+            return Err(bad(Fault::User));
+        }
+        if !is_host(authority.host()) {
+            return Err(bad(Fault::Host));
+        }
+        Ok(Self { text: text.to_owned(), uri })
     }
 
     /// Parses an address that others have published.
     pub(super) fn published(text: &str, reach: Reach) -> Result<Self, AddressError> {
         let address = Self::parse(text)?;
         let usable = address.is_secure() || (reach == Reach::Machine && address.is_loopback());
-        if usable { Ok(address) } else { Err(AddressError(shown(text))) }
+        if usable { Ok(address) } else { Err(AddressError::new(text, Fault::Scheme)) }
     }
 
     /// The text as it was written.
@@ -107,6 +139,16 @@ impl Address {
     }
 }
 
+/// Whether this is a name or a number. The characters in which others write commands are in neither,
+/// though the grammar of addresses has room for them.
+fn is_host(host: &str) -> bool {
+    if let Some(number) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return number.parse::<Ipv6Addr>().is_ok();
+    }
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    !host.is_empty() && host.bytes().all(legal)
+}
+
 /// Foreign text in a message: no control characters, and not too much of it.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(200).collect::<String>().escape_debug().to_string()
@@ -132,6 +174,13 @@ mod tests {
             ("javascript:alert(1)", false, false),
             ("file:///etc/passwd", false, false),
             ("https:///path", false, false),
+            ("https://[::1", false, false),
+            ("https://[::g]/", false, false),
+            ("https://[2001:db8::1]:8443/a", true, true),
+            ("https://a_b-c.example./", true, true),
+            ("https://$(id).example/", false, false),
+            ("https://a;b.example/", false, false),
+            ("https://a%2eb.example/", false, false),
             ("//as.example/x", false, false),
             ("/x", false, false),
             ("https://user:pw@as.example/", false, false),

@@ -47,13 +47,16 @@ pub(super) struct AuthorizationServer {
 
 impl AuthorizationServer {
     /// Where people agree, if it can be done safely.
-    pub(super) fn authorization(&self) -> Result<&Address, LoginError> {
+    pub(super) fn authorization(&self) -> Result<Address, LoginError> {
         if !self.pkce {
             return Err(LoginError::NoPkce(shown(&self.issuer)));
         }
-        self.authorization
+        let endpoint = self
+            .authorization
             .as_ref()
-            .ok_or_else(|| LoginError::malformed(SERVER, "no `authorization_endpoint`"))
+            .ok_or_else(|| LoginError::malformed(SERVER, "no `authorization_endpoint`"))?;
+        Address::for_browser(endpoint.as_str())
+            .map_err(LoginError::address("authorization_endpoint"))
     }
 }
 

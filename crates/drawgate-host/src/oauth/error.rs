@@ -93,12 +93,12 @@ pub enum LoginError {
         reason: String,
     },
     /// An answer holds an address that may not be used.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     Address {
         /// What the address is for.
         what: &'static str,
-        /// What is wrong with it.
-        source: AddressError,
+        /// What is wrong with it. Not the error's source, which would be told a second time.
+        error: AddressError,
     },
     /// The server's metadata are another server's.
     #[error("the server's metadata are for `{found}`, not for `{expected}`; the login is refused")]
@@ -199,7 +199,7 @@ impl LoginError {
     }
 
     pub(super) const fn address(what: &'static str) -> impl FnOnce(AddressError) -> Self {
-        move |source| Self::Address { what, source }
+        move |error| Self::Address { what, error }
     }
 }
 

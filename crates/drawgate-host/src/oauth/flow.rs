@@ -154,10 +154,11 @@ fn request(
         // OpenID Connect gives no refresh token without it.
         pairs.push(("prompt", "consent"));
     }
-    let endpoint = found.server.authorization()?.as_str();
+    let endpoint = found.server.authorization()?;
+    let endpoint = endpoint.as_str();
     let joint = if endpoint.contains('?') { '&' } else { '?' };
     let text = format!("{endpoint}{joint}{}", form::encode(pairs));
-    Address::long(&text).map_err(LoginError::address("the address to log in at"))
+    Address::for_browser(&text).map_err(LoginError::address("the address to log in at"))
 }
 
 /// Whose answer it is comes first: nothing in a stranger's answer may be believed.

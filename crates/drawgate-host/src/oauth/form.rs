@@ -44,10 +44,15 @@ fn escape(text: &str, out: &mut String) {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            // Writing to a `String` can't fail.
-            let _ = write!(out, "%{byte:02X}");
+            percent(byte, out);
         }
     }
+}
+
+/// One byte, percent-encoded.
+pub(super) fn percent(byte: u8, out: &mut String) {
+    // Writing to a `String` can't fail.
+    let _ = write!(out, "%{byte:02X}");
 }
 
 fn decode(text: &str) -> Option<String> {

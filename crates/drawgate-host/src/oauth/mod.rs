@@ -9,6 +9,7 @@
 mod address;
 mod assertion;
 mod attempt;
+mod browser;
 mod challenge;
 mod credentials;
 mod discovery;

@@ -1,6 +1,6 @@
 //! The body of a request: which of the offered media types is sent, and how its parts are written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -27,12 +27,21 @@ pub(super) struct BodyPlan {
 pub(super) enum BodyKind {
     Json,
     /// `application/x-www-form-urlencoded`.
-    Form(BTreeMap<String, FormField>),
+    Form(Form),
     /// `multipart/form-data`.
     Multipart(BTreeMap<String, Part>),
     Text,
     /// Bytes, which the argument holds in base64.
     Binary,
+}
+
+/// The fields of a form.
+#[derive(Debug)]
+pub(super) struct Form {
+    /// Those whose encoding the document states.
+    pub(super) fields: BTreeMap<String, FormField>,
+    /// The names of all that the document knows.
+    pub(super) names: BTreeSet<String>,
 }
 
 /// One field of a form.
@@ -171,9 +180,13 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn form(&self) -> Result<BTreeMap<String, FormField>, PlanError> {
+    fn form(&self) -> Result<Form, PlanError> {
+        let mut properties = BTreeMap::new();
+        self.properties(self.schema, MAX_ALL_OF, &mut properties)?;
+        let names = properties.into_keys().map(str::to_owned).collect();
         let stated = self.encoding.into_iter().flatten().take(MAX_FIELDS);
-        stated.map(|(name, encoding)| Ok((name.clone(), form_field(name, encoding)?))).collect()
+        let fields = stated.map(|(name, encoding)| Ok((name.clone(), form_field(name, encoding)?)));
+        Ok(Form { fields: fields.collect::<Result<_, PlanError>>()?, names })
     }
 
     fn parts(&self) -> Result<BTreeMap<String, Part>, PlanError> {

@@ -12,7 +12,7 @@ use super::auth::{self, Chosen, Guard, TokenError};
 use super::config::Settings;
 use super::load::Loaded;
 use super::plan::Plan;
-use super::request::{self, Draft};
+use super::request::{self, ArgumentError, Draft};
 use super::send::{Ready, send, source_error};
 use super::{response, retry};
 
@@ -38,14 +38,9 @@ impl Means<'_> {
             Err(missing) => return Ok(ToolOutput::failure(missing)),
         };
         let boundary = format!("drawgate-{}", self.host.ids.secret());
-        let draft = match request::draft(plan, call.arguments(), &boundary) {
-            Ok(draft) => self.with_headers(draft),
-            Err(error) => return Ok(ToolOutput::failure(error.to_string())),
-        };
-        let answer = match self.exchange(plan, &chosen, &draft).await? {
-            Ok(answer) => answer,
-            Err(output) => return Ok(output),
-        };
+        let draft = request::draft(plan, &self.loaded.provided, call.arguments(), &boundary);
+        let draft = self.with_headers(draft.map_err(argument_error)?);
+        let answer = self.exchange(plan, &chosen, &draft).await?;
         let uri = format!("openapi://{}/{}", self.loaded.manifest.server_id, call.tool());
         Ok(response::output(&plan.method, &answer, &uri))
     }
@@ -68,22 +63,18 @@ impl Means<'_> {
         draft
     }
 
-    /// The answer; the inner error is one that the caller can mend.
     async fn exchange(
         &self,
         plan: &Plan,
         chosen: &Chosen<'_>,
         draft: &Draft,
-    ) -> Result<Result<Fetched, ToolOutput>, SourceError> {
+    ) -> Result<Fetched, SourceError> {
         let mut attempt = 0;
         let mut refused = None;
         loop {
             let (draft, token) =
                 self.with_credentials(draft.clone(), chosen, refused.as_ref()).await?;
-            let (url, headers, body) = match draft.finish(&plan.server) {
-                Ok(parts) => parts,
-                Err(error) => return Ok(Err(ToolOutput::failure(error.to_string()))),
-            };
+            let (url, headers, body) = draft.finish(&plan.server).map_err(argument_error)?;
             let ready = Ready { method: plan.method.clone(), url, headers, body };
             let result = send(self.host, ready, &self.loaded.reach, self.deadline).await;
             if is_unauthorized(&result) && token.is_some() && refused.is_none() {
@@ -92,7 +83,7 @@ impl Means<'_> {
             }
             match self.pause(plan, &result, attempt) {
                 Some(wait) => tokio::time::sleep(wait).await,
-                None => return result.map(Ok).map_err(|error| source_error(&error)),
+                None => return result.map_err(|error| source_error(&error)),
             }
             attempt += 1;
         }
@@ -143,6 +134,12 @@ impl Means<'_> {
 
 fn is_unauthorized(result: &Result<Fetched, EgressError>) -> bool {
     result.as_ref().is_ok_and(|answer| answer.status == StatusCode::UNAUTHORIZED)
+}
+
+/// The caller can mend it.
+#[expect(clippy::needless_pass_by_value, reason = "it turns one error into another")]
+fn argument_error(error: ArgumentError) -> SourceError {
+    SourceError::Arguments { message: error.to_string(), details: None }
 }
 
 /// Nothing has been sent to the API itself yet.

@@ -14,22 +14,12 @@ use url::Url;
 
 use super::auth::{self, AuthConfig};
 use super::document::usable;
+use super::origins::Origins;
 use super::select::Operations;
 use crate::confine::rules;
 use crate::kind::ConfigError;
+use crate::reserved::is_of_gateway;
 
-/// Headers that belong to the connection or to the body.
-const RESERVED: [&str; 9] = [
-    "connection",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 const MAX_RETRIES: u32 = 10;
 const MAX_CONCURRENCY: usize = 256;
 const MAX_TIMEOUT: u64 = 3600;
@@ -68,7 +58,8 @@ pub struct OpenApiConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
     /// Hosts that may be reached. Without them: those of the addresses written here, wherever they
-    /// are, and the document's servers at public addresses.
+    /// are, and the servers at public addresses that a document names which is a file. A document that
+    /// is fetched leads to its own server only, unless `base_url` or this names another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
     /// Whether the hosts were written by the operator, who may mean any address by a name.
@@ -159,21 +150,27 @@ impl OpenApiConfig {
 }
 
 impl Settings {
+    /// Where the document may lead.
+    pub(super) fn origins(&self) -> Origins<'_> {
+        let fetched = match &self.spec {
+            Spec::Address(url) => Some(url),
+            Spec::File { .. } => None,
+        };
+        let hosts = self.hosts.as_ref().map(|hosts| Reach::only(hosts.iter().cloned()));
+        Origins { fetched, base: self.base.as_ref(), hosts }
+    }
+
     /// Whom requests may reach.
     pub(super) fn reach(&self, servers: &[Url]) -> Reach {
         if let Some(hosts) = &self.hosts {
             return Reach::only(hosts.iter().cloned());
         }
         let rule = |url: &Url| HostRule::of(&to_uri(url).ok()?);
-        let written = match &self.spec {
-            Spec::Address(url) => Some(url),
-            Spec::File { .. } => None,
-        };
         let tokens = self.auth.values().filter_map(|credential| match credential {
             auth::Credential::Client(client) => address::parse(client.token_url.as_deref()?).ok(),
             auth::Credential::Text(_) | auth::Credential::Password(_) => None,
         });
-        let own = written.into_iter().chain(&self.base).cloned().chain(tokens);
+        let own = self.origins().fetched.into_iter().chain(&self.base).cloned().chain(tokens);
         let own = own.filter_map(|url| Some(rule(&url)?.anywhere()));
         // A server that only a document names is reached where its address is public: what a stranger
         // wrote opens nothing inside.
@@ -214,10 +211,8 @@ fn headers(
             // A server that repeats `Bearer abc` often repeats only `abc`.
             secrets.remember(token.trim());
         }
-        let is_free = |header: &HeaderName| {
-            !RESERVED.contains(&header.as_str()) && !header.as_str().starts_with("proxy-")
-        };
-        let header = HeaderName::try_from(name).ok().filter(is_free).ok_or_else(|| {
+        let header = HeaderName::try_from(name).ok().filter(|header| !is_of_gateway(header));
+        let header = header.ok_or_else(|| {
             ConfigError::value(&field, "the gateway can't send a header of this name")
         })?;
         let mut value = HeaderValue::try_from(resolved.expose())

@@ -14,7 +14,7 @@ use url::Url;
 use super::auth::{Guards, Scheme};
 use super::config::{Settings, Spec, check_folder};
 use super::document::{Document, DocumentError, MAX_DOCUMENT, reference};
-use super::parameter::{Place, PlanError, Provided};
+use super::parameter::{Place, PlanError, Provided, folded};
 use super::plan::{Plan, Setting};
 use super::select::Operations;
 use super::send::source_error;
@@ -32,6 +32,8 @@ pub(super) struct Loaded {
     pub(super) manifest: McpManifest,
     pub(super) plans: BTreeMap<String, Plan>,
     pub(super) guards: Guards,
+    /// What the connector sets by itself.
+    pub(super) provided: Provided,
     pub(super) reach: Reach,
     /// Operations that can't be offered, and why.
     pub(super) left_out: Vec<(String, String)>,
@@ -64,14 +66,11 @@ pub(super) fn load(
     fetched: Option<&[u8]>,
 ) -> Result<Loaded, SourceError> {
     let document = read(settings, fetched).map_err(broken)?;
-    let guards = Guards::of(&document, &settings.auth, &settings.headers, &host.secrets);
-    let guards = guards.map_err(broken)?;
+    let origins = settings.origins();
+    let (auth, headers) = (&settings.auth, &settings.headers);
+    let guards = Guards::of(&document, auth, headers, &origins, &host.secrets).map_err(broken)?;
     let provided = provided(&document, settings);
-    let beside = match &settings.spec {
-        Spec::Address(url) => Some(url),
-        Spec::File { .. } => None,
-    };
-    let setting = Setting { base: settings.base.as_ref(), beside, provided: &provided };
+    let setting = Setting { origins: &origins, provided: &provided };
     let planned = plan(&document, &settings.operations, &setting)?;
     let (title, version) = document.title();
     let manifest = McpManifest {
@@ -86,7 +85,8 @@ pub(super) fn load(
     let mut reachable: Vec<Url> = servers.into_iter().cloned().collect();
     reachable.extend(guards.token_addresses().cloned());
     let reach = settings.reach(&reachable);
-    Ok(Loaded { manifest, plans: planned.plans, guards, reach, left_out: planned.left_out })
+    let Planned { plans, left_out, .. } = planned;
+    Ok(Loaded { manifest, plans, guards, provided, reach, left_out })
 }
 
 fn read(settings: &Settings, fetched: Option<&[u8]>) -> Result<Document, DocumentError> {
@@ -161,11 +161,16 @@ fn plan(
 /// What the connector sets by itself, so that no caller can.
 fn provided(document: &Document, settings: &Settings) -> Provided {
     let headers = settings.headers.keys().map(|name| (Place::Header, name.as_str().to_owned()));
+    let cookies = settings.headers.get_all(header::COOKIE).iter();
+    let cookies = cookies.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
+    let cookies = cookies.filter_map(|pair| pair.split('=').next());
+    let cookies = cookies.map(|name| (Place::Cookie, name.to_owned()));
     let schemes = settings.auth.keys().filter_map(|name| {
         let value = document.scheme_table()?.get(name)?;
         Scheme::of(reference::resolve(document.root(), value).ok()?).place()
     });
-    headers.chain(schemes).collect()
+    let all = headers.chain(cookies).chain(schemes);
+    all.map(|(place, name)| (place, folded(place, &name))).collect()
 }
 
 fn broken(error: impl std::fmt::Display) -> SourceError {

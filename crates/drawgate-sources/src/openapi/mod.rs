@@ -12,6 +12,7 @@ mod document;
 mod load;
 mod media;
 mod names;
+mod origins;
 mod parameter;
 mod plan;
 mod request;
@@ -33,6 +34,7 @@ pub use document::{
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
+pub use origins::Stray;
 pub use parameter::PlanError;
 pub use select::{Choice, ListedOperation, Operations, SelectError};
 use serde_json::{Value, json};
@@ -48,27 +50,9 @@ use load::Loaded;
 const MAX_TOLD: usize = 20;
 
 /// Kind `openapi`.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind;
-
-impl SourceKind for Kind {
-    fn name(&self) -> &'static str {
-        "openapi"
-    }
-
-    fn is_connector(&self) -> bool {
-        true
-    }
-
-    fn build(
-        &self,
-        id: SourceId,
-        config: Value,
-        host: &Arc<Host>,
-    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        Ok(Arc::new(OpenApiSource::new(id, kind::parse(config)?, host)?))
-    }
-}
+pub const KIND: SourceKind = SourceKind::new("openapi", |id, config, host| {
+    Ok(Arc::new(OpenApiSource::new(id, kind::parse(config)?, host)?))
+});
 
 /// An API.
 pub struct OpenApiSource {

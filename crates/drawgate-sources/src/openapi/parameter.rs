@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::document::{Document, ReferenceError, reference, shown};
+use crate::reserved;
 
 /// Parameters of one operation.
 const MAX_PARAMETERS: usize = 500;
@@ -13,23 +14,8 @@ const MAX_ARGUMENT: usize = 64;
 /// The argument that holds the body.
 pub(super) const BODY: &str = "body";
 
-/// Headers that belong to the connection, to the body or to the credentials.
-const RESERVED_HEADERS: [&str; 14] = [
-    "accept",
-    "authorization",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "cookie",
-    "expect",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// Headers that belong to the answer's form or to the credentials.
+const RESERVED_HEADERS: [&str; 3] = ["accept", "authorization", "cookie"];
 
 /// Where a parameter stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,8 +152,21 @@ pub enum PlanError {
     TooMany,
 }
 
-/// What the connector itself sets, which no caller can.
+/// What the connector itself sets, which no caller can: names as [`folded`] gives them.
 pub(super) type Provided = BTreeSet<(Place, String)>;
+
+/// A name as the most careless server compares it. In a query, some look at no case, take `name[x]`
+/// and `name` for one, cut at a zero, or read `.` and a space as `_`; in headers, `_` as `-`.
+pub(super) fn folded(place: Place, name: &str) -> String {
+    match place {
+        Place::Path => name.to_owned(),
+        Place::Header => reserved::folded(name),
+        Place::Query | Place::Cookie => {
+            let bare = name.trim().split(['[', '\0']).next().unwrap_or_default();
+            bare.to_ascii_lowercase().replace(['.', ' '], "_")
+        }
+    }
+}
 
 /// The parameters of an operation: its own, and those of its path that it does not replace.
 pub(super) fn collect<'a>(
@@ -212,18 +211,17 @@ fn same(left: &Parameter, right: &Parameter) -> bool {
 }
 
 fn is_offered(parameter: &Parameter, slots: &[&str], provided: &Provided) -> bool {
-    let lower = parameter.name.to_ascii_lowercase();
-    match parameter.place {
+    let name = folded(parameter.place, &parameter.name);
+    let is_possible = match parameter.place {
         Place::Path => slots.contains(&parameter.name.as_str()),
         Place::Header => {
-            let is_reserved =
-                RESERVED_HEADERS.contains(&lower.as_str()) || lower.starts_with("proxy-");
-            !is_reserved && !provided.contains(&(Place::Header, lower))
+            let header = http::HeaderName::try_from(&parameter.name);
+            let is_free = header.is_ok_and(|header| !reserved::is_of_gateway(&header));
+            is_free && !RESERVED_HEADERS.contains(&name.as_str())
         }
-        Place::Query | Place::Cookie => {
-            !provided.contains(&(parameter.place, parameter.name.clone()))
-        }
-    }
+        Place::Query | Place::Cookie => true,
+    };
+    is_possible && !provided.contains(&(parameter.place, name))
 }
 
 fn describe<'a>(

@@ -9,7 +9,8 @@ use url::Url;
 
 use super::auth::Requirement;
 use super::body::BodyPlan;
-use super::document::{Document, Operation};
+use super::document::{Document, Operation, ServerError};
+use super::origins::Origins;
 use super::parameter::{self, BODY, Described, Parameter, PlanError, Provided};
 use super::schema;
 
@@ -44,10 +45,7 @@ pub(super) enum Piece {
 
 /// Where requests go, and what the connector sets by itself.
 pub(super) struct Setting<'a> {
-    /// Instead of the document's servers.
-    pub(super) base: Option<&'a Url>,
-    /// Where the document was fetched.
-    pub(super) beside: Option<&'a Url>,
+    pub(super) origins: &'a Origins<'a>,
     pub(super) provided: &'a Provided,
 }
 
@@ -68,10 +66,12 @@ impl Document {
     ) -> Result<(McpToolSpec, Plan), PlanError> {
         let draft = Draft::of(self, operation, setting.provided)?;
         let definition = draft.definition(self, operation, name)?;
-        let server = match setting.base {
-            Some(base) => base.clone(),
-            None => self.server(operation, setting.beside)?,
+        let Origins { base, fetched, .. } = setting.origins;
+        let server = match base {
+            Some(base) => (*base).clone(),
+            None => self.server(operation, *fetched)?,
         };
+        setting.origins.check(&server).map_err(ServerError::Stray)?;
         let plan = Plan {
             method: operation.method.clone(),
             path: draft.path,

@@ -5,9 +5,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
-use drawgate_host::egress::address::{is_same_origin, join};
-use drawgate_host::egress::{EgressError, Fetch, Fetched, Follow, Reach};
-use http::{HeaderMap, Method, header};
+use drawgate_host::egress::address::is_same_origin;
+use drawgate_host::egress::{EgressError, Fetch, Fetched, Follow, Reach, location};
+use http::{HeaderMap, Method};
 use url::Url;
 
 /// The largest answer that is read.
@@ -44,7 +44,7 @@ pub(super) async fn send(
             follow: Follow::Nothing,
         };
         let answer = host.egress.fetch(fetch).await?;
-        match next(&ready.method, &url, &answer) {
+        match next(&ready.method, &url, &answer)? {
             Some(to) => url = to,
             None => return Ok(answer),
         }
@@ -54,13 +54,13 @@ pub(super) async fn send(
 
 /// Where a reading request goes on. Elsewhere than to the same server it would take its credentials
 /// with it, or lose them: that is for the caller to decide.
-fn next(method: &Method, from: &Url, answer: &Fetched) -> Option<Url> {
+fn next(method: &Method, from: &Url, answer: &Fetched) -> Result<Option<Url>, EgressError> {
     let reads = *method == Method::GET || *method == Method::HEAD;
-    if !reads || !matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return None;
+    if !reads {
+        return Ok(None);
     }
-    let location = answer.headers.get(header::LOCATION)?.to_str().ok()?;
-    join(from, location).ok().filter(|to| is_same_origin(from, to))
+    let to = location(from, answer.status, &answer.headers).transpose()?;
+    Ok(to.filter(|to| is_same_origin(from, to)))
 }
 
 /// What a caller hears of a request that failed.

@@ -9,6 +9,7 @@ use drawgate_host::oauth::Address;
 use drawgate_host::process::{Processes, Running, Spawn};
 use drawgate_host::secrets::Secrets;
 use serde_json::{Value, json};
+use tokio::io::AsyncRead;
 
 use super::Context;
 use super::agents::text;
@@ -78,20 +79,21 @@ async fn attend(
 ) -> anyhow::Result<Value> {
     let path = format!("/servers/{}/login", part(name));
     let begun: LoginBegun = backend.post(&path, &json!({})).await?;
-    context.out.either(&json!({ "url": begun.url }), || {
-        format!("Open this address in a browser on this machine, and agree:\n\n{}\n", begun.url)
+    // What is shown will be opened, by us or by hand: it must command neither terminal nor browser.
+    let address = Address::for_browser(&begun.url).context("nothing was opened")?;
+    let url = address.as_str();
+    context.out.either(&json!({ "url": url }), || {
+        format!("Open this address in a browser on this machine, and agree:\n\n{url}\n")
     })?;
     let _started = match browser {
-        Browser::Open => Some(open(&begun.url)?),
+        Browser::Open => Some(open(&address)?),
         Browser::Leave => None,
     };
     backend.get(&format!("{path}/{}", part(&begun.attempt))).await
 }
 
-/// Starts the browser. The address is one argument and no shell sees it; that it is one of HTTP, and
-/// in the clear on this machine only, was seen to when it was made, and is looked at once more.
-fn open(url: &str) -> anyhow::Result<Running> {
-    Address::for_browser(url)?;
+/// Starts the browser. The address is one argument, and no shell of ours sees it.
+fn open(address: &Address) -> anyhow::Result<Running> {
     let secrets = Secrets::from_process();
     let variable = |name: &&str| {
         let value = secrets.resolve(&format!("env:{name}")).ok()?;
@@ -101,12 +103,22 @@ fn open(url: &str) -> anyhow::Result<Running> {
     let spawn = Spawn {
         // A session of its own: the browser stays when this command ends.
         program: "setsid".to_owned(),
-        args: ["--fork", "xdg-open", url].map(str::to_owned).to_vec(),
+        args: ["--fork", "xdg-open", address.as_str()].map(str::to_owned).to_vec(),
         env,
         working_dir: None,
         confinement: None,
     };
-    Processes::new(&secrets, None)
+    let mut browser = Processes::new(&secrets, None)
         .spawn(&spawn)
-        .context("the browser can't be started; open the address by hand")
+        .context("the browser can't be started; open the address by hand")?;
+    ignore(browser.take_stdout());
+    ignore(browser.take_stderr());
+    Ok(browser)
+}
+
+/// Reads what a browser has to say, and forgets it: nobody else would, and a full pipe stops its writer.
+fn ignore(words: Option<impl AsyncRead + Send + Unpin + 'static>) {
+    if let Some(mut words) = words {
+        tokio::spawn(async move { tokio::io::copy(&mut words, &mut tokio::io::sink()).await });
+    }
 }

@@ -1,6 +1,7 @@
 //! A protected server behind the gateway: login by the command line, renewal, revocation, logout,
 //! and no token anywhere but at the server.
 
+mod opened;
 #[path = "../../../drawgate-host/tests/it/oauth/world.rs"]
 mod world;
 

@@ -12,7 +12,7 @@ use super::tunnel::Counted;
 use super::{Answer, IDLE_TIME, Proxy, Seat};
 use crate::egress::address::{AddressError, bare_host, port};
 use crate::egress::error::EgressError;
-use crate::egress::fetch::{check_head, count_informational};
+use crate::egress::head::{check_head, count_informational};
 use crate::egress::{MAX_HEAD, MAX_HEADERS};
 
 /// Headers that are meant for the next hop only.

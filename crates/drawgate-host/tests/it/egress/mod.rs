@@ -3,6 +3,7 @@
 
 mod abuse;
 mod answers;
+mod bombs;
 mod certificates;
 mod locations;
 mod pace;
@@ -21,6 +22,7 @@ use drawgate_host::egress::{
     Body, Egress, EgressError, Excerpt, Fetch, HostRule, Incoming, Reach, address,
 };
 use http::{Request, Response};
+use secure::trusting;
 use town::Town;
 
 /// Keeps a clock that jumps from standing still to the next event where it is, until this is dropped:
@@ -93,6 +95,40 @@ async fn the_operator_may_allow_inner_hosts() {
     assert_eq!(ask(&egress, url, &strangers).await.unwrap_err().code(), "host");
     egress.allow(Vec::new());
     assert_eq!(excerpt(&egress, url).await.unwrap_err().code(), "private_address");
+}
+
+/// Whoever asks, and however: what holds for documents holds for every request.
+#[tokio::test]
+async fn no_way_out_puts_up_with_broken_answers() {
+    let town = Town::start().await;
+    let egress = trusting(&town);
+    for scheme in ["http", "https"] {
+        for (path, expected) in [
+            ("flood100", "it never comes to the point"),
+            ("clte", "it says its length in two ways"),
+        ] {
+            let url = format!("{scheme}://hostile.tg.test/{path}");
+            let error = ask(&egress, &url, &Reach::public()).await.unwrap_err();
+            assert_eq!(error.code(), "protocol", "{url}: {error}");
+            assert!(error.to_string().contains(expected), "{url}: {error}");
+            let request = Request::get(&url).header("upgrade", "x").header("connection", "upgrade");
+            let request = request.body(Body::default()).unwrap();
+            let error = egress.upgrade(request, &Reach::public(), soon()).await.unwrap_err();
+            assert!(error.to_string().contains(expected), "{url}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_operator_may_allow_names_of_no_internet() {
+    let town = Town::start().await;
+    let egress = Egress::over(town.network());
+    for url in ["http://a.private/plain", "http://x.metadata.goog/plain"] {
+        assert_eq!(excerpt(&egress, url).await.unwrap_err().code(), "host");
+        assert_eq!(town.visits(), 0, "{url}");
+    }
+    egress.allow(rules(&["a.private"]));
+    assert_eq!(text(&egress, "http://a.private/plain").await, "plain");
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use flate2::write::{DeflateEncoder, ZlibEncoder};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::answers::{gzip, whole};
-use super::excerpt;
 use super::town::{Ledger, Town};
+use super::{bombs, excerpt};
 
 const MIB: usize = 1024 * 1024;
 
@@ -38,9 +38,8 @@ fn packed(name: &str) -> (Vec<&str>, Vec<u8>) {
     let many = |member: &[u8]| member.repeat(UNPACKED / (10 * MIB));
     let bomb = || gzip(&vec![0; 10 * MIB]);
     match name {
-        // The smallest ones of their kinds that unpack to much: only their names matter.
-        "br" => (vec!["br"], b"\x8f\xff\xff\x0f".repeat(1000)),
-        "zstd" => (vec!["zstd"], b"\x28\xb5\x2f\xfd\xa4\xff\xff\xff\x7f".repeat(1000)),
+        "br" => (vec!["br"], bombs::brotli()),
+        "zstd" => (vec!["zstd"], bombs::zstd()),
         "compress" => (vec!["compress"], b"\x1f\x9d\x90".to_vec()),
         "two_layers" => (vec!["gzip, gzip"], gzip(&bomb())),
         "two_headers" => (vec!["gzip", "gzip"], gzip(&bomb())),
@@ -74,6 +73,8 @@ fn endless(name: &str) -> Option<(&'static str, Vec<u8>, Vec<u8>)> {
         // Stored blocks of no bytes.
         "empty_blocks" => ("deflate", Vec::new(), b"\x00\x00\x00\xff\xff".repeat(1000)),
         "long_name" => ("gzip", b"\x1f\x8b\x08\x08\0\0\0\0\0\xff".to_vec(), vec![b'x'; 10_000]),
+        "endless_br" => ("br", bombs::brotli(), bombs::brotli()),
+        "endless_zstd" => ("zstd", bombs::zstd(), bombs::zstd()),
         "noise" => ("gzip", Vec::new(), gzip(&noise(100_000))),
         _ => return None,
     })
@@ -160,6 +161,26 @@ async fn what_was_not_asked_for_or_grows_too_much_is_refused() {
     assert!(peak() < ALLOWED, "{} MiB", peak() / MIB);
 }
 
+/// Whatever a bomb is packed in, nothing of what would come out of it gets further.
+#[tokio::test]
+async fn every_bomb_ends_in_the_same_way() {
+    let town = Town::start().await;
+    let egress = Egress::over(town.network());
+    for (name, words) in [
+        ("members", "it grows to more than 100 times its size"),
+        ("br", "`br` was not asked for"),
+        ("zstd", "`zstd` was not asked for"),
+        ("two_layers", "it is packed more than once"),
+    ] {
+        let error = fetch(&egress, name).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("the answer can't be unpacked: {words}"), "{name}");
+    }
+    let asked = town.heads();
+    let offered = |head: &String| head.contains("accept-encoding: gzip, deflate\r\n");
+    assert!(asked.len() == 4 && asked.iter().all(offered), "{asked:?}");
+    assert!(peak() < ALLOWED, "{} MiB", peak() / MIB);
+}
+
 #[tokio::test]
 async fn what_is_too_much_is_cut_and_one_layer_is_all() {
     let town = Town::start().await;
@@ -195,6 +216,8 @@ async fn what_never_ends_is_not_read_for_ever() {
         ("empty_members", Some("encoding")),
         ("empty_blocks", Some("encoding")),
         ("long_name", Some("encoding")),
+        ("endless_br", Some("encoding")),
+        ("endless_zstd", Some("encoding")),
         ("noise", None),
     ] {
         let town = Town::start().await;

@@ -35,9 +35,18 @@ fn class(outcome: &Result<Excerpt, EgressError>) -> &'static str {
         "tls" => "DENY_TLS",
         "protocol" => "DENY_PROTOCOL",
         "truncated" => "DENY_TRUNCATED",
-        "encoding" => "CUT_AT_LIMIT",
+        // What would be too much is either cut or, by what it is packed in, refused.
+        "encoding" if is_of_a_bomb(error) => "CUT_AT_LIMIT",
         other => panic!("`{other}` is no class of the table: {error}"),
     }
+}
+
+/// Whether an answer is refused for how much it would unpack to, not for being damaged.
+fn is_of_a_bomb(error: &EgressError) -> bool {
+    let said = error.to_string();
+    ["times its size", "is packed more than once", "`br` was not asked for"]
+        .iter()
+        .any(|words| said.ends_with(words))
 }
 
 fn fits(expected: &str, class: &str) -> bool {

@@ -17,7 +17,7 @@ use super::*;
 
 const REFUSED: &str = "there is no token for `far`: the authorization server refused the client's credentials (invalid_client); check `servers.far.oauth`";
 
-fn settings() -> LoginSettings {
+pub(super) fn settings() -> LoginSettings {
     LoginSettings {
         grant: Grant::ClientCredentials,
         client_id: Some("ci".to_owned()),
@@ -27,7 +27,7 @@ fn settings() -> LoginSettings {
 }
 
 /// A world for programs only: nobody could agree there, nor register.
-async fn world() -> World {
+pub(super) async fn world() -> World {
     let world = World::start().await;
     world.behave(|it| {
         it.s256 = false;

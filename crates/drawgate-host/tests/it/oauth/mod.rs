@@ -4,6 +4,7 @@ mod credentials;
 mod flow;
 mod refusals;
 mod renewal;
+mod sinks;
 mod world;
 
 use std::collections::BTreeMap;
@@ -58,11 +59,21 @@ impl Stage {
         settings: LoginSettings,
         store: MemoryStore,
     ) -> Self {
-        let mut host = Host::new(Secrets::new(environment), None).unwrap();
-        let clock = Arc::new(TestClock::default());
-        host.clock = clock.clone();
+        let host = Host::new(Secrets::new(environment), None).unwrap();
         // The authorization server is on this machine, which only an operator can allow.
         host.egress.allow(vec!["127.0.0.1:*".parse().unwrap()]);
+        Self::on(host, world, url, settings, store).await
+    }
+
+    async fn on(
+        mut host: Host,
+        world: World,
+        url: &str,
+        settings: LoginSettings,
+        store: MemoryStore,
+    ) -> Self {
+        let clock = Arc::new(TestClock::default());
+        host.clock = clock.clone();
         let key = SealingKey::new(&[3; 32]).unwrap();
         let logins = Logins::new(&host, Arc::new(store.clone()), key);
         let wanted = Wanted { url: Address::parse(url).unwrap(), settings };

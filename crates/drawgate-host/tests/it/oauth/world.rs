@@ -27,6 +27,9 @@ pub(crate) struct Behaviour {
     /// In the metadata, in place of the true one.
     pub(crate) issuer: Option<String>,
     pub(crate) authorization_endpoint: Option<String>,
+    pub(crate) token_endpoint: Option<String>,
+    pub(crate) registration_endpoint: Option<String>,
+    pub(crate) revocation_endpoint: Option<String>,
     pub(crate) registers: bool,
     pub(crate) methods: Vec<&'static str>,
     pub(crate) scopes: Vec<&'static str>,
@@ -55,6 +58,8 @@ pub(crate) struct Behaviour {
     pub(crate) resource: Option<String>,
     pub(crate) has_metadata: bool,
     pub(crate) names_metadata: bool,
+    /// Where the protected server says that its metadata are, if not where they are.
+    pub(crate) resource_metadata: Option<String>,
     pub(crate) challenged: Option<&'static str>,
     pub(crate) resource_scopes: Option<Vec<&'static str>>,
     /// The scope that the tool `admin` needs.
@@ -67,6 +72,9 @@ impl Default for Behaviour {
             s256: true,
             issuer: None,
             authorization_endpoint: None,
+            token_endpoint: None,
+            registration_endpoint: None,
+            revocation_endpoint: None,
             registers: true,
             methods: vec!["none"],
             scopes: Vec::new(),
@@ -86,6 +94,7 @@ impl Default for Behaviour {
             resource: None,
             has_metadata: true,
             names_metadata: true,
+            resource_metadata: None,
             challenged: None,
             resource_scopes: None,
             admin_scope: None,
@@ -238,13 +247,14 @@ async fn metadata(State(world): State<World>) -> Response {
         return redirect(place);
     }
     let issuer = &world.issuer;
-    let authorization =
-        behaviour.authorization_endpoint.clone().unwrap_or(format!("{issuer}/authorize"));
+    let endpoint = |named: &Option<String>, path: &str| {
+        named.clone().unwrap_or_else(|| format!("{issuer}{path}"))
+    };
     let mut metadata = json!({
         "issuer": behaviour.issuer.as_ref().unwrap_or(issuer),
-        "authorization_endpoint": authorization,
-        "token_endpoint": format!("{issuer}/token"),
-        "revocation_endpoint": format!("{issuer}/revoke"),
+        "authorization_endpoint": endpoint(&behaviour.authorization_endpoint, "/authorize"),
+        "token_endpoint": endpoint(&behaviour.token_endpoint, "/token"),
+        "revocation_endpoint": endpoint(&behaviour.revocation_endpoint, "/revoke"),
         "response_types_supported": ["code"],
         "token_endpoint_auth_methods_supported": behaviour.methods,
         "client_id_metadata_document_supported": behaviour.takes_documents,
@@ -254,7 +264,8 @@ async fn metadata(State(world): State<World>) -> Response {
         metadata["code_challenge_methods_supported"] = json!(["plain", "S256"]);
     }
     if behaviour.registers {
-        metadata["registration_endpoint"] = format!("{issuer}/register").into();
+        metadata["registration_endpoint"] =
+            endpoint(&behaviour.registration_endpoint, "/register").into();
     }
     if !behaviour.scopes.is_empty() {
         metadata["scopes_supported"] = json!(behaviour.scopes);
@@ -427,7 +438,9 @@ fn challenge(
         parts.push(format!("scope=\"{scope}\""));
     }
     if behaviour.names_metadata {
-        let place = format!("{}/.well-known/oauth-protected-resource/mcp", world.origin);
+        let place = behaviour.resource_metadata.clone().unwrap_or_else(|| {
+            format!("{}/.well-known/oauth-protected-resource/mcp", world.origin)
+        });
         parts.push(format!("resource_metadata=\"{place}\""));
     }
     let text = format!("Bearer {}", parts.join(", "));

@@ -6,14 +6,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use drawgate_host::egress::address;
 use drawgate_host::secrets::Secrets;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::token::{Client, TokenClient};
-use super::{Guard, Guards, Scheme};
+use super::{Guard, Guards, Scheme, header_name};
 use crate::kind::ConfigError;
-use crate::openapi::document::{Document, meant};
+use crate::openapi::document::{Document, meant, reference};
+use crate::openapi::origins::Origins;
 use crate::openapi::parameter::Place;
 use crate::openapi::request::unreserved;
 use crate::suggest::nearest;
@@ -121,17 +123,20 @@ impl Guards {
         document: &Document,
         auth: &AuthConfig,
         headers: &HeaderMap,
+        origins: &Origins<'_>,
         secrets: &Secrets,
     ) -> Result<Self, ConfigError> {
+        if let Some((name, reason)) = document.auth_faults(auth).into_iter().next() {
+            return Err(ConfigError::value(format!("auth.{name}"), reason));
+        }
         let mut guards = Self::default();
         let table = document.scheme_table();
         for (name, value) in table.into_iter().flatten() {
-            let resolved = super::super::document::reference::resolve(document.root(), value);
-            let scheme = Scheme::of(resolved.unwrap_or(value));
+            let scheme = Scheme::of(reference::resolve(document.root(), value).unwrap_or(value));
             guards.kinds.insert(name.clone(), scheme.kind());
             match auth.get(name) {
                 Some(credential) => {
-                    let guard = guard(&scheme, credential, secrets)
+                    let guard = guard(&scheme, credential, origins, secrets)
                         .map_err(|reason| ConfigError::value(format!("auth.{name}"), reason))?;
                     guards.by_scheme.insert(name.clone(), guard);
                 }
@@ -139,22 +144,37 @@ impl Guards {
                 None => {}
             }
         }
-        let unknown = auth.keys().find(|name| !guards.kinds.contains_key(*name));
-        match unknown {
-            Some(name) => {
-                let known = guards.kinds.keys().map(String::as_str);
-                let question = meant(nearest(name, known));
-                Err(ConfigError::value(
-                    format!("auth.{name}"),
-                    format!("the OpenAPI document has no security scheme of this name{question}"),
-                ))
-            }
-            None => Ok(guards),
-        }
+        Ok(guards)
     }
 }
 
-fn guard(scheme: &Scheme, credential: &Credential, secrets: &Secrets) -> Result<Guard, String> {
+impl Document {
+    /// What is wrong with the schemes that credentials are for, by the schemes' names. The credentials
+    /// themselves are not looked at.
+    #[must_use]
+    pub fn auth_faults(&self, auth: &AuthConfig) -> Vec<(String, String)> {
+        let unknown = |name: &str| {
+            let known = self.scheme_table().into_iter().flatten().map(|(name, _)| name.as_str());
+            let question = meant(nearest(name, known));
+            Some(format!("the OpenAPI document has no security scheme of this name{question}"))
+        };
+        let fault =
+            |name: &String| self.scheme(name).map_or_else(|| unknown(name), |it| it.fault());
+        auth.keys().filter_map(|name| Some((name.clone(), fault(name)?))).collect()
+    }
+
+    fn scheme(&self, name: &str) -> Option<Scheme> {
+        let value = self.scheme_table()?.get(name)?;
+        Some(Scheme::of(reference::resolve(self.root(), value).unwrap_or(value)))
+    }
+}
+
+fn guard(
+    scheme: &Scheme,
+    credential: &Credential,
+    origins: &Origins<'_>,
+    secrets: &Secrets,
+) -> Result<Guard, String> {
     match (scheme, credential) {
         (Scheme::Key(Place::Query, name), Credential::Text(key)) => {
             Ok(Guard::Query(format!("{}={}", unreserved(name), unreserved(key))))
@@ -163,9 +183,7 @@ fn guard(scheme: &Scheme, credential: &Credential, secrets: &Secrets) -> Result<
             Ok(Guard::Cookie(format!("{}={}", unreserved(name), unreserved(key))))
         }
         (Scheme::Key(_, name), Credential::Text(key)) => {
-            let name = HeaderName::try_from(name)
-                .map_err(|_| "the scheme's name can't be the name of a header".to_owned())?;
-            Ok(Guard::Header(name, sensitive(key)?))
+            Ok(Guard::Header(header_name(name)?, sensitive(key)?))
         }
         (Scheme::Bearer | Scheme::OAuth(_), Credential::Text(token)) => {
             Ok(Guard::Header(header::AUTHORIZATION, sensitive(&format!("Bearer {token}"))?))
@@ -175,10 +193,7 @@ fn guard(scheme: &Scheme, credential: &Credential, secrets: &Secrets) -> Result<
             basic(&format!("{username}:{password}"), secrets)
         }
         (Scheme::OAuth(stated), Credential::Client(client)) => {
-            let url = client.token_url.as_ref().or(stated.as_ref()).ok_or_else(|| {
-                "`token_url` is missing; the document has none for client credentials".to_owned()
-            })?;
-            let url = address::parse(url).map_err(|error| format!("`token_url`: {error}"))?;
+            let url = token_url(client.token_url.as_deref(), stated.as_deref(), origins)?;
             Ok(Guard::Client(Box::new(TokenClient::new(Client {
                 id: client.client_id.clone(),
                 secret: client.client_secret.clone(),
@@ -196,6 +211,22 @@ fn guard(scheme: &Scheme, credential: &Credential, secrets: &Secrets) -> Result<
             Err("takes a token, or `client_id` and `client_secret`".to_owned())
         }
     }
+}
+
+/// Where tokens are fetched, by what the operator wrote or else by what the document states.
+fn token_url(
+    written: Option<&str>,
+    stated: Option<&str>,
+    origins: &Origins<'_>,
+) -> Result<Url, String> {
+    let text = written.or(stated).ok_or_else(|| {
+        "`token_url` is missing; the document has none for client credentials".to_owned()
+    })?;
+    let url = address::parse(text).map_err(|error| format!("`token_url`: {error}"))?;
+    if written.is_none() {
+        origins.check(&url).map_err(|stray| format!("{stray}; if it is meant, set `token_url`"))?;
+    }
+    Ok(url)
 }
 
 fn basic(both: &str, secrets: &Secrets) -> Result<Guard, String> {

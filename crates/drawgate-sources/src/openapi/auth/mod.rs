@@ -15,6 +15,7 @@ use url::Url;
 use super::document::shown;
 use super::parameter::Place;
 use super::request::Draft;
+use crate::reserved::is_of_gateway;
 
 /// Schemes that are needed together, each with its scopes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -178,7 +179,31 @@ impl Scheme {
         }
     }
 
+    /// Why no credential can be sent for it.
+    fn fault(&self) -> Option<String> {
+        match self {
+            Self::Key(Place::Header, name) => header_name(name).err(),
+            Self::Other(kind) => Some(format!("the scheme is {kind}")),
+            Self::Key(Place::Query | Place::Cookie | Place::Path, _)
+            | Self::Bearer
+            | Self::Basic
+            | Self::OAuth(_) => None,
+        }
+    }
+
     fn is_in(&self, headers: &HeaderMap) -> bool {
         matches!(self.place(), Some((Place::Header, name)) if headers.contains_key(&name))
     }
+}
+
+/// The header that a document wants a key in.
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    let header = HeaderName::try_from(name)
+        .map_err(|_| "the scheme's name can't be the name of a header".to_owned())?;
+    if is_of_gateway(&header) {
+        return Err(format!(
+            "the scheme asks for the header `{header}`, which only the gateway sets"
+        ));
+    }
+    Ok(header)
 }

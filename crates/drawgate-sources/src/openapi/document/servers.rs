@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::shown;
+use crate::openapi::origins::Stray;
 
 /// Variables that are filled in one address.
 const MAX_VARIABLES: usize = 32;
@@ -32,6 +33,11 @@ pub enum ServerError {
     /// A variable without a value.
     #[error("the server variable `{}` has no default, or one that is not in its `enum`; set `base_url`", shown(.0))]
     Variable(String),
+    /// A document that was fetched leads away.
+    #[error(
+        "{0}; if it is meant, set `base_url` to it, or add its host to `hosts` (of a pack: `permissions.hosts`)"
+    )]
+    Stray(Stray),
 }
 
 /// The first server. A relative address counts from where the document was fetched.

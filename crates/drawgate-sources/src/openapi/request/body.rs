@@ -7,9 +7,10 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::multipart::{self, Content};
+use super::shadow::{Beside, SHADOWS};
 use super::{ArgumentError, style};
-use crate::openapi::body::{BodyKind, BodyPlan, FormField, Part};
-use crate::openapi::parameter::{BODY, Reserved, Style, Writing};
+use crate::openapi::body::{BodyKind, BodyPlan, Form, FormField, Part};
+use crate::openapi::parameter::{BODY, Place, Reserved, Style, Writing};
 use std::collections::BTreeMap;
 
 /// Models forget the padding.
@@ -27,7 +28,7 @@ pub(super) fn write(
     let media = plan.media.clone();
     let bytes = match &plan.kind {
         BodyKind::Json => value.to_string().into(),
-        BodyKind::Form(fields) => form(object(value)?, fields).into(),
+        BodyKind::Form(form) => write_form(object(value)?, form)?.into(),
         BodyKind::Multipart(parts) => {
             let body = multipart::write(&contents(object(value)?, parts)?, boundary);
             return Ok((format!("{media}; boundary={boundary}"), body));
@@ -43,13 +44,23 @@ fn object(value: &Value) -> Result<&Map<String, Value>, ArgumentError> {
 }
 
 /// What the document does not say about a field: lists are repeated, objects are JSON.
-fn form(map: &Map<String, Value>, fields: &BTreeMap<String, FormField>) -> String {
-    let stated = map.iter().filter(|(_, value)| !value.is_null());
-    let pairs = stated.flat_map(|(name, value)| match fields.get(name) {
-        Some(field) => style::field(name, value, field.writing, field.reserved),
-        None => style::field(name, value, usual(value), Reserved::Encoded),
-    });
-    pairs.collect::<Vec<_>>().join("&")
+fn write_form(map: &Map<String, Value>, form: &Form) -> Result<String, ArgumentError> {
+    let mut pairs = Vec::new();
+    for (name, value) in map.iter().filter(|(_, value)| !value.is_null()) {
+        let stated = form.fields.get(name).copied();
+        let unstated = FormField { writing: usual(value), reserved: Reserved::Encoded };
+        let FormField { writing, reserved } = stated.unwrap_or(unstated);
+        if value.is_object() || value.is_array() {
+            let others = map.keys().chain(&form.names).filter(|other| *other != name);
+            let others = others.map(String::as_str).collect();
+            let beside = Beside { place: Place::Query, own: name, others, provided: None };
+            if beside.is_shadowed_by(value, writing) {
+                return Err(ArgumentError::value(name, SHADOWS));
+            }
+        }
+        pairs.extend(style::field(name, value, writing, reserved));
+    }
+    Ok(pairs.join("&"))
 }
 
 fn usual(value: &Value) -> Writing {

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 /// Reserved characters that don't end a value in a query.
-const HARMLESS: &[u8] = b":/?@!$'()*,;=";
+const HARMLESS: &[u8] = b":/?@!$'()*,=";
+
+/// How often a text is decoded. Nobody who means well writes one that needs more.
+const MAX_LAYERS: usize = 8;
 
 /// All but letters, digits and `-._~` is encoded.
 pub(in crate::openapi) fn unreserved(text: &str) -> String {
@@ -14,7 +17,7 @@ pub(in crate::openapi) fn unreserved(text: &str) -> String {
     out
 }
 
-/// Reserved characters stay, and what is encoded already; `#`, `[`, `]`, `&` and `+` would end the
+/// Reserved characters stay, and what is encoded already; `#`, `[`, `]`, `&`, `;` and `+` would end the
 /// value or change it, and don't.
 pub(super) fn reserved(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -37,6 +40,43 @@ pub(in crate::openapi) fn literal(text: &str) -> String {
         push(byte, plain(byte), &mut out);
     }
     out
+}
+
+/// What an encoded text says.
+pub(super) fn decoded(text: &str) -> String {
+    String::from_utf8_lossy(&decode(text.as_bytes())).into_owned()
+}
+
+/// What it says to who decodes it again and again; `None` if that has no end in sight.
+pub(super) fn decoded_fully(text: &str) -> Option<String> {
+    let mut bytes = text.as_bytes().to_vec();
+    for _ in 0..MAX_LAYERS {
+        let next = decode(&bytes);
+        if next.len() == bytes.len() {
+            return Some(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        bytes = next;
+    }
+    None
+}
+
+fn decode(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|it| u8::try_from(it).ok());
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        rest = match rest {
+            [] => return out,
+            [b'%', high, low, after @ ..] if digit(high).is_some() && digit(low).is_some() => {
+                out.push(digit(high).unwrap_or_default() << 4 | digit(low).unwrap_or_default());
+                after
+            }
+            [byte, after @ ..] => {
+                out.push(*byte);
+                after
+            }
+        };
+    }
 }
 
 fn is_unreserved(byte: u8) -> bool {

@@ -6,6 +6,7 @@
 mod body;
 mod encode;
 mod multipart;
+mod shadow;
 mod style;
 
 use bytes::Bytes;
@@ -16,8 +17,9 @@ use url::Url;
 pub(super) use encode::{literal, unreserved};
 
 use super::document::{join, shown};
-use super::parameter::{BODY, Parameter, Place};
+use super::parameter::{BODY, Parameter, Place, Provided, Style, Writing};
 use super::plan::{Piece, Plan};
+use shadow::{Beside, SHADOWS};
 
 /// Bytes of the path and the query together; servers take some 8,000.
 const MAX_ADDRESS: usize = 64 * 1024;
@@ -54,13 +56,17 @@ impl ArgumentError {
 /// Writes the arguments where the plan says. `boundary` parts a multipart body; nobody can guess it.
 pub(super) fn draft(
     plan: &Plan,
+    provided: &Provided,
     arguments: &Map<String, Value>,
     boundary: &str,
 ) -> Result<Draft, ArgumentError> {
     let mut draft = Draft { path: path(plan, arguments)?, ..Draft::default() };
     for parameter in &plan.parameters {
         match arguments.get(&parameter.argument).filter(|value| !value.is_null()) {
-            Some(value) => draft.put(parameter, value)?,
+            Some(value) => {
+                check_names(plan, provided, parameter, value)?;
+                draft.put(parameter, value)?;
+            }
             None if parameter.required => {
                 return Err(ArgumentError::Missing(shown(&parameter.argument)));
             }
@@ -81,6 +87,32 @@ pub(super) fn draft(
         }
     }
     Ok(draft)
+}
+
+/// Refuses members that would pass for another parameter.
+fn check_names(
+    plan: &Plan,
+    provided: &Provided,
+    parameter: &Parameter,
+    value: &Value,
+) -> Result<(), ArgumentError> {
+    let Parameter { place, name, writing, .. } = parameter;
+    let has_names = match place {
+        Place::Path => matches!(writing, Writing::Styled { style: Style::Matrix, .. }),
+        Place::Header => false,
+        Place::Query | Place::Cookie => true,
+    };
+    if !has_names || !(value.is_object() || value.is_array()) {
+        return Ok(());
+    }
+    let others =
+        plan.parameters.iter().filter(|other| other.place == *place && other.name != *name);
+    let others = others.map(|other| other.name.as_str()).collect();
+    let beside = Beside { place: *place, own: name, others, provided: Some(provided) };
+    if beside.is_shadowed_by(value, *writing) {
+        return Err(ArgumentError::value(&parameter.argument, SHADOWS));
+    }
+    Ok(())
 }
 
 impl Draft {
@@ -129,7 +161,7 @@ impl Draft {
 }
 
 /// The path, each parameter in its place. A segment with a parameter in it may become neither empty
-/// nor `.` nor `..`: the server would see another path.
+/// nor `.` nor `..`, nor hold one of them for who decodes it: the server would see another path.
 fn path(plan: &Plan, arguments: &Map<String, Value>) -> Result<String, ArgumentError> {
     let mut path = String::new();
     // The parameter in the segment that is being written, and where the segment begins.
@@ -167,9 +199,20 @@ fn path(plan: &Plan, arguments: &Map<String, Value>) -> Result<String, ArgumentE
 
 fn check_segment(segment: Option<&str>, parameter: Option<&str>) -> Result<(), ArgumentError> {
     let Some(parameter) = parameter else { return Ok(()) };
-    match segment.unwrap_or_default() {
-        "" => Err(ArgumentError::value(parameter, "must not be empty in a path")),
-        "." | ".." => Err(ArgumentError::value(parameter, "must not make `.` or `..` in a path")),
-        _ => Ok(()),
+    let segment = segment.unwrap_or_default();
+    if segment.is_empty() {
+        return Err(ArgumentError::value(parameter, "must not be empty in a path"));
     }
+    if has_dots(segment) {
+        return Err(ArgumentError::value(parameter, "must not make `.` or `..` in a path"));
+    }
+    Ok(())
+}
+
+/// Whether a segment is, or holds, one that leads elsewhere, once it is decoded. Some servers read `\`
+/// as `/`, and leave out what is behind a `;`.
+fn has_dots(segment: &str) -> bool {
+    let Some(text) = encode::decoded_fully(segment) else { return true };
+    let bare = |part: &str| part.split(';').next().unwrap_or_default().trim().to_owned();
+    text.split(['/', '\\']).any(|part| matches!(bare(part).as_str(), "." | ".."))
 }

@@ -5,6 +5,9 @@ mod calls;
 mod documents;
 mod hostile;
 mod security;
+mod servers;
+mod shadows;
+mod strays;
 mod styles;
 
 use std::collections::BTreeMap;

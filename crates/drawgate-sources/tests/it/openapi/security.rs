@@ -151,6 +151,12 @@ async fn faults_in_credentials_show_early() {
         (json!({ "base_url": "http://u:p@h" }), "`base_url`: the address holds a user name"),
         (json!({ "base_url": "/v1" }), "`base_url`: not an address"),
         (json!({ "headers": { "Host": "x" } }), "`headers.Host`: the gateway can't send"),
+        (
+            json!({ "headers": { "Keep-Alive": "x" } }),
+            "`headers.Keep-Alive`: the gateway can't send",
+        ),
+        (json!({ "headers": { "Content_Length": "9" } }), "the gateway can't send"),
+        (json!({ "headers": { "HTTP2-Settings": "x" } }), "the gateway can't send"),
         (json!({ "headers": { "H": "a\nb" } }), "`headers.H`: the value can't stand in a header"),
         (json!({ "spec_url": "http://h/" }), "`spec_url` has no meaning here"),
         (json!({ "spec_path": "api.json" }), "`spec_path`: must be an absolute path"),
@@ -169,6 +175,36 @@ async fn faults_in_credentials_show_early() {
         let api = api(&document, json!({ "auth": auth }), &[]);
         let found = api.source.manifest().await.unwrap_err().to_string();
         assert!(found.contains(expected), "{auth}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn no_scheme_takes_a_header_that_leads_or_frames_the_request() {
+    let echo = Echo::start();
+    for name in [
+        "Host",
+        "host",
+        "Content-Length",
+        "content_length",
+        "Transfer-Encoding",
+        "Connection",
+        "Keep-Alive",
+        "TE",
+        "Trailer",
+        "Upgrade",
+        "Expect",
+        "Proxy-Authorization",
+        "Proxy-Connection",
+        "Content-Type",
+        "HTTP2-Settings",
+    ] {
+        let mut document = secured(&echo.url, &json!({ "one": [{ "inHeader": [] }] }));
+        document["components"]["securitySchemes"]["inHeader"]["name"] = json!(name);
+        let api = api(&document, json!({ "auth": { "inHeader": "env:KEY" } }), &VARIABLES);
+        let found = api.source.manifest().await.err().map(|error| error.to_string());
+        let expected = "`auth.inHeader`: the scheme asks for the header";
+        let found = found.unwrap_or_default();
+        assert!(found.contains(expected), "{name}: {found}");
     }
 }
 

@@ -1,8 +1,10 @@
 //! Every style of the specification, byte for byte.
 
+use drawgate_core::model::ErrorCode;
 use serde_json::{Value, json};
 
 use super::{Echo, api, document, gate, seen};
+use crate::support::code;
 
 fn list() -> Value {
     json!(["blue", "b ck", "br/n"])
@@ -22,9 +24,9 @@ fn rows() -> Vec<(&'static str, &'static str, bool, Value, &'static str)> {
         ("path", "simple", false, json!(5.0), "/5"),
         ("path", "simple", false, json!(-0.5), "/-0.5"),
         ("path", "simple", false, json!(true), "/true"),
-        ("path", "simple", false, json!("../../etc"), "/..%2F..%2Fetc"),
+        ("path", "simple", false, json!("...a/.b/c.."), "/...a%2F.b%2Fc.."),
         ("path", "simple", false, json!("a\\b"), "/a%5Cb"),
-        ("path", "simple", false, json!("%2e%2e"), "/%252e%252e"),
+        ("path", "simple", false, json!("100%25"), "/100%2525"),
         ("path", "simple", false, list(), "/blue,b%20ck,br%2Fn"),
         ("path", "simple", true, list(), "/blue,b%20ck,br%2Fn"),
         ("path", "simple", false, object(), "/R,100,G,2.5,B%20x,a%26b"),
@@ -199,6 +201,8 @@ async fn no_value_leaves_its_place() {
         "/l/{x}": { "get": { "operationId": "label", "parameters": [
             { "name": "x", "in": "path", "required": true, "style": "label", "schema": {} },
         ] } },
+        "/p/%2e{x}/x": { "get": { "operationId": "encoded" } },
+        "/q/{x}%2E": { "get": { "operationId": "behind" } },
     });
     let echo = Echo::start();
     let api = api(&document(&echo.url, paths), json!({}), &[]);
@@ -209,12 +213,32 @@ async fn no_value_leaves_its_place() {
         ("segment", json!({ "x": "" }), "`x`: must not be empty in a path"),
         ("two", json!({ "x": ".", "y": "." }), "must not make `.` or `..` in a path"),
         ("label", json!({ "x": "." }), "must not make `.` or `..` in a path"),
+        ("encoded", json!({ "x": "." }), "must not make `.` or `..` in a path"),
+        ("encoded", json!({ "x": "%2e" }), "must not make `.` or `..` in a path"),
+        ("behind", json!({ "x": "." }), "must not make `.` or `..` in a path"),
+        ("behind", json!({ "x": "a/." }), "must not make `.` or `..` in a path"),
+        ("segment", json!({ "x": "../../etc" }), "must not make `.` or `..` in a path"),
+        ("segment", json!({ "x": "a/../b" }), "must not make `.` or `..` in a path"),
+        ("segment", json!({ "x": "a/./b" }), "must not make `.` or `..` in a path"),
+        ("segment", json!({ "x": "a\\..\\b" }), "must not make `.` or `..` in a path"),
+        ("segment", json!({ "x": "%2e%2E" }), "must not make `.` or `..` in a path"),
+        ("segment", json!({ "x": "a%2f..%2Fb" }), "must not make `.` or `..` in a path"),
+        ("segment", json!({ "x": "a%5c%2e%2e" }), "must not make `.` or `..` in a path"),
+        ("segment", json!({ "x": "%252e%252e" }), "must not make `.` or `..` in a path"),
+        (
+            "segment",
+            json!({ "x": format!("%{}2e", "25".repeat(20)) }),
+            "must not make `.` or `..` in a path",
+        ),
+        ("segment", json!({ "x": "..;a=b" }), "must not make `.` or `..` in a path"),
+        ("label", json!({ "x": ["a/../c", "b"] }), "must not make `.` or `..` in a path"),
         ("segment", json!({ "x": "a", "H": "b\r\nX-Evil: c" }), "`H`: a header takes only"),
         ("segment", json!({ "x": "a", "H": "b\u{0}" }), "`H`: a header takes only"),
         ("segment", json!({ "x": "a", "H": "ü" }), "`H`: a header takes only"),
     ] {
         let result = super::call(&gate, tool, arguments.clone()).await;
-        assert!(!result.success, "{tool} {arguments}");
+        assert_eq!(code(&result), Some(ErrorCode::InvalidArguments), "{tool} {arguments}");
         assert!(super::said(&result).contains(reason), "{arguments}: {}", super::said(&result));
     }
+    assert_eq!(echo.take(), [] as [Value; 0]);
 }
