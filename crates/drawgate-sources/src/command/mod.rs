@@ -26,23 +26,9 @@ use crate::kind::{self, ConfigError, SourceKind};
 use tool::Tool;
 
 /// Kind `command`.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind;
-
-impl SourceKind for Kind {
-    fn name(&self) -> &'static str {
-        "command"
-    }
-
-    fn build(
-        &self,
-        id: SourceId,
-        config: Value,
-        host: &Arc<Host>,
-    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        Ok(Arc::new(CommandSource::new(id, kind::parse(config)?, host)?))
-    }
-}
+pub const KIND: SourceKind = SourceKind::new("command", |id, config, host| {
+    Ok(Arc::new(CommandSource::new(id, kind::parse(config)?, host)?))
+});
 
 /// A set of programs.
 pub struct CommandSource {

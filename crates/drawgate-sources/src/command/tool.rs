@@ -85,7 +85,7 @@ impl Tool {
 }
 
 fn refused(error: &FillError) -> SourceError {
-    SourceError::Failed {
+    SourceError::Arguments {
         message: error.to_string(),
         details: Some(json!({ "code": error.code(), "argument": error.argument })),
     }

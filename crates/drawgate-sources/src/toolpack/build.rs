@@ -2,6 +2,7 @@
 //!
 //! A source that can't be made, for want of a variable above all, takes only its own tools with it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use drawgate_core::canonical::sha256_hex;
 use drawgate_core::model::SourceId;
 use drawgate_host::Host;
 use drawgate_host::egress::{Admission, HostRule, Reach};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::config::ToolpackConfig;
 use super::grounds::Grounds;
@@ -121,8 +122,8 @@ impl Builder<'_> {
 
     fn commands(&self, tools: &[(usize, &Tool)]) -> Value {
         let env = self.manifest.permissions.env.iter();
-        let env: Map<String, Value> =
-            env.map(|name| (name.clone(), format!("env:{name}").into())).collect();
+        let env: BTreeMap<String, String> =
+            env.map(|name| (name.clone(), format!("env:{name}"))).collect();
         let tool = |tool: &Tool| {
             let profile = self.config.command_profile(self.manifest, tool);
             compact(json!({
@@ -133,7 +134,7 @@ impl Builder<'_> {
                 "timeout_seconds": tool.timeout_seconds,
                 "annotations": tool.annotations,
                 "sandbox": self.grounds.sandbox(profile),
-                "env": env,
+                "env": self.grounds.environment(profile, env.clone()),
             }))
         };
         let tools: Vec<Value> = tools.iter().map(|(_, it)| tool(it)).collect();
@@ -151,7 +152,7 @@ impl Builder<'_> {
                     "transport": "stdio",
                     "command": bundled(command, &self.grounds.folder),
                     "args": mcp.args,
-                    "env": mcp.env,
+                    "env": self.grounds.environment(profile, mcp.env.clone()),
                     "working_dir": dir,
                     "sandbox": self.grounds.sandbox(profile),
                 })

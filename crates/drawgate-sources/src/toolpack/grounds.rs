@@ -1,5 +1,6 @@
 //! Where a pack's programs may go: its declared paths and hosts and the operator's, made real.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use drawgate_host::Host;
@@ -9,6 +10,10 @@ use super::config::ToolpackConfig;
 use super::manifest::{Manifest, Paths};
 use crate::confine::SandboxConfig;
 use crate::kind::ConfigError;
+
+/// Keeps Python from putting what it has compiled beside the source. A compiled file there is code that
+/// would be run, whoever put it there, and so it counts as a change of the pack.
+const NO_COMPILED_FILES: (&str, &str) = ("PYTHONDONTWRITEBYTECODE", "1");
 
 /// What a pack's programs are held to, but for the profile.
 #[derive(Debug, Clone)]
@@ -62,6 +67,21 @@ impl Grounds {
             hosts_anywhere: false,
             limits: self.limits,
         }
+    }
+
+    /// The variables of one program: those that it is given and, where it could write into the pack's
+    /// own folder, what keeps it from changing the pack unawares.
+    pub(super) fn environment(
+        &self,
+        profile: Profile,
+        mut given: BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        let is_open = self.write.iter().any(|path| self.folder.starts_with(path));
+        if profile == Profile::None || is_open {
+            let (name, value) = NO_COMPILED_FILES;
+            given.insert(name.to_owned(), value.to_owned());
+        }
+        given
     }
 }
 

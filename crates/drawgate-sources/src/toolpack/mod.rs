@@ -17,32 +17,14 @@ mod source;
 use std::sync::Arc;
 
 pub use config::{Override, ToolpackConfig};
-use drawgate_core::model::SourceId;
-use drawgate_core::source::ToolSource;
-use drawgate_host::Host;
 pub use examine::{Finding, examine};
 pub use manifest::{FILE, Manifest, Problem, Problems, schema};
 pub use permissions::{PermissionChange, Permissions, Program};
-use serde_json::Value;
 pub use source::ToolpackSource;
 
-use crate::kind::{self, ConfigError, SourceKind};
+use crate::kind::{self, SourceKind};
 
 /// Kind `toolpack`.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind;
-
-impl SourceKind for Kind {
-    fn name(&self) -> &'static str {
-        "toolpack"
-    }
-
-    fn build(
-        &self,
-        id: SourceId,
-        config: Value,
-        host: &Arc<Host>,
-    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        Ok(Arc::new(ToolpackSource::new(id, &kind::parse(config)?, host)?))
-    }
-}
+pub const KIND: SourceKind = SourceKind::new("toolpack", |id, config, host| {
+    Ok(Arc::new(ToolpackSource::new(id, &kind::parse(config)?, host)?))
+});

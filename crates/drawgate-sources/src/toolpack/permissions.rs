@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 
+use drawgate_core::canonical::sha256_hex;
+use drawgate_core::registry::visible_text;
 use drawgate_host::egress::HostRule;
 use drawgate_host::egress::ranges::is_public;
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,11 @@ use super::manifest::{
 };
 use crate::command::Template;
 use crate::openapi::{Credential, Document};
+
+/// Most of a command that is shown, in characters.
+const MAX_COMMAND: usize = 400;
+/// How much of a digest tells two commands apart, in hexadecimal digits.
+const DIGEST: usize = 16;
 
 /// What a pack will be able to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +49,9 @@ pub struct Permissions {
 pub struct Program {
     /// Its name or path, or the reference that names it.
     pub name: String,
+    /// Its arguments where the pack fixes them all, as it does for a server. References as written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
     /// Its sandbox, unless the operator says otherwise.
     pub sandbox: PackProfile,
 }
@@ -129,8 +139,8 @@ impl Permissions {
         if let Some(mcp) = &connector.mcp {
             match (mcp.transport(), &mcp.command, &mcp.url) {
                 (Some(PackTransport::Stdio), Some(command), _) => {
-                    let (name, sandbox) = (command.clone(), manifest.profile());
-                    self.programs.insert(Program { name, sandbox });
+                    let (name, args) = (command.clone(), mcp.args.clone());
+                    self.programs.insert(Program { name, args, sandbox: manifest.profile() });
                 }
                 (Some(PackTransport::StreamableHttp), _, Some(url)) => self.add_address(url),
                 (Some(_) | None, _, _) => {}
@@ -158,7 +168,7 @@ impl Permissions {
         if let Ok(template) = Template::parse(template, &tool.parameters()) {
             let name = template.program().to_owned();
             let sandbox = tool.sandbox.unwrap_or_else(|| manifest.profile());
-            self.programs.insert(Program { name, sandbox });
+            self.programs.insert(Program { name, args: Vec::new(), sandbox });
         }
     }
 }
@@ -184,13 +194,41 @@ pub(super) fn document_addresses(openapi: &OpenapiConnector, folder: &Path) -> V
 impl Program {
     fn line(&self) -> String {
         let sandbox = self.sandbox.as_str();
-        match is_reference(&self.name) {
-            Some(name) => format!(
-                "runs the program that the variable {name} names on this machine, in the sandbox `{sandbox}`"
-            ),
-            None => format!("runs `{}` on this machine, in the sandbox `{sandbox}`", self.name),
+        if let Some(name) = is_reference(&self.name) {
+            let with = match self.args.as_slice() {
+                [] => String::new(),
+                args => format!(" with `{}`", shown_words(args.iter())),
+            };
+            return format!(
+                "runs the program that the variable {name} names{with} on this machine, in the sandbox `{sandbox}`"
+            );
         }
+        let words = shown_words(std::iter::once(&self.name).chain(&self.args));
+        format!("runs `{words}` on this machine, in the sandbox `{sandbox}`")
     }
+}
+
+/// A command as people may read it: its words apart, nothing hidden, and not endless. What is left out
+/// is told by its digest, so that a change in it is seen.
+fn shown_words<'a>(words: impl Iterator<Item = &'a String>) -> String {
+    let whole = words.map(|word| shown_word(word)).collect::<Vec<_>>().join(" ");
+    let length = whole.chars().count();
+    if length <= MAX_COMMAND {
+        return whole;
+    }
+    let short: String = whole.chars().take(MAX_COMMAND).collect();
+    let digest: String = sha256_hex(whole.as_bytes()).chars().take(DIGEST).collect();
+    format!("{short}… and {} more characters, digest {digest}", length - MAX_COMMAND)
+}
+
+/// In quotes unless it is plain. A backtick could feign the end of the command.
+fn shown_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    let escaped: String = word.escape_debug().to_string().replace('`', "\\u{60}");
+    format!("\"{}\"", visible_text(&escaped.replace("\\'", "'")))
 }
 
 /// Every variable that a value refers to.

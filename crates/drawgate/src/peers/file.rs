@@ -3,17 +3,18 @@
 //!
 //! Whoever can write the file decides who may connect. So it must be ours alone, as sshd demands it.
 
+mod busy;
+mod trust;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+pub(super) use self::busy::Busy;
+
 /// Room for more than ten thousand of the largest keys.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
-/// Writable by the group or by everybody.
-const OTHERS_WRITE: u32 = 0o022;
-/// A folder where only the owner of a file may replace it.
-const STICKY: u32 = 0o1000;
 
 /// Why no key of the file counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,19 +42,27 @@ pub enum FileProblem {
 }
 
 /// Changes when the file, or whether it can be trusted, does.
-pub(super) type Stamp = Option<[i128; 6]>;
+pub(super) type Stamp = Option<([i128; 4], Option<FileProblem>)>;
 
 /// The file, wherever it is.
 #[derive(Debug, Clone)]
 pub struct KeyFile {
     path: PathBuf,
+    home: Option<PathBuf>,
 }
 
 impl KeyFile {
     /// The file at this path, which need not be there.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self { path }
+        Self { path, home: None }
+    }
+
+    /// Trusts what is above the user's home folder, as sshd does; without it, folders are checked up
+    /// to the root.
+    #[must_use]
+    pub fn with_home(self, home: Option<PathBuf>) -> Self {
+        Self { home: home.and_then(|home| home.canonicalize().ok()), ..self }
     }
 
     /// Where it is.
@@ -64,38 +73,34 @@ impl KeyFile {
 
     /// Its bytes; none if there is no such file.
     pub fn read(&self) -> Result<Vec<u8>, FileProblem> {
-        let unreadable = |error: io::Error| FileProblem::Unreadable {
-            path: self.path.display().to_string(),
-            reason: error.to_string(),
-        };
         let path = match self.path.canonicalize() {
             Ok(path) => path,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(unreadable(error)),
+            Err(error) => return Err(unreadable(&self.path)(error)),
         };
-        if let Some(folder) = path.parent() {
-            check_folder(folder, &folder.metadata().map_err(unreadable)?)?;
-        }
+        self.check_folders(&path)?;
         // A pipe must not hold us up.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
-        let file = file.map_err(unreadable)?;
-        check_file(&path, &file.metadata().map_err(unreadable)?)?;
+        let file = file.map_err(unreadable(&path))?;
+        trust::check_file(&path, &file.metadata().map_err(unreadable(&path))?)?;
         let mut bytes = Vec::new();
-        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(unreadable(&path))?;
         if bytes.len() as u64 > MAX_FILE {
             return Err(FileProblem::TooLarge(path.display().to_string()));
         }
         Ok(bytes)
     }
 
-    /// Puts other bytes in its place, whole or not at all. A link stays one.
+    /// Waits until nobody else changes it, and keeps them from it.
+    pub(super) fn lock(&self) -> io::Result<Busy> {
+        Busy::wait(&self.real_path()?)
+    }
+
+    /// Puts other bytes in its place, whole or not at all. A link stays one. The caller holds
+    /// [`Self::lock`] since before it read what it changes.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let path = match self.path.canonicalize() {
-            Ok(path) => path,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.path.clone(),
-            Err(error) => return Err(error),
-        };
+        let path = self.real_path()?;
         let mode = path.metadata().map_or(0o600, |metadata| metadata.permissions().mode() & 0o777);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let next = path.with_file_name(format!(".{name}.{}", std::process::id()));
@@ -110,16 +115,43 @@ impl KeyFile {
 
     pub(super) fn stamp(&self) -> Stamp {
         let file = self.path.metadata().ok()?;
-        let folder = self.path.parent().and_then(|folder| folder.metadata().ok());
-        let changed = i128::from(file.ctime()) * 1_000_000_000 + i128::from(file.ctime_nsec());
-        Some([
-            changed,
-            i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec()),
+        let path = self.path.canonicalize().ok()?;
+        let nanoseconds = |seconds, rest| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        let numbers = [
+            nanoseconds(file.ctime(), file.ctime_nsec()),
+            nanoseconds(file.mtime(), file.mtime_nsec()),
             i128::from(file.size()),
             i128::from(file.ino()),
-            folder.as_ref().map_or(0, |folder| i128::from(folder.mode())),
-            folder.as_ref().map_or(0, |folder| i128::from(folder.uid())),
-        ])
+        ];
+        Some((numbers, self.check_folders(&path).err()))
+    }
+
+    /// Where it is behind links, or will be.
+    fn real_path(&self) -> io::Result<PathBuf> {
+        match self.path.canonicalize() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(self.path.clone()),
+            other => other,
+        }
+    }
+
+    /// Checks the folders on the way to the file, and on the way to the link if it is behind one.
+    fn check_folders(&self, real: &Path) -> Result<(), FileProblem> {
+        let named = std::path::absolute(&self.path).map_err(unreadable(&self.path))?;
+        let beside = named.parent().unwrap_or(&named);
+        let beside = beside.canonicalize().map_err(unreadable(beside))?;
+        let home = self.home.as_deref();
+        trust::check_folders(&beside, home)?;
+        match real.parent() {
+            Some(folder) if folder != beside => trust::check_folders(folder, home),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> FileProblem {
+    move |error| FileProblem::Unreadable {
+        path: path.display().to_string(),
+        reason: error.to_string(),
     }
 }
 
@@ -129,37 +161,6 @@ fn write_new(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
-}
-
-fn check_folder(folder: &Path, metadata: &std::fs::Metadata) -> Result<(), FileProblem> {
-    let shown = || folder.display().to_string();
-    if !is_ours(metadata) {
-        return Err(FileProblem::NotOurs(shown()));
-    }
-    if metadata.mode() & OTHERS_WRITE != 0 && metadata.mode() & STICKY == 0 {
-        return Err(FileProblem::Writable(shown()));
-    }
-    Ok(())
-}
-
-fn check_file(path: &Path, metadata: &std::fs::Metadata) -> Result<(), FileProblem> {
-    let shown = || path.display().to_string();
-    if !metadata.is_file() {
-        return Err(FileProblem::NotAFile(shown()));
-    }
-    if !is_ours(metadata) {
-        return Err(FileProblem::NotOurs(shown()));
-    }
-    if metadata.mode() & OTHERS_WRITE != 0 {
-        return Err(FileProblem::Writable(shown()));
-    }
-    Ok(())
-}
-
-/// Ours, or the system administrator's, who can do anything anyway.
-fn is_ours(metadata: &std::fs::Metadata) -> bool {
-    let us = rustix::process::geteuid().as_raw();
-    [us, 0].contains(&metadata.uid())
 }
 
 #[cfg(test)]

@@ -103,9 +103,28 @@ pub enum ToolpackError {
         /// Why not.
         source: io::Error,
     },
+    /// Whether a pack is what was installed can't be told.
+    #[error("{0}; see to it that it can be read, and try again")]
+    Unread(Unread),
     /// The machine gave no random bytes.
     #[error("this machine gives no random bytes")]
     NoRandomness,
+}
+
+/// What of a pack could not be read, and why not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` can't be read: {reason}", path.display())]
+pub struct Unread {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What the machine said.
+    pub reason: String,
+}
+
+impl Unread {
+    pub(super) fn new(path: &Path, error: &io::Error) -> Self {
+        Self { path: path.to_owned(), reason: error.to_string() }
+    }
 }
 
 impl ToolpackError {
@@ -122,6 +141,7 @@ impl ToolpackError {
             | Self::Lock { .. }
             | Self::Exists(_)
             | Self::Io { .. }
+            | Self::Unread(_)
             | Self::NoRandomness => None,
         }
     }

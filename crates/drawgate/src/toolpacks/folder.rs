@@ -197,12 +197,16 @@ impl Folder {
 }
 
 fn check_fit(pack: &Installed) -> Result<(), ToolpackError> {
-    if pack.trust != Trust::Locked {
-        let message = format!(
-            "`{}` can't be enabled: it {}; install it again, or put back what was installed",
-            pack.id, pack.trust
-        );
-        return Err(ToolpackError::rejected(Code::Pin, message));
+    match &pack.trust {
+        Trust::Locked => {}
+        Trust::Unread(what) => return Err(ToolpackError::Unread(what.clone())),
+        Trust::Changed(_) | Trust::Foreign | Trust::Missing => {
+            let message = format!(
+                "`{}` can't be enabled: it {}; install it again, or put back what was installed",
+                pack.id, pack.trust
+            );
+            return Err(ToolpackError::rejected(Code::Pin, message));
+        }
     }
     match &pack.manifest {
         Ok(_) => Ok(()),

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use drawgate_sources::toolpack::{Manifest, Problem, Problems};
+use rustix::io::Errno;
 
-use super::error::ToolpackError;
+use super::error::{ToolpackError, Unread};
 use super::folder::Folder;
 use super::hash::{self, Of};
 use super::id::PackId;
@@ -35,6 +37,8 @@ pub enum Trust {
     Locked,
     /// It was changed; in which way.
     Changed(String),
+    /// The machine could not say; it may the next time.
+    Unread(Unread),
     /// Nothing is known of it.
     Foreign,
     /// It is not there.
@@ -60,6 +64,9 @@ impl fmt::Display for Trust {
         match self {
             Self::Locked => formatter.write_str("is as it was installed"),
             Self::Changed(how) => write!(formatter, "was changed since it was installed: {how}"),
+            Self::Unread(what) => {
+                write!(formatter, "can't be compared with what was installed: {what}")
+            }
             Self::Foreign => formatter.write_str("was not installed by drawgate"),
             Self::Missing => formatter.write_str("is in the lock file, but its folder is gone"),
         }
@@ -107,20 +114,32 @@ fn examine(folder: &Folder, lock: &LockFile, id: String) -> Installed {
     Installed { id, folder: place, trust, manifest, entry }
 }
 
-fn trust(place: &std::path::Path, entry: Option<&LockEntry>) -> Trust {
+fn trust(place: &Path, entry: Option<&LockEntry>) -> Trust {
     let Some(entry) = entry else { return Trust::Foreign };
     match place.symlink_metadata() {
-        Err(_) => return Trust::Missing,
-        Ok(data) if !data.is_dir() => {
-            return Trust::Changed("it is not a folder any more".to_owned());
-        }
-        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Trust::Missing,
+        Err(error) => Trust::Unread(Unread::new(place, &error)),
+        Ok(data) if !data.is_dir() => Trust::Changed("it is not a folder any more".to_owned()),
+        Ok(_) => judge(hash::hash(place, Of::Meaning), &entry.content_hash),
     }
-    match hash::hash(place, Of::Meaning) {
-        Ok(found) if found == entry.content_hash => Trust::Locked,
+}
+
+/// What a look at the files comes to.
+fn judge(found: Result<String, ToolpackError>, installed: &str) -> Trust {
+    match found {
+        Ok(found) if found == installed => Trust::Locked,
         Ok(_) => Trust::Changed("its files are not those that were installed".to_owned()),
+        Err(ToolpackError::Io { path, source, .. }) if may_pass(&source) => {
+            Trust::Unread(Unread::new(&path, &source))
+        }
         Err(error) => Trust::Changed(error.to_string()),
     }
+}
+
+/// Whether an error says nothing of the file: it is not another than it was, or none.
+fn may_pass(error: &io::Error) -> bool {
+    let is_other = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NXIO];
+    Errno::from_io_error(error).is_none_or(|error| !is_other.contains(&error))
 }
 
 /// A pack answers to the name of its folder, and to no other.
@@ -135,3 +154,7 @@ fn named_as(manifest: Manifest, id: &str) -> Result<Manifest, Problems> {
     };
     Err(Problems { problems: vec![problem] })
 }
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

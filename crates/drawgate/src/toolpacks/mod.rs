@@ -37,7 +37,7 @@ mod testing;
 
 pub use changes::{Changes, ToolChanges};
 pub use enabled::Enabled;
-pub use error::{Code, ToolpackError};
+pub use error::{Code, ToolpackError, Unread};
 pub use folder::Folder;
 pub use github::{Download, Github, Pinned, Progress};
 pub use id::{PackId, PackIdError};

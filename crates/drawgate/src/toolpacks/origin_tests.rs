@@ -50,8 +50,31 @@ fn what_is_neither() {
 #[test]
 fn references() {
     for text in [
-        "", " ", "a b", "a..b", "-x", "/x", "x/", "x//y", ".x", "x.", "x.lock", "a~1", "a^", "a:b",
-        "a?b", "a*", "a[b", "a\\b", "a@{1}", "@", "a\nb", "x/../y", "x/.y", "x/-y",
+        "",
+        " ",
+        "a b",
+        "a..b",
+        "-x",
+        "/x",
+        "x/",
+        "x//y",
+        ".x",
+        "x.",
+        "x.lock",
+        "a~1",
+        "a^",
+        "a:b",
+        "a?b",
+        "a*",
+        "a[b",
+        "a\\b",
+        "a@{1}",
+        "@",
+        "a\nb",
+        "x/../y",
+        "x/.y",
+        "x/-y",
+        "../../../x",
     ] {
         let parsed = format!("o/r@{text}").parse::<GithubSource>();
         assert!(matches!(parsed, Err(OriginError::Reference(_))), "{text:?}: {parsed:?}");

@@ -61,7 +61,7 @@ impl Walk<'_> {
         if depth > MAX_DEPTH {
             return Err(too_much(&format!("its folders are nested deeper than {MAX_DEPTH}")));
         }
-        for name in self.names(folder)? {
+        for name in self.names(folder, path)? {
             let mut inner = path.to_vec();
             if !inner.is_empty() {
                 inner.push(b'/');
@@ -128,8 +128,8 @@ impl Walk<'_> {
         })
     }
 
-    fn names(&self, folder: &OwnedFd) -> Result<Vec<CString>, ToolpackError> {
-        let failed = || self.failed("read", "");
+    fn names(&self, folder: &OwnedFd, path: &[u8]) -> Result<Vec<CString>, ToolpackError> {
+        let failed = || self.failed("read", &String::from_utf8_lossy(path));
         let mut names = Vec::new();
         for entry in Dir::read_from(folder).map_err(failed())? {
             let name = entry.map_err(failed())?.file_name().to_owned();

@@ -9,6 +9,12 @@ pub enum TemplateError {
         .0.escape_debug()
     )]
     ShellMeta(char),
+    /// A character that nobody sees, or that changes how the rest is shown.
+    #[error(
+        "`{}` hides something from people who read the template; remove it (E_TEMPLATE_HIDDEN)",
+        .0.escape_unicode()
+    )]
+    Hidden(char),
     /// A variable in front of the program, as a shell has it.
     #[error(
         "a variable can't be set in front of the program; write it into `env` of the tool (E_TEMPLATE_SHELL_META)"
@@ -58,6 +64,7 @@ impl TemplateError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::ShellMeta(_) | Self::Assignment => "E_TEMPLATE_SHELL_META",
+            Self::Hidden(_) => "E_TEMPLATE_HIDDEN",
             Self::Quote => "E_TEMPLATE_QUOTE",
             Self::Program(_) => "E_TEMPLATE_PROGRAM",
             Self::Interpreter(_) => "E_TEMPLATE_INTERPRETER",

@@ -16,7 +16,7 @@ use std::path::{Component, Path};
 use serde_json::{Map, Value};
 
 pub use error::{Fault, FillError, TemplateError};
-use parameters::{Parameters, Shape, Texts};
+use parameters::{MAX_TEXT, Parameters, Shape, Texts};
 use words::{Form, Piece, Word};
 
 /// What all arguments together may have; the kernel takes twice as much, the environment included.
@@ -38,7 +38,7 @@ pub struct Template {
 #[derive(Debug)]
 struct Slot {
     word: Word,
-    /// After `--`, where a dash means nothing.
+    /// After `--` of the program that reads it, where a dash means nothing.
     is_operand: bool,
     /// The word before is an option that waits for this value.
     has_option: bool,
@@ -57,7 +57,8 @@ impl Template {
             check_word(word, &parameters)?;
         }
         check_use(&words, &parameters)?;
-        Ok(Self { program, slots: slots(words), parameters, script })
+        let foreign = interpreters::foreign_dashes(&program, &words);
+        Ok(Self { program, slots: slots(words, foreign), parameters, script })
     }
 
     /// The same with the files of a folder by their paths: a fixed word that begins with `./` and
@@ -105,6 +106,9 @@ impl Template {
         let mut command = vec![self.program.clone()];
         for slot in &self.slots {
             let filled = slot.fill(&texts)?;
+            if filled.iter().any(|text| text.len() > MAX_TEXT) {
+                return Err(FillError::new(slot.word.parameter(), Fault::TooLong));
+            }
             if filled.is_empty() && slot.has_option {
                 command.pop();
             }
@@ -250,7 +254,8 @@ fn check_use(words: &[Word], parameters: &Parameters) -> Result<(), TemplateErro
     if unused.is_empty() { Ok(()) } else { Err(TemplateError::Unused(unused.join(", "))) }
 }
 
-fn slots(words: Vec<Word>) -> Vec<Slot> {
+/// `foreign` is how many `--` end the arguments of an outer program and protect nothing.
+fn slots(words: Vec<Word>, mut foreign: usize) -> Vec<Slot> {
     let (mut is_operand, mut has_option) = (false, false);
     let mut slots = Vec::with_capacity(words.len());
     for word in words {
@@ -262,7 +267,10 @@ fn slots(words: Vec<Word>) -> Vec<Slot> {
         let is_flag_form =
             matches!(word.pieces.as_slice(), [Piece::Placeholder { form: Form::Flag(_), .. }]);
         slots.push(Slot { word, is_operand, has_option: has_option && !is_flag_form });
-        is_operand |= text.as_deref() == Some("--");
+        if text.as_deref() == Some("--") {
+            is_operand |= foreign == 0;
+            foreign = foreign.saturating_sub(1);
+        }
         has_option = is_flag;
     }
     slots

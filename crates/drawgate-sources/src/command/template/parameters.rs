@@ -16,7 +16,7 @@ use super::error::{Fault, FillError};
 /// Beyond it, whole numbers are not the same in every language.
 const MAX_SAFE: u64 = (1 << 53) - 1;
 /// The kernel takes no longer argument, its final NUL included.
-const MAX_TEXT: usize = 128 * 1024 - 1;
+pub(super) const MAX_TEXT: usize = 128 * 1024 - 1;
 /// Memory for one compiled pattern.
 const PATTERN_MEMORY: usize = 1 << 20;
 /// Allows line breaks and tabs in a text.
@@ -186,6 +186,16 @@ impl Parameter {
         self.is_numeric() || self.value.pattern.is_some() || self.value.is_listed
     }
 
+    /// Whether its text is a number, or one that the author has listed.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.is_numeric() || self.value.is_listed
+    }
+
+    /// Whether there is one value in each call.
+    pub(super) fn is_always_there(&self) -> bool {
+        self.shape == Shape::One && (self.is_required || self.default.is_some())
+    }
+
     /// Whether its text is a number or a truth value.
     pub(super) fn is_numeric(&self) -> bool {
         self.value.scalar != Scalar::Text
@@ -251,7 +261,10 @@ impl ValueRules {
                 }
                 self.range.check(number)?;
                 let whole = number.as_i64().map(|value| value.to_string());
-                Ok(whole.unwrap_or_else(|| number.to_string().trim_end_matches(".0").to_owned()))
+                let whole =
+                    whole.unwrap_or_else(|| number.to_string().trim_end_matches(".0").to_owned());
+                // JSON keeps the sign of zero.
+                Ok(if whole == "-0" { "0".to_owned() } else { whole })
             }
             (Scalar::Number, Value::Number(number)) => {
                 self.range.check(number)?;

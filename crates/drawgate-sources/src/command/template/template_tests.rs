@@ -89,6 +89,8 @@ fn what_only_a_shell_means_is_refused_and_quotes_make_it_text() {
         "gh a\\ b",
         "gh *.rs",
         "gh [ab]",
+        "gh ?.rs",
+        "gh a?",
         "gh ~/x",
         "gh #x",
         "gh {a,b}",
@@ -103,6 +105,10 @@ fn what_only_a_shell_means_is_refused_and_quotes_make_it_text() {
     ] {
         assert_eq!(check(bad, &none, json!({})), "E_TEMPLATE_SHELL_META", "{bad:?}");
     }
+    for hidden in ["gh \u{202e}a", "gh 'a\u{2028}b'", "gh a\u{200b}", "gh a\u{a0}b", "gh \u{e0041}"]
+    {
+        assert_eq!(check(hidden, &none, json!({})), "E_TEMPLATE_HIDDEN", "{hidden:?}");
+    }
     for unclosed in ["gh 'a", "gh \"a", "gh a'"] {
         assert_eq!(check(unclosed, &none, json!({})), "E_TEMPLATE_QUOTE", "{unclosed}");
     }
@@ -111,7 +117,8 @@ fn what_only_a_shell_means_is_refused_and_quotes_make_it_text() {
         ("gh 'a b' \"c d\"e ''", json!(["gh", "a b", "c de", ""])),
         ("jq '.[] | {a: {b: .x}}' \"it's\"", json!(["jq", ".[] | {a: {b: .x}}", "it's"])),
         ("find . -exec wc -l {} +", json!(["find", ".", "-exec", "wc", "-l", "{}", "+"])),
-        ("curl x?y=1#z a~", json!(["curl", "x?y=1#z", "a~"])),
+        ("curl 'x?y=1#z' a#~", json!(["curl", "x?y=1#z", "a#~"])),
+        ("printf 'a\u{a0}b'", json!(["printf", "a\u{a0}b"])),
     ] {
         assert_eq!(check(good, &none, json!({})), command.to_string(), "{good}");
     }
@@ -194,89 +201,6 @@ fn parameters_and_placeholders_belong_together() {
     assert_eq!(code("gh {{q?--q}}", &text()), "E_TEMPLATE_PARAMETER");
 }
 
-const RUN_ARGUMENTS: &[&str] = &[
-    "bash {{q}}",
-    "bash",
-    "sh -c {{q}}",
-    "/usr/bin/zsh -ec x {{q}}",
-    "bash -s {{q}}",
-    "bash run.sh {{q}}",
-    "BASH.EXE -c {{q}}",
-    "env gh {{q}}",
-    "/usr/bin/env -S gh {{q}}",
-    "xargs {{q}}",
-    "sudo gh {{q}}",
-    "eval {{q}}",
-    "timeout 5 gh {{q}}",
-    "nohup gh {{q}}",
-    "busybox sh {{q}}",
-    "ssh host {{q}}",
-    "python -c {{q}}",
-    "python3.12 -Ic {{q}}",
-    "python3 {{q}}",
-    "python3 -m pytest {{q}}",
-    "python3 -I -m {{q}}",
-    "python3 x.py {{q}}",
-    "python3 - {{q}}",
-    "python3 /dev/stdin {{q}}",
-    "node -e {{q}}",
-    "node --eval={{q}}",
-    "node -r ./a.js ./b.js {{q}}",
-    "perl -ne {{q}}",
-    "ruby -e {{q}}",
-    "php -r {{q}}",
-    "lua5.4 -e {{q}}",
-    "deno eval {{q}}",
-    "bun -e {{q}}",
-    "npx {{q}}",
-    "npx -y {{q}}",
-    "npx --call={{q}}",
-    "npm exec -c {{q}}",
-    "npm run {{q}}",
-    "uvx {{q}}",
-    "awk {{q}} /etc/passwd",
-    "sed {{q}}",
-    "sed -n -e {{q}} x",
-    "sed -n 1p --expression={{q}}",
-    "gawk -f {{q}}",
-    "docker run image sh -c {{q}}",
-    "find . -exec bash -lc {{q}} +",
-    "find . -exec {{q}} +",
-    "docker exec c python -c {{q}}",
-    "sqlite3 /data/x.db {{q}}",
-];
-
-const RUN_FIXED_CODE: &[&str] = &[
-    "bash ./run.sh {{q}}",
-    "python3 -I -u ./x.py {{q}}",
-    "python3 -I -m json.tool {{q}}",
-    "node /opt/x.js {{q}}",
-    "deno run --allow-read --deny-net ./x.ts {{q}}",
-    "java -jar ./x.jar {{q}}",
-    "npx -y prettier@3 {{q}}",
-    "npm run build {{q}}",
-    "awk -F , -v a=1 '{print $1}' {{q}}",
-    "sed -n 1,5p -- {{q}}",
-    "sed -e p -n {{q}}",
-    "sqlite3 -safe /data/x.db {{q}}",
-    "find . -name {{q}} -exec wc {} +",
-    "envsubst {{q}}",
-    "shellcheck {{q}}",
-];
-
-#[test]
-fn programs_that_run_their_arguments_are_refused() {
-    for bad in RUN_ARGUMENTS {
-        assert_eq!(check(bad, &text(), json!({ "q": "1" })), "E_TEMPLATE_INTERPRETER", "{bad}");
-    }
-    for good in RUN_FIXED_CODE {
-        let filled = check(good, &text(), json!({ "q": "1" }));
-        assert!(filled.starts_with('['), "{good}: {filled}");
-    }
-    let numbers = schema(json!({ "a": { "type": "integer" } }), &["a"]);
-    assert_eq!(check("sed -n {{a}}p", &numbers, json!({ "a": 3 })), r#"["sed","-n","3p"]"#);
-}
-
 #[test]
 fn what_is_not_given_leaves_no_trace() {
     let properties = json!({
@@ -335,6 +259,7 @@ fn values_are_written_by_their_type() {
     for (value, expected) in [
         (json!(5), r#"["gh","--x=5"]"#),
         (json!(5.0), r#"["gh","--x=5"]"#),
+        (json!(1e0), r#"["gh","--x=1"]"#),
         (json!(5.5), "E_TYPE"),
         (json!(0), "E_RANGE"),
         (json!(10), "E_RANGE"),
@@ -346,6 +271,7 @@ fn values_are_written_by_their_type() {
     ] {
         assert_eq!(one(integer.clone(), value.clone()), expected, "{value}");
     }
+    assert_eq!(one(json!({ "type": "integer" }), json!(-0.0)), r#"["gh","--x=0"]"#);
     let number = json!({ "type": "number" });
     for (value, expected) in [
         (json!(-1.5), r#"["gh","--x=-1.5"]"#),
@@ -366,10 +292,16 @@ fn values_are_written_by_their_type() {
         assert_eq!(one(lines.clone(), json!(control)), "E_CONTROL", "{control:?}");
     }
     assert_eq!(one(json!({ "type": "string" }), json!("a\tb")), "E_CONTROL");
-    assert_eq!(
-        one(json!({ "type": "string" }), json!("A".repeat(131_071)))[..12],
-        r#"["gh","--x=A"#[..12]
-    );
+    // The option's name counts too: 131071 bytes are what one argument may have.
+    for (length, expected) in [(131_067, r#"["gh","--x=A"#), (131_068, "E_TOO_LONG")] {
+        let filled = one(json!({ "type": "string" }), json!("A".repeat(length)));
+        assert!(filled.starts_with(expected), "{length}: {}", filled.len());
+    }
+    let two = json!({ "a": { "type": "string", "pattern": "A+" }, "b": { "type": "string", "pattern": "A+" } });
+    let half = "A".repeat(70_000);
+    let filled =
+        check("gh {{a}}/{{b}}", &schema(two, &["a", "b"]), json!({ "a": half, "b": half }));
+    assert_eq!(filled, "E_TOO_LONG");
     let many = schema(json!({ "q": { "type": "array" } }), &["q"]);
     assert_eq!(
         check("gh -- {{q...}}", &many, json!({ "q": vec!["A".repeat(100_000); 11] })),

@@ -1,10 +1,12 @@
 //! A template as words. Quotes group, blanks separate; nothing is expanded, and whatever only a shell
 //! could mean is refused, so that an author does not rely on it.
 
+use drawgate_core::registry::visible_text;
+
 use super::TemplateError;
 
 /// What a shell would act upon outside of quotes.
-const META: &str = "$`|;&<>()*[]{}\\";
+const META: &str = "$`|;&<>()*?[]{}\\";
 /// What it would act upon at the beginning of a word.
 const META_AT_START: &str = "~#";
 /// What it would act upon even in double quotes.
@@ -53,7 +55,24 @@ impl Word {
 
     /// Whether the author's own text at its beginning begins so.
     pub(super) fn begins_with(&self, mark: &str) -> bool {
-        matches!(self.pieces.first(), Some(Piece::Literal(text)) if text.starts_with(mark))
+        self.first_literal().is_some_and(|text| text.starts_with(mark))
+    }
+
+    /// The author's own text at its beginning.
+    pub(super) fn first_literal(&self) -> Option<&str> {
+        match self.pieces.first() {
+            Some(Piece::Literal(text)) => Some(text),
+            Some(Piece::Placeholder { .. }) | None => None,
+        }
+    }
+
+    /// The first parameter in it.
+    pub(super) fn parameter(&self) -> &str {
+        let name = self.pieces.iter().find_map(|piece| match piece {
+            Piece::Literal(_) => None,
+            Piece::Placeholder { name, .. } => Some(name.as_str()),
+        });
+        name.unwrap_or_default()
     }
 
     pub(super) fn fixed(text: String) -> Self {
@@ -81,6 +100,9 @@ enum Quote {
 pub(super) fn split(template: &str) -> Result<Vec<Word>, TemplateError> {
     if let Some(control) = template.chars().find(|c| c.is_control() && *c != '\t') {
         return Err(TemplateError::ShellMeta(control));
+    }
+    if let Some(hidden) = template.chars().find(|c| is_hidden(*c)) {
+        return Err(TemplateError::Hidden(hidden));
     }
     let mut splitter = Splitter { words: Vec::new(), word: None, quote: Quote::None };
     let mut rest = template;
@@ -113,6 +135,8 @@ impl Splitter {
     fn take(&mut self, c: char) -> Result<(), TemplateError> {
         match (self.quote, c) {
             (Quote::None, ' ' | '\t') => self.words.extend(self.word.take()),
+            // It looks like the end of a word, and is none.
+            (Quote::None, c) if c.is_whitespace() => return Err(TemplateError::Hidden(c)),
             (Quote::None, '\'') => self.open(Quote::Single),
             (Quote::None, '"') => self.open(Quote::Double),
             (Quote::Single, '\'') | (Quote::Double, '"') => self.quote = Quote::None,
@@ -170,6 +194,10 @@ fn placeholder(text: &str) -> Result<(Piece, &str), TemplateError> {
         return Err(bad("a placeholder holds the name of one parameter and nothing else"));
     }
     Ok((Piece::Placeholder { name: name.to_owned(), form }, rest))
+}
+
+fn is_hidden(c: char) -> bool {
+    !visible_text(c.encode_utf8(&mut [0; 4])).chars().eq([c])
 }
 
 fn is_name(name: &str) -> bool {

@@ -432,6 +432,31 @@ mod files {
     }
 
     #[test]
+    fn credentials_are_for_schemes_that_can_be_sent() {
+        let key = |name: &str| json!({ "type": "apiKey", "in": "header", "name": name });
+        let bearer = json!({ "type": "http", "scheme": "bearer" });
+        for (scheme, auth, message) in [
+            (key("X-Key"), "key", None),
+            (key("Transfer-Encoding"), "key", Some("the header `transfer-encoding`, which only")),
+            (key("Host"), "key", Some("the header `host`, which only the gateway sets")),
+            (json!({ "type": "mutualTLS" }), "key", Some("client certificates")),
+            (bearer, "kye", Some("did you mean `key`?")),
+        ] {
+            let mut spec: Value = serde_json::from_str(SPEC).unwrap();
+            spec["components"]["securitySchemes"] = json!({ "key": scheme });
+            let folder = folder(&with("/connectors/1/openapi/auth", json!({ auth: "env:KEY" })));
+            fs::write(folder.path().join("spec/petstore.json"), spec.to_string()).unwrap();
+            match message {
+                None => assert!(Manifest::read(folder.path()).is_ok()),
+                Some(message) => {
+                    let place = format!("$.connectors[1].openapi.auth.{auth}");
+                    check_in(folder.path(), &place, message, "");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn an_api_must_have_an_address_that_may_be_reached() {
         let manifest = with("/connectors/1/openapi/base_url", Value::Null);
         let folder = folder(&manifest);

@@ -27,7 +27,9 @@ fn what_git_makes_is_taken() {
         .entry(&format!("{TOP}bin/"), b'5', b"")
         .edited(&format!("{TOP}bin/run"), b'0', b"#!", |header| put(header, 100, b"0000775\0"))
         .pax(b'x', &[("path", &long), ("mtime", "1.5"), ("SCHILY.fflags", "x"), ("size", "2")])
-        .entry("short", b'0', b"hi");
+        .entry("short", b'0', b"hi")
+        .pax(b'x', &[("uid", "1"), ("LIBARCHIVE.creationtime", "1"), ("SCHILY.xattr.user.a", "b")])
+        .file("z");
     let found = unpacked(&tar.packed()).unwrap();
     let folder = format!("pack/{}", "folder".repeat(15));
     assert_eq!(
@@ -37,6 +39,7 @@ fn what_git_makes_is_taken() {
             "pack/bin/run file 755".to_owned(),
             format!("{folder} folder 755"),
             format!("{folder}/{}.txt file 644", "name".repeat(20)),
+            "pack/z file 644".to_owned(),
         ]
     );
 }
@@ -71,6 +74,12 @@ fn names_that_would_be_one() {
         ["a/b", "a"],
         ["a/b", "A/c"],
         ["ä", "Ä"],
+        ["toolpack.jſon", "a"],
+        ["straße", "strasse"],
+        ["STRAẞE/a", "strasse/b"],
+        ["σ", "ς"],
+        ["caf\u{e9}", "cafe\u{301}"],
+        ["caf\u{e9}/a", "cafe\u{301}/b"],
     ] {
         let tar = Tar::pack().file(names[0]).file(names[1]);
         assert_eq!(refused(tar), Some(Code::Path), "{names:?}");
@@ -119,6 +128,14 @@ fn attributes_are_read_strictly() {
     }
     for (records, expected) in [
         (vec![("path", "p/a"), ("path", "p/b")], Code::Format),
+        (vec![("mtime", "1"), ("mtime", "1")], Code::Format),
+        (vec![("SCHILY.xattr.a", "1"), ("SCHILY.xattr.a", "2")], Code::Format),
+        (vec![("SCHILY.realsize", "1")], Code::Format),
+        (vec![("SCHILY.filetype", "sparse")], Code::Format),
+        (vec![("SCHILY.xattr.", "1")], Code::Format),
+        (vec![("LIBARCHIVE.symlinktype", "file")], Code::Format),
+        (vec![("VENDOR.anything", "1")], Code::Format),
+        (vec![("mtime2", "1")], Code::Format),
         (vec![("size", "8")], Code::Format),
         (vec![("size", "x")], Code::Format),
         (vec![("hdrcharset", "BINARY")], Code::Format),
@@ -141,6 +158,8 @@ fn an_archive_is_of_the_commit_it_was_asked_for_by() {
         (vec![("comment", "")], Code::Pin),
         (vec![("path", "x/y")], Code::Format),
         (vec![("size", "1")], Code::Format),
+        (vec![("uname", "root")], Code::Format),
+        (vec![("SCHILY.xattr.a", "1")], Code::Format),
     ] {
         assert_eq!(refused(Tar::pack().pax(b'g', &records)), Some(expected), "{records:?}");
     }

@@ -1,7 +1,33 @@
 //! Extended attributes: `LENGTH KEY=VALUE` lines before a file, or before the whole archive.
 
+use std::collections::BTreeSet;
+
 use super::malformed;
 use crate::toolpacks::error::{Code, ToolpackError};
+
+/// What git writes before a whole archive: the commit, and the time if it is too late for a header.
+const OF_AN_ARCHIVE: [&[u8]; 2] = [b"comment", b"mtime"];
+
+/// Attributes that common programs write for ordinary files and that are not taken over: times,
+/// owners, and where a file was. None of them says what a file is, where it goes, or how long it is.
+const NOT_TAKEN: [&[u8]; 13] = [
+    b"mtime",
+    b"atime",
+    b"ctime",
+    b"uid",
+    b"gid",
+    b"uname",
+    b"gname",
+    b"LIBARCHIVE.creationtime",
+    b"RHT.security.selinux",
+    b"SCHILY.dev",
+    b"SCHILY.fflags",
+    b"SCHILY.ino",
+    b"SCHILY.nlink",
+];
+
+/// The same, for attributes that have names of their own.
+const NOT_TAKEN_OF: [&[u8]; 3] = [b"LIBARCHIVE.xattr.", b"SCHILY.acl.", b"SCHILY.xattr."];
 
 /// What is taken from the attributes of one file, or of the archive.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,6 +35,7 @@ pub(super) struct Records<'a> {
     pub(super) path: Option<&'a [u8]>,
     pub(super) size: Option<u64>,
     comment: Option<&'a [u8]>,
+    keys: BTreeSet<&'a [u8]>,
 }
 
 impl<'a> Records<'a> {
@@ -25,8 +52,8 @@ impl<'a> Records<'a> {
 
     /// For attributes of the whole archive: git notes the commit there, and nothing else may be.
     pub(super) fn check_commit(&self, commit: Option<&str>) -> Result<(), ToolpackError> {
-        if self.path.is_some() || self.size.is_some() {
-            return Err(malformed("attributes of the whole archive name a file"));
+        if !self.keys.iter().all(|key| OF_AN_ARCHIVE.contains(key)) {
+            return Err(malformed("attributes of the whole archive are those of a file"));
         }
         match (self.comment, commit) {
             (Some(found), Some(wanted)) if found != wanted.as_bytes() => {
@@ -40,12 +67,12 @@ impl<'a> Records<'a> {
         }
     }
 
-    fn note(&mut self, key: &[u8], value: &'a [u8]) -> Result<(), ToolpackError> {
-        let twice = match key {
+    fn note(&mut self, key: &'a [u8], value: &'a [u8]) -> Result<(), ToolpackError> {
+        match key {
             b"path" if value.is_empty() => return Err(bad_line()),
-            b"path" => self.path.replace(value).is_some(),
-            b"size" => self.size.replace(decimal(value).ok_or_else(bad_line)?).is_some(),
-            b"comment" => self.comment.replace(value).is_some(),
+            b"path" => self.path = Some(value),
+            b"size" => self.size = Some(decimal(value).ok_or_else(bad_line)?),
+            b"comment" => self.comment = Some(value),
             b"linkpath" => {
                 let message = "the archive has a link, and a toolpack has none";
                 return Err(ToolpackError::rejected(Code::Link, message));
@@ -54,18 +81,17 @@ impl<'a> Records<'a> {
                 let message = "the archive has a sparse file; a toolpack has only ordinary ones";
                 return Err(ToolpackError::rejected(Code::Type, message));
             }
-            key if is_harmless(key) => false,
+            key if is_harmless(key) => {}
             _ => return Err(malformed("there is an attribute that is not known")),
-        };
-        if twice { Err(malformed("an attribute is given twice")) } else { Ok(()) }
+        }
+        let is_new = self.keys.insert(key);
+        if is_new { Ok(()) } else { Err(malformed("an attribute is given twice")) }
     }
 }
 
-/// Attributes about times and owners, which are not taken over, and those of one vendor.
 fn is_harmless(key: &[u8]) -> bool {
-    let known: [&[u8]; 7] = [b"mtime", b"atime", b"ctime", b"uid", b"gid", b"uname", b"gname"];
-    let of_a_vendor = key.first().is_some_and(u8::is_ascii_uppercase) && key.contains(&b'.');
-    known.contains(&key) || of_a_vendor
+    let is_of = |start: &&[u8]| key.strip_prefix(*start).is_some_and(|name| !name.is_empty());
+    NOT_TAKEN.contains(&key) || NOT_TAKEN_OF.iter().any(is_of)
 }
 
 /// The first line's key and value, and what follows it.

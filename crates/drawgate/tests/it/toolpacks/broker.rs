@@ -14,7 +14,7 @@ const SCRIPT: &str = r#"case "$1" in
   fifo) rm -f out.bin; mkfifo out.bin ;;
   devzero) ln -sfn /dev/zero big.out; ln -sfn /proc/self/environ env.out ;;
   names) touch "$(printf 'a\nb')" "$(printf '\033[2Jx')" "$(printf '\377\376')" -- -rf '$(id)' '..%2f..%2fetc' ;;
-  shadow) printf '#!/bin/sh\necho ESCAPED\n' > gh; chmod +x gh; cp gh sh ;;
+  shadow) printf '#!/bin/sh\necho ESCAPED\n' > gh; chmod +x gh; cp gh bwrap; cp gh sh ;;
   ansi) printf '\033]52;c;ZXZpbA==\007\033[2J\033[1;1Hall good\033]8;;http://evil\007x' ;;
   jsonrpc) printf '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n' ;;
 esac

@@ -8,11 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 
 use super::echo::{Echo, TOKEN, escaped};
 use super::{command, install, listed, path_with, program};
 use crate::leaks::encodings;
-use crate::support::{Gateway, Place, text};
+use crate::support::{Gateway, Place, reserved_port, text, unless_gone};
 
 /// The variables, one for each place that takes one.
 const VARIABLES: [&str; 16] = [
@@ -161,6 +162,8 @@ struct Stage {
     place: Place,
     gateway: Gateway,
     echo: Echo,
+    /// Keeps a port on which nobody listens.
+    _nobody: TcpSocket,
     /// Everything that was shown so far.
     shown: Vec<(String, String)>,
 }
@@ -168,9 +171,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let echo = Echo::start().await;
-        // A port that nobody listens on: it was ours a moment ago.
-        let dead =
-            std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let (nobody, dead) = reserved_port();
         let place = Place::new("");
         let bin = program(&place, "teller", TELLER);
         program(&place, "lingerer", LINGERER);
@@ -187,7 +188,7 @@ impl Stage {
             command.env("PATH", path_with(&bin));
             give(command, &address);
         });
-        let mut stage = Self { place, gateway, echo, shown: Vec::new() };
+        let mut stage = Self { place, gateway, echo, _nobody: nobody, shown: Vec::new() };
         let installed = install(&stage.place, &folder);
         stage.shown.push(("install".to_owned(), installed.to_string()));
         stage.run(&["toolpacks", "enable", "canary"]);
@@ -223,11 +224,13 @@ impl Stage {
 fn files(folder: &Path, found: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let data = path.symlink_metadata().unwrap();
+        let Some(data) = unless_gone(path.symlink_metadata()) else { continue };
         if data.is_dir() {
             files(&path, found);
-        } else if data.is_file() {
-            found.push((path.display().to_string(), text(&std::fs::read(&path).unwrap())));
+        } else if data.is_file()
+            && let Some(content) = unless_gone(std::fs::read(&path))
+        {
+            found.push((path.display().to_string(), text(&content)));
         }
     }
 }

@@ -5,14 +5,12 @@ use serde_json::{Value, json};
 use super::notes::Notes;
 use super::remote::{self, Remote};
 use super::{commands, example_at, install, install_and_enable, write};
-use crate::support::{Place, text};
+use crate::support::{Place, reserved_port, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_doctor_names_what_is_wrong_and_what_to_do() {
     let (remote, api) = (Remote::start(&[("search", "Searches.")]).await, Notes::start().await);
-    // A port that nobody listens on: it was ours a moment ago.
-    let dead =
-        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let (_nobody, dead) = reserved_port();
     let place = Place::new("");
     install(&place, &write(&place, &remote::pack("dead", &dead, &[("dead_tool", "search")])));
     let mut wanting = remote::pack("wanting", &remote.address, &[("wanting_tool", "search")]);

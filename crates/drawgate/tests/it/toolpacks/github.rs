@@ -67,8 +67,13 @@ impl Stand {
 
     /// From now on, a reference of `octo/pack` means a commit with this pack in it.
     pub(super) fn publish(&self, reference: &str, commit: &str, manifest: &Value) {
+        self.publish_archive(reference, commit, archive(commit, manifest));
+    }
+
+    /// The same, with whatever is said to be its archive.
+    pub(super) fn publish_archive(&self, reference: &str, commit: &str, archive: Vec<u8>) {
         self.put(&format!("/repos/octo/pack/commits/{reference}"), commit.as_bytes().to_vec());
-        self.put(&format!("/octo/pack/tar.gz/{commit}"), archive(commit, manifest));
+        self.put(&format!("/octo/pack/tar.gz/{commit}"), archive);
     }
 
     /// Refuses everything like this.

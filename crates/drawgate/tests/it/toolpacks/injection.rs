@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{install_and_enable, listed, path_with, program, said, write};
-use crate::support::Place;
+use super::{install_and_enable, listed, path_with, program, refusal, said, write};
+use crate::support::{Place, text};
 
 /// Prints each argument on a line of its own, so that two can't be taken for one.
 const GH: &str = "#!/bin/sh\nfor word in \"$@\"; do printf '<%s>\\n' \"$word\"; done\n";
@@ -86,4 +86,114 @@ async fn an_argument_stays_one_argument() {
     let left: Vec<_> =
         std::fs::read_dir(workspace).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name == "PWNED"), "{left:?}");
+}
+
+/// The table that the templates are tested with one by one.
+const TABLE: &str = include_str!("../../../../drawgate-sources/src/command/template/injection.tsv");
+
+/// Leaves its arguments in the workspace, byte for byte.
+const RECORDER: &str = "#!/bin/sh\ncat /proc/$$/cmdline > argv\n";
+
+/// A row of the table.
+struct Injection {
+    name: &'static str,
+    template: String,
+    arguments: Value,
+    expected: &'static str,
+}
+
+fn table() -> Vec<Injection> {
+    let row = |line: &'static str| {
+        let [name, template, arguments, expected] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let template = serde_json::from_str(template).unwrap();
+        let arguments = match arguments {
+            "@repeat A 131072" => json!({ "q": "A".repeat(131_072) }),
+            arguments => serde_json::from_str(arguments).unwrap(),
+        };
+        Injection { name, template, arguments, expected }
+    };
+    TABLE.lines().skip(1).map(row).collect()
+}
+
+impl Injection {
+    /// A tool of the row's own name, with the parameters that the row takes for granted.
+    fn tool(&self) -> Value {
+        let (parameter, kind) = match self.name {
+            name if name.starts_with("int_") || name == "unknown_arg" => {
+                ("limit", json!({ "type": "integer" }))
+            }
+            name if name.starts_with("splat_") => {
+                ("paths", json!({ "type": "array", "items": { "type": "string" } }))
+            }
+            "pattern_anchored" => ("q", json!({ "type": "string", "pattern": "[0-9]+" })),
+            "enum" => ("q", json!({ "type": "string", "enum": ["open", "closed"] })),
+            "tpl_inner" => {
+                ("q", json!({ "type": "string", "pattern": "[A-Za-z0-9_.-]+/[A-Za-z0-9_-]+" }))
+            }
+            _ => ("q", json!({ "type": "string" })),
+        };
+        json!({
+            "name": self.name, "type": "command", "description": "A command.",
+            "command_template": self.template,
+            "parameters": { "type": "object", "properties": { parameter: kind }, "required": [parameter] },
+        })
+    }
+
+    fn is_refused_when_loaded(&self) -> bool {
+        self.expected.starts_with("E_TEMPLATE")
+    }
+}
+
+fn pack_of(tools: &[Value]) -> Value {
+    json!({ "id": "table", "name": "Table", "version": "1.0.0", "tools": tools })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_whole_table_holds_behind_a_gateway() {
+    let place = Place::new("");
+    for name in ["gh", "grep", "wc"] {
+        program(&place, name, RECORDER);
+    }
+    let bin = place.path().join("bin");
+    let (loaded, called): (Vec<_>, Vec<_>) =
+        table().into_iter().partition(Injection::is_refused_when_loaded);
+    assert_eq!((loaded.len(), called.len()), (9, 48));
+    for row in loaded {
+        let folder = write(&place, &pack_of(&[row.tool()]));
+        let said = refusal(&place.run(&["toolpacks", "install", folder.to_str().unwrap()]));
+        assert!(said.contains(row.expected), "{}: {said}", row.name);
+    }
+    let gateway = place.serve_with(|command| {
+        command.env("PATH", path_with(&bin)).env("GITHUB_TOKEN", "token-of-the-gateway");
+    });
+    let tools: Vec<Value> = called.iter().map(Injection::tool).collect();
+    install_and_enable(&place, &write(&place, &pack_of(&tools)));
+    listed(&gateway, "splat_ok").await;
+    let workspace = place.data().join("workspace");
+    for row in called {
+        let argv = workspace.join("argv");
+        let _earlier = std::fs::remove_file(&argv);
+        let result = gateway.call(&gateway.token, row.name, row.arguments).await;
+        let head: String = result.to_string().chars().take(600).collect();
+        let Ok(command) = serde_json::from_str::<Vec<String>>(row.expected) else {
+            assert_eq!(result["isError"], true, "{}: {head}", row.name);
+            // What the schema forbids is refused before the template sees it.
+            let by_schema = ["E_TYPE", "E_MISSING", "E_SCHEMA"].contains(&row.expected)
+                && head.contains("INVALID_ARGUMENTS");
+            assert!(by_schema || head.contains(row.expected), "{}: {head}", row.name);
+            assert!(!argv.exists(), "{} was run: {head}", row.name);
+            continue;
+        };
+        assert_ne!(result["isError"], true, "{}: {head}", row.name);
+        let program = bin.join(&command[0]).display().to_string();
+        let words =
+            ["/bin/sh", &program].into_iter().chain(command[1..].iter().map(String::as_str));
+        let words: String = words.flat_map(|word| [word, "\0"]).collect();
+        assert_eq!(text(&std::fs::read(&argv).unwrap()), words, "{}", row.name);
+    }
+    let left: Vec<_> =
+        std::fs::read_dir(workspace).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "argv"), "{left:?}");
 }

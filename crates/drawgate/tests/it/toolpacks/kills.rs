@@ -12,6 +12,9 @@ use crate::support::{Place, text};
 /// Kills of the command alone, and of the command and the gateway that it talks to.
 const KILLS: u32 = 25;
 
+/// The latest moment for a kill.
+const LONGEST: Duration = Duration::from_secs(2);
+
 fn version(number: u32) -> Value {
     let tool = format!("tool_{}", number % 2);
     let mut manifest = commands("pack", &[(tool.as_str(), "echo -- {{what}}")]);
@@ -86,7 +89,8 @@ async fn fifty_kills_leave_the_old_or_the_new() {
         world.publish();
         let begun = Instant::now();
         assert!(world.update().wait().unwrap().success());
-        let whole = begun.elapsed();
+        // A machine that has stalled meanwhile does not make every kill come late.
+        let whole = begun.elapsed().min(LONGEST);
         assert_eq!(world.check(), world.published);
         drop(gateway);
         for round in 0..KILLS {

@@ -1,5 +1,6 @@
 //! Toolpacks as their users meet them: installed, enabled, called and removed while the gateway runs.
 
+mod archives;
 mod broker;
 mod canaries;
 mod changed;

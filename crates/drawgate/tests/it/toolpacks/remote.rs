@@ -1,6 +1,7 @@
 //! An MCP server over streamable HTTP that says what a test wants, and may change its mind.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -16,6 +17,8 @@ use tokio::task::JoinHandle;
 struct Mind {
     tools: Mutex<Vec<(String, String)>>,
     authorization: Mutex<Vec<String>>,
+    /// Whoever is still connected gets no answer but this.
+    is_gone: AtomicBool,
 }
 
 /// A running server.
@@ -28,6 +31,7 @@ pub(super) struct Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
+        self.mind.is_gone.store(true, Ordering::SeqCst);
         self.serving.abort();
     }
 }
@@ -35,14 +39,13 @@ impl Drop for Remote {
 impl Remote {
     /// A server with these tools: their names and descriptions.
     pub(super) async fn start(tools: &[(&str, &str)]) -> Self {
-        Self::start_at("127.0.0.1:0", tools).await
+        Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), tools)
     }
 
     /// The same at a place of the test's choice.
-    pub(super) async fn start_at(address: &str, tools: &[(&str, &str)]) -> Self {
+    pub(super) fn start_on(listener: TcpListener, tools: &[(&str, &str)]) -> Self {
         let mind = Arc::<Mind>::default();
         let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&mind));
-        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         let remote = Self { address, mind, serving };
@@ -80,6 +83,9 @@ async fn answer(
     headers: HeaderMap,
     Json(message): Json<Value>,
 ) -> Response {
+    if mind.is_gone.load(Ordering::SeqCst) {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    }
     if let Some(value) = headers.get("authorization") {
         mind.authorization.lock().push(value.to_str().unwrap().to_owned());
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::remote::{self, Remote};
 use super::{commands, install, install_and_enable, listed, path_with, program, said, write};
-use crate::support::{Place, text};
+use crate::support::{Place, text, unless_gone};
 
 /// Put together here, so that this file does not hold it.
 fn canary(what: &str) -> String {
@@ -17,10 +17,12 @@ fn canary(what: &str) -> String {
 fn holding(folder: &Path, needle: &str, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let data = path.symlink_metadata().unwrap();
+        let Some(data) = unless_gone(path.symlink_metadata()) else { continue };
         if data.is_dir() {
             holding(&path, needle, found);
-        } else if data.is_file() && text(&std::fs::read(&path).unwrap()).contains(needle) {
+        } else if data.is_file()
+            && unless_gone(std::fs::read(&path)).is_some_and(|data| text(&data).contains(needle))
+        {
             found.push(path.display().to_string());
         }
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::remote::{self, Remote};
 use super::{install, install_and_enable, listed, write};
-use crate::support::{Place, eventually, text};
+use crate::support::{Place, eventually, reserved_port, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_behind_a_pack_changes_waits_for_a_person() {
@@ -39,17 +39,15 @@ async fn what_a_server_behind_a_pack_changes_waits_for_a_person() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_whose_server_is_not_there_comes_when_it_is() {
-    let remote = Remote::start(&[("search", "Searches.")]).await;
-    let address = remote.address.clone();
+    let (reserved, address) = reserved_port();
     let place = Place::new("");
-    drop(remote);
     let gateway = place.serve();
     let pack = remote::pack("late", &address, &[("late_search", "search")]);
     install(&place, &write(&place, &pack));
     let enabled = place.run(&["toolpacks", "enable", "late"]);
     assert_eq!(enabled.status.code(), Some(1), "{enabled:?}");
     assert!(text(&enabled.stdout).contains("drawgate toolpacks doctor late"), "{enabled:?}");
-    let remote = Remote::start_at(&address, &[("search", "Searches.")]).await;
+    let remote = Remote::start_on(reserved.listen(128).unwrap(), &[("search", "Searches.")]);
     eventually("its tool is listed", async || {
         let names = gateway.tool_names(&gateway.token).await;
         names.contains(&"late_search".to_owned()).then_some(())

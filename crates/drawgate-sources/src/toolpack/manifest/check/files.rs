@@ -23,6 +23,7 @@ pub(super) fn check(draft: &Draft, folder: Option<&Path>, sink: &mut Sink) -> Do
         check_working_dir(connector, &path, folder, sink);
         if let Some(document) = check_spec(connector, &path, folder, sink) {
             check_servers(draft, connector, &document, &path, sink);
+            check_schemes(connector, &document, &path, sink);
             documents.insert(index, document);
         }
     }
@@ -87,6 +88,15 @@ fn check_servers(
     }
     for url in document.addresses() {
         check_declared(draft, &path, url.as_str(), sink);
+    }
+}
+
+/// Credentials are for schemes that the document has, and that can be sent.
+fn check_schemes(connector: &Connector, document: &Document, path: &str, sink: &mut Sink) {
+    let Some(openapi) = &connector.openapi else { return };
+    let path = member(&member(path, "openapi"), "auth");
+    for (scheme, reason) in document.auth_faults(&openapi.auth) {
+        sink.add(&member(&path, &scheme), reason, None);
     }
 }
 

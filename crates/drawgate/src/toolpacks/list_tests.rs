@@ -1,0 +1,50 @@
+use super::*;
+use crate::toolpacks::error::Code;
+use crate::toolpacks::testing::World;
+
+/// What the machine says of a file, and whether that file is another for it.
+const ERRORS: [(Errno, bool); 9] = [
+    (Errno::MFILE, false),
+    (Errno::NFILE, false),
+    (Errno::NOMEM, false),
+    (Errno::IO, false),
+    (Errno::ACCESS, false),
+    (Errno::NOENT, true),
+    (Errno::NOTDIR, true),
+    (Errno::LOOP, true),
+    (Errno::NXIO, true),
+];
+
+#[test]
+fn what_could_not_be_read_was_not_changed() {
+    for (error, is_change) in ERRORS {
+        let path = Path::new("/packs/own/run.sh");
+        let failed = ToolpackError::io("read", path)(io::Error::from(error));
+        let trust = judge(Err(failed), "sha256:1");
+        assert_eq!(matches!(trust, Trust::Changed(_)), is_change, "{error}: {trust:?}");
+        let words = trust.to_string();
+        assert!(words.contains("`/packs/own/run.sh`"), "{words}");
+        assert_eq!(words.contains("was changed"), is_change, "{words}");
+        if !is_change {
+            let words = format!("`/packs/own/run.sh` can't be read: {}", io::Error::from(error));
+            assert!(trust.to_string().ends_with(&words), "{trust}");
+        }
+    }
+}
+
+#[test]
+fn what_no_pack_may_hold_is_a_change() {
+    let rejected = ToolpackError::rejected(Code::Link, "`x` is a link");
+    assert_eq!(judge(Err(rejected), ""), Trust::Changed("`x` is a link".to_owned()));
+}
+
+#[test]
+fn a_folder_that_can_not_be_looked_at_is_not_missing() {
+    let world = World::new();
+    world.install("1.0.0");
+    let entry = world.folder.list().unwrap().remove(0).entry;
+    // No name on this machine is so long.
+    let place = Path::new("/").join("x".repeat(1000));
+    let trust = trust(&place, entry.as_ref());
+    assert!(matches!(&trust, Trust::Unread(unread) if unread.path == place), "{trust:?}");
+}
