@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::time::Instant;
 
+use super::attendant::{FIRST_RETRY, LAST_RETRY, MANIFEST_TIME, REFRESH_PAUSE};
 use super::*;
 use crate::model::{McpManifest, McpToolSpec, ToolOutput};
 use crate::registry::{Naming, Registration};
@@ -109,7 +112,7 @@ impl ToolSource for Moody {
 
 struct Fixture {
     registry: Arc<Registry>,
-    keeper: Keeper,
+    keeper: Arc<Keeper>,
 }
 
 fn fixture() -> Fixture {
@@ -117,7 +120,7 @@ fn fixture() -> Fixture {
     let store = Arc::new(MemoryStore::default());
     let pins =
         Pins { documents: store.clone(), audit: store, clock: Arc::new(TestClock::default()) };
-    Fixture { keeper: Keeper::new(Arc::clone(&registry), pins), registry }
+    Fixture { keeper: Arc::new(Keeper::new(Arc::clone(&registry), pins)), registry }
 }
 
 impl Fixture {
@@ -339,7 +342,7 @@ fn flat() -> SourceTerms {
 impl Fixture {
     async fn admit(&self, source: &Arc<Moody>) -> Result<(), RegistrationError> {
         let manifest = source.manifest_now(source.id.clone());
-        self.keeper.admit(source.clone(), manifest, flat()).await
+        self.keeper.admit(source.clone(), manifest, flat()).await.map(drop)
     }
 }
 
@@ -428,3 +431,6 @@ async fn what_comes_by_itself_may_tighten_and_not_loosen() {
     let requires: Vec<&str> = entry.requires.iter().map(crate::model::Capability::as_str).collect();
     assert_eq!(requires, ["disk", "file.read"]);
 }
+
+#[path = "reserved_tests.rs"]
+mod reserved;

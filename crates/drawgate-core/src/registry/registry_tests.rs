@@ -1,9 +1,11 @@
 //! Registrations, revisions and names.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Capability, McpToolSpec, ToolOutput};
+use crate::model::{Capability, McpToolSpec, SourceId, ToolId, ToolOutput};
 use crate::testing::{FakeSource, tool};
 
 fn source_of(id: &str, tools: Vec<McpToolSpec>) -> Arc<FakeSource> {

@@ -1,65 +1,26 @@
 //! One pack's connection: calls go out in order, answers find their call, and the line's end is the
 //! end of every call on it, at once.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
 
-use drawgate_core::source::{ProgressSink, Sent, SourceError};
+use drawgate_core::source::{ProgressSink, Sent};
 use drawgate_sdk::proto::{ExecuteToolRequest, ExecuteToolResponse, MessageKind, ToolProgress};
-use futures_util::Stream;
 use parking_lot::Mutex;
 use serde_json::{Map, Number, Value};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::ending::{Dropped, Ending};
 use super::manifest::Features;
+use super::outgoing::{Outgoing, Queued};
 use super::pending::{Heard, Pending};
 
 /// Room for what is not a call: heartbeats, and the news that the gateway stops.
 const ROOM: usize = 8;
 /// Heartbeats without a sign of life after which a pack counts as silent.
 const MISSED: u32 = 2;
-
-/// Why a line has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// Its stream ended at the other end, or the connection did.
-    Gone,
-    /// It did not answer heartbeats.
-    Silent,
-    /// Another connection of the same pack took its place.
-    Replaced,
-    /// Its peer may not be here any more.
-    Cut,
-    /// The gateway stops.
-    Stopping,
-}
-
-/// Why an answer was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dropped {
-    /// Nobody waits for it any more.
-    Late,
-    /// It has been given already.
-    Duplicate,
-    /// It belongs to no call of this connection.
-    Foreign,
-}
-
-impl Dropped {
-    /// As in the metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Late => "late",
-            Self::Duplicate => "duplicate",
-            Self::Foreign => "foreign",
-        }
-    }
-}
 
 /// The gateway's end of a pack's connection.
 pub struct Line {
@@ -89,14 +50,6 @@ impl State {
     }
 }
 
-/// A message that waits to be sent.
-enum Queued {
-    /// A call, by its number: it is left out if nobody waits for it any more.
-    Call(u64, ExecuteToolRequest),
-    /// Anything else.
-    Other(ExecuteToolRequest),
-}
-
 /// What is to be called.
 pub(super) struct Wanted {
     pub(super) tool: String,
@@ -121,7 +74,7 @@ impl Line {
             unanswered: AtomicU32::new(0),
             dropped: AtomicU64::new(0),
         });
-        (Arc::clone(&line), Outgoing { line, messages })
+        (Arc::clone(&line), Outgoing::new(line, messages))
     }
 
     /// Calls and waits for the answer. Whoever stops waiting withdraws the call.
@@ -261,6 +214,11 @@ impl Line {
         }
     }
 
+    /// Whether a call is still to be sent, which it then is.
+    pub(super) fn sends(&self, number: u64) -> bool {
+        self.state.lock().pending.send(number)
+    }
+
     /// Why it has ended, if it has.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
@@ -300,54 +258,6 @@ impl Drop for OpenCall<'_> {
             let message = self.line.message(MessageKind::Cancel, self.number);
             drop(place.send(Queued::Other(message)));
         }
-    }
-}
-
-/// The messages to a pack. Dropping it ends the line.
-pub struct Outgoing {
-    line: Arc<Line>,
-    messages: mpsc::Receiver<Queued>,
-}
-
-impl Outgoing {
-    /// The line that the messages go out on.
-    #[must_use]
-    pub fn line(&self) -> &Arc<Line> {
-        &self.line
-    }
-}
-
-impl Stream for Outgoing {
-    type Item = ExecuteToolRequest;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            match ready!(self.messages.poll_recv(cx)) {
-                Some(Queued::Call(number, request)) => {
-                    if self.line.state.lock().pending.send(number) {
-                        return Poll::Ready(Some(request));
-                    }
-                }
-                Some(Queued::Other(message)) => return Poll::Ready(Some(message)),
-                None => return Poll::Ready(None),
-            }
-        }
-    }
-}
-
-impl Drop for Outgoing {
-    fn drop(&mut self) {
-        self.line.end(Ending::Gone);
-    }
-}
-
-/// What the caller hears of a call that the line's end has ended.
-pub(super) fn unavailable(pack: &str, sent: Sent) -> SourceError {
-    match sent {
-        Sent::Nothing => SourceError::unreachable(format!("pack `{pack}` is not connected")),
-        Sent::Perhaps => SourceError::lost(format!(
-            "pack `{pack}` was lost during the call; whether it was carried out is not known"
-        )),
     }
 }
 

@@ -5,20 +5,20 @@
 //! turns its answers into results.
 
 mod answer;
+mod ending;
 mod line;
 mod manifest;
+mod outgoing;
 mod pending;
 mod source;
 
-pub use line::{Dropped, Ending, Line, Outgoing};
+pub use ending::{Dropped, Ending};
+pub use line::Line;
 pub use manifest::{Features, MAX_CALLS, PackTerms, ReadManifest, read_manifest};
+pub use outgoing::Outgoing;
 pub use source::PackSource;
 
-/// The row in the table of kinds.
-pub struct Kind;
+use crate::kind::SourceKind;
 
-impl crate::SourceKind for Kind {
-    fn name(&self) -> &'static str {
-        "pack"
-    }
-}
+/// Kind `pack`.
+pub const KIND: SourceKind = SourceKind::unconfigured("pack");

@@ -8,7 +8,7 @@ use drawgate_sdk::proto::ExecuteToolResponse;
 use drawgate_sdk::proto::execute_tool_response::Result as Answer;
 use tokio::sync::oneshot;
 
-use super::line::Dropped;
+use super::ending::Dropped;
 
 /// How many calls that nobody waits for any more are remembered, to tell late answers from double ones.
 const REMEMBERED: usize = 256;

@@ -9,8 +9,10 @@ use drawgate_core::source::{CallContext, PermittedCall, Sent, SourceError, ToolS
 use serde_json::{Value, json};
 
 use super::answer;
-use super::line::{Ending, Line, Outgoing, Wanted, unavailable};
+use super::ending::{Ending, unavailable};
+use super::line::{Line, Wanted};
 use super::manifest::Features;
+use super::outgoing::Outgoing;
 
 /// A pack on one connection. A pack that connects again is another one.
 pub struct PackSource {

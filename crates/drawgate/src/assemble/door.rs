@@ -23,7 +23,7 @@ pub(super) fn open(
     let config = &loaded.config;
     let parts = DoorParts {
         // An absolute path stays as it is.
-        keys: KeyFile::new(dir.path().join(&config.grpc.keys)),
+        keys: KeyFile::new(dir.path().join(&config.grpc.keys)).with_home(host.secrets.home()),
         identity: dir.file(IDENTITY),
         reserved: config.auth.as_ref().map(|auth: &Auth| auth.principal_prefix.clone()),
         audit: audit.clone(),

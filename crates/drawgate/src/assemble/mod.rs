@@ -123,7 +123,6 @@ impl Assembly {
         let door = door::open(loaded, &dir, &host, &audit, start)?;
         let packs = packs::open(&loaded.config, &gateway, &keeper, &host, &door);
         let toolpacks = Toolpacks::new(&host, &keeper, audit.clone(), data, start, loaded);
-        toolpacks.go_before(&packs);
         let operations = Arc::new(Operations {
             gateway,
             store,

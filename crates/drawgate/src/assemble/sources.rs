@@ -1,17 +1,18 @@
 //! Sources from configuration: what is new is started, what is gone is ended, what changed is both.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context;
 use drawgate_core::model::SourceId;
-use drawgate_core::registry::{Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust};
+use drawgate_core::registry::{
+    Holder, Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust,
+};
 use drawgate_host::sandbox::Profile;
 use serde_json::{Value, json};
 
 use super::{Assembly, confine};
 use crate::config::{self, Config, Loaded, Names, Protocol, Server, ToolSettings, Transport};
-use crate::surface::grpc::packs::Holder;
 
 impl Assembly {
     /// Brings the built-in tools in line with the configuration.
@@ -46,12 +47,9 @@ impl Assembly {
             .map(|(id, server)| (id.clone(), (server.clone(), terms(loaded, server))))
             .collect();
         let before = self.servers.lock().clone();
-        // What an operator configures goes before what has dialled in; what is given up is free when
-        // it has ended.
-        let reserved: BTreeSet<SourceId> =
-            config.servers.keys().cloned().chain(builtin()).collect();
-        let all = reserved.iter().chain(before.keys()).cloned().collect();
-        self.operations.packs.reserve(Holder::Server, all).await;
+        // What an operator configures goes before what has dialled in.
+        let ids = config.servers.keys().cloned().chain(builtin()).collect();
+        self.keeper.reserve(Holder::Server, ids).await;
         for (id, _) in before.iter().filter(|(id, server)| wanted.get(*id) != Some(server)) {
             self.keeper.remove(id).await;
         }
@@ -62,7 +60,6 @@ impl Assembly {
             }
         }
         *self.servers.lock() = wanted;
-        self.operations.packs.reserve(Holder::Server, reserved).await;
     }
 
     /// Starts a server again that is not at work.

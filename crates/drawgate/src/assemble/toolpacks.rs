@@ -1,17 +1,18 @@
 //! Installed toolpacks as sources: those that are enabled, and that nobody has changed since they
 //! were installed. What stays the same is not restarted.
 
+mod find;
+mod report;
 mod wanted;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use anyhow::{anyhow, ensure};
-use drawgate_core::audit::{EventDraft, EventKind};
+use anyhow::{bail, ensure};
 use drawgate_core::model::SourceId;
-use drawgate_core::registry::{Keeper, Origin, SourceStatus};
+use drawgate_core::registry::{Holder, Keeper, Origin, SourceStatus};
 use drawgate_core::store::AuditLog;
 use drawgate_host::Host;
 use drawgate_sources::toolpack::{ToolpackConfig, ToolpackSource};
@@ -20,10 +21,10 @@ use tokio::task::spawn_blocking;
 
 use super::Start;
 use crate::config::Loaded;
-use crate::surface::grpc::packs::{Holder, Packs};
-use crate::toolpacks::{Folder, Installed, Trust};
+use crate::toolpacks::{Installed, Trust};
+use find::{Found, installed, path};
 pub use wanted::complaint;
-use wanted::{BUILTIN, Wanted, settings, source_id, wanted};
+use wanted::{BUILTIN, Wanted, settings, source_id};
 
 /// How long an act waits for the tools of a pack to be there.
 const START_TIME: Duration = Duration::from_secs(20);
@@ -42,8 +43,6 @@ pub struct Toolpacks {
     running: tokio::sync::Mutex<BTreeMap<SourceId, Running>>,
     /// Packs that can't be used, and why.
     unusable: Mutex<BTreeMap<String, String>>,
-    /// The packs that dial in, which make way for these.
-    packs: OnceLock<Arc<Packs>>,
 }
 
 impl Toolpacks {
@@ -65,21 +64,7 @@ impl Toolpacks {
             in_force: Mutex::new(loaded.clone()),
             running: tokio::sync::Mutex::default(),
             unusable: Mutex::default(),
-            packs: OnceLock::new(),
         })
-    }
-
-    /// From now on no pack that dials in can have the id of one of these.
-    pub(super) fn go_before(&self, packs: &Arc<Packs>) {
-        let _ = self.packs.set(Arc::clone(packs));
-    }
-
-    /// Keeps these ids from packs that dial in.
-    async fn reserve(&self, ids: impl Iterator<Item = &str>) {
-        if let Some(packs) = self.packs.get() {
-            let ids = ids.filter_map(|id| SourceId::new(id).ok()).collect();
-            packs.reserve(Holder::Toolpack, ids).await;
-        }
     }
 
     /// The machine that they run on.
@@ -119,15 +104,9 @@ impl Toolpacks {
         let mut running = self.running.lock().await;
         let loaded = self.in_force.lock().clone();
         let Found { wanted, unusable, changed } = self.find(&loaded).await;
-        let after: Vec<String> =
-            wanted.keys().map(ToString::to_string).chain(unusable.keys().cloned()).collect();
-        let before: Vec<String> = running
-            .keys()
-            .map(ToString::to_string)
-            .chain(self.unusable.lock().keys().cloned())
-            .collect();
-        // What is given up is free when it has ended.
-        self.reserve(after.iter().chain(&before).map(String::as_str)).await;
+        let ids =
+            wanted.keys().cloned().chain(unusable.keys().filter_map(|id| SourceId::new(id).ok()));
+        self.keeper.reserve(Holder::Toolpack, ids.collect()).await;
         for pack in &changed {
             self.note_change(pack).await;
         }
@@ -146,7 +125,6 @@ impl Toolpacks {
                 Err(error) => self.report_one(&loaded, id.as_str(), format!("{error:#}")),
             }
         }
-        self.reserve(after.iter().map(String::as_str)).await;
     }
 
     /// How a pack's source does, once it has been tried.
@@ -198,31 +176,6 @@ impl Toolpacks {
         settings(&self.in_force.lock().clone(), &self.data, pack)
     }
 
-    async fn find(&self, loaded: &Loaded) -> Found {
-        let mut found = Found::default();
-        let packs = match path(loaded) {
-            Ok(path) => installed(path).await,
-            Err(error) => Err(error),
-        };
-        let packs = packs.unwrap_or_else(|error| {
-            let error = format!("{error:#}");
-            tracing::error!(error, "the installed toolpacks can't be read; none is used");
-            Vec::new()
-        });
-        for pack in packs {
-            match wanted(loaded, &self.data, &pack) {
-                Ok(None) => {}
-                Ok(Some((id, one))) => drop(found.wanted.insert(id, one)),
-                Err(error) => {
-                    found.unusable.insert(pack.id.clone(), format!("{error:#}"));
-                    let is_changed = matches!(pack.trust, Trust::Changed(_));
-                    found.changed.extend(is_changed.then_some(pack));
-                }
-            }
-        }
-        found
-    }
-
     /// Starts a pack. Its files are compared with the lock once more after its source has noted them:
     /// from there on the source itself watches over them.
     async fn start_pack(
@@ -240,8 +193,10 @@ impl Toolpacks {
             let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
             pack.trust == Trust::Locked && hash == Some(wanted.terms.identity.as_str())
         });
-        if let Some(pack) = pack.filter(|pack| matches!(pack.trust, Trust::Changed(_))) {
-            self.note_change(pack).await;
+        match pack.map(|pack| (pack, &pack.trust)) {
+            Some((pack, Trust::Changed(_))) => self.note_change(pack).await,
+            Some((_, trust @ Trust::Unread(_))) => bail!(complaint(trust).unwrap_or_default()),
+            Some((_, Trust::Locked | Trust::Foreign | Trust::Missing)) | None => {}
         }
         ensure!(is_same, "it was changed while it was loaded; install it again");
         self.watch(&source);
@@ -264,50 +219,6 @@ impl Toolpacks {
             });
         });
     }
-
-    /// Writes down that a pack is not what was installed, once for each way in which it is not.
-    async fn note_change(&self, pack: &Installed) {
-        let reason = complaint(&pack.trust).unwrap_or_default();
-        if self.unusable.lock().get(&pack.id) == Some(&reason) {
-            return;
-        }
-        let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
-        let draft = EventDraft::new(EventKind::ToolpackChanged, self.host.clock.now_ms())
-            .text("toolpack", &pack.id)
-            .maybe_text("contentHash", hash)
-            .text("reason", reason);
-        // It is out of use whether that can be written down or not.
-        if let Err(error) = self.audit.append(draft).await {
-            tracing::error!(%error, toolpack = pack.id, "a changed toolpack can't be written down");
-        }
-    }
-
-    /// Replaces the reports about packs that can't be used.
-    async fn report(&self, loaded: &Loaded, now: BTreeMap<String, String>) {
-        let before: BTreeSet<String> =
-            std::mem::take(&mut *self.unusable.lock()).into_keys().collect();
-        for id in before.iter().filter(|id| !now.contains_key(*id)) {
-            if let Ok(id) = source_id(loaded, id) {
-                self.keeper.remove(&id).await;
-            }
-        }
-        for (id, reason) in now {
-            self.report_one(loaded, &id, reason);
-        }
-    }
-
-    fn report_one(&self, loaded: &Loaded, id: &str, reason: String) {
-        tracing::error!(
-            toolpack = id.escape_debug().to_string(),
-            reason,
-            "a toolpack can't be used"
-        );
-        // Under an id that a server has, the report would be taken for that server's.
-        if let Ok(id) = source_id(loaded, id) {
-            self.keeper.report_unusable(&id, reason.clone());
-        }
-        self.unusable.lock().insert(id.to_owned(), reason);
-    }
 }
 
 /// A pack that was started.
@@ -323,30 +234,6 @@ impl Running {
     fn serves(&self, wanted: Option<&Wanted>) -> bool {
         wanted == Some(&self.wanted) && !self.source.is_changed()
     }
-}
-
-/// What is installed, by what can be done with it.
-#[derive(Default)]
-struct Found {
-    wanted: BTreeMap<SourceId, Wanted>,
-    /// Why each can't be used.
-    unusable: BTreeMap<String, String>,
-    /// Those of them that are not what was installed.
-    changed: Vec<Installed>,
-}
-
-/// Where toolpacks are installed.
-fn path(loaded: &Loaded) -> anyhow::Result<PathBuf> {
-    Ok(std::path::absolute(loaded.resolve(&loaded.config.toolpacks.folder))?)
-}
-
-/// All that are installed. Looking makes no folder where there is none.
-async fn installed(path: PathBuf) -> anyhow::Result<Vec<Installed>> {
-    let look = move || match path.try_exists() {
-        Ok(false) => Ok(Vec::new()),
-        Ok(true) | Err(_) => Folder::open(&path)?.list(),
-    };
-    spawn_blocking(look).await?.map_err(|error| anyhow!("{error}"))
 }
 
 #[cfg(test)]

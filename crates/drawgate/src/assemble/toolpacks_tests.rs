@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::Config;
-use crate::toolpacks::{Downgrade, Enabled, Intent, Terms};
+use crate::toolpacks::{Downgrade, Enabled, Folder, Intent, Terms};
 
 /// A place with one pack, `own`, that is installed and enabled.
 fn place() -> TempDir {

@@ -85,6 +85,7 @@ pub fn complaint(trust: &Standing) -> Option<String> {
     let advice = match trust {
         Standing::Locked => return None,
         Standing::Foreign => "move its folder elsewhere, and install it from there",
+        Standing::Unread(_) => "see to it that it can be read, and enable it again",
         Standing::Changed(_) | Standing::Missing => "install it again, or remove it",
     };
     Some(format!("it {trust}; {advice}"))

@@ -1,0 +1,115 @@
+//! The tools of all sources, changed one source at a time, each change in one new revision.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::contents::{Contents, Gone};
+use super::wanted::Wanted;
+use super::{BadTool, Registration, RegistrationError, Snapshot};
+use crate::model::SourceId;
+
+/// All tools of the gateway, in revisions.
+pub struct Registry {
+    current: ArcSwap<Snapshot>,
+    revision: watch::Sender<u64>,
+    changing: Mutex<()>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            current: ArcSwap::from_pointee(Snapshot::default()),
+            revision: watch::Sender::new(0),
+            changing: Mutex::new(()),
+        }
+    }
+}
+
+impl Registry {
+    /// The tools as they are now.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Reads without keeping: cheaper than [`snapshot`](Self::snapshot) on the way of a call.
+    pub(crate) fn peek(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+        self.current.load()
+    }
+
+    /// The revision, for subscribers.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    /// Registers a source, replacing all it had. Returns the tools that were left out.
+    pub fn replace(&self, registration: Registration) -> Result<Vec<BadTool>, RegistrationError> {
+        self.commit(Wanted::of(registration)?)
+    }
+
+    /// The second half of it. The first takes the time, and needs no lock.
+    pub(super) fn commit(&self, mut wanted: Wanted) -> Result<Vec<BadTool>, RegistrationError> {
+        let _changing = self.changing.lock();
+        let before = self.current.load_full();
+        for entry in &mut wanted.entries {
+            entry.inherit(&before, &wanted.source);
+        }
+        let leaving = wanted.claims(&before)?;
+        let Wanted { source, entries, offered, bad, .. } = wanted;
+        let mut contents = before.contents().clone();
+        contents.remove(|id| *id == source || leaving.contains(id));
+        contents.insert(source, entries, offered);
+        self.publish(&before, contents);
+        Ok(bad)
+    }
+
+    /// What [`replace`](Self::replace) would say now, without doing it.
+    pub fn examine(&self, registration: Registration) -> Result<(), RegistrationError> {
+        Wanted::of(registration)?.claims(&self.current.load()).map(drop)
+    }
+
+    /// Forgets a source.
+    pub fn remove(&self, source: &SourceId) {
+        let _changing = self.changing.lock();
+        let before = self.current.load_full();
+        let mut contents = before.contents().clone();
+        contents.remove(|id| id == source);
+        self.publish(&before, contents);
+    }
+
+    /// Marks a source as gone for now: its tools are not listed, and calls of them are refused as
+    /// unavailable by the source itself.
+    pub fn set_down(&self, source: &SourceId) {
+        self.set_gone(source, Gone::ForNow);
+    }
+
+    /// The same for a source that nobody waits for: whoever registers a tool of the same name next
+    /// takes its place.
+    pub fn retire(&self, source: &SourceId) {
+        self.set_gone(source, Gone::ForGood);
+    }
+
+    fn set_gone(&self, source: &SourceId, gone: Gone) {
+        let _changing = self.changing.lock();
+        let before = self.current.load_full();
+        if before.contents().has_any_of(source) && before.gone(source) != Some(gone) {
+            let mut contents = before.contents().clone();
+            contents.down.insert(source.clone(), gone);
+            self.publish(&before, contents);
+        }
+    }
+
+    fn publish(&self, before: &Snapshot, contents: Contents) {
+        // The same tools again, from a source that reconnected, are the same revision to callers.
+        let same = contents.same_as(before.contents());
+        let revision = if same { before.revision() } else { before.revision() + 1 };
+        self.current.store(Arc::new(Snapshot::build(revision, contents)));
+        if !same {
+            self.revision.send_replace(revision);
+        }
+    }
+}

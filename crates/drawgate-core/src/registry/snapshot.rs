@@ -1,0 +1,157 @@
+//! All tools at one moment, and how they are found.
+
+mod beside;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use super::contents::{Contents, Gone};
+use super::offered::Offered;
+use super::shelf::Shelf;
+use super::{Entry, UI_RESOURCES, names, search};
+use crate::model::{SourceId, ToolId, WireName};
+use crate::source::ToolSource;
+
+/// An immutable view of all tools.
+#[derive(Default)]
+pub struct Snapshot {
+    revision: u64,
+    contents: Contents,
+    by_wire: HashMap<String, Arc<Entry>>,
+    by_bare: HashMap<String, Vec<Arc<Entry>>>,
+    skeletons: HashMap<String, ToolId>,
+    shelf: Shelf,
+    /// Made when somebody searches for the first time.
+    index: OnceLock<search::Index>,
+}
+
+/// What a name stands for.
+pub enum Resolution {
+    /// One tool, which the caller may or may not be entitled to.
+    Found(Arc<Entry>),
+    /// Several.
+    Ambiguous(Vec<ToolId>),
+    /// None that the caller can see.
+    Unknown,
+}
+
+impl Snapshot {
+    pub(super) fn build(revision: u64, contents: Contents) -> Self {
+        let shelf = shelf(&contents);
+        let mut snapshot = Self { revision, shelf, ..Self::default() };
+        for (id, entry) in &contents.entries {
+            snapshot.by_wire.insert(entry.wire.to_string(), Arc::clone(entry));
+            snapshot.skeletons.insert(names::skeleton(entry.wire.as_str()), id.clone());
+            snapshot.by_bare.entry(id.tool().to_owned()).or_default().push(Arc::clone(entry));
+        }
+        snapshot.contents = contents;
+        snapshot
+    }
+
+    /// Grows with every change.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub(super) fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// All tools, ordered by source, then name; those of sources that are down too.
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.contents.entries.values()
+    }
+
+    /// The tools whose sources are there.
+    pub fn available(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.contents.available()
+    }
+
+    /// One source.
+    #[must_use]
+    pub fn source(&self, id: &SourceId) -> Option<&Arc<dyn ToolSource>> {
+        self.contents.offered.get(id).map(|offered| &offered.source)
+    }
+
+    /// The ids of all sources that are there.
+    pub fn sources(&self) -> impl Iterator<Item = &SourceId> {
+        self.contents.offered.keys().filter(|id| self.contents.is_up(id))
+    }
+
+    /// One tool by its id.
+    #[must_use]
+    pub fn get(&self, id: &ToolId) -> Option<&Arc<Entry>> {
+        self.contents.entries.get(id)
+    }
+
+    /// The tools that fit some words best, among those that `visible` admits, best first.
+    pub fn search(
+        &self,
+        query: &str,
+        visible: impl Fn(&Entry) -> bool,
+        limit: usize,
+    ) -> Vec<Arc<Entry>> {
+        let index = self.index.get_or_init(|| search::Index::of(self.available()));
+        index.search(query, visible, limit)
+    }
+
+    /// Looks a name up: wire name, id, or a bare name that only one visible tool has.
+    pub fn resolve(&self, name: &str, visible: impl Fn(&Entry) -> bool) -> Resolution {
+        if let Some(entry) = self.by_wire.get(name).or_else(|| self.by_id(name)) {
+            return Resolution::Found(Arc::clone(entry));
+        }
+        let bare = self.by_bare.get(name).map(Vec::as_slice).unwrap_or_default();
+        let mut seen = bare.iter().filter(|entry| visible(entry));
+        match (seen.next(), seen.next()) {
+            (None, _) => Resolution::Unknown,
+            (Some(entry), None) => Resolution::Found(Arc::clone(entry)),
+            (Some(_), Some(_)) => {
+                let all = bare.iter().filter(|entry| visible(entry));
+                Resolution::Ambiguous(all.map(|entry| entry.id.clone()).collect())
+            }
+        }
+    }
+
+    fn by_id(&self, name: &str) -> Option<&Arc<Entry>> {
+        let (source, tool) = name.split_once(':')?;
+        let id = ToolId::new(&SourceId::new(source).ok()?, tool).ok()?;
+        self.get(&id)
+    }
+
+    /// Some tool of a source.
+    pub(super) fn any_of(&self, source: &SourceId) -> Option<&Arc<Entry>> {
+        self.entries().find(|entry| entry.id.source() == source)
+    }
+
+    /// The tool that has this name, or one that could be taken for it.
+    pub(super) fn holder_of(&self, name: &WireName) -> Option<&ToolId> {
+        self.skeletons.get(&names::skeleton(name.as_str()))
+    }
+
+    /// How a source is gone, if it is.
+    pub(super) fn gone(&self, source: &SourceId) -> Option<Gone> {
+        self.contents.down.get(source).copied()
+    }
+
+    fn offered(&self) -> &BTreeMap<SourceId, Arc<Offered>> {
+        &self.contents.offered
+    }
+}
+
+/// What sources offer beside tools, in one list.
+fn shelf(contents: &Contents) -> Shelf {
+    let offers = contents.offered.iter().map(|(id, offered)| (id, &offered.offer, offered.naming));
+    let mut shelf = Shelf::of(offers);
+    // They keep their names while they are gone: nobody else's may come to mean theirs.
+    shelf.hide(|source| !contents.is_up(source));
+    for entry in contents.available() {
+        for place in UI_RESOURCES {
+            let uri = entry.listing.pointer(place).and_then(serde_json::Value::as_str);
+            if let Some(uri) = uri {
+                shelf.refer(entry.id.source(), uri);
+            }
+        }
+    }
+    shelf
+}

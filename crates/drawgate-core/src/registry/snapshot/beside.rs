@@ -1,0 +1,133 @@
+//! What sources offer beside tools: operations, resources, prompts, and the URIs by which callers know
+//! them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::super::{Entry, Item, Place, UI_RESOURCES};
+use super::{Resolution, Snapshot};
+use crate::model::{Capability, Operation, SourceId, ToolId};
+
+impl Snapshot {
+    /// A tool or an operation beside tools, by its id.
+    pub(crate) fn entry(&self, id: &ToolId) -> Option<&Arc<Entry>> {
+        self.get(id).or_else(|| {
+            let offered = self.offered().get(id.source())?;
+            offered.operations.values().find(|entry| entry.id == *id)
+        })
+    }
+
+    /// What stands for an operation beside tools.
+    pub(crate) fn operation(&self, source: &str, operation: Operation) -> Resolution {
+        let offered = self.offered().get(source);
+        match offered.and_then(|offered| offered.operations.get(&operation)) {
+            Some(entry) => Resolution::Found(Arc::clone(entry)),
+            None => Resolution::Unknown,
+        }
+    }
+
+    /// Whether a source can be asked to do this.
+    #[must_use]
+    pub fn can(&self, source: &SourceId, operation: Operation) -> bool {
+        let offered = self.offered().get(source).filter(|_| self.contents.is_up(source));
+        offered.is_some_and(|offered| offered.operations.contains_key(&operation))
+    }
+
+    /// The sources that are there and do this for whom `covers` admits.
+    pub(crate) fn open_sources(
+        &self,
+        operation: Operation,
+        covers: impl Fn(&[Capability]) -> bool,
+    ) -> BTreeSet<SourceId> {
+        let open = self.offered().iter().filter(|(id, offered)| {
+            let entry = offered.operations.get(&operation);
+            self.contents.is_up(id) && entry.is_some_and(|entry| covers(&entry.requires))
+        });
+        open.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Resources of all sources, ordered by source.
+    #[must_use]
+    pub fn resources(&self) -> &[Item] {
+        &self.shelf.resources
+    }
+
+    /// Families of resources.
+    #[must_use]
+    pub fn templates(&self) -> &[Item] {
+        &self.shelf.templates
+    }
+
+    /// Prompts.
+    #[must_use]
+    pub fn prompts(&self) -> &[Item] {
+        &self.shelf.prompts
+    }
+
+    /// Finds a resource by its URI, among those of the sources that are open to the caller.
+    #[must_use]
+    pub fn find_resource(&self, uri: &str, open: &BTreeSet<SourceId>) -> Place {
+        self.shelf.resource(uri, &self.able(open, Operation::ReadResource))
+    }
+
+    /// Finds a prompt by its name.
+    #[must_use]
+    pub fn find_prompt(&self, name: &str, open: &BTreeSet<SourceId>) -> Place {
+        self.shelf.prompt(name, open)
+    }
+
+    /// Finds a family of resources by its template.
+    #[must_use]
+    pub fn find_template(&self, template: &str, open: &BTreeSet<SourceId>) -> Place {
+        self.shelf.template(template, &self.able(open, Operation::Complete))
+    }
+
+    fn able(&self, open: &BTreeSet<SourceId>, operation: Operation) -> BTreeSet<SourceId> {
+        open.iter().filter(|id| self.can(id, operation)).cloned().collect()
+    }
+
+    /// How a source's own URI is called towards callers.
+    #[must_use]
+    pub fn shown_uri(&self, source: &SourceId, own: &str) -> String {
+        self.shelf.shown_uri(source, own).unwrap_or_else(|| own.to_owned())
+    }
+
+    /// Brings the URIs that a tool's definition refers to in line with how they are listed.
+    pub(crate) fn show_uris(&self, source: &SourceId, listing: &mut Value) {
+        if !self.shelf.has_twins() {
+            return;
+        }
+        for place in UI_RESOURCES {
+            if let Some(uri) = listing.pointer_mut(place) {
+                self.show(source, uri);
+            }
+        }
+    }
+
+    /// The same for links in a tool's output.
+    pub(crate) fn show_links(&self, source: &SourceId, content: &mut [Value]) {
+        if !self.shelf.has_twins() {
+            return;
+        }
+        for block in content {
+            let place = match block["type"].as_str() {
+                Some("resource_link") => "/uri",
+                Some("resource") => "/resource/uri",
+                _ => continue,
+            };
+            if let Some(uri) = block.pointer_mut(place) {
+                self.show(source, uri);
+            }
+        }
+    }
+
+    fn show(&self, source: &SourceId, uri: &mut Value) {
+        if let Value::String(uri) = uri
+            && let Some(shown) = self.shelf.shown_uri(source, uri)
+        {
+            *uri = shown;
+        }
+    }
+}

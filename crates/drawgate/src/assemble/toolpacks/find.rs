@@ -1,0 +1,65 @@
+//! What is installed, by what can be done with it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use drawgate_core::model::SourceId;
+use tokio::task::spawn_blocking;
+
+use super::Toolpacks;
+use super::wanted::{Wanted, wanted};
+use crate::config::Loaded;
+use crate::toolpacks::{Folder, Installed, Trust};
+
+/// What is installed, by what can be done with it.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) wanted: BTreeMap<SourceId, Wanted>,
+    /// Why each can't be used.
+    pub(super) unusable: BTreeMap<String, String>,
+    /// Those of them that are not what was installed.
+    pub(super) changed: Vec<Installed>,
+}
+
+impl Toolpacks {
+    /// Looks at everything that is installed.
+    pub(super) async fn find(&self, loaded: &Loaded) -> Found {
+        let mut found = Found::default();
+        let packs = match path(loaded) {
+            Ok(path) => installed(path).await,
+            Err(error) => Err(error),
+        };
+        let packs = packs.unwrap_or_else(|error| {
+            let error = format!("{error:#}");
+            tracing::error!(error, "the installed toolpacks can't be read; none is used");
+            Vec::new()
+        });
+        for pack in packs {
+            match wanted(loaded, &self.data, &pack) {
+                Ok(None) => {}
+                Ok(Some((id, one))) => drop(found.wanted.insert(id, one)),
+                Err(error) => {
+                    found.unusable.insert(pack.id.clone(), format!("{error:#}"));
+                    let is_changed = matches!(pack.trust, Trust::Changed(_));
+                    found.changed.extend(is_changed.then_some(pack));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Where toolpacks are installed.
+pub(super) fn path(loaded: &Loaded) -> anyhow::Result<PathBuf> {
+    Ok(std::path::absolute(loaded.resolve(&loaded.config.toolpacks.folder))?)
+}
+
+/// All that are installed. Looking makes no folder where there is none.
+pub(super) async fn installed(path: PathBuf) -> anyhow::Result<Vec<Installed>> {
+    let look = move || match path.try_exists() {
+        Ok(false) => Ok(Vec::new()),
+        Ok(true) | Err(_) => Folder::open(&path)?.list(),
+    };
+    spawn_blocking(look).await?.map_err(|error| anyhow!("{error}"))
+}
