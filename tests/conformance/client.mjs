@@ -8,10 +8,10 @@ import { Gateway, oauthFor } from "./lib/gateway.mjs";
 import { useProtected, useUnattended } from "./lib/login.mjs";
 
 /** A little less than the suite waits, so that Drawgate is ended in any case. */
-const DEADLINE_MS = 50_000;
+const DEADLINE_MS = 170_000;
 
 /** How long the suite's server may take to be connected. */
-const READY_MS = 15_000;
+const READY_MS = 60_000;
 
 const url = process.argv.at(-1);
 const {

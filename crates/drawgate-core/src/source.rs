@@ -134,6 +134,14 @@ pub enum SourceError {
         /// The tool's own data on it.
         details: Option<Value>,
     },
+    /// The arguments fit the schema and still can't be sent; nothing was. Says what to change.
+    #[error("{message}")]
+    Arguments {
+        /// A sentence for the caller.
+        message: String,
+        /// The same for programs.
+        details: Option<Value>,
+    },
     /// It answered with something that is not an answer.
     #[error("{0}")]
     Protocol(String),

@@ -12,36 +12,51 @@ use serde_json::Value;
 use crate::{builtin, command, mcp, oneshot, openapi, pack, toolpack};
 
 /// Every kind, in the order in which help lists them.
-pub const KINDS: &[&dyn SourceKind] = &[
-    &builtin::Kind,
-    &command::Kind,
-    &mcp::Kind,
-    &oneshot::Kind,
-    &openapi::Kind,
-    &pack::Kind,
-    &toolpack::Kind,
+pub const KINDS: &[SourceKind] = &[
+    builtin::KIND,
+    command::KIND,
+    mcp::KIND,
+    oneshot::KIND,
+    openapi::KIND,
+    pack::KIND,
+    toolpack::KIND,
 ];
 
-/// One kind of source.
-pub trait SourceKind: Send + Sync {
-    /// Its name in configuration.
-    fn name(&self) -> &'static str;
+/// Makes a source of its configuration, without starting anything yet.
+type Build = fn(SourceId, Value, &Arc<Host>) -> Result<Arc<dyn ToolSource>, ConfigError>;
 
-    /// Whether it may appear under `connectors[]` in a toolpack.
-    fn is_connector(&self) -> bool {
-        false
+/// One kind of source.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceKind {
+    name: &'static str,
+    build: Option<Build>,
+}
+
+impl SourceKind {
+    pub(crate) const fn new(name: &'static str, build: Build) -> Self {
+        Self { name, build: Some(build) }
     }
 
-    /// Makes a source of its configuration, without starting anything yet. Kinds that register
-    /// themselves keep the default, which refuses.
-    fn build(
+    /// A kind whose sources register themselves.
+    pub(crate) const fn unconfigured(name: &'static str) -> Self {
+        Self { name, build: None }
+    }
+
+    /// Its name in configuration.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Makes a source of its configuration, without starting anything yet.
+    pub fn build(
         &self,
         id: SourceId,
         config: Value,
         host: &Arc<Host>,
     ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        let _unused = (id, config, host);
-        Err(ConfigError::NotConfigurable(self.name()))
+        let build = self.build.ok_or(ConfigError::NotConfigurable(self.name))?;
+        build(id, config, host)
     }
 }
 
@@ -108,8 +123,8 @@ impl ConfigError {
 }
 
 /// The kind of this name.
-pub fn kind(name: &str) -> Result<&'static dyn SourceKind, ConfigError> {
-    KINDS.iter().find(|kind| kind.name() == name).copied().ok_or_else(|| {
+pub fn kind(name: &str) -> Result<&'static SourceKind, ConfigError> {
+    KINDS.iter().find(|kind| kind.name() == name).ok_or_else(|| {
         let known: Vec<String> = KINDS.iter().map(|kind| format!("`{}`", kind.name())).collect();
         ConfigError::UnknownKind { name: name.escape_debug().to_string(), known: known.join(", ") }
     })

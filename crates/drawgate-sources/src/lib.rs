@@ -13,6 +13,7 @@ pub mod mcp;
 pub mod oneshot;
 pub mod openapi;
 pub mod pack;
+mod reserved;
 pub mod shape;
 pub mod suggest;
 pub mod toolpack;

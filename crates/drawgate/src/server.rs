@@ -293,30 +293,34 @@ impl Server {
         endpoint: Arc<Endpoint>,
         local: IpAddr,
     ) {
-        let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let service = move |request: Request<Body>| {
             let endpoint = endpoint.clone();
             async move {
                 // Whoever stands in front may have seen another end of this request than we do: what
                 // follows on the connection is not to be trusted.
                 let chunked = request.headers().contains_key(TRANSFER_ENCODING);
-                let mut response = endpoint.answer(request.map(Body::new), local).await;
+                let mut response = endpoint.answer(request, local).await;
                 if chunked {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 Ok::<_, Infallible>(response)
             }
-        });
+        };
         self.drive(stream, service).await;
     }
 
     /// Runs a connection to its end: the peer's, a graceful one, or the cut.
-    async fn drive<I, S>(&self, stream: I, service: S)
+    async fn drive<I, S, F>(&self, stream: I, service: S)
     where
         I: AsyncRead + AsyncWrite + Unpin,
-        S: hyper::service::HttpService<hyper::body::Incoming, ResBody = Body>,
-        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        S: Fn(Request<Body>) -> F,
+        F: Future<Output = Result<Response, Infallible>>,
     {
-        let (stream, timer) = self.patience.watch(stream);
+        let (stream, watch) = self.patience.watch(stream);
+        let timer = watch.clone();
+        let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+            service(request.map(|body| Body::new(watch.body(body))))
+        });
         let connection = http1::Builder::new()
             .timer(timer)
             .header_read_timeout(self.patience.idle)
@@ -347,9 +351,7 @@ impl Server {
             let Some((stream, _)) = admitted(accepted).await else { continue };
             let (server, router) = (self.clone(), router.clone());
             self.connections.spawn(async move {
-                let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-                    router.clone().oneshot(request.map(Body::new))
-                });
+                let service = move |request: Request<Body>| router.clone().oneshot(request);
                 server.drive(stream, service).await;
             });
         }

@@ -10,14 +10,14 @@ const ASK: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
 /// A client's end of a connection whose every request is answered with `size` bytes.
 fn connect(size: usize) -> (DuplexStream, Server) {
-    let patience = Patience { idle: SECOND * 75, head: SECOND * 10, taking: SECOND * 30 };
+    let patience = Patience::default();
     let server = Server::with_patience(1, patience);
     let (client, stream) = tokio::io::duplex(4096);
     let driver = server.clone();
     server.connections.spawn(async move {
-        let service = service_fn(move |_: Request<hyper::body::Incoming>| async move {
+        let service = move |_: Request<Body>| async move {
             Ok::<_, Infallible>(Response::new(Body::from(vec![b'x'; size])))
-        });
+        };
         driver.drive(stream, service).await;
     });
     server.connections.close();
@@ -89,4 +89,43 @@ async fn a_peer_that_takes_its_answer_slowly_gets_it() {
     }
     drop(client);
     server.connections.wait().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_reaches_a_peer_that_is_still_sending() {
+    let (mut client, server) = connect(2);
+    client
+        .write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1048576\r\n\r\n")
+        .await
+        .unwrap();
+    let (mut reading, mut writing) = tokio::io::split(client);
+    let sent = tokio::spawn(async move {
+        let done = writing.write_all(&vec![b'x'; 1024 * 1024]).await;
+        (done, writing)
+    });
+    let mut answer = Vec::new();
+    reading.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200") && answer.ends_with(b"xx"));
+    let (done, writing) = sent.await.unwrap();
+    done.unwrap();
+    drop((reading, writing));
+    server.connections.wait().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_never_ends_its_request_is_not_heard_for_ever() {
+    let (mut client, server) = connect(2);
+    client
+        .write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1048576\r\n\r\n")
+        .await
+        .unwrap();
+    let start = Instant::now();
+    let slowly = tokio::spawn(async move {
+        while client.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(SECOND).await;
+        }
+    });
+    server.connections.wait().await;
+    slowly.abort();
+    assert_eq!(start.elapsed().as_secs(), 5);
 }

@@ -65,12 +65,12 @@ export async function freePort() {
 
 /** A running gateway. */
 class Gateway {
-  constructor(place, child, listen) {
+  constructor(place, child) {
     Object.assign(this, place);
     this.child = child;
-    this.base = `http://${listen}`;
-    this.url = `${this.base}/mcp`;
+    this.stdout = "";
     this.stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (chunk) => { this.stdout += chunk; });
     child.stderr.setEncoding("utf8").on("data", (chunk) => { this.stderr += chunk; });
     this.exited = new Promise((resolve) => {
       child.on("exit", (code, signal) => resolve({ code, signal }));
@@ -98,6 +98,16 @@ class Gateway {
     const exit = await this.exited;
     this.remove();
     return exit;
+  }
+
+  /** Learns its address from the first line that it prints. */
+  async listens() {
+    const line = await until("it says where it listens", () => {
+      if (this.child.exitCode !== null) throw new Error(`it exited: ${this.stderr}`);
+      return /^.*(?=\n)/.exec(this.stdout)?.[0];
+    });
+    this.url = JSON.parse(line).endpoint;
+    this.base = new URL(this.url).origin;
   }
 
   async ready(expected) {
@@ -132,11 +142,12 @@ export function startGatewayWith(tables, expected) {
 }
 
 async function startGatewayAt(place, expected) {
-  const listen = `127.0.0.1:${await freePort()}`;
-  const args = ["serve", "--config", place.config, "--data", place.data, "--listen", listen];
-  const child = spawn(drawgate, args, { cwd: place.home, stdio: ["ignore", "ignore", "pipe"] });
-  const gateway = new Gateway(place, child, listen);
+  const where = ["--config", place.config, "--data", place.data, "--listen", "127.0.0.1:0"];
+  const args = ["serve", "--json", ...where];
+  const child = spawn(drawgate, args, { cwd: place.home, stdio: ["ignore", "pipe", "pipe"] });
+  const gateway = new Gateway(place, child);
   try {
+    await gateway.listens();
     await gateway.ready(expected);
   } catch (error) {
     child.kill("SIGKILL");

@@ -3,7 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 
 /** Polls `probe` until it returns something truthy, which is the result. */
-export async function until(what, probe, deadlineMs = 30_000) {
+export async function until(what, probe, deadlineMs = 60_000) {
   const end = Date.now() + deadlineMs;
   let last;
   while (Date.now() < end) {

@@ -6,10 +6,10 @@ import { SERVER } from "./gateway.mjs";
 
 /** How often a person would try before giving up. */
 const MAX_LOGINS = 3;
-const LOGIN_MS = 15_000;
+const LOGIN_MS = 20_000;
 
 /** How long a server may take to be there after a login; one that refuses it never is. */
-const READY_MS = 8_000;
+const READY_MS = 20_000;
 
 /** Logs in once, and returns whether Drawgate was content. */
 async function logIn(gateway) {

@@ -7,7 +7,7 @@ import { client, node, suite } from "./paths.mjs";
 import { run } from "./process.mjs";
 
 /** Longest time for one scenario. */
-const SCENARIO_MS = 60_000;
+const SCENARIO_MS = 180_000;
 
 /** What a revision requires: each scenario with its leg, and why it is not scored if it is not. */
 export async function requirements(revision) {

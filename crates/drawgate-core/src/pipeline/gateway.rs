@@ -9,16 +9,16 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::Refusal;
 use super::audit::Trace;
 use super::authorize::Authorized;
 use super::continuation::Continuations;
 use super::load::Load;
 use super::spool::Spooled;
+use super::{Refusal, refuse};
 use crate::clock::{Clock, Ids};
 use crate::model::{
-    Caller, Capability, Client, Operation, SourceId, ToolGatewaySnapshot, ToolInvocation,
-    ToolResult, TraceParent,
+    Caller, Capability, Client, ErrorCode, Operation, SourceId, ToolGatewaySnapshot,
+    ToolInvocation, ToolResult, TraceParent,
 };
 use crate::policy::{Approvals, ApprovalsConfig, Exposures, Grants, Rules};
 use crate::redact::Redactor;
@@ -112,6 +112,7 @@ pub struct Gateway {
     pub(super) parts: Arc<GatewayParts>,
     pub(super) load: Arc<Load>,
     pub(super) continuations: Arc<Continuations>,
+    stopped: CancellationToken,
 }
 
 impl Gateway {
@@ -123,6 +124,7 @@ impl Gateway {
             parts: Arc::new(parts),
             load: Arc::default(),
             continuations: Arc::new(Continuations::new(key)),
+            stopped: CancellationToken::new(),
         }
     }
 
@@ -148,8 +150,22 @@ impl Gateway {
     ) -> ToolResult {
         let mut trace = Trace::start(self, caller, &call);
         trace.input(&call.arguments, &call.redact_keys);
-        let outcome = self.run(caller, call, options, &mut trace).await;
+        // What nobody waits for may be taken up again by the next process, so it is not answered.
+        let goes_on = options.as_task;
+        let outcome = tokio::select! {
+            biased;
+            () = self.stopped.cancelled(), if !goes_on => {
+                let message = "the gateway stopped before the call had ended; whether it was carried out is not known";
+                Err(refuse(ErrorCode::Cancelled, message))
+            }
+            outcome = self.run(caller, call, options, &mut trace) => outcome,
+        };
         trace.finish(outcome).await
+    }
+
+    /// Ends the calls under way: their callers are answered, and so is whoever calls from now on.
+    pub fn stop(&self) {
+        self.stopped.cancel();
     }
 
     async fn run(

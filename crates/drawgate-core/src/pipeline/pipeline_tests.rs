@@ -561,6 +561,34 @@ async fn dropping_the_future_is_a_cancellation_that_is_written_down() {
     assert_eq!(gate.gateway.under_way(), 0);
 }
 
+#[tokio::test]
+async fn a_gate_that_stops_answers_who_waits() {
+    let source = hanging();
+    let gate = gate(&source).await;
+    let call = |as_task| {
+        let (gateway, options) =
+            (gate.gateway.clone(), CallOptions { as_task, ..Default::default() });
+        tokio::spawn(
+            async move { gateway.call(&caller("ann"), invocation(json!({})), options).await },
+        )
+    };
+    let (waited_for, task) = (call(false), call(true));
+    while source.starts() < 2 {
+        tokio::task::yield_now().await;
+    }
+    gate.gateway.stop();
+    let ended = waited_for.await.unwrap();
+    assert_eq!(code(&ended), Some(ErrorCode::Cancelled));
+    let outcomes = of_kind(&gate, EventKind::Outcome).await;
+    assert_eq!(outcomes.len(), 1, "a task is left to whoever takes it up");
+    assert_eq!(outcomes[0].rest["started"], json!(true));
+    assert!(!task.is_finished());
+    let late = gate.call("ann", "s:t", json!({})).await;
+    assert_eq!(code(&late), Some(ErrorCode::Cancelled));
+    assert_eq!(source.starts(), 2);
+    task.abort();
+}
+
 /// A log that can be stopped or broken at a kind of event.
 pub(super) struct Gated {
     inner: Arc<MemoryStore>,

@@ -1,5 +1,6 @@
 //! What a client tells its program about the connection.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,37 @@ pub enum Event<'a> {
         /// Why.
         error: &'a ConnectionError,
     },
+}
+
+/// One line for a log.
+impl fmt::Display for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { server } => write!(f, "connected to gateway {server}"),
+            Self::Stopping => write!(f, "the gateway is about to stop"),
+            Self::Lost { error, retry_in: Some(pause) } => {
+                write!(f, "{}; next attempt in {:.1} s", told(error), pause.as_secs_f32())
+            }
+            Self::Lost { error, retry_in: None } | Self::Refused { error } => {
+                write!(f, "{}", told(error))
+            }
+        }
+    }
+}
+
+/// An error with what caused it.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let text = next.to_string();
+        if !told.contains(&text) {
+            told.push_str(": ");
+            told.push_str(&text);
+        }
+        cause = next.source();
+    }
+    told
 }
 
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;

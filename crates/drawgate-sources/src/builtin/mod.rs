@@ -17,15 +17,10 @@ use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource}
 use drawgate_host::Host;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::kind::{self, ConfigError, SourceKind};
 use web::Web;
 use workspace::Workspace;
-
-/// Kind `builtin`.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind;
 
 /// What an operator may say about the built-in tools.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -35,21 +30,11 @@ pub struct BuiltinConfig {
     pub workspace: PathBuf,
 }
 
-impl SourceKind for Kind {
-    fn name(&self) -> &'static str {
-        "builtin"
-    }
-
-    fn build(
-        &self,
-        id: SourceId,
-        config: Value,
-        host: &Arc<Host>,
-    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        let config: BuiltinConfig = kind::parse(config)?;
-        Ok(Arc::new(BuiltinSource::new(id, &config.workspace, host)?))
-    }
-}
+/// Kind `builtin`.
+pub const KIND: SourceKind = SourceKind::new("builtin", |id, config, host| {
+    let config: BuiltinConfig = kind::parse(config)?;
+    Ok(Arc::new(BuiltinSource::new(id, &config.workspace, host)?))
+});
 
 /// The built-in tools.
 pub struct BuiltinSource {

@@ -141,6 +141,7 @@ impl Admission<'_> {
         match error {
             None | Some(SourceError::Failed { .. }) => Verdict::Works,
             Some(SourceError::Sandbox(_)) => Verdict::Fails,
+            Some(SourceError::Arguments { .. }) => Verdict::Nothing,
             Some(SourceError::Timeout(_)) => self.ran_out(),
             // One crash or one broken message ends many calls; it counts once.
             Some(SourceError::Unavailable { .. } | SourceError::Protocol(_)) => {

@@ -55,6 +55,18 @@ fn mistakes_are_explained() {
             json!({ "url": "http://h/", "headers": { "Mcp-Method": "x" } }),
             "can't send a header of this name",
         ),
+        (json!({ "url": "http://h/", "headers": { "Keep-Alive": "x" } }), "can't send a header"),
+        (json!({ "url": "http://h/", "headers": { "Expect": "x" } }), "can't send a header"),
+        (json!({ "url": "http://h/", "headers": { "Trailer": "x" } }), "can't send a header"),
+        (json!({ "url": "http://h/", "headers": { "TE": "x" } }), "can't send a header"),
+        (
+            json!({ "url": "http://h/", "headers": { "Proxy-Authorization": "x" } }),
+            "can't send a header",
+        ),
+        (
+            json!({ "url": "http://h/", "headers": { "Transfer_Encoding": "x" } }),
+            "can't send a header",
+        ),
         (json!({ "url": "http://h/", "headers": { "A": "b\r\nC: d" } }), "can't stand in a header"),
         (
             json!({ "url": "http://h/", "headers": { "A": "env:ABSENT" } }),

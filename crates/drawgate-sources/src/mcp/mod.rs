@@ -69,27 +69,9 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 const SHOWN_NAME: usize = 128;
 
 /// Kind `mcp`.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind;
-
-impl SourceKind for Kind {
-    fn name(&self) -> &'static str {
-        "mcp"
-    }
-
-    fn is_connector(&self) -> bool {
-        true
-    }
-
-    fn build(
-        &self,
-        id: SourceId,
-        config: Value,
-        host: &Arc<Host>,
-    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        Ok(Arc::new(McpSource::new(id, kind::parse(config)?, host)?))
-    }
-}
+pub const KIND: SourceKind = SourceKind::new("mcp", |id, config, host| {
+    Ok(Arc::new(McpSource::new(id, kind::parse(config)?, host)?))
+});
 
 /// One MCP server. It is started when its manifest is first asked for.
 pub struct McpSource {

@@ -15,7 +15,6 @@ pub use config::{OneshotConfig, OneshotManifest, OneshotTransport, Protocol};
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
-use serde_json::Value;
 use tokio::time::timeout_at;
 
 use crate::confine::profile;
@@ -26,27 +25,9 @@ use config::Endpoint;
 const MAX_RESULT: usize = 64 * 1024 * 1024;
 
 /// Kind `oneshot`.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind;
-
-impl SourceKind for Kind {
-    fn name(&self) -> &'static str {
-        "oneshot"
-    }
-
-    fn is_connector(&self) -> bool {
-        true
-    }
-
-    fn build(
-        &self,
-        id: SourceId,
-        config: Value,
-        host: &Arc<Host>,
-    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        Ok(Arc::new(OneshotSource::new(id, kind::parse(config)?, host)?))
-    }
-}
+pub const KIND: SourceKind = SourceKind::new("oneshot", |id, config, host| {
+    Ok(Arc::new(OneshotSource::new(id, kind::parse(config)?, host)?))
+});
 
 /// A program or an address with declared tools.
 pub struct OneshotSource {

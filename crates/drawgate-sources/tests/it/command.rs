@@ -133,13 +133,23 @@ async fn arguments_that_do_not_fit_are_refused_before_anything_runs() {
     let folder = folder(&[]);
     let option = run(&folder, "touch {{message}}", message(), json!({ "message": "--help" })).await;
     let error = option.error.unwrap();
+    assert_eq!(error.code, ErrorCode::InvalidArguments);
     assert_eq!(error.details, Some(json!({ "code": "E_OPTION", "argument": "message" })));
     assert!(
         error.message.contains("begins with `-`") && error.message.ends_with("(E_OPTION)"),
         "{}",
         error.message
     );
-    for bad in [json!({}), json!({ "message": 5 }), json!({ "message": "x", "cwd": "/etc" })] {
+    let long = "A".repeat(131_072);
+    for bad in [
+        json!({}),
+        json!({ "message": 5 }),
+        json!({ "message": "x", "cwd": "/etc" }),
+        json!({ "message": "" }),
+        json!({ "message": "a\0b" }),
+        json!({ "message": "a\nb" }),
+        json!({ "message": long }),
+    ] {
         let refused = run(&folder, "touch {{message}}", message(), bad.clone()).await;
         assert_eq!(code(&refused), Some(ErrorCode::InvalidArguments), "{bad}");
     }

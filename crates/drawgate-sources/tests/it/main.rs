@@ -9,6 +9,7 @@ mod http_server;
 mod mcp_features;
 mod mcp_http;
 mod mcp_http_features;
+mod mcp_http_rude;
 mod mcp_sse;
 mod mcp_stdio;
 mod mcp_supervision;

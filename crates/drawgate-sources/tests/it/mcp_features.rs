@@ -425,7 +425,7 @@ async fn a_call_that_is_given_up_is_cancelled_in_both_eras() {
     for mode in MODES {
         let source = features(mode);
         let gate = gate(&source).await;
-        let call = invocation("hang", Some(200));
+        let call = invocation("hang", Some(2000));
         let late = call_as(&gate, &caller("ann"), call, CallOptions::default()).await;
         assert_eq!(code(&late), Some(ErrorCode::Timeout), "{mode}");
         let mut cancelled = json!([]);

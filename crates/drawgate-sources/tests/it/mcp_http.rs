@@ -140,7 +140,7 @@ async fn answers_that_are_none_are_errors() {
 async fn a_call_that_is_given_up_is_cancelled_at_the_server() {
     let (server, source) = start(Mode::Slow).await;
     let gate = gate(&source).await;
-    let result = echo_with(&gate, invocation("x", Some(200)), CallOptions::default()).await;
+    let result = echo_with(&gate, invocation("x", Some(2000)), CallOptions::default()).await;
     assert_eq!(code(&result), Some(ErrorCode::Timeout));
     until("the server is told", || !server.seen("notifications/cancelled").is_empty()).await;
     let (call, told) =
@@ -177,9 +177,10 @@ async fn refusals_say_what_to_do() {
 
 #[tokio::test]
 async fn an_address_without_a_server_is_down_and_fails_at_once() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    drop(listener);
+    // Bound, so that nobody else gets the port, and not listening.
+    let nobody = tokio::net::TcpSocket::new_v4().unwrap();
+    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}/mcp", nobody.local_addr().unwrap());
     let source = mcp(json!({ "url": url }));
     let error = source.manifest().await.unwrap_err().to_string();
     assert!(error.starts_with("no connection to `127.0.0.1:"), "{error}");

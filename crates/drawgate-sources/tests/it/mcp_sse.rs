@@ -211,7 +211,7 @@ async fn hostile_servers_are_refused_with_a_reason() {
     ];
     for (mode, expected) in cases {
         let server = Server::start(mode).await;
-        let wait = if mode == Mode::Silent { 100 } else { 20_000 };
+        let wait = if mode == Mode::Silent { 1000 } else { 20_000 };
         let source = server.source_with(&json!({ "start_timeout_ms": wait }));
         let error = source.manifest().await.unwrap_err().to_string();
         assert!(error.contains(expected), "{mode:?}: {error}");

@@ -56,7 +56,7 @@ async fn answers_to_others_are_ignored_and_counted() {
     let gate = gate(&source).await;
     let result = echo_with(&gate, invocation("x", Some(300)), CallOptions::default()).await;
     assert_eq!(code(&result), Some(ErrorCode::Timeout));
-    assert_eq!(source.report().ignored_messages, 1);
+    until("its answer is counted", || source.report().ignored_messages == 1).await;
     source.close().await;
 }
 
@@ -94,8 +94,12 @@ async fn a_server_that_exits_fails_its_calls_and_comes_back() {
     }
     // One change for the loss, one for the return.
     changes.changed().await.unwrap();
-    until("it is back", || source.report().state == SourceState::Ready).await;
-    assert_eq!(source.report().restarts, 1);
+    // The second call may have met the server that followed, and ended that one too.
+    until("it is back", || {
+        let report = source.report();
+        report.state == SourceState::Ready && report.restarts >= 1
+    })
+    .await;
     assert_eq!(source.manifest().await.unwrap().tools.len(), 1);
     source.close().await;
 }
@@ -195,7 +199,7 @@ async fn a_server_that_does_not_read_blocks_nobody_for_longer_than_its_deadline(
 async fn a_cancelled_call_is_cancelled_at_the_server() {
     let source = stdio("slow");
     let gate = gate(&source).await;
-    let result = echo_with(&gate, invocation("x", Some(200)), CallOptions::default()).await;
+    let result = echo_with(&gate, invocation("x", Some(2000)), CallOptions::default()).await;
     assert_eq!(code(&result), Some(ErrorCode::Timeout));
     // The server lists a tool that is named after the request that was cancelled.
     let name = source.manifest().await.unwrap().tools[0].name.clone();

@@ -9,7 +9,7 @@ use drawgate_sources::mcp::{McpSource, SourceState};
 use futures_util::{SinkExt, StreamExt};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -63,6 +63,11 @@ async fn start(mode: Mode) -> (String, Arc<Mutex<Vec<String>>>) {
 
 async fn serve(mode: Mode, mut stream: TcpStream, keys: Arc<Mutex<Vec<String>>>) {
     if let Mode::Web(answer) = mode {
+        // A request that was not read turns the end of the connection into a reset.
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
         stream.write_all(answer.as_bytes()).await.unwrap();
         return;
     }

@@ -14,7 +14,7 @@ use drawgate_sources::mcp::McpSource;
 use serde_json::{Value, json};
 
 /// Longer than anything here takes; only a failure waits for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) fn host() -> Arc<Host> {
     let environment =
@@ -40,7 +40,7 @@ pub(crate) fn stdio(mode: &str) -> Arc<McpSource> {
 }
 
 pub(crate) fn stdio_config(mode: &str) -> Value {
-    json!({ "command": "python3", "args": [fixture("mcp_server.py"), mode], "start_timeout_ms": 20_000 })
+    json!({ "command": "python3", "args": [fixture("mcp_server.py"), mode], "start_timeout_ms": 60_000 })
 }
 
 /// A gate where `ann` may call everything of one source.

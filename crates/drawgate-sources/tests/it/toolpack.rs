@@ -307,6 +307,36 @@ async fn commands_get_the_declared_variables_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_python_program_without_a_sandbox_leaves_its_own_pack_as_it_was() {
+    let imports = "import sys\nsys.path.insert(0, sys.path[0] + '/lib')\nimport part\n";
+    let greet =
+        json!({ "name": "greet", "type": "command", "command_template": "python3 ./greet.py" });
+    let connectors = json!([connector("main", server("echo", &[]))]);
+    let pack = Pack::new(connectors, json!([greet, echo("repeat", "main")]), json!({}))
+        .file("greet.py", &format!("{imports}print(part.WORD)\n"))
+        .file("lib/part.py", "WORD = 'hello'\n")
+        .file("server/lib/part.py", "")
+        .file("server/mcp_server.py", &format!("{imports}{}", script()));
+    let source = pack.source(&["greet"], &["main"], &host(&[]));
+    let gate = gate(&source).await;
+    for _ in 0..2 {
+        let said = gate.call("ann", "up:greet", json!({})).await;
+        assert!(text(&said).contains("hello"), "{said:?}");
+    }
+    let said = gate.call("ann", "up:repeat", json!({ "message": "hi" })).await;
+    assert!(text(&said).contains("hi"), "{said:?}");
+    assert!(!source.is_changed());
+    for folder in ["lib", "server/lib"] {
+        assert!(!pack.folder().join(folder).join("__pycache__").exists(), "{folder}");
+    }
+    // What somebody else puts there would be loaded, and counts.
+    fs::create_dir(pack.folder().join("lib/__pycache__")).unwrap();
+    let refused = gate.call("ann", "up:greet", json!({})).await;
+    assert!(format!("{refused:?}").contains("`lib/__pycache__` is new"), "{refused:?}");
+    source.close().await;
+}
+
+#[tokio::test]
 async fn a_pack_with_nothing_left_is_down() {
     let dead = connector("main", json!({ "command": "no-such-program-here" }));
     let pack = Pack::new(json!([dead]), json!([echo("repeat_it", "main")]), json!({}));

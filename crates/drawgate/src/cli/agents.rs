@@ -60,14 +60,19 @@ async fn perform(
 ) -> anyhow::Result<()> {
     match command {
         AgentsCommand::Add { name, capabilities, expose, quiet } => {
+            let step = capabilities.is_empty().then(|| {
+                format!(
+                    "\nit holds nothing yet; `drawgate grants add CAPABILITY --agent {name}` lets it call what requires that"
+                )
+            });
             let new = NewAgent { name: name.clone(), capabilities, expose };
             let made: Value = backend.post("/agents", &new).await?;
-            show_token(context, &name, &made, quiet)
+            show_token(context, &name, &made, quiet, &step.unwrap_or_default())
         }
         AgentsCommand::Rotate { name, quiet } => {
             let made: Value =
                 backend.post(&format!("/agents/{}/rotate", part(&name)), &json!({})).await?;
-            show_token(context, &name, &made, quiet)
+            show_token(context, &name, &made, quiet, "")
         }
         AgentsCommand::List => {
             let agents: Vec<Value> = backend.get("/agents").await?;
@@ -103,13 +108,19 @@ fn parse_expose(text: &str) -> Result<Expose, String> {
     }
 }
 
-fn show_token(context: &Context, name: &str, made: &Value, quiet: bool) -> anyhow::Result<()> {
+fn show_token(
+    context: &Context,
+    name: &str,
+    made: &Value,
+    quiet: bool,
+    step: &str,
+) -> anyhow::Result<()> {
     let token = text(made, "token");
     if quiet {
         return context.out.raw(format!("{token}\n").as_bytes());
     }
     context.out.either(&json!({ "name": name, "token": token }), || {
-        format!("agent `{name}`; its token, shown this once:\n{token}")
+        format!("agent `{name}`; its token, shown this once:\n{token}{step}")
     })
 }
 

@@ -1,5 +1,7 @@
 //! `drawgate audit`: what happened, and whether the record of it is whole.
 
+mod line;
+
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,8 +13,8 @@ use drawgate_core::store::StoreError;
 use drawgate_host::store::{AuditReader, DataDir, VerifyOptions, verify_file};
 use serde_json::{Value, json};
 
+use self::line::line;
 use super::Context;
-use super::agents::text;
 use super::backend::Backend;
 use super::output::not_written;
 use crate::assemble::Start;
@@ -137,16 +139,7 @@ fn print(context: &Context, event: &StoredEvent) -> anyhow::Result<()> {
     }
     let value: Value = serde_json::from_str(&event.body)?;
     let when = time(value["createdAt"].as_u64().unwrap_or(0));
-    let what = match value["kind"].as_str() {
-        Some("decision") => text(&value["decision"], "decision"),
-        Some("outcome") => value["code"].as_str().unwrap_or("OK").to_owned(),
-        _ => String::new(),
-    };
-    let took = value["durationMs"].as_u64().map(|ms| format!("{ms} ms")).unwrap_or_default();
-    let columns =
-        [text(&value, "kind"), text(&value, "principal"), text(&value, "toolId"), what, took];
-    let rest: Vec<String> = columns.into_iter().filter(|column| !column.is_empty()).collect();
-    context.out.text(&format!("{:>8}  {when}  {}", event.sequence, rest.join("  ")))
+    context.out.text(&format!("{:>8}  {when}  {}", event.sequence, line(&value)))
 }
 
 fn export(reader: &AuditReader, checkpoints: bool) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use super::Context;
 use super::agents::text;
 use super::backend::{Backend, part};
 use crate::assemble::Start;
-use crate::surface::control::NewGrant;
+use crate::surface::control::{NewGrant, ShownKeys};
 use crate::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
@@ -59,16 +59,19 @@ async fn perform(
     match command {
         GrantsCommand::Add { capability, agent, scope, lifetime, quiet } => {
             let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose()?;
-            let scope = agent.map(|name| format!("user:{name}")).or(scope);
+            let whom = agent.as_ref().map(|name| format!("user:{name}"));
+            let scope = whom.or(scope);
             let grant: Value =
                 backend.post("/grants", &NewGrant { capability, scope, lifetime_ms }).await?;
             let id = text(&grant, "grantId");
+            // Callers of an authorization server are not listed anywhere.
+            if let Some(name) = agent.filter(|_| context.loaded.config.auth.is_none()) {
+                warn_if_unknown(backend, &name).await?;
+            }
             if quiet {
                 return context.out.raw(format!("{id}\n").as_bytes());
             }
-            context
-                .out
-                .either(&grant, || format!("granted `{}` as {id}", text(&grant, "capability")))
+            context.out.either(&grant, || granted(&grant))
         }
         GrantsCommand::List { agent } => {
             let mut grants: Vec<Value> = backend.get("/grants").await?;
@@ -93,6 +96,37 @@ async fn perform(
             context.out.either(&json!({ "revoked": id }), || format!("revoked {id}"))
         }
     }
+}
+
+/// A grant may come before its agent, but more often its name is misspelt.
+async fn warn_if_unknown(backend: &Backend, name: &str) -> anyhow::Result<()> {
+    let agents: Vec<Value> = backend.get("/agents").await?;
+    let keys: ShownKeys = backend.get("/keys").await?;
+    let is_known = agents.iter().any(|agent| agent["name"] == name)
+        || keys.keys.iter().any(|key| key.purpose == "agent" && key.name == name);
+    if !is_known {
+        let shown = drawgate_core::model::shown_name(name);
+        eprintln!(
+            "drawgate: there is no agent `{shown}` yet; `drawgate agents list` and `drawgate keys list` show them"
+        );
+    }
+    Ok(())
+}
+
+/// What is in force now, and how it ends.
+fn granted(grant: &Value) -> String {
+    let (id, capability) = (text(grant, "grantId"), text(grant, "capability"));
+    let whom = match grant["scope"].as_str() {
+        None | Some("workspace") => "everybody",
+        Some(scope) => scope,
+    };
+    let end = match grant["expiresAt"].as_u64() {
+        Some(end) => format!("until {}", time(end)),
+        None => "until it is revoked".to_owned(),
+    };
+    format!(
+        "granted `{capability}` to {whom} {end}, as {id}\n`drawgate grants revoke {id}` ends it"
+    )
 }
 
 fn milliseconds(text: &str) -> anyhow::Result<u64> {

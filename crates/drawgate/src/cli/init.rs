@@ -1,11 +1,11 @@
 //! `drawgate init`: a configuration to start from.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::Output;
 use crate::config::{Config, STARTER};
@@ -22,10 +22,15 @@ pub(super) struct InitArgs {
 
 pub(super) fn run(args: &InitArgs, out: Output) -> anyhow::Result<ExitCode> {
     let path = args.file.display();
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).open(&args.file).with_context(|| {
+    let opened = OpenOptions::new().write(true).create_new(true).open(&args.file);
+    let mut file = match opened {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "`{path}` is there already and stays as it is; `drawgate init OTHER.toml` writes elsewhere"
+        ),
+        opened => opened.with_context(|| {
             format!("`{path}` can't be made; `drawgate init OTHER.toml` writes elsewhere")
-        })?;
+        })?,
+    };
     file.write_all(STARTER.as_bytes())?;
     let schema = args.file.with_file_name(SCHEMA_FILE);
     let text = format!("{}\n", serde_json::to_string_pretty(&Config::json_schema())?);

@@ -94,6 +94,9 @@ async fn add(args: AddArgs, context: &Context, backend: &Backend) -> anyhow::Res
     let whose =
         args.whose.read().context("say whose key it is: `--pack NAME` or `--agent NAME`")?;
     let is_pack = whose.purpose == "pack";
+    if !is_pack && !args.tools.is_empty() {
+        bail!("`--tools` is for packs; what an agent may hold is `--capability CAPABILITY`");
+    }
     let takes_any = is_pack && args.tools.is_empty();
     let tools = if takes_any { vec!["*".to_owned()] } else { args.tools };
     let key = key_text(args.key.as_deref())?;
@@ -205,7 +208,7 @@ fn key_text(given: Option<&str>) -> anyhow::Result<String> {
         Some(text) if text.contains([' ', '\t']) && !Path::new(text).exists() => text.to_owned(),
         Some(file) => {
             let opened = std::fs::File::open(file).and_then(read_limited);
-            opened.with_context(|| format!("`{file}` can't be read"))?
+            opened.with_context(|| unreadable(file))?
         }
     };
     let is_key = |line: &&str| !line.is_empty() && !line.starts_with('#');
@@ -217,6 +220,13 @@ fn key_text(given: Option<&str>) -> anyhow::Result<String> {
         (Some(_), Some(_)) => bail!("there is more than one key; add them one by one"),
         (None, _) => bail!("there is no key; give the file that ends in `.pub`"),
     }
+}
+
+fn unreadable(file: &str) -> String {
+    let private = file.strip_suffix(".pub").unwrap_or(file);
+    format!(
+        "`{file}` can't be read; give the file of a public key (`ssh-keygen -t ed25519 -f {private}` makes a pair)"
+    )
 }
 
 fn read_limited(source: impl Read) -> std::io::Result<String> {

@@ -26,7 +26,7 @@ use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::{self, Spans};
 
 /// How long calls may still run when the client has gone.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(5);
 /// A first list should not be empty because servers are still starting.
 const SETTLE: Duration = Duration::from_secs(10);
 

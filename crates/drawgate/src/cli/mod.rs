@@ -51,7 +51,14 @@ Begin with:
   drawgate tools list                              see the tools
   drawgate tools call vfs_write path=hello.txt content=hi
   drawgate toolpacks install ./my-pack             add tools of your own, or OWNER/REPO from GitHub
-  drawgate connect claude --write                  let a client use it";
+  drawgate connect claude --write                  let a client use it
+  drawgate keys add --pack NAME KEY.pub            let a program dial in and offer tools, over gRPC";
+
+const SERVE_HELP: &str = "\
+Then, in another terminal in the same folder:
+  drawgate tools list                              see the tools
+  drawgate connect claude --write                  let an MCP client use it
+  drawgate keys add --pack NAME KEY.pub            let a pack dial in (or an agent, with `--agent`)";
 
 #[derive(Debug, Clone, clap::Args)]
 struct Globals {
@@ -62,7 +69,7 @@ struct Globals {
     #[arg(long, global = true, env = "DRAWGATE_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
     /// The address to listen on [default: `127.0.0.1:7700`]
-    #[arg(long, global = true, env = "DRAWGATE_LISTEN", value_name = "ADDR")]
+    #[arg(long, global = true, env = "DRAWGATE_LISTEN", value_name = "ADDR", value_parser = parse_address)]
     listen: Option<SocketAddr>,
     /// Print JSON instead of tables and prose
     #[arg(long, global = true)]
@@ -71,7 +78,9 @@ struct Globals {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the gateway: MCP over HTTP, until a signal ends it
+    /// Run the gateway until a signal ends it: MCP over HTTP, packs and agents over gRPC, at one
+    /// address
+    #[command(after_help = SERVE_HELP)]
     Serve(serve::ServeArgs),
     /// Speak MCP on standard input and output, for clients that start their servers
     Mcp(mcp::McpArgs),
@@ -120,6 +129,10 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write it like `127.0.0.1:7700` or `[::1]:7700`".to_owned())
 }
 
 /// What every command starts from.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::Context;
@@ -12,6 +13,8 @@ use crate::time::shown as time;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;
+const NOT_RUNNING: &str =
+    "no gateway runs here, and packs connect to a running one; `drawgate serve` starts it";
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum PacksCommand {
@@ -43,13 +46,16 @@ async fn perform(
     backend: &Backend,
 ) -> anyhow::Result<()> {
     match command {
+        PacksCommand::Show { .. } | PacksCommand::Kick { .. } if !backend.is_running() => {
+            bail!(NOT_RUNNING)
+        }
         PacksCommand::List => {
             let packs: Vec<Value> = backend.get("/packs").await?;
-            let header = ["pack", "state", "since", "version", "tools", "calls", "key"];
+            let header = ["pack", "state", "since", "from", "version", "tools", "calls", "key"];
             let empty = if backend.is_running() {
                 "no packs are connected; `drawgate keys add --pack NAME KEY.pub` lets one in"
             } else {
-                "no gateway runs here, and packs connect to a running one; `drawgate serve` starts it"
+                NOT_RUNNING
             };
             context.out.table(&packs, &header, packs.iter().map(row).collect(), empty)
         }
@@ -69,6 +75,7 @@ fn row(pack: &Value) -> Vec<String> {
         text(pack, "id"),
         state(pack),
         time(pack["since"].as_u64().unwrap_or(0)),
+        text(pack, "remote"),
         text(pack, "version"),
         number(pack, "tools"),
         format!("{}/{}", number(pack, "callsUnderWay"), number(pack, "maxCalls")),
@@ -82,7 +89,7 @@ fn describe(shown: &Value) -> String {
         format!("pack        {} {}", text(pack, "id"), text(pack, "version")),
         format!("state       {} since {}", state(pack), time(pack["since"].as_u64().unwrap_or(0))),
         format!("key         {}", key(pack)),
-        format!("connection  {}", text(pack, "connection")),
+        format!("connection  {} from {}", text(pack, "connection"), text(pack, "remote")),
         format!(
             "calls       {} under way, {} at most; {} answers dropped",
             number(pack, "callsUnderWay"),

@@ -39,8 +39,8 @@ const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
 const METRICS_PAUSE: Duration = Duration::from_secs(2);
 /// A gateway counts as ready when its sources have been tried, or after this.
 const READY_TIME: Duration = Duration::from_millis(1500);
-/// How long cancelled calls get to be written down.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long calls that were ended get to be answered, and then to be written down.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeArgs {
@@ -101,7 +101,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         tokio::spawn(fold_metrics(metrics));
     }
     tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone()));
-    greet(context.out, &context.data, &url)?;
+    greet(context.out, &context.data, &url, config.grpc.enabled.then_some(&*origin))?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
     let grace = Duration::from_secs(config.server.drain_seconds);
@@ -129,7 +129,24 @@ async fn listen(
         );
     }
     let listener = TcpListener::bind(context.listen).await;
-    Ok((listener.with_context(|| format!("`{}` can't be listened on", context.listen))?, tls))
+    Ok((listener.map_err(|error| not_bound(context.listen, error))?, tls))
+}
+
+fn not_bound(address: SocketAddr, error: std::io::Error) -> anyhow::Error {
+    use std::io::ErrorKind;
+    let step = match error.kind() {
+        ErrorKind::AddrInUse => {
+            "; another program has it, perhaps a gateway: stop that, or choose another port with `--listen`"
+        }
+        ErrorKind::AddrNotAvailable => {
+            "; this machine has no such address: choose one of its own with `--listen`"
+        }
+        ErrorKind::PermissionDenied => {
+            "; ports below 1024 are not for everybody: choose another with `--listen`"
+        }
+        _ => "",
+    };
+    anyhow::Error::new(error).context(format!("`{address}` can't be listened on{step}"))
 }
 
 /// Where a person's browser finds the pages of approvals.
@@ -312,17 +329,28 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.modified().ok()?, metadata.len(), inode))
 }
 
-fn greet(out: Output, data: &Path, url: &str) -> anyhow::Result<()> {
+fn greet(out: Output, data: &Path, url: &str, dial: Option<&str>) -> anyhow::Result<()> {
     let token = data.join(ADMIN_TOKEN);
-    let report = serde_json::json!({ "endpoint": url, "token": token, "pid": std::process::id() });
+    let report = serde_json::json!({
+        "endpoint": url,
+        "grpc": dial,
+        "token": token,
+        "pid": std::process::id(),
+    });
     if out.is_json() {
         return out.raw(format!("{report}\n").as_bytes());
     }
+    let packs = dial.map_or_else(String::new, |dial| {
+        format!(
+            "packs    drawgate keys add --pack NAME KEY.pub    (packs and agents dial {dial}, over gRPC)\n"
+        )
+    });
     out.text(&format!(
         "Drawgate serves MCP at {url}\n\
          token    in {}\n\
          tools    drawgate tools list\n\
          connect  drawgate connect claude --write    (or codex, gemini, cursor, vscode)\n\
+         {packs}\
          stop     Ctrl-C",
         token.display()
     ))
@@ -355,8 +383,9 @@ impl Signals {
     }
 }
 
-/// No new calls; those under way end by themselves, or are cancelled when the grace is over or a
-/// second signal comes. Then children end and the log is closed.
+/// No new calls; those under way end by themselves, or are ended when the grace is over or a second
+/// signal comes. Whoever waits for one hears of it; then connections are cut, children end and the log
+/// is closed.
 pub(super) async fn drain(
     assembly: &Assembly,
     server: &Server,
@@ -370,9 +399,11 @@ pub(super) async fn drain(
     server.connections.close();
     tokio::select! {
         () = server.connections.wait() => {}
-        () = tokio::time::sleep(grace) => tracing::warn!("the grace time is over; calls under way are cancelled"),
-        () = signals.next() => tracing::warn!("a second signal; calls under way are cancelled"),
+        () = tokio::time::sleep(grace) => tracing::warn!("the grace time is over; calls under way are ended"),
+        () = signals.next() => tracing::warn!("a second signal; calls under way are ended"),
     }
+    assembly.gateway().stop();
+    let _ = tokio::time::timeout(LAST_WORDS, server.connections.wait()).await;
     server.cut.cancel();
     let ended = async {
         server.connections.wait().await;

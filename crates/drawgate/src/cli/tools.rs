@@ -1,11 +1,17 @@
 //! `drawgate tools`: what can be called, and calling it.
 
+mod arguments;
+mod next;
+mod types;
+
 use std::io::Read;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use drawgate_core::model::Principal;
 use serde_json::{Map, Value};
+
+use self::arguments::Typed;
 
 use super::Context;
 use super::agents::{list, text};
@@ -45,7 +51,8 @@ pub(super) enum ToolsCommand {
     Call {
         /// Its name or id
         name: String,
-        /// Arguments as `name=text`, or `name:=JSON` for anything that is not text
+        /// Arguments as `name=value`, read by the type that the tool declares (`count=7` is a number
+        /// where it wants one), or as `name:=JSON`, taken as it is
         arguments: Vec<String>,
         /// All arguments as one JSON object; `-` reads it from standard input
         #[arg(long, value_name = "JSON", conflicts_with = "arguments")]
@@ -73,7 +80,7 @@ async fn perform(
 ) -> anyhow::Result<ExitCode> {
     match command {
         ToolsCommand::List { agent, provider } => {
-            let mut query = agent.map_or("?".to_owned(), |name| format!("?agent={}", part(&name)));
+            let mut query = on_behalf(agent.as_deref());
             if let Some(provider) = provider {
                 query.push_str(match provider {
                     ProviderName::Anthropic => "&provider=anthropic",
@@ -87,35 +94,28 @@ async fn perform(
             let tools: Vec<Value> = backend.get(&format!("/tools{query}")).await?;
             let rows = tools.iter().map(row);
             let header = ["name", "source", "since", "requires", "description"];
-            context.out.table(
-                &tools,
-                &header,
-                rows.collect(),
-                "no tools; `drawgate servers doctor` may say why",
-            )?;
+            let empty = next::no_tools(agent.as_deref());
+            context.out.table(&tools, &header, rows.collect(), &empty)?;
         }
         ToolsCommand::Show { name } => {
-            let tools: Vec<Value> = backend.get("/tools").await?;
-            let named = |tool: &&Value| {
-                tool["wireName"] == name.as_str()
-                    || tool["toolId"] == name.as_str()
-                    || tool["tool"]["name"] == name.as_str()
-            };
-            let tool = tools.iter().find(named);
-            let tool = tool.with_context(|| {
+            let tool = find(backend, &name, None).await?.with_context(|| {
                 format!("unknown tool `{name}`; `drawgate tools list` shows them")
             })?;
-            context.out.json(tool)?;
+            context.out.json(&tool)?;
         }
         ToolsCommand::Call { name, arguments, input, timeout, agent } => {
+            let arguments = match input {
+                Some(input) => arguments::read_object(&input_text(input)?)?,
+                None => read_arguments(backend, &name, agent.as_deref(), &arguments).await?,
+            };
             let call = CliCall {
                 tool: name,
-                arguments: read_arguments(&arguments, input.as_deref())?,
+                arguments,
                 timeout_ms: timeout,
                 agent: agent.as_deref().map(Principal::new).transpose()?,
             };
             let result: Value = backend.post("/call", &call).await?;
-            return show_result(context, &result);
+            return show_result(context, &call, &result);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -141,37 +141,44 @@ fn since(tool: &Value) -> String {
     tool["servedBy"]["since"].as_u64().map(time).unwrap_or_default()
 }
 
-fn read_arguments(pairs: &[String], input: Option<&str>) -> anyhow::Result<Map<String, Value>> {
-    if let Some(input) = input {
-        let text = if input == "-" {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text)?;
-            text
-        } else {
-            input.to_owned()
-        };
-        return match drawgate_core::json::parse(text.as_bytes()).context("`--input`")? {
-            Value::Object(map) => Ok(map),
-            _ => bail!("`--input` must be a JSON object"),
-        };
-    }
-    pairs.iter().map(|pair| argument(pair)).collect()
+fn on_behalf(agent: Option<&str>) -> String {
+    agent.map_or("?".to_owned(), |name| format!("?agent={}", part(name)))
 }
 
-fn argument(pair: &str) -> anyhow::Result<(String, Value)> {
-    let (name, text) = pair.split_once('=').with_context(|| {
-        format!("`{pair}` is not an argument; write `name=text` or `name:=JSON`")
-    })?;
-    match name.strip_suffix(':') {
-        Some(name) => {
-            let value = drawgate_core::json::parse(text.as_bytes());
-            Ok((name.to_owned(), value.with_context(|| format!("the JSON of `{name}`"))?))
-        }
-        None => Ok((name.to_owned(), text.into())),
-    }
+/// A tool by its name or id, if the agent may call it.
+async fn find(backend: &Backend, name: &str, agent: Option<&str>) -> anyhow::Result<Option<Value>> {
+    let tools: Vec<Value> = backend.get(&format!("/tools{}", on_behalf(agent))).await?;
+    let exact = tools.iter().find(|tool| tool["wireName"] == name || tool["toolId"] == name);
+    let found = exact.or_else(|| tools.iter().find(|tool| tool["tool"]["name"] == name));
+    Ok(found.cloned())
 }
 
-fn show_result(context: &Context, result: &Value) -> anyhow::Result<ExitCode> {
+async fn read_arguments(
+    backend: &Backend,
+    tool: &str,
+    agent: Option<&str>,
+    pairs: &[String],
+) -> anyhow::Result<Map<String, Value>> {
+    let typed = pairs.iter().map(|pair| Typed::parse(pair)).collect::<Result<Vec<_>, _>>()?;
+    // Of a tool that is not listed, the gateway says why it can't be called.
+    let tool = if typed.iter().any(Typed::needs_schema) {
+        find(backend, tool, agent).await?.unwrap_or_default()
+    } else {
+        Value::Null
+    };
+    Ok(arguments::read(typed, &tool["tool"]["inputSchema"])?)
+}
+
+fn input_text(input: String) -> anyhow::Result<String> {
+    if input != "-" {
+        return Ok(input);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("standard input can't be read")?;
+    Ok(text)
+}
+
+fn show_result(context: &Context, call: &CliCall, result: &Value) -> anyhow::Result<ExitCode> {
     let code = if result["success"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if context.out.is_json() {
         context.out.json(result)?;
@@ -188,11 +195,9 @@ fn show_result(context: &Context, result: &Value) -> anyhow::Result<ExitCode> {
     match (result["error"].as_object(), result["structuredContent"].as_object()) {
         (Some(_), _) if no_content => {
             let error = &result["error"];
-            eprintln!(
-                "drawgate: {}: {}",
-                text(error, "code"),
-                drawgate_core::registry::visible_text(&text(error, "message"))
-            );
+            let step = next::step(call, error).map(|step| format!("; {step}")).unwrap_or_default();
+            let said = format!("{}: {}{step}", text(error, "code"), text(error, "message"));
+            eprintln!("drawgate: {}", drawgate_core::registry::visible_text(&said));
         }
         (None, Some(_)) if no_content => {
             context.out.text(&serde_json::to_string_pretty(&result["structuredContent"])?)?;

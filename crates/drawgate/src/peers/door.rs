@@ -148,12 +148,13 @@ impl Door {
         self.parts.ids.unique()
     }
 
-    /// A connection from this address begins, and waits for its login. Returns its number.
+    /// A connection from this address begins, and waits for its login. Returns its number. The one
+    /// that has to make room for it, if any, writes that down itself.
     pub fn enter(&self, ending: &Arc<Ending>, remote: IpAddr) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if let Some(gone) = self.waiting.lock().enter(number, ending, remote) {
-            gone.cut();
-            notes::count(Refusal::TooMany);
+        let gone = self.waiting.lock().enter(number, ending, remote);
+        if let Some(gone) = gone {
+            gone.make_room();
         }
         number
     }

@@ -283,6 +283,30 @@ fn keys_are_added_and_removed_without_harm_to_other_lines() {
     assert!(new.line().is_err());
 }
 
+/// Several gateways may share a file: each reads it, and puts another in its place.
+#[test]
+fn no_line_is_lost_when_many_are_added_at_once() {
+    let (test, _) = door();
+    let file = test.folder.path().join("authorized_keys");
+    let doors: Vec<TestDoor> = (0..8).map(|_| TestDoor::sharing(&file)).collect();
+    let lines = |number: usize| (0..8).map(move |count| format!("# {number} {count}"));
+    std::thread::scope(|scope| {
+        for (number, other) in doors.iter().enumerate() {
+            scope.spawn(move || lines(number).for_each(|line| other.door.add(&line).unwrap()));
+        }
+    });
+    let written = std::fs::read_to_string(&file).unwrap();
+    let mut found: Vec<&str> = written.lines().skip(1).collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..8).flat_map(lines).collect::<Vec<_>>());
+    let mut left: Vec<_> = std::fs::read_dir(test.folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, [".authorized_keys.lock", "authorized_keys"]);
+}
+
 #[tokio::test]
 async fn refusals_are_written_down_up_to_a_rate() {
     let (test, _) = door();

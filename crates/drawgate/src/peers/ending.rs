@@ -1,6 +1,7 @@
 //! How a connection ends: told once, by whoever knows first.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +48,7 @@ impl End {
 pub struct Ending {
     token: CancellationToken,
     reason: OnceLock<End>,
+    made_room: AtomicBool,
 }
 
 impl Ending {
@@ -59,6 +61,18 @@ impl Ending {
     /// Ends a connection that nobody knows the owner of.
     pub fn cut(&self) {
         self.token.cancel();
+    }
+
+    /// Ends a connection that waits for its login, for the sake of another.
+    pub fn make_room(&self) {
+        self.made_room.store(true, Ordering::Release);
+        self.token.cancel();
+    }
+
+    /// Whether it had to make room.
+    #[must_use]
+    pub fn has_made_room(&self) -> bool {
+        self.made_room.load(Ordering::Acquire)
     }
 
     /// Cancelled at the end.

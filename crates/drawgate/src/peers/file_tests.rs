@@ -48,6 +48,73 @@ fn a_folder_that_others_may_write_does_not_count_either() {
     }
 }
 
+/// `outer/inner/keys`, all ours alone.
+fn nested(folder: &TempDir) -> (PathBuf, PathBuf, PathBuf) {
+    let outer = folder.path().canonicalize().unwrap().join("outer");
+    let inner = outer.join("inner");
+    std::fs::create_dir_all(&inner).unwrap();
+    let path = inner.join("keys");
+    write(&path, "x").unwrap();
+    for (path, mode) in [(&outer, 0o755), (&inner, 0o700), (&path, 0o600)] {
+        modes(path, mode);
+    }
+    (outer, inner, path)
+}
+
+#[test]
+fn every_folder_above_counts_up_to_the_home() {
+    let folder = TempDir::new().unwrap();
+    let (outer, inner, path) = nested(&folder);
+    let file = KeyFile::new(path.clone());
+    let at_home = KeyFile::new(path.clone()).with_home(Some(inner.clone()));
+    let above_home = KeyFile::new(path.clone()).with_home(Some(outer.clone()));
+    let elsewhere = KeyFile::new(path).with_home(Some(PathBuf::from("/nowhere")));
+    for (mode, is_good) in
+        [(0o700, true), (0o755, true), (0o1777, true), (0o777, false), (0o775, false)]
+    {
+        modes(&outer, mode);
+        let expected = if is_good {
+            Ok(b"x".to_vec())
+        } else {
+            Err(FileProblem::Writable(outer.display().to_string()))
+        };
+        for file in [&file, &above_home, &elsewhere] {
+            assert_eq!(file.read(), expected, "{mode:o}");
+        }
+        assert_eq!(at_home.read(), Ok(b"x".to_vec()), "{mode:o}");
+    }
+    modes(&inner, 0o777);
+    assert_eq!(at_home.read(), Err(FileProblem::Writable(inner.display().to_string())));
+}
+
+#[test]
+fn a_change_of_a_folder_above_is_seen() {
+    let folder = TempDir::new().unwrap();
+    let (outer, _, path) = nested(&folder);
+    let file = KeyFile::new(path);
+    let before = file.stamp();
+    assert_eq!(file.stamp(), before);
+    modes(&outer, 0o777);
+    assert_ne!(file.stamp(), before);
+}
+
+#[test]
+fn a_link_that_others_may_replace_does_not_count() {
+    let folder = TempDir::new().unwrap();
+    let (outer, _, path) = nested(&folder);
+    let open = folder.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::os::unix::fs::symlink(&path, open.join("link")).unwrap();
+    let file = KeyFile::new(open.join("link"));
+    modes(&open, 0o755);
+    assert_eq!(file.read(), Ok(b"x".to_vec()));
+    modes(&open, 0o777);
+    assert!(matches!(file.read(), Err(FileProblem::Writable(_))));
+    modes(&open, 0o755);
+    modes(&outer, 0o777);
+    assert!(matches!(file.read(), Err(FileProblem::Writable(_))), "where it points to");
+}
+
 #[test]
 fn only_a_regular_file_counts() {
     let folder = TempDir::new().unwrap();

@@ -22,17 +22,21 @@ pub enum Refusal {
     WrongName,
     /// A request without the session of its connection.
     NoSession,
-    /// Too many attempts on one connection, or too many connections that wait for a login.
+    /// Too many attempts on one connection.
     TooMany,
+    /// It waited for its login among too many others, and one more came.
+    NoRoom,
     /// Too many connections of the same name.
     Crowded,
     /// No login in time.
     Timeout,
+    /// A pack's manifest, which it is told of in detail.
+    Manifest,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Malformed,
         Self::UnknownKey,
         Self::BadSignature,
@@ -42,8 +46,10 @@ impl Refusal {
         Self::WrongName,
         Self::NoSession,
         Self::TooMany,
+        Self::NoRoom,
         Self::Crowded,
         Self::Timeout,
+        Self::Manifest,
     ];
 
     /// As in the audit log.
@@ -59,8 +65,10 @@ impl Refusal {
             Self::WrongName => "wrong_name",
             Self::NoSession => "no_session",
             Self::TooMany => "too_many",
+            Self::NoRoom => "no_room",
             Self::Crowded => "crowded",
             Self::Timeout => "timeout",
+            Self::Manifest => "manifest",
         }
     }
 
@@ -83,8 +91,10 @@ impl Refusal {
                 "log in first, and send the session from the login with each request, on the same connection"
             }
             Self::TooMany => "too many attempts; connect again",
+            Self::NoRoom => "too many connections wait for their login; connect again",
             Self::Crowded => "there are too many connections of this name already; end one of them",
             Self::Timeout => "the login took too long; connect again",
+            Self::Manifest => "this manifest is refused",
         }
     }
 }

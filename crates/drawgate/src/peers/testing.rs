@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests run `ssh-keygen` itself")]
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -130,10 +130,20 @@ impl TestDoor {
     /// With this list of keys.
     pub(crate) fn new(list: &str) -> Self {
         let folder = TempDir::new().unwrap();
-        std::fs::write(folder.path().join("authorized_keys"), list).unwrap();
+        let keys = folder.path().join("authorized_keys");
+        std::fs::write(&keys, list).unwrap();
+        Self::of(&keys, folder)
+    }
+
+    /// With somebody else's list of keys.
+    pub(crate) fn sharing(keys: &Path) -> Self {
+        Self::of(keys, TempDir::new().unwrap())
+    }
+
+    fn of(keys: &Path, folder: TempDir) -> Self {
         let (clock, store) = (Arc::new(TestClock::default()), Arc::new(MemoryStore::new()));
         let parts = DoorParts {
-            keys: KeyFile::new(folder.path().join("authorized_keys")),
+            keys: KeyFile::new(keys.to_owned()),
             identity: folder.path().join("identity.key"),
             reserved: Some("oauth-".to_owned()),
             audit: store.clone(),

@@ -2,17 +2,23 @@
 //!
 //! hyper has one timer for both, and starts it as soon as a request could come. The timer here ends
 //! early once the first byte has come. The stream beneath tells it so, and gives up by itself on a
-//! peer that does not take its answer.
+//! peer that does not take its answer. A peer whose request was refused before its end still sends:
+//! closed under it, the connection would be reset and the refusal lost, so it is heard out for a while.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::rt::{Sleep, Timer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How much is read at once of what nobody wants.
+const UNWANTED: usize = 16 * 1024;
 
 /// How long a peer may take for its part.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +29,8 @@ pub struct Patience {
     pub head: Duration,
     /// To take any part of an answer that waits for it.
     pub taking: Duration,
+    /// To end a request that is refused already.
+    pub parting: Duration,
 }
 
 impl Default for Patience {
@@ -30,26 +38,78 @@ impl Default for Patience {
         // Idle connections outlast the minute for which common clients and proxies keep theirs, so
         // that it is seldom the gateway that closes one under a request.
         let seconds = Duration::from_secs;
-        Self { idle: seconds(75), head: seconds(10), taking: seconds(30) }
+        Self { idle: seconds(75), head: seconds(10), taking: seconds(30), parting: seconds(5) }
     }
 }
 
 impl Patience {
-    /// A stream that keeps to these limits, and the timer that belongs to it.
+    /// A stream that keeps to these limits, and what watches over it.
     pub(super) fn watch<I>(self, stream: I) -> (Watched<I>, Watch) {
-        let received = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::new(Seen::default());
         let watched =
-            Watched { stream, received: Arc::clone(&received), limit: self.taking, stalled: None };
-        (watched, Watch { head: self.head, received })
+            Watched { stream, seen: Arc::clone(&seen), limits: self, stalled: None, parting: None };
+        (watched, Watch { head: self.head, seen })
     }
 }
 
-/// The timer for the head of a request.
+/// What has happened on a connection.
+#[derive(Default)]
+struct Seen {
+    /// Counts what was received.
+    received: AtomicUsize,
+    /// Whether a request was answered before its end.
+    left_unread: AtomicBool,
+}
+
+/// The timer for the head of a request, and the eye on its body.
 #[derive(Clone)]
 pub(super) struct Watch {
     head: Duration,
-    /// Counts what was received.
-    received: Arc<AtomicUsize>,
+    seen: Arc<Seen>,
+}
+
+impl Watch {
+    /// A body that notes if it is not read to its end.
+    pub(super) fn body(&self, body: Incoming) -> Received {
+        Received { body, is_read: false, seen: Arc::clone(&self.seen) }
+    }
+}
+
+/// The body of a request.
+pub(super) struct Received {
+    body: Incoming,
+    is_read: bool,
+    seen: Arc<Seen>,
+}
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        self.is_read |= frame.is_none();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if !self.is_read && !self.body.is_end_stream() {
+            self.seen.left_unread.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Timer for Watch {
@@ -61,7 +121,7 @@ impl Timer for Watch {
         Box::pin(Wait {
             sleep: Box::pin(tokio::time::sleep_until(deadline.into())),
             watch: self.clone(),
-            idle_at: Some(self.received.load(Ordering::Relaxed)),
+            idle_at: Some(self.seen.received.load(Ordering::Relaxed)),
         })
     }
 
@@ -82,8 +142,8 @@ impl Future for Wait {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let wait = &mut *self;
-        if wait.idle_at.is_some_and(|before| before != wait.watch.received.load(Ordering::Relaxed))
-        {
+        let received = wait.watch.seen.received.load(Ordering::Relaxed);
+        if wait.idle_at.is_some_and(|before| before != received) {
             wait.idle_at = None;
             wait.sleep.as_mut().reset(tokio::time::Instant::now() + wait.watch.head);
         }
@@ -96,9 +156,11 @@ impl Sleep for Wait {}
 /// A stream that counts what it receives and does not wait for ever to send.
 pub(super) struct Watched<I> {
     stream: I,
-    received: Arc<AtomicUsize>,
-    limit: Duration,
+    seen: Arc<Seen>,
+    limits: Patience,
     stalled: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// Set when our side is closed and the peer is heard out.
+    parting: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl<I> Watched<I> {
@@ -108,10 +170,27 @@ impl<I> Watched<I> {
             self.stalled = None;
             return done;
         }
-        let limit = self.limit;
+        let limit = self.limits.taking;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
         ready!(stalled.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<I: AsyncRead + Unpin> Watched<I> {
+    /// Reads on until the peer has ended its side, for a limited time.
+    fn hear_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let limit = self.limits.parting;
+        let parting = self.parting.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        let mut unwanted = [0; UNWANTED];
+        while parting.as_mut().poll(cx).is_pending() {
+            let mut buf = ReadBuf::new(&mut unwanted);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buf));
+            if read.is_err() || buf.filled().is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -124,13 +203,13 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         let before = buf.filled().len();
         let done = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.received.fetch_add(1, Ordering::Relaxed);
+            self.seen.received.fetch_add(1, Ordering::Relaxed);
         }
         done
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
+impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -159,7 +238,14 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.moved(done, cx)
+        if self.parting.is_none() {
+            let done = Pin::new(&mut self.stream).poll_shutdown(cx);
+            ready!(self.moved(done, cx))?;
+        }
+        if self.seen.left_unread.load(Ordering::Relaxed) {
+            self.hear_out(cx)
+        } else {
+            Poll::Ready(Ok(()))
+        }
     }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::callers::{agent, ready};
 use crate::load::events;
-use crate::support::{Answer, Gateway, Place, eventually};
+use crate::support::{Answer, Gateway, Place, eventually, reserved_port};
 
 const SCOPES: &str = r#"
 [auth.scopes]
@@ -364,7 +364,7 @@ async fn keys_may_change_at_the_issuer() {
 #[tokio::test]
 async fn an_issuer_that_is_down_harms_nobody_else() {
     let keys = Keys::new();
-    let address = Issuer::start(Vec::new()).await.address.clone();
+    let (reserved, address) = reserved_port();
     let place = Place::new(&config(&format!("http://{address}/jwks")));
     let gateway = ready(&place).await;
     let token = keys.token(&json!({}));
@@ -373,7 +373,7 @@ async fn an_issuer_that_is_down_harms_nobody_else() {
     assert_eq!(answer.headers["retry-after"], "5");
     assert!(!answer.headers.contains_key("www-authenticate"));
     assert_eq!(gateway.tool_names(&gateway.token).await.len(), 5);
-    let _issuer = Issuer::start_at(&address, keys.published()).await;
+    let _issuer = Issuer::start_on(reserved.listen(128).unwrap(), keys.published());
     eventually("the keys are there", async || {
         (list(&gateway, &token).await.status == StatusCode::OK).then_some(())
     })

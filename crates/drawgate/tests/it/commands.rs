@@ -12,7 +12,7 @@ use crate::support::{Place, text};
 /// Every command, with what a person must learn from its help.
 const HELP: &[(&[&str], &str)] = &[
     (&[], "drawgate connect claude --write"),
-    (&["serve"], "without TLS"),
+    (&["serve"], "packs and agents over gRPC, at one address"),
     (&["mcp"], "standard input and output"),
     (&["init"], "never overwritten"),
     (&["config", "check"], "each with its place"),
@@ -21,7 +21,7 @@ const HELP: &[(&[&str], &str)] = &[
     (&["config", "policy-schema"], "for editors"),
     (&["tools", "list"], "As this agent sees them"),
     (&["tools", "show"], "in full"),
-    (&["tools", "call"], "name:=JSON"),
+    (&["tools", "call"], "read by the type that the tool declares"),
     (&["servers", "list"], "their state"),
     (&["servers", "doctor"], "what to do"),
     (&["servers", "login"], "agrees in a browser"),
@@ -266,45 +266,73 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
     assert_eq!(place.run(&["servers", "doctor", "builtin"]).status.code(), Some(0));
 }
 
+/// What people get wrong, each with one line of an answer. `ADDRESS` is one that is taken.
+const MISTAKES: &[&[&str]] = &[
+    &["--config", "missing.toml", "tools", "list"],
+    &["--config", "typo.toml", "tools", "list"],
+    &["--config", "broken.toml", "serve"],
+    &["serve", "--listen", "0.0.0.0:0"],
+    &["tools", "call", "no_such_tool"],
+    &["tools", "show", "no_such_tool"],
+    &["tools", "call", "vfs_write", "path"],
+    &["tools", "call", "vfs_write", "path=x"],
+    &["tools", "call", "vfs_write", "path=x", "path=y"],
+    &["tools", "call", "vfs_write", "path:=x"],
+    &["tools", "call", "vfs_write", "--input", "path"],
+    &["tools", "call", "vfs_read", "path=x", "--agent", "idle"],
+    &["serve", "--listen", "ADDRESS"],
+    &["packs", "show", "one"],
+    &["packs", "kick", "one"],
+    &["keys", "add", "--agent", "b", "--tools", "x", "key.pub"],
+    &["keys", "add", "--pack", "p", "key.pub"],
+    &["init"],
+    &["agents", "add", "bad name"],
+    &["agents", "remove", "nobody"],
+    &["grants", "add", "demo", "--for", "soon"],
+    &["grants", "revoke", "g_0"],
+    &["approvals", "approve", "a_0"],
+    &["audit", "show", "99999"],
+    &["artifacts", "get", "0"],
+    &["servers", "doctor", "nobody"],
+    &["toolpacks", "enable", "nothing"],
+];
+
 #[test]
 fn common_mistakes_get_a_helpful_line() {
     let place = Place::new("");
     std::fs::write(place.path().join("typo.toml"), "[servers.a]\ncomand = \"npx\"\n").unwrap();
     std::fs::write(place.path().join("broken.toml"), "listen = \n").unwrap();
-    let mistakes: [&[&str]; 16] = [
-        &["--config", "missing.toml", "tools", "list"],
-        &["--config", "typo.toml", "tools", "list"],
-        &["--config", "broken.toml", "serve"],
-        &["serve", "--listen", "0.0.0.0:0"],
-        &["tools", "call", "no_such_tool"],
-        &["tools", "show", "no_such_tool"],
-        &["tools", "call", "vfs_write", "path"],
-        &["tools", "call", "vfs_write", "path=x"],
-        &["agents", "add", "bad name"],
-        &["agents", "remove", "nobody"],
-        &["grants", "add", "demo", "--for", "soon"],
-        &["grants", "revoke", "g_0"],
-        &["approvals", "approve", "a_0"],
-        &["audit", "show", "99999"],
-        &["artifacts", "get", "0"],
-        &["servers", "doctor", "nobody"],
-    ];
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    place.ok(&["agents", "add", "idle", "--quiet"]);
     let mut lines = String::new();
-    for mistake in mistakes {
-        let output = place.run(mistake);
+    for mistake in MISTAKES {
+        let words: Vec<&str> =
+            mistake.iter().map(|word| if *word == "ADDRESS" { &address } else { *word }).collect();
+        let output = place.run(&words);
         assert_eq!(output.status.code(), Some(1), "{mistake:?}");
         assert_eq!(text(&output.stdout), "", "{mistake:?}");
-        lines.push_str(&text(&output.stderr));
+        lines.push_str(&text(&output.stderr).replace(&address, "ADDRESS"));
     }
     assert_snapshot!(lines, @r#"
     drawgate: missing.toml: error: there is no such file; name another with `--config`, or make one with `drawgate init`
     drawgate: typo.toml:2:1: error: unknown key `comand` in [servers.a]; did you mean `command`?
     drawgate: broken.toml:1:10: error: not valid TOML: string values must be quoted, expected literal string
     drawgate: `0.0.0.0:0` is reachable from other machines; set `[server.tls]`, or say `--insecure` if something in front of it encrypts
-    drawgate: RESOURCE_NOT_FOUND: unknown tool `no_such_tool`
+    drawgate: RESOURCE_NOT_FOUND: unknown tool `no_such_tool`; `drawgate tools list` shows what can be called
     drawgate: unknown tool `no_such_tool`; `drawgate tools list` shows them
     drawgate: `path` is not an argument; write `name=text` or `name:=JSON`
-    drawgate: INVALID_ARGUMENTS: arguments of `vfs_write` are invalid: `/`: "content" is a required property
+    drawgate: INVALID_ARGUMENTS: arguments of `vfs_write` are invalid: `/`: "content" is a required property; `drawgate tools show vfs_write` has what it takes
+    drawgate: `path` is given twice; give each argument once
+    drawgate: what follows `path:=` is not JSON (expected value at line 1 column 1); write text as `path=TEXT`
+    drawgate: `--input` is not JSON (expected value at line 1 column 1); write it like `--input '{"path": "a.txt"}'`
+    drawgate: PERMISSION_DENIED: `builtin:vfs_read` needs `file.read`, which no live grant gives; `drawgate grants add file.read --agent idle --for 8h` gives it
+    drawgate: `ADDRESS` can't be listened on; another program has it, perhaps a gateway: stop that, or choose another port with `--listen`: Address already in use (os error 98)
+    drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
+    drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
+    drawgate: `--tools` is for packs; what an agent may hold is `--capability CAPABILITY`
+    drawgate: `key.pub` can't be read; give the file of a public key (`ssh-keygen -t ed25519 -f key` makes a pair): No such file or directory (os error 2)
+    drawgate: `drawgate.toml` is there already and stays as it is; `drawgate init OTHER.toml` writes elsewhere
     drawgate: `bad name` is not a valid agent name; use 1 to 64 of `a-z A-Z 0-9 _ - .`
     drawgate: there is no agent `nobody`; `drawgate agents list` shows them
     drawgate: `soon` is not a time; write it like `90s`, `15m`, `8h` or `7d`
@@ -313,6 +341,7 @@ fn common_mistakes_get_a_helpful_line() {
     drawgate: there is no event `99999`; `drawgate audit tail` shows the newest
     drawgate: there is no artifact `0`; `drawgate artifacts list` shows them
     drawgate: there is no server `nobody`; `drawgate servers list` shows them
+    drawgate: no toolpack `nothing` is installed; there are none yet
     "#);
 }
 
@@ -323,6 +352,7 @@ fn words_that_clap_knows_better() {
         (vec!["tool", "list"], "'tools'"),
         (vec!["connect", "emacs"], "vscode"),
         (vec!["serve", "--listen", "nonsense"], "--listen <ADDR>"),
+        (vec!["serve", "--listen", "localhost:7700"], "write it like `127.0.0.1:7700`"),
         (vec!["tools", "call"], "<NAME>"),
     ] {
         let output = place.run(&args);

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use http::Method;
 use serde_json::{Value, json};
 
-use crate::load::{Client, Load, events, fixture};
+use crate::load::{Client, Load, events, fixture, offers};
 use crate::support::{Gateway, Place, eventually};
 
-const KILLS: u64 = 50;
+const KILLS: usize = 50;
 const CLIENTS: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,7 +20,7 @@ async fn fifty_kills_lose_nothing() {
     for round in 0..KILLS {
         let start = Instant::now();
         let mut gateway = place.serve();
-        ready(&gateway).await;
+        offers(&gateway, "fixture__wait").await;
         starts.push(start.elapsed());
         let load = Load::start(&gateway, &format!("r{round}"), CLIENTS);
         let begun = place.path().join(format!("begun-{round}"));
@@ -29,7 +28,7 @@ async fn fifty_kills_lose_nothing() {
             hold(&gateway, format!("held-{round}"), json!({ "begun": begun, "until": never }));
         eventually("a call that stays open", async || begun.exists().then_some(())).await;
         // Spread over 50 to 400 ms by a step that shares no factor with the span.
-        tokio::time::sleep(Duration::from_millis(50 + round * 137 % 351)).await;
+        tokio::time::sleep(Duration::from_millis(50 + (round * 137 % 351) as u64)).await;
         gateway.child.kill().unwrap();
         gateway.child.wait().unwrap();
         held.await.unwrap();
@@ -44,16 +43,10 @@ async fn fifty_kills_lose_nothing() {
         starts[25]
     );
     assert!(place.ok(&["audit", "verify"]).starts_with("intact"));
-    assert!(answered.len() > 1000, "hardly any load: {}", answered.len());
+    // How many there are beyond that is a matter of the machine.
+    let rounds: BTreeSet<&str> = answered.iter().filter_map(|id| id.split('-').next()).collect();
+    assert!(rounds.len() > KILLS / 2, "hardly any load: {} rounds", rounds.len());
     check(&events(&place), &answered);
-}
-
-async fn ready(gateway: &Gateway) {
-    eventually("readiness", async || {
-        let answer = gateway.send(Method::GET, "/readyz", &[], "").await;
-        answer.status.is_success().then_some(())
-    })
-    .await;
 }
 
 /// A call that is under way whenever the gateway is killed.

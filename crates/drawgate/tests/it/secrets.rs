@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::leaks::{KEEP, ROWS, assert_gone, secret};
 use crate::load::{events, fixture, offers};
-use crate::support::{Gateway, Place, text};
+use crate::support::{Gateway, Place, text, unless_gone};
 
 /// A gateway that knows secrets from its environment, with the log at its loudest.
 struct Stage {
@@ -55,7 +55,10 @@ impl Stage {
             .filter(|path| {
                 path.extension().is_none_or(|extension| extension != "token" && extension != "sock")
             })
-            .map(|path| (path.display().to_string(), text(&std::fs::read(&path).unwrap())))
+            .filter_map(|path| {
+                let content = unless_gone(std::fs::read(&path))?;
+                Some((path.display().to_string(), text(&content)))
+            })
             .collect();
         sinks.push(("log".to_owned(), self.place.log()));
         let bearer = format!("Bearer {}", self.gateway.token);

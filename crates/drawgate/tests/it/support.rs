@@ -108,6 +108,25 @@ impl Place {
     }
 }
 
+/// A port of this machine that nobody listens on, and that nobody else gets while it is held.
+pub(crate) fn reserved_port() -> (tokio::net::TcpSocket, String) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    // Who is told of it may want it for itself, and says the same.
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
+/// What was read of a file, unless the gateway has removed it since it was listed.
+#[track_caller]
+pub(crate) fn unless_gone<T>(read: std::io::Result<T>) -> Option<T> {
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        read => Some(read.unwrap()),
+    }
+}
+
 /// A gateway that runs; it is killed when this is dropped.
 pub(crate) struct Gateway {
     pub(crate) child: Child,

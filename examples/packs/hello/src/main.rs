@@ -41,6 +41,6 @@ async fn main() -> anyhow::Result<()> {
         .tool(tool("greet", "Greets somebody by name.").run(greet))
         .tool(tool("divide", "Divides whole numbers.").output::<Division>().run(divide));
     let client = PackClient::new(Gateway::at(&gateway)?, key);
-    client.observe(|event| eprintln!("{event:?}")).serve(pack).await?;
+    client.observe(|event| eprintln!("{event}")).serve(pack).await?;
     Ok(())
 }

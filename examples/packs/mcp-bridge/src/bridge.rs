@@ -120,11 +120,7 @@ async fn another_list(upstream: &Upstream, old: &[rmcp::model::Tool]) {
 /// What ends the program is told at its end.
 fn report(event: &Event<'_>) {
     match event {
-        Event::Connected { server } => eprintln!("connected to the gateway {server}"),
-        Event::Stopping => eprintln!("the gateway is stopping"),
-        Event::Lost { error, retry_in: Some(wait) } => {
-            eprintln!("{error}; next try in {} ms", wait.as_millis());
-        }
-        _ => {}
+        Event::Refused { .. } | Event::Lost { retry_in: None, .. } => {}
+        _ => eprintln!("{event}"),
     }
 }

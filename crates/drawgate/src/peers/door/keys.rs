@@ -36,13 +36,14 @@ impl Door {
 
     /// Adds a line that [`Self::would_add`] has judged. It counts at once.
     pub fn add(&self, line: &str) -> anyhow::Result<()> {
-        let mut bytes = self.parts.keys.read()?;
-        if bytes.last().is_some_and(|last| *last != b'\n') {
+        self.change(|mut bytes| {
+            if bytes.last().is_some_and(|last| *last != b'\n') {
+                bytes.push(b'\n');
+            }
+            bytes.extend_from_slice(line.as_bytes());
             bytes.push(b'\n');
-        }
-        bytes.extend_from_slice(line.as_bytes());
-        bytes.push(b'\n');
-        self.replace(&bytes)
+            bytes
+        })
     }
 
     /// What the selected keys stand for.
@@ -52,14 +53,16 @@ impl Door {
 
     /// Removes the selected keys. Their peers are cut at once.
     pub fn remove(&self, selection: &Selection) -> anyhow::Result<()> {
-        let (kept, _) = without(&self.parts.keys.read()?, selection);
-        self.replace(&kept)
+        self.change(|bytes| without(&bytes, selection).0)
     }
 
-    fn replace(&self, bytes: &[u8]) -> anyhow::Result<()> {
-        let path = self.parts.keys.path();
-        let written = self.parts.keys.write(bytes);
-        written.with_context(|| format!("`{}` can't be written", path.display()))?;
+    fn change(&self, edit: impl FnOnce(Vec<u8>) -> Vec<u8>) -> anyhow::Result<()> {
+        let keys = &self.parts.keys;
+        let failed = || format!("`{}` can't be written", keys.path().display());
+        let busy = keys.lock().with_context(failed)?;
+        let bytes = edit(keys.read()?);
+        keys.write(&bytes).with_context(failed)?;
+        drop(busy);
         drop(self.reload());
         Ok(())
     }

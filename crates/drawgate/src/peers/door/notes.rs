@@ -77,7 +77,7 @@ impl Door {
     }
 }
 
-pub(super) fn count(refusal: Refusal) {
+fn count(refusal: Refusal) {
     metrics::counter!("drawgate_refused_peers_total", "reason" => refusal.as_str()).increment(1);
 }
 

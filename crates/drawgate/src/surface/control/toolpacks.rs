@@ -38,7 +38,8 @@ pub struct ShownPack {
     /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// `enabled`, `disabled`, or why it can't be either: `changed`, `foreign`, `missing`, `invalid`.
+    /// `enabled`, `disabled`, or why it can't be either: `changed`, `unread`, `foreign`,
+    /// `missing`, `invalid`.
     pub state: String,
     /// What is wrong with it, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,6 +208,7 @@ pub fn tools(
 fn state(pack: &Installed) -> &'static str {
     match (&pack.trust, &pack.manifest) {
         (Trust::Changed(_), _) => "changed",
+        (Trust::Unread(_), _) => "unread",
         (Trust::Foreign, _) => "foreign",
         (Trust::Missing, _) => "missing",
         (Trust::Locked, Err(_)) => "invalid",

@@ -10,6 +10,7 @@ mod line;
 mod lists;
 mod open;
 mod register;
+mod registered;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,7 +33,7 @@ const MAX_TAKEN_BACK: usize = 32;
 /// Requests that we took back because they broke the protocol.
 const MAX_BROKEN: usize = 64;
 /// How long a connection that must end gets to be told why.
-const FAREWELL: Duration = Duration::from_millis(500);
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves a connection to its end.
 pub(super) async fn serve<I>(grpc: &Arc<Grpc>, stream: I, ends: Ends, server: &Server)

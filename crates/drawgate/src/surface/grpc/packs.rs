@@ -9,7 +9,7 @@ mod register;
 mod report;
 mod seat;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,20 +53,9 @@ pub struct Packs {
     base: ArcSwap<SourceTerms>,
     settings: PackSettings,
     known: Mutex<BTreeMap<SourceId, Known>>,
-    /// Ids that are not for packs.
-    reserved: Mutex<BTreeMap<Holder, BTreeSet<SourceId>>>,
     /// Held while a pack is judged.
     registering: tokio::sync::Mutex<()>,
     door: Arc<Door>,
-}
-
-/// Who has an id that packs can't have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Holder {
-    /// The gateway itself, or a configured server.
-    Server,
-    /// An installed toolpack.
-    Toolpack,
 }
 
 /// One of them.
@@ -76,6 +65,8 @@ struct Known {
     source: Arc<PackSource>,
     /// How many of its calls run at once.
     calls: usize,
+    /// Cancelled when the operator gives its id to somebody else.
+    notice: CancellationToken,
     /// Ends its grace.
     dismiss: CancellationToken,
     /// Cancelled when nothing of it is left.
@@ -100,7 +91,6 @@ impl Packs {
             base: ArcSwap::from_pointee(base),
             settings,
             known: Mutex::default(),
-            reserved: Mutex::default(),
             registering: tokio::sync::Mutex::default(),
             door,
         })

@@ -108,11 +108,10 @@ struct Shared {
 
 impl Issuer {
     pub(super) async fn start(keys: Vec<Value>) -> Self {
-        Self::start_at("127.0.0.1:0", keys).await
+        Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), keys)
     }
 
-    pub(super) async fn start_at(address: &str, keys: Vec<Value>) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+    pub(super) fn start_on(listener: TcpListener, keys: Vec<Value>) -> Self {
         let address = listener.local_addr().unwrap().to_string();
         let shared = Arc::new(Shared { keys: Mutex::new(keys), ..Shared::default() });
         let router = Router::new()

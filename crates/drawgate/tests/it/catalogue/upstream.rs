@@ -69,7 +69,7 @@ async fn upstream_result_and_stdio_upstream() {
 
 #[tokio::test]
 async fn stdin_not_read() {
-    let config = misbehaving("deaf", "stdin_not_read", "timeout_seconds = 2");
+    let config = misbehaving("deaf", "stdin_not_read", "timeout_seconds = 10");
     let place = Place::new(&(config + &misbehaving("good", "echo", "")));
     let gateway = place.serve();
     for tool in ["deaf__echo", "good__echo"] {

@@ -87,7 +87,7 @@ fn what_can_not_be_a_key_is_refused_with_the_reason() {
         (&["--pack", "a", "hello world"], "it is not a public key"),
         (&[&one], "`--pack NAME` or `--agent NAME`"),
         (&["--pack", "a", "--agent", "b", &one], "cannot be used with"),
-        (&["--agent", "b", "--tools", "x", &one], "`tools` is for packs"),
+        (&["--agent", "b", "--tools", "x", &one], "`--tools` is for packs"),
         (&["--agent", "local", &one], "`local` is kept for other callers"),
         (&["--pack", "a b", &one], "is not a valid source id"),
         (&["--agent", "x\",capabilities=\"*", &one], "is not a valid agent name"),
@@ -115,6 +115,32 @@ async fn a_running_gateway_takes_changes_over_at_once() {
     assert_eq!(file(&place), "");
     let said = refused(&place, &["keys", "remove", &fingerprint(1)]);
     assert!(said.contains("there is no such key"), "{said}");
+}
+
+/// The data folder is each one's own, the file of keys is not.
+#[test]
+fn gateways_that_share_a_file_lose_no_key() {
+    let shared = Place::new("");
+    let keys = shared.path().join("keys");
+    let config = format!("[grpc]\nkeys = \"{}\"\n", keys.display());
+    let places: Vec<Place> = (0..4).map(|_| Place::new(&config)).collect();
+    std::thread::scope(|scope| {
+        for (number, place) in (0_u8..).zip(&places) {
+            scope.spawn(move || {
+                for name in [1, 2, 3].map(|count| format!("p{number}-{count}")) {
+                    place.ok(&["keys", "add", "--pack", &name, &public(number, "")]);
+                }
+            });
+        }
+    });
+    assert_eq!(shared_names(&places[0]), shared_names(&places[3]));
+    assert_eq!(shared_names(&places[0]).len(), 12);
+}
+
+fn shared_names(place: &Place) -> Vec<String> {
+    let keys = place.json(&["keys", "list"]);
+    let keys = keys["keys"].as_array().unwrap();
+    keys.iter().map(|key| key["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]

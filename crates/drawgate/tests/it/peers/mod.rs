@@ -6,6 +6,7 @@ mod company;
 mod fixture;
 mod keys;
 mod login;
+mod operator;
 mod packs;
 mod scale;
 mod wire;

@@ -187,6 +187,30 @@ async fn one_login_for_each_connection_and_few_attempts() {
 }
 
 #[tokio::test]
+async fn who_has_to_make_room_is_written_down() {
+    let (test, _) = door();
+    let first = Caller::new(&test.door);
+    let mut others = Vec::new();
+    while !first.connection.cut().is_cancelled() {
+        assert!(others.len() < 1000, "there is room for everybody");
+        others.push(Caller::new(&test.door));
+    }
+    let noted = async {
+        while test.events().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), noted).await.unwrap();
+    assert_eq!(test.events(), ["peer_refused no_room"]);
+    let body = test.store.events().pop().unwrap().body;
+    assert!(body.contains(&format!("\"remote\":\"{REMOTE}\"")), "{body}");
+    // Its end is told once, and who ends by itself afterwards has not been refused.
+    first.connection.ended(End::Lost).await;
+    others[0].connection.ended(End::Left).await;
+    assert_eq!(test.events().len(), 1);
+}
+
+#[tokio::test]
 async fn a_proof_is_worth_nothing_later_or_elsewhere() {
     let (test, key) = door();
     let (first, second) = (Caller::new(&test.door), Caller::new(&test.door));

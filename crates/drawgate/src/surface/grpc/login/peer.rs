@@ -1,5 +1,6 @@
 //! The peer behind a request.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use drawgate_sdk::statement::Purpose;
@@ -19,6 +20,8 @@ pub struct Peer {
     pub terms: Arc<Authorized>,
     /// The connection's public name, for audit and grants. It opens nothing.
     pub session: String,
+    /// Where it came from.
+    pub remote: IpAddr,
     /// Cancelled when the connection must end.
     pub cut: CancellationToken,
     pub(super) ending: Arc<Ending>,

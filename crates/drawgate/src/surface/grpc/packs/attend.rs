@@ -29,8 +29,15 @@ pub(super) struct Attendant {
 impl Attendant {
     /// From its registration to the end of its grace.
     pub(super) async fn attend(self, held: TaskTrackerToken) {
-        self.watch().await;
-        let ending = self.known.source.line().ending();
+        let line = self.known.source.line();
+        tokio::select! {
+            () = self.watch() => {}
+            () = self.known.notice.cancelled() => {
+                self.known.peer.end(End::Kicked);
+                line.end(Ending::Cut);
+            }
+        }
+        let ending = line.ending();
         self.part(ending);
         drop(held);
         self.bury(ending).await;
@@ -89,6 +96,7 @@ impl Attendant {
                 () = tokio::time::sleep(grace) => {}
                 () = self.is_unwelcome() => {}
                 () = self.known.dismiss.cancelled() => {}
+                () = self.known.notice.cancelled() => {}
                 () = self.stop.cancelled() => {}
             }
         }

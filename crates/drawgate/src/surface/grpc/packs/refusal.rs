@@ -1,10 +1,8 @@
 //! Why a manifest is refused, in words that fit into a gRPC status.
 
 use drawgate_core::model::{SourceId, shown_name};
-use drawgate_core::registry::{BadTool, NameConflict, RegistrationError};
+use drawgate_core::registry::{BadTool, Holder, NameConflict, RegistrationError};
 use tonic::Status;
-
-use super::Holder;
 
 /// Bytes of a refusal. It travels in a header, percent-encoded, and many clients take 8 KiB of them.
 const MAX_REFUSAL: usize = 3 * 1024;
@@ -23,6 +21,7 @@ pub(super) fn refused(
         Some(RegistrationError::SourceTaken(id)) => {
             return Err(reserved(&id, Holder::Server));
         }
+        Some(RegistrationError::Reserved { id, holder }) => return Err(reserved(&id, holder)),
         Some(error @ RegistrationError::ForeignManifest { .. }) => {
             return Err(Status::invalid_argument(error.to_string()));
         }
@@ -38,12 +37,8 @@ pub(super) fn refused(
 }
 
 /// A pack whose id the operator has given to somebody else.
-pub(super) fn reserved(id: &SourceId, holder: Holder) -> Status {
-    let what = match holder {
-        Holder::Server => "a server of the gateway",
-        Holder::Toolpack => "an installed toolpack",
-    };
-    Status::already_exists(format!("`{id}` is {what}; give the pack another name"))
+fn reserved(id: &SourceId, holder: Holder) -> Status {
+    Status::already_exists(format!("`{id}` is {holder}; give the pack another name"))
 }
 
 /// A pack that names itself otherwise than it has proved.

@@ -1,6 +1,5 @@
 //! Registration: a manifest is taken in whole, or refused with everything that is wrong with it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use drawgate_core::model::SourceId;
@@ -14,12 +13,21 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::attend::Attendant;
-use super::refusal::{refused, reserved, unknown_pack_id};
+use super::refusal::{refused, unknown_pack_id};
 use super::seat::Claim;
-use super::{Calls, Holder, Known, Packs, Peer};
+use super::{Calls, Known, Packs, Peer};
+use crate::peers::{Refusal, Refused};
 
 /// Hexadecimal digits of a connection's stamp: 64 bits that no other connection has.
 const STAMP: usize = 16;
+
+/// A pack that was taken in.
+struct Judged {
+    source: Arc<PackSource>,
+    outgoing: Outgoing,
+    calls: usize,
+    notice: CancellationToken,
+}
 
 impl Packs {
     /// Registers a pack and begins to attend to it. One at a time: schemas take work, and what is
@@ -34,24 +42,26 @@ impl Packs {
         let id = SourceId::new(&peer.name)
             .map_err(|error| Status::failed_precondition(error.to_string()))?;
         if pack.pack_id != peer.name {
+            self.note_refused(&peer).await;
             return Err(unknown_pack_id(&pack.pack_id, &peer.name));
         }
         let _turn = self.registering.lock().await;
         if stop.is_cancelled() || peer.cut.is_cancelled() {
             return Err(Status::unavailable("this connection has ended, or the gateway stops"));
         }
-        if let Some(holder) = self.holder_of(&id) {
-            return Err(reserved(&id, holder));
-        }
         let (packs, judged) = (Arc::clone(&self), (id.clone(), Arc::clone(&peer)));
         let judging = spawn_blocking(move || packs.judge(&judged.0, &judged.1, pack));
         let judged = judging.await.map_err(|_| Status::internal("the gateway failed inside"))?;
-        let (source, outgoing, calls) = judged?;
+        if judged.is_err() {
+            self.note_refused(&peer).await;
+        }
+        let Judged { source, outgoing, calls, notice } = judged?;
         let held = claim.take(source.line());
         let known = Known {
             peer: Arc::clone(&peer),
             source,
             calls,
+            notice,
             dismiss: CancellationToken::new(),
             gone: CancellationToken::new(),
         };
@@ -60,14 +70,20 @@ impl Packs {
         Ok(Calls::new(outgoing, peer))
     }
 
+    /// The faults themselves are for the pack; the log says that there were some, and whose.
+    async fn note_refused(&self, peer: &Peer) {
+        let refused = Refused {
+            refusal: Refusal::Manifest,
+            purpose: Some(peer.terms.purpose),
+            name: Some(peer.name.clone()),
+            fingerprint: Some(peer.terms.fingerprint.clone()),
+        };
+        self.door.note_refusal(&refused, peer.remote).await;
+    }
+
     /// Reads a manifest and has it registered. Compiles every schema, and so must not run on a thread
     /// that serves others.
-    fn judge(
-        &self,
-        id: &SourceId,
-        peer: &Peer,
-        pack: PackManifest,
-    ) -> Result<(Arc<PackSource>, Outgoing, usize), Status> {
+    fn judge(&self, id: &SourceId, peer: &Peer, pack: PackManifest) -> Result<Judged, Status> {
         let terms = PackTerms {
             base: SourceTerms::clone(&self.base.load()),
             may_offer: &|name| peer.terms.tools.allows(name),
@@ -79,13 +95,15 @@ impl Packs {
         let stamp: String = self.ids.secret().chars().take(STAMP).collect();
         let (source, outgoing) = PackSource::new(manifest.clone(), features, calls, stamp);
         let offered = Arc::clone(&source) as Arc<dyn ToolSource>;
+        let mut notice = CancellationToken::new();
         let admitted = if faults.is_empty() {
-            Handle::current().block_on(self.keeper.admit(offered, manifest, terms))
+            let admitted = Handle::current().block_on(self.keeper.admit(offered, manifest, terms));
+            admitted.map(|given| notice = given)
         } else {
             self.keeper.examine(offered, manifest, terms)
         };
         refused(faults, admitted.err())?;
-        Ok((source, outgoing, calls))
+        Ok(Judged { source, outgoing, calls, notice })
     }
 
     /// Remembers a pack; one of the same name that is in its grace needs it no longer.
@@ -95,22 +113,5 @@ impl Packs {
             before.dismiss.cancel();
         }
         self.count();
-    }
-
-    /// Keeps ids for what the operator has set up: no pack gets one of them, and a pack that has one
-    /// is sent away.
-    pub async fn reserve(&self, holder: Holder, ids: BTreeSet<SourceId>) {
-        let _turn = self.registering.lock().await;
-        let mut losers: Vec<SourceId> = self.known.lock().keys().cloned().collect();
-        losers.retain(|id| ids.contains(id));
-        self.reserved.lock().insert(holder, ids);
-        for id in losers {
-            self.kick(id.as_str()).await;
-        }
-    }
-
-    fn holder_of(&self, id: &SourceId) -> Option<Holder> {
-        let reserved = self.reserved.lock();
-        reserved.iter().find(|(_, ids)| ids.contains(id)).map(|(holder, _)| *holder)
     }
 }

@@ -1,5 +1,7 @@
 //! Packs as an operator sees them.
 
+use std::net::IpAddr;
+
 use drawgate_core::model::Capability;
 use drawgate_core::registry::{SourceState, SourceStatus};
 use serde::Serialize;
@@ -33,6 +35,8 @@ pub struct PackReport {
     pub comment: String,
     /// Its connection in the audit log.
     pub connection: String,
+    /// The address that it came from.
+    pub remote: IpAddr,
 }
 
 /// One of its tools.
@@ -89,5 +93,6 @@ fn report(known: &Known, status: &SourceStatus) -> PackReport {
         fingerprint: known.peer.terms.fingerprint.clone(),
         comment: known.peer.terms.comment.clone(),
         connection: known.peer.session.clone(),
+        remote: known.peer.remote,
     }
 }

@@ -3,7 +3,7 @@
 use drawgate_sdk::proto::MessageKind;
 use serde_json::json;
 
-use super::{any, call, full, next, one, output, said, two, two_packs};
+use super::{any, call, code, full, next, one, output, said, two, two_packs};
 use crate::peers::manifest;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,6 +40,7 @@ async fn a_pack_that_never_finishes_does_not_keep_the_gateway() {
     let stopped = tokio::task::spawn_blocking(move || gateway.terminate());
     next(&mut calls, MessageKind::Shutdown).await;
     assert_eq!(stopped.await.unwrap(), Some(0));
-    // Its caller's connection was cut with it.
-    assert_eq!(result.await.unwrap(), serde_json::Value::Null);
+    let result = result.await.unwrap();
+    assert_eq!(code(&result), "CANCELLED");
+    assert!(said(&result).contains("the gateway stopped before the call had ended"), "{result}");
 }

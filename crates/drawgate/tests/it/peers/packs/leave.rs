@@ -111,7 +111,7 @@ async fn a_pack_whose_key_is_withdrawn_is_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_that_ignores_heartbeats_is_dropped() {
-    let peers = two_packs("[grpc]\nheartbeat_seconds = 1\n");
+    let peers = two_packs("[grpc]\nheartbeat_seconds = 3\n");
     let (deaf, lively) = (one(&peers).await, two(&peers).await);
     let mut ignored = deaf.connect(full("one", &["deaf"])).await.unwrap();
     let mut calls = lively.connect(full("two", &["lively"])).await.unwrap();
@@ -186,7 +186,7 @@ impl AsyncWrite for Freezing {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_half_open_connection_is_found() {
-    let peers = two_packs("[grpc]\nheartbeat_seconds = 1\n");
+    let peers = two_packs("[grpc]\nheartbeat_seconds = 3\n");
     let address = &peers.gateway.address;
     let is_frozen = Arc::new(AtomicBool::new(false));
     let stream = TcpStream::connect(address).await.unwrap();

@@ -51,9 +51,10 @@ async fn a_pack_brings_its_tools_and_takes_them_along() {
     assert_eq!(greet["servedBy"]["since"], shown["since"]);
     assert_eq!(greet["tool"]["title"], "Greet");
 
+    // In this order: a connection that closes under a registered pack is lost.
     drop(calls);
-    drop(pack);
     unlisted(&peers.gateway, "greet").await;
+    drop(pack);
     let gone = call(&peers, "greet", json!({ "name": "Ann" })).await.unwrap();
     assert_eq!(code(&gone), "UNAVAILABLE");
     assert_eq!(peers.place.json(&["packs", "list"]), json!([]));
@@ -107,6 +108,9 @@ async fn a_refusal_names_every_fault_and_leaves_nothing() {
     assert_eq!(message.lines().count(), 9, "{message}");
     assert!(!is_listed(&peers.gateway, "good").await);
     assert_eq!(peers.place.json(&["packs", "list"]), json!([]));
+    let log = peers.place.ok(&["audit", "export", "--json"]);
+    let noted = log.lines().filter(|line| line.contains("peer_refused")).collect::<Vec<_>>();
+    assert!(matches!(noted[..], [one] if one.contains(r#""reason":"manifest""#)), "{log}");
     // The connection is still good for a manifest that is.
     let _calls = pack.connect(full("one", &["good"])).await.unwrap();
     assert!(is_listed(&peers.gateway, "good").await);

@@ -1,0 +1,111 @@
+//! An event of the audit log on one line: what happened, by whom, about what, how it ended.
+
+use serde_json::Value;
+
+use crate::cli::agents::{list, text};
+
+/// What an event may be about, in the order of the line.
+const SUBJECTS: [&str; 8] =
+    ["toolId", "agent", "toolpack", "server", "capability", "scope", "approvalId", "artifact"];
+
+/// The event, without its number and time.
+pub(super) fn line(event: &Value) -> String {
+    let mut columns = vec![text(event, "kind"), text(event, "principal"), named(event)];
+    columns.extend(SUBJECTS.map(|key| text(event, key)));
+    columns.extend([ended(event), text(event, "reason")]);
+    columns.extend(event["remote"].as_str().map(|remote| format!("from {remote}")));
+    columns.extend(event["durationMs"].as_u64().map(|ms| format!("{ms} ms")));
+    // Some reasons are others' words; they get no line of their own.
+    let shown = columns.iter().filter_map(|column| column.lines().next());
+    shown.filter(|column| !column.is_empty()).collect::<Vec<_>>().join("  ")
+}
+
+/// A pack or an agent that dialled in, or whatever else has a name.
+fn named(event: &Value) -> String {
+    match (event["purpose"].as_str(), event["name"].as_str()) {
+        (Some(purpose), Some(name)) => format!("{purpose} {name}"),
+        (_, name) => name.unwrap_or_default().to_owned(),
+    }
+}
+
+fn ended(event: &Value) -> String {
+    match event["kind"].as_str() {
+        Some("decision") => text(&event["decision"], "decision"),
+        Some("outcome") => event["code"].as_str().unwrap_or("OK").to_owned(),
+        Some("approval_decided") if event["approved"] == true => "approved".to_owned(),
+        Some("approval_decided") => "denied".to_owned(),
+        Some("grant_issued" | "grant_revoked") => list(event, "grantIds"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_say_whom_they_are_about() {
+        let rows = [
+            (
+                json!({ "kind": "peer_connected", "purpose": "pack", "name": "one", "remote": "192.0.2.7",
+                        "fingerprint": "SHA256:x", "connection": "grpc-1" }),
+                "peer_connected  pack one  from 192.0.2.7",
+            ),
+            (
+                json!({ "kind": "peer_disconnected", "purpose": "agent", "name": "bot", "reason": "kicked" }),
+                "peer_disconnected  agent bot  kicked",
+            ),
+            (
+                json!({ "kind": "peer_refused", "purpose": "pack", "name": "one",
+                        "reason": "unknown_key", "remote": "2001:db8::1" }),
+                "peer_refused  pack one  unknown_key  from 2001:db8::1",
+            ),
+            (
+                json!({ "kind": "peer_refused", "reason": "timeout", "remote": "192.0.2.7" }),
+                "peer_refused  timeout  from 192.0.2.7",
+            ),
+            (
+                json!({ "kind": "key_added", "principal": "local", "purpose": "pack", "name": "one" }),
+                "key_added  local  pack one",
+            ),
+            (
+                json!({ "kind": "agent_added", "principal": "local", "agent": "bot" }),
+                "agent_added  local  bot",
+            ),
+            (
+                json!({ "kind": "grant_issued", "principal": "local", "capability": "file.read",
+                        "scope": "user:bot", "grantIds": ["g_1"] }),
+                "grant_issued  local  file.read  user:bot  g_1",
+            ),
+            (
+                json!({ "kind": "toolpack_failed", "principal": "local", "toolpack": "kit",
+                        "reason": "it can't be read\n  1  forged line" }),
+                "toolpack_failed  local  kit  it can't be read",
+            ),
+            (
+                json!({ "kind": "approval_decided", "principal": "local", "toolId": "a:b",
+                        "approvalId": "a_1", "approved": true }),
+                "approval_decided  local  a:b  a_1  approved",
+            ),
+            (
+                json!({ "kind": "decision", "principal": "bot", "toolId": "a:b", "grantIds": ["g_1"],
+                        "decision": { "decision": "allow", "reason": "no rule matches" } }),
+                "decision  bot  a:b  allow",
+            ),
+            (
+                json!({ "kind": "outcome", "principal": "bot", "toolId": "a:b", "durationMs": 3 }),
+                "outcome  bot  a:b  OK  3 ms",
+            ),
+            (
+                json!({ "kind": "outcome", "principal": "bot", "toolId": "a:b", "code": "TIMEOUT" }),
+                "outcome  bot  a:b  TIMEOUT",
+            ),
+            (json!({ "kind": "log_opened", "version": "1" }), "log_opened"),
+        ];
+        for (event, expected) in rows {
+            assert_eq!(line(&event), expected);
+        }
+    }
+}
