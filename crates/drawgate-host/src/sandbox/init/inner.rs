@@ -152,11 +152,16 @@ fn watch(
 ) -> io::Result<()> {
     let exit = pidfd_open(child, PidfdFlags::empty())?;
     // Who is dead and not reaped counts as a process, and there may be many in no time.
-    sys::be_woken_by_children();
+    let ends = sys::ends_of_children()?;
+    // Nothing tells about those who have ended before.
+    if let Some(status) = reap(child) {
+        return tell.write_all(&ending(status));
+    }
     let mut next = Instant::now() + usage.pause();
     loop {
         let mut ready = [
             PollFd::new(&exit, PollFlags::IN),
+            PollFd::new(&ends, PollFlags::IN),
             PollFd::new(orders, PollFlags::IN | PollFlags::HUP),
         ];
         let pause = next.saturating_duration_since(Instant::now());
@@ -165,23 +170,14 @@ fn watch(
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let ordered = !ready[1].revents().is_empty();
-        while let Ok(Some((who, status))) = wait(WaitOptions::NOHANG) {
-            if who == child {
-                return tell.write_all(&ending(status));
-            }
+        let [_, _, ordered] = ready.map(|fd| !fd.revents().is_empty());
+        // Before they are reaped: who ends after that is told about once more.
+        let _none = rustix::io::read(&ends, &mut [0; SIGNAL]);
+        if let Some(status) = reap(child) {
+            return tell.write_all(&ending(status));
         }
-        if ordered {
-            let Some(order) = wire::receive(orders.as_fd())? else { return Ok(()) };
-            match order.bytes.as_slice() {
-                [program::TERM] => sys::signal_all(libc::SIGTERM),
-                [program::PAUSE] => {
-                    sys::signal_all(libc::SIGSTOP);
-                    let _gone = wire::send(orders.as_fd(), &[program::PAUSED], &[]);
-                }
-                [program::RESUME] => sys::signal_all(libc::SIGCONT),
-                [] | [_, ..] => {}
-            }
+        if ordered && obey(orders)?.is_none() {
+            return Ok(());
         }
         if Instant::now() >= next {
             if let Some(error) = usage.exceeded() {
@@ -193,6 +189,31 @@ fn watch(
     }
 }
 
+/// Takes note of all who have ended; how the program has, if it is among them.
+fn reap(program: Pid) -> Option<WaitStatus> {
+    while let Ok(Some((who, status))) = wait(WaitOptions::NOHANG) {
+        if who == program {
+            return Some(status);
+        }
+    }
+    None
+}
+
+/// Does what the outer process says; `None` when it is gone.
+fn obey(orders: &OwnedFd) -> io::Result<Option<()>> {
+    let Some(order) = wire::receive(orders.as_fd())? else { return Ok(None) };
+    match order.bytes.as_slice() {
+        [program::TERM] => sys::signal_all(libc::SIGTERM),
+        [program::PAUSE, number] => {
+            sys::signal_all(libc::SIGSTOP);
+            let _gone = wire::send(orders.as_fd(), &[program::PAUSED, *number], &[]);
+        }
+        [program::RESUME] => sys::signal_all(libc::SIGCONT),
+        [] | [_, ..] => {}
+    }
+    Ok(Some(()))
+}
+
 fn ending(status: WaitStatus) -> [u8; 2] {
     let small = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
     match (status.exit_status(), status.terminating_signal()) {
@@ -202,5 +223,8 @@ fn ending(status: WaitStatus) -> [u8; 2] {
     }
 }
 
-/// How long a box without a counter sleeps before it looks for orphans whose end it has missed.
+/// Bytes in which the kernel tells about a signal.
+const SIGNAL: usize = size_of::<libc::signalfd_siginfo>();
+
+/// How long a box without a counter sleeps if nothing happens.
 pub(super) const REAP: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What the file systems of the writable folders lose, by whomever.
+//! What is used of the file systems of the writable folders, by whomever.
 //!
 //! They say so for next to nothing, but only all together. So this tells how much a program may have
 //! added at most, not how much it has.
@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{fstat, fstatvfs};
+use rustix::fs::{StatVfs, fstat, fstatvfs};
 
 use super::sweep::Folder;
 
@@ -44,40 +44,65 @@ impl Amount {
     }
 }
 
-/// What is free, by file system.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Free {
-    each: BTreeMap<u64, Amount>,
-    /// Whether one of them does not tell: some have no number of files.
-    is_silent: bool,
+/// What file systems do not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Silence {
+    /// Some have no number of files.
+    pub(super) files: bool,
+    pub(super) bytes: bool,
 }
 
-impl Free {
+impl Silence {
+    const ALL: Self = Self { files: true, bytes: true };
+
+    fn of(found: &StatVfs) -> Self {
+        let is_number = |all: u64, free: u64| all > 0 && all >= free;
+        Self {
+            files: !is_number(found.f_files, found.f_ffree),
+            bytes: !is_number(found.f_blocks, found.f_bfree),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { files: self.files || other.files, bytes: self.bytes || other.bytes }
+    }
+}
+
+/// What is used, by file system. What is free would not do: some work out how many files there is room
+/// for from the free space.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    each: BTreeMap<u64, Amount>,
+    silence: Silence,
+}
+
+impl Used {
     /// As it is now.
     pub(super) fn of(folders: &[Folder]) -> Self {
-        folders.iter().fold(Self::default(), |mut free, folder| {
-            match (fstat(folder.handle()), fstatvfs(folder.handle())) {
+        folders.iter().fold(Self::default(), |mut used, folder| {
+            let silence = match (fstat(folder.handle()), fstatvfs(folder.handle())) {
                 (Ok(which), Ok(found)) => {
-                    let bytes = found.f_bfree.saturating_mul(found.f_frsize);
-                    free.each.insert(which.st_dev, Amount { files: found.f_ffree, bytes });
-                    free.is_silent |= found.f_files == 0;
+                    used.each.insert(which.st_dev, amount(&found));
+                    Silence::of(&found)
                 }
-                (Err(_), _) | (_, Err(_)) => free.is_silent = true,
-            }
-            free
+                (Err(_), _) | (_, Err(_)) => Silence::ALL,
+            };
+            used.silence = used.silence.and(silence);
+            used
         })
     }
 
     /// One file system that says this.
     #[cfg(test)]
-    pub(super) fn told(device: u64, free: Amount) -> Self {
-        Self { each: BTreeMap::from([(device, free)]), is_silent: false }
+    pub(super) fn told(device: u64, used: Amount) -> Self {
+        Self { each: BTreeMap::from([(device, used)]), silence: Silence::default() }
     }
 
-    /// One that says nothing.
+    /// One that says nothing about files.
     #[cfg(test)]
-    pub(super) fn silent() -> Self {
-        Self { each: BTreeMap::from([(1, Amount { files: 0, bytes: u64::MAX })]), is_silent: true }
+    pub(super) fn silent(bytes: u64) -> Self {
+        let silence = Silence { files: true, bytes: false };
+        Self { each: BTreeMap::from([(1, Amount { files: 0, bytes })]), silence }
     }
 
     /// The file systems' numbers.
@@ -85,23 +110,31 @@ impl Free {
         self.each.keys().copied()
     }
 
-    /// What there was more of before, on all of them together.
-    fn less_than(&self, before: &Self) -> Amount {
-        before.each.iter().fold(Amount::default(), |sum, (device, before)| {
-            let now = self.each.get(device).copied().unwrap_or_default();
-            sum.plus(before.minus(now))
+    /// What there was less of before, on all of them together.
+    fn more_than(&self, before: &Self) -> Amount {
+        self.each.iter().fold(Amount::default(), |sum, (device, now)| {
+            let before = before.each.get(device).copied().unwrap_or_default();
+            sum.plus(now.minus(before))
         })
     }
 }
 
-/// The losses since some moment, look by look.
+fn amount(found: &StatVfs) -> Amount {
+    let blocks = found.f_blocks.saturating_sub(found.f_bfree);
+    Amount {
+        files: found.f_files.saturating_sub(found.f_ffree),
+        bytes: blocks.saturating_mul(found.f_frsize),
+    }
+}
+
+/// What file systems have lost since some moment, look by look.
 ///
 /// What one look sees come back does not make up for what another saw go, so others can hide a loss
 /// only by freeing as much between the same two looks.
 #[derive(Debug)]
 pub(super) struct Losses {
-    first: Free,
-    last: Free,
+    first: Used,
+    last: Used,
     looked: Instant,
     /// How long the last two looks were apart, and what was lost between them.
     pace: (Duration, Amount),
@@ -110,15 +143,15 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) fn new(first: Free) -> Self {
+    pub(super) fn new(first: Used) -> Self {
         let pace = (Duration::ZERO, Amount::default());
         let last = first.clone();
         Self { first, last, looked: Instant::now(), pace, since: Amount::default() }
     }
 
-    /// Takes note of what is free; whether that has changed.
-    pub(super) fn look(&mut self, now: Free) -> bool {
-        let lost = now.less_than(&self.last);
+    /// Takes note of what is used; whether that has changed.
+    pub(super) fn look(&mut self, now: Used) -> bool {
+        let lost = now.more_than(&self.last);
         self.since = self.since.plus(lost);
         self.pace = (self.looked.elapsed(), lost);
         self.looked = Instant::now();
@@ -127,14 +160,14 @@ impl Losses {
         has_changed
     }
 
-    /// What there is less than at the start.
+    /// What is used more than at the start.
     pub(super) fn grown(&self) -> Amount {
-        self.last.less_than(&self.first)
+        self.last.more_than(&self.first)
     }
 
-    /// Whether more may be lost than is told.
-    pub(super) const fn is_silent(&self) -> bool {
-        self.last.is_silent
+    /// Of what more may be lost than is told.
+    pub(super) const fn silence(&self) -> Silence {
+        self.last.silence
     }
 
     /// The file systems' numbers.
@@ -153,5 +186,35 @@ impl Losses {
         let soonest = [enough(left.files, lost.files), enough(left.bytes, lost.bytes)];
         let soonest = soonest.into_iter().flatten().min();
         soonest.map_or(longest, |soonest| soonest.clamp(SHORTEST, longest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_that_others_take_is_no_loss_of_files() {
+        let mut told = rustix::fs::statvfs("/").unwrap();
+        (told.f_blocks, told.f_bfree, told.f_frsize) = (1000, 600, 4096);
+        (told.f_files, told.f_ffree) = (900, 600);
+        let before = Used::told(1, amount(&told));
+        // As many files fit as blocks are free.
+        (told.f_bfree, told.f_files, told.f_ffree) = (500, 800, 500);
+        let after = Used::told(1, amount(&told));
+        assert_eq!(after.more_than(&before), Amount { files: 0, bytes: 100 * 4096 });
+        (told.f_files, told.f_ffree) = (800, 490);
+        let later = Used::told(1, amount(&told));
+        assert_eq!(later.more_than(&after), Amount { files: 10, bytes: 0 });
+        assert_eq!(after.more_than(&later), Amount::default());
+    }
+
+    #[test]
+    fn what_is_not_told_is_known() {
+        let mut told = rustix::fs::statvfs("/").unwrap();
+        (told.f_blocks, told.f_bfree, told.f_files, told.f_ffree) = (1000, 10, 0, 0);
+        assert_eq!(Silence::of(&told), Silence { files: true, bytes: false });
+        let all = Silence::of(&told).and(Silence { files: false, bytes: true });
+        assert_eq!(all, Silence::ALL);
     }
 }

@@ -23,6 +23,7 @@ mod outer;
 mod privileges;
 mod program;
 mod quota;
+mod rest;
 mod seccomp;
 mod sockets;
 pub(super) mod sweep;

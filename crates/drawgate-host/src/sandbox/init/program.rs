@@ -26,9 +26,9 @@ use crate::sandbox::wire::{self, Report};
 pub(super) const GO: u8 = b'G';
 /// Outer to inner: ask all processes to end.
 pub(super) const TERM: u8 = b'T';
-/// Outer to inner: stop all processes for a moment.
+/// Outer to inner, with a number: stop all processes for a moment.
 pub(super) const PAUSE: u8 = b'P';
-/// Inner to outer: they were told to stop.
+/// Inner to outer, with the same number: they were told to stop.
 pub(super) const PAUSED: u8 = b'P';
 /// Outer to inner: let them go on.
 pub(super) const RESUME: u8 = b'R';

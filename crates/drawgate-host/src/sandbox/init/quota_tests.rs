@@ -15,15 +15,17 @@ use super::*;
 #[derive(Default)]
 struct Still {
     is_called: Cell<bool>,
-    free: RefCell<Free>,
+    used: RefCell<Used>,
     nameless: Amount,
+    /// When the walk is over.
+    is_called_late: bool,
     pauses: Cell<u32>,
     resumes: Cell<u32>,
 }
 
 impl Still {
     fn with_free(files: u64) -> Self {
-        Self { free: RefCell::new(free(files)), ..Self::default() }
+        Self { used: RefCell::new(free(files)), ..Self::default() }
     }
 }
 
@@ -37,16 +39,17 @@ impl Counted for Still {
     fn resume(&self) {
         self.resumes.set(self.resumes.get() + 1);
     }
-    fn free(&self, _folders: &[Folder]) -> Free {
-        self.free.borrow().clone()
+    fn used(&self, _folders: &[Folder]) -> Used {
+        self.used.borrow().clone()
     }
-    fn unlinked(&self, _devices: &BTreeSet<u64>) -> Amount {
-        self.nameless
+    fn unlinked(&self, _devices: &BTreeSet<u64>) -> Option<Amount> {
+        (!self.is_called_late).then_some(self.nameless)
     }
 }
 
-fn free(files: u64) -> Free {
-    Free::told(1, Amount { files, bytes: 1 << 40 })
+/// What is used if so many files of 2000 are free.
+fn free(files: u64) -> Used {
+    Used::told(1, Amount { files: 2000 - files, bytes: 0 })
 }
 
 fn limits(files: u64, disk_mb: u64) -> ResourceLimits {
@@ -69,7 +72,7 @@ impl Bench {
         let folders = [Folder::look(folder.path(), &[]).unwrap()];
         let mut quota = Quota::new(limits, &folders);
         quota.losses = Losses::new(free(1000));
-        quota.next_count = Instant::now() + Duration::from_hours(1);
+        quota.rest = Rest::endless();
         Self { folder, folders, quota, program: Still::with_free(1000) }
     }
 
@@ -80,12 +83,12 @@ impl Bench {
     }
 
     fn look(&mut self, free_files: u64) -> Verdict {
-        *self.program.free.borrow_mut() = free(free_files);
+        *self.program.used.borrow_mut() = free(free_files);
         self.quota.look(&self.folders, &self.program)
     }
 
-    fn last_look(&mut self, free: Free) -> Verdict {
-        *self.program.free.borrow_mut() = free;
+    fn last_look(&mut self, used: Used) -> Verdict {
+        *self.program.used.borrow_mut() = used;
         self.quota.last_look(&self.folders, &self.program)
     }
 }
@@ -115,6 +118,7 @@ fn what_was_counted_and_what_is_lost_since_make_the_next_count() {
     let rest = 100 - bench.quota.counted.files;
     assert_eq!(bench.look(899 - rest), Verdict::Within);
     assert_eq!(bench.program.pauses.get(), 1, "it can't be exceeded yet");
+    bench.quota.spared = Instant::now();
     assert_eq!(bench.look(899 - rest - 1), Verdict::Within);
     assert_eq!(bench.program.pauses.get(), 2);
 }
@@ -142,17 +146,17 @@ fn the_end_asks_once_more() {
 fn a_file_system_that_does_not_tell_is_counted_at_the_end() {
     let mut bench = Bench::new(&limits(10, 100));
     bench.make(20);
-    assert_eq!(bench.last_look(Free::silent()), too_many(10));
+    assert_eq!(bench.last_look(Used::silent(0)), too_many(10));
 }
 
 #[test]
 fn a_count_of_what_runs_on_absolves_nobody() {
     let mut bench = Bench::new(&limits(10, 100));
-    bench.quota.next_count = Instant::now();
+    bench.quota.rest = Rest::none();
     assert_eq!(bench.look(994), Verdict::Within, "six files are where nobody looked");
     assert_eq!(bench.program.pauses.get(), 0);
     bench.make(11);
-    bench.quota.next_count = Instant::now() + Duration::from_hours(1);
+    bench.quota.rest = Rest::endless();
     assert_eq!(bench.look(989), too_many(10));
 }
 
@@ -160,7 +164,7 @@ fn a_count_of_what_runs_on_absolves_nobody() {
 fn a_count_by_time_finds_what_others_have_hidden() {
     let mut bench = Bench::new(&limits(10, 100));
     bench.make(20);
-    bench.quota.next_count = Instant::now();
+    bench.quota.rest = Rest::none();
     assert_eq!(bench.look(1001), too_many(10), "nothing is lost, but something has changed");
 }
 
@@ -176,6 +180,73 @@ fn counting_gives_way_to_orders_and_is_done_again() {
 }
 
 #[test]
+fn half_of_what_has_no_name_is_not_taken_for_all() {
+    let mut bench = Bench::new(&limits(10, 100));
+    bench.program.is_called_late = true;
+    assert_eq!(bench.look(900), Verdict::Interrupted);
+    assert_eq!(bench.quota.losses.since.files, 100, "the doubt remains");
+    bench.program.is_called_late = false;
+    bench.make(20);
+    assert_eq!(bench.look(900), too_many(10));
+}
+
+#[test]
+fn who_has_others_beside_it_goes_on_for_a_while() {
+    let mut bench = Bench::new(&limits(100, 100));
+    let before = Instant::now();
+    bench.make(60);
+    assert_eq!(bench.look(899), Verdict::Within, "others were it");
+    assert!(bench.quota.spared > before);
+    bench.quota.spared = Instant::now() + Duration::from_hours(1);
+    assert_eq!(bench.look(899 - 90), Verdict::Within);
+    assert_eq!(bench.program.pauses.get(), 1, "it is spared");
+    assert_eq!(bench.look(899 - 101), Verdict::Within);
+    assert_eq!(bench.program.pauses.get(), 2, "it could have added a whole limit meanwhile");
+}
+
+#[test]
+fn only_others_win_time() {
+    let quota = Bench::new(&limits(100, 100)).quota;
+    let files = |files: u64| Amount { files, bytes: 0 };
+    for (known, counted, expected) in [
+        (files(100), files(0), false),
+        (files(101), files(100), true),
+        (files(101), files(101), false),
+        (Amount { files: 101, bytes: 101 << 20 }, Amount { files: 0, bytes: 101 << 20 }, false),
+        (Amount { files: 101, bytes: 5 }, Amount { files: 7, bytes: 5 }, true),
+    ] {
+        assert_eq!(quota.were_others(known, counted), expected, "{known:?} {counted:?}");
+    }
+}
+
+#[test]
+fn where_files_have_no_number_only_they_are_looked_for() {
+    let mut bench = Bench::new(&limits(10, 100));
+    bench.quota.losses = Losses::new(Used::silent(0));
+    bench.quota.rest = Rest::none();
+    *bench.program.used.borrow_mut() = Used::silent(0);
+    assert_eq!(bench.quota.look(&bench.folders, &bench.program), Verdict::Within);
+    assert_eq!(bench.quota.scope(), Scope::Additions);
+    bench.quota.rest = Rest::endless();
+    *bench.program.used.borrow_mut() = Used::silent(5);
+    assert_eq!(bench.quota.look(&bench.folders, &bench.program), Verdict::Within);
+    assert_eq!(bench.quota.scope(), Scope::All, "something has changed");
+    bench.make(20);
+    bench.quota.rest = Rest::none();
+    assert_eq!(bench.quota.look(&bench.folders, &bench.program), too_many(10));
+}
+
+#[test]
+fn a_count_of_additions_leaves_bytes_as_they_are_known() {
+    let mut bench = Bench::new(&limits(1000, 100));
+    bench.quota.losses = Losses::new(Used::silent(0));
+    bench.quota.counted.bytes = 70 << 20;
+    bench.quota.losses.since = Amount { files: 0, bytes: 7 };
+    assert_eq!(bench.last_look(Used::silent(1)), Verdict::Within);
+    assert_eq!(bench.quota.at_most().bytes, (70 << 20) + 8);
+}
+
+#[test]
 fn looks_come_sooner_where_a_limit_is_near() {
     let mut bench = Bench::new(&limits(100, 100));
     let tick = Duration::from_millis(50);
@@ -188,7 +259,7 @@ fn looks_come_sooner_where_a_limit_is_near() {
 fn exceeded(limits: &ResourceLimits, change: impl Fn(&Path)) -> Option<Limit> {
     let mut bench = Bench::new(limits);
     change(bench.folder.path());
-    match bench.quota.count_still(&bench.folders, &bench.program) {
+    match bench.quota.count_still(&bench.folders, &bench.program, Scope::All) {
         Verdict::Within => None,
         Verdict::Exceeded(SandboxError::Limit { limit, .. }) => Some(limit),
         other => panic!("{other:?}"),

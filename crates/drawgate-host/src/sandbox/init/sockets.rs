@@ -21,6 +21,8 @@ const CONNECTION: u64 = 64 << 20;
 const AROUND: u64 = 2;
 /// Fewer sockets than these are not worth a look.
 const FEW: u64 = 16;
+/// Where the kernel does not tell, so many are taken as empty: programs have many that are.
+const UNSEEN: u64 = 256;
 
 const STREAM: u8 = 1;
 const SEQPACKET: u8 = 5;
@@ -34,9 +36,12 @@ pub(super) fn waiting(most: u64) -> u64 {
     if numbers.all <= FEW {
         return 0;
     }
-    let found = count(&numbers, most);
-    // A kernel that does not tell: each may be full.
-    found.unwrap_or_else(|_| numbers.all.saturating_mul(BUFFER))
+    count(&numbers, most).unwrap_or_else(|_| unseen(&numbers))
+}
+
+/// What a kernel that does not tell may hide: each may be full.
+const fn unseen(numbers: &Numbers) -> u64 {
+    numbers.all.saturating_sub(UNSEEN).saturating_mul(BUFFER)
 }
 
 /// How many sockets there are.
@@ -70,28 +75,32 @@ impl Numbers {
 }
 
 fn count(numbers: &Numbers, most: u64) -> io::Result<u64> {
-    let flags = SocketFlags::CLOEXEC;
-    let kernel =
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
-    let mut total = ask(&kernel, &unix(), local)?;
+    let kernel = kernel()?;
+    let mut total = ask(&kernel, &unix(), &local)?;
     let families = [AddressFamily::INET, AddressFamily::INET6];
     if numbers.tcp.saturating_mul(CONNECTION) > most {
         for family in families {
-            let found = ask(&kernel, &internet(family, libc::IPPROTO_TCP), connection)?;
+            let found = ask(&kernel, &internet(family, libc::IPPROTO_TCP), &connection)?;
             total = total.saturating_add(found);
         }
     }
     if numbers.udp > 0 {
         for family in families {
-            let found = ask(&kernel, &internet(family, libc::IPPROTO_UDP), connection)?;
+            let found = ask(&kernel, &internet(family, libc::IPPROTO_UDP), &connection)?;
             total = total.saturating_add(found);
         }
     }
     Ok(total)
 }
 
+fn kernel() -> io::Result<OwnedFd> {
+    let protocol = Some(netlink::SOCK_DIAG);
+    let flags = SocketFlags::CLOEXEC;
+    Ok(socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?)
+}
+
 /// Asks for all sockets of a kind, and adds up what waits in each.
-fn ask(kernel: &OwnedFd, question: &[u8], waits: fn(&[u8]) -> Option<u64>) -> io::Result<u64> {
+fn ask(kernel: &OwnedFd, question: &[u8], waits: &dyn Fn(&[u8]) -> Option<u64>) -> io::Result<u64> {
     const KIND: u16 = 20;
     const ALL: u16 = 0x301;
     const HEADER: usize = 16;
@@ -181,50 +190,94 @@ fn connection(socket: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::io::Write as _;
     use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
     use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    use rustix::fs::fstat;
 
     use super::*;
 
-    /// More sockets than are worth a look, with nothing in them.
-    fn crowd() -> Vec<(UnixStream, UnixStream)> {
-        (0..FEW).map(|_| UnixStream::pair().unwrap()).collect()
+    /// Where the kernel puts a socket's number in what it tells about one of the family Unix.
+    const UNIX_NUMBER: usize = 4;
+    /// And of the others.
+    const INTERNET_NUMBER: usize = 68;
+
+    /// What is found in this socket alone, whatever others of the machine do meanwhile.
+    fn waits_in(
+        socket: impl AsFd,
+        (question, at): (&[u8], usize),
+        waits: fn(&[u8]) -> Option<u64>,
+    ) -> u64 {
+        let wanted = fstat(socket).unwrap().st_ino;
+        let was_told = Cell::new(false);
+        let only = |socket: &[u8]| {
+            let is_it = number(socket, at).is_some_and(|found| u64::from(found) == wanted);
+            was_told.set(was_told.get() || is_it);
+            waits(socket).filter(|_| is_it)
+        };
+        let kernel = kernel().unwrap();
+        // Where others end meanwhile, one answer may leave some out.
+        for _ in 0..100 {
+            let found = ask(&kernel, question, &only).unwrap();
+            if was_told.get() {
+                return found;
+            }
+        }
+        panic!("the kernel does not tell about {wanted}")
     }
 
     #[test]
     fn what_waits_is_found_in_every_kind_of_socket() {
-        let _crowd = crowd();
-        let full = u64::MAX;
-        let before = waiting(full);
+        let all = unix();
+        let unix = (all.as_slice(), UNIX_NUMBER);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
+        assert_eq!(waits_in(&theirs, unix, local), 0);
         ours.write_all(b"x").unwrap();
         // Nobody is left who has sent it.
         drop(ours);
-        assert!(waiting(full) >= before.saturating_add(BUFFER), "{before}");
-        drop(theirs);
-        let (ours, _theirs) = UnixDatagram::pair().unwrap();
+        assert_eq!(waits_in(&theirs, unix, local), BUFFER);
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        assert_eq!(waits_in(&theirs, unix, local), 0);
         ours.send(b"x").unwrap();
-        assert!(waiting(full) >= before.saturating_add(BUFFER * MESSAGES), "{before}");
+        assert_eq!(waits_in(&theirs, unix, local), BUFFER * MESSAGES);
     }
 
     #[test]
-    fn connections_are_looked_at_if_they_could_be_too_much() {
-        let _crowd = crowd();
+    fn what_waits_in_connections_is_found() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (_receiver, _) = listener.accept().unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        let all = internet(AddressFamily::INET, libc::IPPROTO_TCP);
+        let tcp = (all.as_slice(), INTERNET_NUMBER);
+        assert_eq!(waits_in(&receiver, tcp, connection), 0);
         sender.write_all(&[0; 10_000]).unwrap();
+        receiver.peek(&mut [0]).unwrap();
+        let both = waits_in(&sender, tcp, connection) + waits_in(&receiver, tcp, connection);
+        assert!(both >= 10_000, "{both}");
         let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let all = internet(AddressFamily::INET, libc::IPPROTO_UDP);
+        let udp = (all.as_slice(), INTERNET_NUMBER);
+        assert_eq!(waits_in(&datagrams, udp, connection), 0);
         datagrams.send_to(&[0; 10_000], datagrams.local_addr().unwrap()).unwrap();
-        let udp = internet(AddressFamily::INET, libc::IPPROTO_UDP);
-        let tcp = internet(AddressFamily::INET, libc::IPPROTO_TCP);
-        let flags = SocketFlags::CLOEXEC;
-        let protocol = Some(netlink::SOCK_DIAG);
-        let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol).unwrap();
-        for question in [udp, tcp] {
-            assert!(ask(&kernel, &question, connection).unwrap() >= 10_000);
-        }
+        datagrams.peek(&mut [0]).unwrap();
+        assert!(waits_in(&datagrams, udp, connection) >= 10_000);
+    }
+
+    #[test]
+    fn all_kinds_are_added_up() {
+        let (ours, _theirs) = UnixDatagram::pair().unwrap();
+        ours.send(b"x").unwrap();
+        let numbers = Numbers { all: FEW + 1, tcp: 1, udp: 1 };
+        assert!(count(&numbers, 0).unwrap() >= BUFFER * MESSAGES);
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_hides_something_only_in_many() {
+        let hidden = |all| unseen(&Numbers { all, ..Numbers::default() });
+        assert_eq!([UNSEEN, UNSEEN + 2].map(hidden), [0, 2 * BUFFER]);
     }
 
     #[test]

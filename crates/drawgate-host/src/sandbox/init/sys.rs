@@ -7,7 +7,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::Pid;
 
@@ -44,12 +44,29 @@ pub(super) fn await_children() {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
-/// Has their ends interrupt what this process waits for.
-pub(super) fn be_woken_by_children() {
-    extern "C" fn nothing(_signal: libc::c_int) {}
-    let nothing: extern "C" fn(libc::c_int) = nothing;
-    // SAFETY: the handler does nothing, so it may run at any moment.
-    unsafe { libc::signal(libc::SIGCHLD, nothing as libc::sighandler_t) };
+/// Something to read for every time that some of them have ended. From here on nothing else tells, also
+/// not to copies of this process.
+pub(super) fn ends_of_children() -> io::Result<OwnedFd> {
+    // SAFETY: all bytes zero are a valid `sigset_t`, which is plain numbers.
+    let mut ends: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: both change the set, which outlives the calls.
+    unsafe {
+        libc::sigemptyset(&raw mut ends);
+        libc::sigaddset(&raw mut ends, libc::SIGCHLD);
+    }
+    // SAFETY: it reads the set, which outlives the call, and is not asked for the one before.
+    let done = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const ends, std::ptr::null_mut()) };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it reads the set, which outlives the call.
+    let made =
+        unsafe { libc::signalfd(-1, &raw const ends, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if made < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made it, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 
 /// What service managers and terminals send to everybody at once.

@@ -25,19 +25,19 @@ impl Namespace {
         fs::metadata(process.join("ns/pid")).ok().map(|found| Self(found.ino()))
     }
 
-    /// What its processes hold open on these file systems, until there is something more urgent to do.
+    /// What its processes hold open on these file systems; `None` if something more urgent has come.
     pub(super) fn unlinked(
         self,
         devices: &BTreeSet<u64>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Amount {
+    ) -> Option<Amount> {
         let mut found = BTreeMap::new();
         let processes = below(Path::new("/proc"));
         for process in processes.filter(|process| Self::at(process) == Some(self)) {
             // Threads may have open files of their own.
             for thread in below(&process.join("task")) {
                 if interrupted() {
-                    return total(&found);
+                    return None;
                 }
                 let open = below(&thread.join("fd")).filter_map(|file| fs::metadata(file).ok());
                 let nameless = open.filter(|file| {
@@ -46,7 +46,7 @@ impl Namespace {
                 found.extend(nameless.map(|file| ((file.dev(), file.ino()), file.blocks())));
             }
         }
-        total(&found)
+        Some(total(&found))
     }
 }
 
@@ -77,10 +77,10 @@ mod tests {
         file.write_all(&vec![1; 3 << 20]).unwrap();
         let which = file.metadata().unwrap();
         let own = Namespace::of(rustix::process::getpid()).unwrap();
-        let found = own.unlinked(&BTreeSet::from([which.dev()]), &|| false);
+        let found = own.unlinked(&BTreeSet::from([which.dev()]), &|| false).unwrap();
         assert!(found.files >= 1 && found.bytes >= 3 << 20, "{found:?}");
         let nowhere = own.unlinked(&BTreeSet::new(), &|| false);
-        assert_eq!(nowhere, Amount::default());
-        assert_eq!(own.unlinked(&BTreeSet::from([which.dev()]), &|| true), Amount::default());
+        assert_eq!(nowhere, Some(Amount::default()));
+        assert_eq!(own.unlinked(&BTreeSet::from([which.dev()]), &|| true), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The outer process's watch over the inner one: orders go in, the writable folders are counted, and
 //! its end is the end of the box.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
@@ -55,20 +56,22 @@ pub(super) struct Watched<'a> {
     pub(super) control: &'a OwnedFd,
     /// Where it takes orders.
     pub(super) order: OwnedFd,
+    /// The number of the last pause, so that a late answer is not taken for one to the next.
+    pub(super) pauses: Cell<u8>,
     /// Where it tells how the program ended.
     pub(super) status: OwnedFd,
 }
 
 impl Watched<'_> {
-    fn tell(&self, order: u8) -> io::Result<()> {
-        wire::send(self.order.as_fd(), &[order], &[])
+    fn tell(&self, order: &[u8]) -> io::Result<()> {
+        wire::send(self.order.as_fd(), order, &[])
     }
 
     /// Gives the inner process its user, and lets it build.
     pub(super) fn begin(&self, identity: Identity) -> Result<(), SandboxError> {
         identity.write(self.child)?;
         let _private = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        self.tell(program::GO).map_err(failed("preparation"))
+        self.tell(&[program::GO]).map_err(failed("preparation"))
     }
 
     /// Gives it the doors of the program's groups.
@@ -148,9 +151,9 @@ impl Watched<'_> {
                 }
                 Verdict::Interrupted => {
                     let packet = wire::receive(self.control.as_fd()).ok().flatten();
-                    // Who only asks for the end has it already.
+                    // Who asks for the end has it already; who wants it now does not wait for more.
                     if packet.is_none_or(|packet| packet.bytes.as_slice() != [TERM]) {
-                        return Over::Stopped;
+                        return Over::Exited;
                     }
                 }
             }
@@ -161,7 +164,7 @@ impl Watched<'_> {
     fn obey(&self) -> Option<()> {
         let packet = wire::receive(self.control.as_fd()).ok().flatten()?;
         match packet.bytes.as_slice() {
-            [TERM] => self.tell(program::TERM).ok(),
+            [TERM] => self.tell(&[program::TERM]).ok(),
             [KILL] | [_, ..] | [] => None,
         }
     }
@@ -224,28 +227,36 @@ impl Counted for Seen<'_> {
     }
 
     fn pause(&self) {
-        let order = &self.watched.order;
-        let answer = || PollFd::new(order, PollFlags::IN | PollFlags::HUP);
-        // An answer that nobody waited for.
-        while is_called(&mut [answer()]) {
-            if !matches!(wire::receive(order.as_fd()), Ok(Some(_))) {
+        let Watched { order, pauses, .. } = self.watched;
+        let number = pauses.get().wrapping_add(1);
+        pauses.set(number);
+        if self.watched.tell(&[program::PAUSE, number]).is_err() {
+            return;
+        }
+        loop {
+            let mut ready = self.more_urgent();
+            ready.push(PollFd::new(order, PollFlags::IN | PollFlags::HUP));
+            while poll(&mut ready, None) == Err(rustix::io::Errno::INTR) {}
+            if ready.last().is_none_or(|answer| answer.revents().is_empty()) {
                 return;
             }
-        }
-        if self.watched.tell(program::PAUSE).is_ok() {
-            let mut ready = self.more_urgent();
-            ready.push(answer());
-            while poll(&mut ready, None) == Err(rustix::io::Errno::INTR) {}
+            match wire::receive(order.as_fd()) {
+                // The answer to an earlier one, for which nobody has waited.
+                Ok(Some(answer)) if answer.bytes.as_slice() != [program::PAUSED, number] => {}
+                Ok(_) | Err(_) => return,
+            }
         }
     }
 
     fn resume(&self) {
-        let _gone = self.watched.tell(program::RESUME);
+        let _gone = self.watched.tell(&[program::RESUME]);
     }
 
-    fn unlinked(&self, devices: &BTreeSet<u64>) -> Amount {
-        let namespace = self.watched.namespace.filter(|_| self.exit.is_some());
-        namespace.map_or(Amount::default(), |all| all.unlinked(devices, &|| self.is_called()))
+    fn unlinked(&self, devices: &BTreeSet<u64>) -> Option<Amount> {
+        match self.watched.namespace.filter(|_| self.exit.is_some()) {
+            Some(all) => all.unlinked(devices, &|| self.is_called()),
+            None => Some(Amount::default()),
+        }
     }
 }
 
@@ -259,23 +270,62 @@ mod tests {
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
     }
 
+    fn watched(control: &OwnedFd, order: OwnedFd) -> Watched<'_> {
+        let child = rustix::process::getpid();
+        let pauses = Cell::default();
+        Watched { child, namespace: None, control, order, pauses, status: pair().0 }
+    }
+
     #[test]
     fn an_order_is_noticed_before_the_program_starts() {
         for order in [Some([KILL]), Some([TERM]), None] {
             let (gateway, control) = pair();
-            let watched = Watched {
-                child: rustix::process::getpid(),
-                namespace: None,
-                control: &control,
-                order: pair().0,
-                status: pair().0,
-            };
+            let watched = watched(&control, pair().0);
             assert!(!watched.is_called(), "nobody has said anything");
             match order {
                 Some(order) => wire::send(gateway.as_fd(), &order, &[]).unwrap(),
                 None => drop(gateway),
             }
             assert!(watched.is_called(), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_late_answer_is_none_to_the_next_pause() {
+        let (_gateway, control) = pair();
+        let (inner, order) = pair();
+        let watched = watched(&control, order);
+        let (exit, exited) = pair();
+        let seen = Seen { watched: &watched, exit: Some(exit.as_fd()) };
+        // Something else was more urgent than to wait for the first.
+        wire::send(exited.as_fd(), b"x", &[]).unwrap();
+        seen.pause();
+        wire::receive(exit.as_fd()).unwrap();
+        for number in [1, 2] {
+            wire::send(inner.as_fd(), &[program::PAUSED, number], &[]).unwrap();
+        }
+        seen.pause();
+        for number in [1, 2] {
+            let asked = wire::receive(inner.as_fd()).unwrap().unwrap();
+            assert_eq!(asked.bytes, [program::PAUSE, number]);
+        }
+        assert!(!is_called(&mut [PollFd::new(&watched.order, PollFlags::IN)]), "both were taken");
+    }
+
+    #[test]
+    fn who_is_told_to_stop_after_the_end_has_exited() {
+        for order in [Some([KILL]), None] {
+            let (gateway, control) = pair();
+            let watched = watched(&control, pair().0);
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("new"), vec![1; 4096]).unwrap();
+            let folders = [Folder::look(folder.path(), &[]).unwrap()];
+            let mut quota = Quota::in_doubt(&folders);
+            match order {
+                Some(order) => wire::send(gateway.as_fd(), &order, &[]).unwrap(),
+                None => drop(gateway),
+            }
+            assert!(matches!(watched.after_exit(&folders, &mut quota), Over::Exited));
         }
     }
 }

@@ -44,6 +44,7 @@ impl<'a> Command<'a> {
     fn check(&self) -> Result<Option<usize>, TemplateError> {
         let name = &self.name;
         options::check(self)?;
+        options::safe_database(self)?;
         match kind(name) {
             Some(Kind::Wrapper) => refuse(format!(
                 "`{name}` runs what its arguments name; write that program itself (variables go into `env`, time into `timeout_seconds`)"
@@ -78,13 +79,21 @@ impl<'a> Command<'a> {
             let inner = carrier.carried(self.arguments, verb);
             match carrier.begins {
                 Begins::After(others) => self.after(carrier, verb, inner, others)?,
-                Begins::Dashes => match inner.iter().position(|word| is_literally(word, &["--"])) {
-                    Some(at) => {
-                        self.after(carrier, verb, inner.get(at + 1..).unwrap_or_default(), 0)?;
-                    }
-                    None => self.somewhere(carrier, inner)?,
+                Begins::Dashes(others) => match (after_dashes(inner), others) {
+                    (Some(inner), _) => self.after(carrier, verb, inner, 0)?,
+                    (None, Some(others)) => self.likely(carrier, verb, inner, others)?,
+                    (None, None) => self.somewhere(carrier, inner)?,
                 },
+                Begins::Likely(others) => self.likely(carrier, verb, inner, others)?,
                 Begins::Somewhere => self.somewhere(carrier, inner)?,
+                Begins::Shell => {
+                    let (_, at) = carrier.skip(inner, 0);
+                    self.shell(verb, inner.get(at..).unwrap_or_default())?;
+                }
+                Begins::ShellAfterDashes => {
+                    self.shell(verb, after_dashes(inner).unwrap_or_default())?;
+                }
+                Begins::Nowhere => {}
             }
             // Words that one inner command has taken are no business of another.
             next = carrier.verb(self.arguments, verb + 1 + inner.len());
@@ -100,8 +109,8 @@ impl<'a> Command<'a> {
         words: &'a [Word],
         others: usize,
     ) -> Result<(), TemplateError> {
-        let (before, at) = carriers::skip(words, others);
-        let verb = self.arguments.get(verb).and_then(Word::literal).unwrap_or_default();
+        let (before, at) = carrier.skip(words, others);
+        let verb = self.text(verb);
         if !before.iter().all(|word| self.is_one_word(word)) {
             return refuse(format!(
                 "the word after `{verb}` must always be there, or the next one takes its place; make its parameter required, and no list"
@@ -116,6 +125,30 @@ impl<'a> Command<'a> {
         self.inner(carrier, &program, words.get(at + 1..).unwrap_or_default())
     }
 
+    /// An inner command whose program stands in a known place, if no option is unheard of.
+    fn likely(
+        &self,
+        carrier: Carrier,
+        verb: usize,
+        words: &'a [Word],
+        others: usize,
+    ) -> Result<(), TemplateError> {
+        self.after(carrier, verb, words, others)?;
+        self.somewhere(carrier, words)
+    }
+
+    /// `adb shell ls {{x}}`: the words are put together, and a shell reads them.
+    fn shell(&self, verb: usize, words: &[Word]) -> Result<(), TemplateError> {
+        if words.iter().all(|word| self.is_chosen(word)) {
+            return Ok(());
+        }
+        refuse(format!(
+            "a shell reads the words after `{} {}`; fix them in the template, or list what a caller may choose in `enum`",
+            self.name,
+            self.text(verb)
+        ))
+    }
+
     /// An inner command that begins with the first word that names an interpreter.
     fn somewhere(&self, carrier: Carrier, words: &'a [Word]) -> Result<(), TemplateError> {
         let mut before = String::new();
@@ -126,7 +159,8 @@ impl<'a> Command<'a> {
             let is_doubtful = names::is_ordinary_word(&found) && (is_value || carrier.is_guess);
             let is_carrier = carriers::find(&found, words.get(at + 1..).unwrap_or_default())
                 .is_some_and(|(carrier, _)| !carrier.is_guess);
-            if (kind(&found).is_some() || is_carrier) && !is_doubtful {
+            let is_database = options::is_database(&found) && !is_value && !carrier.is_guess;
+            if (kind(&found).is_some() || is_carrier || is_database) && !is_doubtful {
                 return self.inner(carrier, &text, words.get(at + 1..).unwrap_or_default());
             }
             let rest = words.get(at + 1..).unwrap_or_default();
@@ -175,6 +209,10 @@ impl<'a> Command<'a> {
         })
     }
 
+    fn text(&self, at: usize) -> String {
+        self.arguments.get(at).and_then(Word::literal).unwrap_or_default()
+    }
+
     fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.all.get(name)
     }
@@ -192,12 +230,22 @@ fn nothing_hidden(arguments: &[Word]) -> Result<(), TemplateError> {
         let code = match kind(&inner) {
             // `rg --type java -e {{x}}`.
             Some(_) if is_value && names::is_ordinary_word(&inner) => None,
-            Some(Kind::Shell | Kind::Language) => languages::code_option(&inner, rest),
-            Some(Kind::Wrapper) if !is_value && !names::is_ordinary_word(&inner) => {
+            Some(Kind::Shell | Kind::Language) if names::can_be_program(&text) => {
+                languages::code_option(&inner, rest)
+            }
+            Some(Kind::Wrapper) if !is_value && names::starts_next(&text) => {
                 let is_next = rest.first().is_some_and(|word| word.literal().is_none());
                 is_next.then(String::new)
             }
-            Some(Kind::Wrapper | Kind::Runner | Kind::Editor | Kind::Maker) | None => None,
+            Some(
+                Kind::Shell
+                | Kind::Language
+                | Kind::Wrapper
+                | Kind::Runner
+                | Kind::Editor
+                | Kind::Maker,
+            )
+            | None => None,
         };
         if let Some(option) = code {
             let run = format!("{text} {option}");
@@ -212,6 +260,12 @@ fn nothing_hidden(arguments: &[Word]) -> Result<(), TemplateError> {
 
 fn refuse<T>(reason: String) -> Result<T, TemplateError> {
     Err(TemplateError::Interpreter(reason))
+}
+
+/// The words after the first `--`.
+fn after_dashes(words: &[Word]) -> Option<&[Word]> {
+    let at = words.iter().position(|word| is_literally(word, &["--"]))?;
+    words.get(at + 1..)
 }
 
 fn is_literally(word: &Word, texts: &[&str]) -> bool {

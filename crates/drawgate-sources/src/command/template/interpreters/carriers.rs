@@ -1,6 +1,8 @@
 //! Programs that run another one, which stands among their arguments: `docker exec box ls`. They are of
 //! use as tools, so the inner command is looked at like an outer one.
 
+mod rows;
+
 use super::names::{self, Kind, kind};
 use crate::command::template::words::{Form, Piece, Word};
 
@@ -13,6 +15,8 @@ pub(super) struct Carrier {
     pub(super) place: Place,
     /// Whether its own arguments end with `--`.
     has_dashes: bool,
+    /// Its options with a value in a word of its own.
+    valued: &'static [&'static str],
     /// Whether it is only taken for one, because of its words.
     pub(super) is_guess: bool,
 }
@@ -22,10 +26,18 @@ pub(super) struct Carrier {
 pub(super) enum Begins {
     /// After options and so many other words.
     After(usize),
-    /// After `--`, or not known if there is none.
-    Dashes,
+    /// After `--`. If there is none, after options and so many other words, where that is known.
+    Dashes(Option<usize>),
+    /// As in `After`, but options that are not known could have a value, so looked for as well.
+    Likely(usize),
     /// Not known: at the first word that names an interpreter.
     Somewhere,
+    /// After options; its words are put together and read by a shell.
+    Shell,
+    /// The same after `--`.
+    ShellAfterDashes,
+    /// What follows are arguments of a program that it builds.
+    Nowhere,
 }
 
 /// Where the inner command runs.
@@ -37,30 +49,8 @@ pub(super) enum Place {
     Elsewhere,
 }
 
-/// Words of programs that are not known: `PROGRAM exec …`.
-const VERBS: &[&str] = &["exec", "foreach", "run", "shell", "spawn", "ssh"];
 const FIND: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 const FD: &[&str] = &["-x", "-X", "--exec", "--exec-batch"];
-/// Options with a value in a word of its own, which stand before the inner command.
-const VALUED: &[&str] = &[
-    "-C",
-    "-e",
-    "-n",
-    "-p",
-    "-u",
-    "-w",
-    "--cwd",
-    "--detach-keys",
-    "--directory",
-    "--env",
-    "--env-file",
-    "--index",
-    "--name",
-    "--prefix",
-    "--project",
-    "--user",
-    "--workdir",
-];
 /// Options that certainly have none.
 const PLAIN: &[&str] = &[
     "-T",
@@ -82,50 +72,9 @@ const PLAIN: &[&str] = &[
     "--tty",
 ];
 
-const fn row(
-    verbs: &'static [&'static str],
-    begins: Begins,
-    place: Place,
-    has_dashes: bool,
-) -> Carrier {
-    Carrier { verbs, begins, place, has_dashes, is_guess: false }
-}
-
 /// How a program carries another one with these arguments, and which word is its verb.
 pub(super) fn find(name: &str, arguments: &[Word]) -> Option<(Carrier, usize)> {
-    use Begins::{After, Dashes, Somewhere};
-    use Place::{Elsewhere, Here};
-    let rows = match name {
-        "buildah" | "docker" | "docker-compose" | "nerdctl" | "podman" | "podman-compose" => vec![
-            row(&["exec"], After(1), Elsewhere, false),
-            row(&["create", "run"], Somewhere, Elsewhere, false),
-        ],
-        "crictl" | "ctr" => vec![row(&["exec", "run"], Somewhere, Elsewhere, false)],
-        "k" | "kubecolor" | "kubectl" | "microk8s" | "oc" => {
-            vec![row(&["debug", "exec", "rsh", "run"], Dashes, Elsewhere, true)]
-        }
-        "adb" | "distrobox" | "flatpak" | "fly" | "flyctl" | "gcloud" | "heroku" | "incus"
-        | "limactl" | "lxc" | "machinectl" | "minikube" | "multipass" | "toolbox" | "vagrant" => {
-            vec![row(&["enter", "exec", "run", "shell", "ssh"], Dashes, Elsewhere, true)]
-        }
-        "find" | "gfind" => vec![row(FIND, After(0), Here, false)],
-        "fd" | "fdfind" => vec![row(FD, After(0), Here, false)],
-        "git" => vec![row(&["foreach", "run"], After(0), Here, false)],
-        "go" => vec![row(&["run", "tool"], After(0), Here, false)],
-        "nix" => vec![row(&["run"], After(0), Here, true)],
-        "ip" => vec![row(&["exec"], After(1), Here, false)],
-        "asdf" | "bundle" | "conda" | "direnv" | "hatch" | "mamba" | "micromamba" | "mise"
-        | "nodenv" | "opam" | "pdm" | "pipenv" | "pixi" | "poetry" | "pyenv" | "rbenv" | "rye"
-        | "stack" => vec![
-            // `conda run -n env …`: what stands between is not known of all of them.
-            row(&["exec", "run", "x"], Somewhere, Here, true),
-        ],
-        "cargo" => vec![row(&["bench", "clippy", "run", "rustc", "test"], Somewhere, Here, true)],
-        _ if kind(name).is_none() => {
-            vec![Carrier { is_guess: true, ..row(VERBS, Somewhere, Here, true) }]
-        }
-        _ => Vec::new(),
-    };
+    let rows = rows::of(name);
     rows.into_iter().find_map(|carrier| Some((carrier, carrier.verb(arguments, 0)?)))
 }
 
@@ -157,25 +106,41 @@ impl Carrier {
         let end = rest.iter().position(ends).unwrap_or(rest.len());
         rest.get(..end).unwrap_or_default()
     }
-}
 
-/// The words before the inner command's program among these, options left out; and where it stands.
-pub(super) fn skip(words: &[Word], others: usize) -> (Vec<&Word>, usize) {
-    let mut before = Vec::new();
-    let mut at = 0;
-    while let Some(word) = words.get(at) {
-        if literal(words, at).is_some_and(|word| VALUED.contains(&word.as_str())) {
-            at += 2;
-        } else if word.begins_with("-") || is_flag(word) {
-            at += 1;
-        } else if before.len() < others {
-            before.push(word);
-            at += 1;
-        } else {
-            break;
+    /// The words before the inner command's program among these, options left out; and where it
+    /// stands.
+    pub(super) fn skip(self, words: &[Word], others: usize) -> (Vec<&Word>, usize) {
+        let mut before = Vec::new();
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            if literal(words, at).is_some_and(|word| self.takes_next(&word)) {
+                // A list as a value could go on with the program.
+                before.extend(words.get(at + 1).filter(|value| is_list(value)));
+                at += 2;
+            } else if word.begins_with("-") || is_flag(word) {
+                at += 1;
+            } else if before.len() < others {
+                before.push(word);
+                at += 1;
+            } else {
+                break;
+            }
         }
+        (before, at)
     }
-    (before, at)
+
+    /// Whether the next word is this option's value: `-u`, and `-itu`, but not `-uroot`.
+    fn takes_next(self, option: &str) -> bool {
+        let is_valued = |letter: char| {
+            self.valued
+                .iter()
+                .any(|it| it.strip_prefix('-').is_some_and(|it| it.chars().eq([letter])))
+        };
+        let mut letters = option.strip_prefix('-').unwrap_or_default().chars();
+        let last = letters.next_back();
+        let is_cluster = letters.all(|letter| letter.is_ascii_alphabetic() && !is_valued(letter));
+        self.valued.contains(&option) || (is_cluster && last.is_some_and(is_valued))
+    }
 }
 
 /// How many `--` only end the arguments of an outer program, so that a dash after it is an option of
@@ -210,6 +175,11 @@ fn is_verb_of_runner(word: &Word) -> bool {
 /// `{{name?--flag}}`: an option or nothing.
 pub(super) fn is_flag(word: &Word) -> bool {
     matches!(word.pieces.as_slice(), [Piece::Placeholder { form: Form::Flag(flag), .. }] if flag.starts_with('-'))
+}
+
+/// `{{name...}}`: as many words as callers like.
+pub(super) fn is_list(word: &Word) -> bool {
+    word.pieces.iter().any(|piece| matches!(piece, Piece::Placeholder { form: Form::Splat, .. }))
 }
 
 /// Whether the word after this one may be an option's value.

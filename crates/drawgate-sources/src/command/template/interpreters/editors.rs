@@ -1,7 +1,7 @@
 //! `awk` and `sed`: their first argument is a program, which must be fixed but for numbers, as in
 //! `sed -n {{from}},{{to}}p`. To know which argument is the first, their options must be known.
 
-use super::carriers::is_flag;
+use super::carriers::{is_flag, is_list};
 use super::{Command, Form, Parameter, Piece, TemplateError, Word, refuse};
 
 /// The options of a family of editors.
@@ -218,8 +218,4 @@ impl Options {
         }
         Means::Flag
     }
-}
-
-fn is_list(word: &Word) -> bool {
-    word.pieces.iter().any(|piece| matches!(piece, Piece::Placeholder { form: Form::Splat, .. }))
 }

@@ -66,7 +66,7 @@ pub(super) fn language(command: &Command<'_>) -> Result<Option<usize>, TemplateE
     let arguments = command.arguments;
     let first = arguments.first().and_then(Word::literal).unwrap_or_default();
     match (command.name.as_str(), first.as_str()) {
-        ("python", _) => python(command),
+        ("python" | "pypy", _) => python(command),
         // Its permissions come before the script.
         ("deno", "run") => {
             let is_permission =
@@ -186,6 +186,7 @@ fn without_version(package: &str) -> &str {
 /// The option by which an interpreter takes code from a caller, among these words.
 pub(super) fn code_option(interpreter: &str, words: &[Word]) -> Option<String> {
     let is_code = |option: &str| is_code_option(interpreter, option);
+    let words = words.get(..own_options(words)).unwrap_or_default();
     words.iter().enumerate().find_map(|(at, word)| match word.literal() {
         Some(option) if is_code(&option) => {
             words.get(at + 1).filter(|next| next.literal().is_none()).map(|_| option)
@@ -193,6 +194,23 @@ pub(super) fn code_option(interpreter: &str, words: &[Word]) -> Option<String> {
         Some(_) => None,
         None => word.first_literal().filter(|option| is_code(option)).map(str::to_owned),
     })
+}
+
+/// How many words can be options of an interpreter, and their values: what follows its script is the
+/// script's own.
+fn own_options(words: &[Word]) -> usize {
+    let is_option = |word: &str| word.starts_with(['-', '+']);
+    let has_value = |word: &str| is_option(word) && !word.contains('=') && word != "--";
+    let mut before = None;
+    for (at, word) in words.iter().enumerate() {
+        let text = word.literal();
+        let is_value = before.as_deref().is_some_and(has_value);
+        if text.as_deref().is_some_and(|text| !is_option(text)) && !is_value {
+            return at;
+        }
+        before = text;
+    }
+    words.len()
 }
 
 fn is_code_option(interpreter: &str, option: &str) -> bool {
@@ -207,16 +225,24 @@ fn is_code_option(interpreter: &str, option: &str) -> bool {
         "init-command",
         "print",
     ];
-    let lower = option.to_ascii_lowercase();
-    if let Some(long) = lower.strip_prefix("--") {
+    let is_powershell = matches!(interpreter, "powershell" | "pwsh");
+    let option = if is_powershell { option.to_ascii_lowercase() } else { option.to_owned() };
+    if let Some(long) = option.strip_prefix("--") {
         return LONG.contains(&long.trim_end_matches('='));
     }
     let letters = match (interpreter, kind(interpreter)) {
         ("node" | "nodejs" | "bun" | "ts-node" | "tsx", _) => "ep",
-        ("php", _) => "rb",
-        ("lua" | "luajit" | "perl" | "r" | "raku" | "rscript" | "ruby", _) => "e",
+        ("php", _) => "rBRE",
+        ("perl", _) => "eEM",
+        ("gosh" | "julia", _) => "eE",
+        ("clj" | "clojure", _) => "eX",
+        ("lua" | "luajit" | "r" | "raku" | "rscript" | "ruby", _) => "e",
+        ("nu" | "powershell" | "pwsh", _) => "ce",
+        ("fish", _) => "cC",
+        // It takes none.
+        ("java", _) => "",
         (_, Some(Kind::Shell)) | ("python" | "pypy" | "ipython" | "micropython", _) => "c",
         _ => "ecrpxg",
     };
-    lower.strip_prefix('-').is_some_and(|cluster| cluster.contains(|c| letters.contains(c)))
+    option.strip_prefix('-').is_some_and(|cluster| cluster.contains(|c| letters.contains(c)))
 }

@@ -27,9 +27,34 @@ pub(super) fn kind(name: &str) -> Option<Kind> {
         (MAKERS, Kind::Maker),
     ];
     let found = tables.into_iter().find(|(names, _)| names.contains(&name));
-    // The system's loader runs the program that follows: `ld-linux-x86-64.so.2`.
-    let is_loader = ["ld-linux", "ld-musl", "ld.so"].iter().any(|loader| name.starts_with(loader));
-    found.map(|(_, kind)| kind).or_else(|| is_loader.then_some(Kind::Wrapper))
+    found.map(|(_, kind)| kind).or_else(|| is_loader(name).then_some(Kind::Wrapper))
+}
+
+/// The system's loader runs the program that follows: `ld-linux-x86-64.so.2`.
+fn is_loader(name: &str) -> bool {
+    ["ld-linux", "ld-musl", "ld.so"].iter().any(|loader| name.starts_with(loader))
+}
+
+/// Whether this word among the arguments of a program that is not known can only mean that the next
+/// one is to be started. `mysql` could be the name of anything, and `/var/lib/sudo` is a folder.
+pub(super) fn starts_next(word: &str) -> bool {
+    let name = name(word);
+    let is_starter = if word.contains('/') {
+        is_in_bin(word) && STARTERS.contains(&name.as_str())
+    } else {
+        !is_ordinary_word(&name) && STARTERS.contains(&name.as_str())
+    };
+    is_starter || is_loader(&name)
+}
+
+/// Whether this word can be a program: `deploy/java` is a thing of that name.
+pub(super) fn can_be_program(word: &str) -> bool {
+    !word.contains('/') || word.starts_with(['/', '.']) || is_in_bin(word)
+}
+
+fn is_in_bin(path: &str) -> bool {
+    let mut parts = path.rsplit('/').skip(1);
+    parts.next().is_some_and(|folder| matches!(folder, "bin" | "sbin"))
 }
 
 /// `/usr/bin/python3.12` is `python`, `bash-static` is `bash`.
@@ -190,6 +215,45 @@ const WRAPPERS: &[&str] = &[
     "xterm",
     "xvfb-run",
     "zellij",
+];
+
+/// Wrappers that do little else than to start the program that follows.
+const STARTERS: &[&str] = &[
+    "busybox",
+    "chroot",
+    "chrt",
+    "dbus-run-session",
+    "doas",
+    "dumb-init",
+    "env",
+    "fakeroot",
+    "firejail",
+    "gosu",
+    "ionice",
+    "nice",
+    "nohup",
+    "nsenter",
+    "pkexec",
+    "prlimit",
+    "proxychains",
+    "runuser",
+    "setarch",
+    "setpriv",
+    "setsid",
+    "stdbuf",
+    "su-exec",
+    "sudo",
+    "systemd-run",
+    "taskset",
+    "time",
+    "timeout",
+    "tini",
+    "torsocks",
+    "toybox",
+    "unbuffer",
+    "unshare",
+    "xargs",
+    "xvfb-run",
 ];
 
 const SHELLS: &[&str] = &[

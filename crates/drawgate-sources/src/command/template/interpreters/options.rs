@@ -40,6 +40,7 @@ const TABLE: &[(&str, &str)] = &[
     ("git", "-c"),
     ("git clone", "--config"),
     ("git clone", "--template"),
+    ("git clone", "-c"),
     ("git clone", "-u"),
     ("git difftool", "-x"),
     ("git filter-branch", "--commit-filter"),
@@ -68,6 +69,9 @@ const TABLE: &[(&str, &str)] = &[
     ("man", "--pager"),
     ("man", "-C"),
     ("man", "-P"),
+    ("mise", "--command"),
+    ("mise exec", "-c"),
+    ("mise x", "-c"),
     ("nc", "--exec"),
     ("nc", "--sh-exec"),
     ("nc", "-c"),
@@ -140,9 +144,21 @@ const TABLE: &[(&str, &str)] = &[
 
 /// A shortened option has at least so many characters, its dashes included.
 const SHORTEST: usize = 4;
+/// Before a subcommand it is a setting; most subcommands mean something else by it.
+const GIT_SETTING: (&str, &str) = ("git", "-c");
+/// Options before git's subcommand with a value in a word of its own.
+const GIT_VALUES: &[&str] = &[
+    "-C",
+    "-c",
+    "--attr-source",
+    "--config-env",
+    "--git-dir",
+    "--namespace",
+    "--super-prefix",
+    "--work-tree",
+];
 
 pub(super) fn check(command: &Command<'_>) -> Result<(), TemplateError> {
-    safe_database(command)?;
     // `gtar` and `bsdtar` are `tar`.
     let name = match command.name.as_str() {
         "bsdtar" | "gtar" => "tar",
@@ -161,12 +177,12 @@ pub(super) fn check(command: &Command<'_>) -> Result<(), TemplateError> {
         }
         let before = command.arguments.get(..at).unwrap_or_default();
         let next = command.arguments.get(at + 1);
-        let found = TABLE.iter().filter(|(program, _)| is_program(program, name, before));
+        let found = TABLE.iter().filter(|row| is_program(row, name, before));
         for (_, option) in found {
             let value = match word.literal() {
-                Some(text) if awaits(&text, option) => next,
+                Some(text) if awaits(name, &text, option) => next,
                 Some(_) => None,
-                None => word.first_literal().filter(|text| holds(text, option)).map(|_| word),
+                None => word.first_literal().filter(|text| holds(name, text, option)).map(|_| word),
             };
             if value.is_some_and(|value| !command.is_chosen(value)) {
                 return refuse(format!(
@@ -178,39 +194,79 @@ pub(super) fn check(command: &Command<'_>) -> Result<(), TemplateError> {
     Ok(())
 }
 
-fn is_program(row: &str, name: &str, before: &[Word]) -> bool {
-    match row.split_once(' ') {
+fn is_program(row: &(&str, &str), name: &str, before: &[Word]) -> bool {
+    match row.0.split_once(' ') {
         Some((program, sub)) => {
             program == name && before.iter().any(|word| is_literally(word, &[sub]))
         }
-        None => row == name,
+        None => row.0 == name && !(*row == GIT_SETTING && has_subcommand(before)),
     }
+}
+
+/// Whether git's subcommand is among these words.
+fn has_subcommand(words: &[Word]) -> bool {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.literal() {
+            Some(text) if GIT_VALUES.contains(&text.as_str()) => drop(words.next()),
+            Some(text) if !text.starts_with('-') => return true,
+            Some(_) | None => {}
+        }
+    }
+    false
 }
 
 /// Whether this word is the option, and the next one its value. Long ones may be shortened, and
 /// letters stand together.
-fn awaits(text: &str, option: &str) -> bool {
+fn awaits(program: &str, text: &str, option: &str) -> bool {
     if option.starts_with("--") {
         return text == option || (text.len() >= SHORTEST && option.starts_with(text));
     }
     let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
-    let is_cluster = text.starts_with('-') && !text.starts_with("--");
-    text == option || (is_cluster && letter.is_some_and(|letter| text.ends_with(letter)))
+    let flags = letter.and_then(|letter| text.strip_prefix('-')?.strip_suffix(letter));
+    text == option || flags.is_some_and(|flags| flags.chars().all(|c| is_flag(program, c)))
+}
+
+/// Whether other letters may follow this one: `-sSK`. After others comes their value: `-XLOCK`.
+fn is_flag(program: &str, letter: char) -> bool {
+    let capitals = match program {
+        "ansible-playbook" => "CDK",
+        "curl" => "BGIJLMNORSVZ",
+        "git" => "EFGHILPW",
+        "gradle" => "SV",
+        "man" => "DKWXZ",
+        "nc" => "CDFNSUZ",
+        "pandoc" => "NRS",
+        "rake" => "ABGNPTX",
+        "rsync" => "ACDEFHJLNOPRSUWX",
+        "scp" | "sftp" => "ABCNORT",
+        "tar" => "ABGJMOPRSUWZ",
+        "tcpdump" => "ADHIJKLNOSUX",
+        "wget" => "EFHKLNSV",
+        _ => "",
+    };
+    letter.is_ascii_lowercase()
+        || letter.is_ascii_digit()
+        || matches!(letter, '#' | ':')
+        || capitals.contains(letter)
 }
 
 /// Whether a word that begins so has the option's value in it.
-fn holds(text: &str, option: &str) -> bool {
+fn holds(program: &str, text: &str, option: &str) -> bool {
     match text.split_once('=') {
-        Some((text, _)) => awaits(text, option),
-        None => !text.starts_with("--") && awaits(text, option),
+        Some((text, _)) => awaits(program, text, option),
+        None => !text.starts_with("--") && awaits(program, text, option),
     }
 }
 
+pub(super) fn is_database(name: &str) -> bool {
+    matches!(name, "sqlite" | "duckdb")
+}
+
 /// Their shells run programs by `.shell`.
-fn safe_database(command: &Command<'_>) -> Result<(), TemplateError> {
-    let is_database = matches!(command.name.as_str(), "sqlite" | "duckdb");
+pub(super) fn safe_database(command: &Command<'_>) -> Result<(), TemplateError> {
     let is_safe = |word: &Word| is_literally(word, &["-safe", "--safe"]);
-    if is_database && !command.arguments.iter().any(is_safe) {
+    if is_database(&command.name) && !command.arguments.iter().any(is_safe) {
         return refuse(format!("`{}` runs programs by `.shell`; add `-safe`", command.name));
     }
     Ok(())
