@@ -190,6 +190,15 @@ impl Trace {
         self.append(draft).await
     }
 
+    /// What a caller is told when the gateway stops during the call.
+    pub(super) const fn cut_short(&self) -> &'static str {
+        if self.started {
+            "the gateway stopped before the call had ended; whether it was carried out is not known"
+        } else {
+            "the gateway stopped before the call was begun; nothing was done"
+        }
+    }
+
     pub(super) fn started(&mut self) {
         self.started = true;
     }

@@ -155,8 +155,7 @@ impl Gateway {
         let outcome = tokio::select! {
             biased;
             () = self.stopped.cancelled(), if !goes_on => {
-                let message = "the gateway stopped before the call had ended; whether it was carried out is not known";
-                Err(refuse(ErrorCode::Cancelled, message))
+                Err(refuse(ErrorCode::Cancelled, trace.cut_short()))
             }
             outcome = self.run(caller, call, options, &mut trace) => outcome,
         };
@@ -164,8 +163,14 @@ impl Gateway {
     }
 
     /// Ends the calls under way: their callers are answered, and so is whoever calls from now on.
+    /// Tasks are left alone.
     pub fn stop(&self) {
         self.stopped.cancel();
+    }
+
+    /// Until the gate is stopped.
+    pub async fn stopped(&self) {
+        self.stopped.cancelled().await;
     }
 
     async fn run(

@@ -583,8 +583,10 @@ async fn a_gate_that_stops_answers_who_waits() {
     assert_eq!(outcomes.len(), 1, "a task is left to whoever takes it up");
     assert_eq!(outcomes[0].rest["started"], json!(true));
     assert!(!task.is_finished());
+    assert!(ended.error.unwrap().message.contains("is not known"));
     let late = gate.call("ann", "s:t", json!({})).await;
     assert_eq!(code(&late), Some(ErrorCode::Cancelled));
+    assert!(late.error.unwrap().message.contains("nothing was done"));
     assert_eq!(source.starts(), 2);
     task.abort();
 }

@@ -14,8 +14,9 @@ const QUERY: &[u8] = b"-._~/:@,+=%&?";
 
 impl Address {
     /// The address in the form in which it may be opened: `https`, or `http` on this machine; written
-    /// as browsers write it; percent-encoded where a shell would see more than text. It is the same
-    /// address to the server.
+    /// as browsers write it; percent-encoded where a shell would see more than text. Servers that
+    /// decode what they read see the same address; to one that parts a path or a query at a bare `;`
+    /// it is another.
     pub fn for_browser(text: &str) -> Result<Self, AddressError> {
         let bad = |fault| AddressError::new(text, fault);
         let address = Self::long(text)?;

@@ -9,6 +9,9 @@ use url::Url;
 
 use super::document::shown;
 
+/// Those that a host in `hosts` means by itself.
+const USUAL_PORTS: [u16; 2] = [80, 443];
+
 /// What the configuration says about addresses.
 pub(super) struct Origins<'a> {
     /// Where the document was fetched.
@@ -38,6 +41,38 @@ pub enum Stray {
     Plain(String),
 }
 
+impl Stray {
+    /// What to do where requests shall go there.
+    pub(super) fn advice(&self) -> String {
+        match self {
+            Self::Unnamed { from, to } if !is_downgrade(from, to) => format!(
+                "if it is meant, set `base_url` to it, or add {} to `hosts` (of a pack: `permissions.hosts`)",
+                host_rule(to)
+            ),
+            // To name the host would not be enough.
+            Self::Unnamed { .. } | Self::Plain(_) => {
+                "set `base_url` to it if it is meant".to_owned()
+            }
+        }
+    }
+}
+
+fn is_downgrade(from: &str, to: &str) -> bool {
+    from.starts_with("https:") && to.starts_with("http:")
+}
+
+/// What to write into `hosts`: without a port, a host means the usual ones only.
+fn host_rule(to: &str) -> String {
+    let url = Url::parse(to).ok();
+    let parts = url.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
+    match parts {
+        Some((host, port)) if !USUAL_PORTS.contains(&port) => {
+            format!("`{}`", shown(&format!("{host}:{port}")))
+        }
+        Some(_) | None => "its host".to_owned(),
+    }
+}
+
 impl Origins<'_> {
     /// Refuses an address that only a fetched document names.
     pub(super) fn check(&self, to: &Url) -> Result<(), Stray> {
@@ -49,7 +84,7 @@ impl Origins<'_> {
             let from = fetched.origin().ascii_serialization();
             return Err(Stray::Unnamed { from, to: to.to_string() });
         }
-        if fetched.scheme() == "https" && to.scheme() == "http" {
+        if is_downgrade(fetched.as_str(), to.as_str()) {
             return Err(Stray::Plain(to.to_string()));
         }
         Ok(())

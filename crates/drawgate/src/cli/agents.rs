@@ -62,7 +62,7 @@ async fn perform(
         AgentsCommand::Add { name, capabilities, expose, quiet } => {
             let step = capabilities.is_empty().then(|| {
                 format!(
-                    "\nit holds nothing yet; `drawgate grants add CAPABILITY --agent {name}` lets it call what requires that"
+                    "\nno capability was given to it; `drawgate grants add CAPABILITY --agent {name}` lets it call what requires that"
                 )
             });
             let new = NewAgent { name: name.clone(), capabilities, expose };

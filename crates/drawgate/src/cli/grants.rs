@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use drawgate_core::model::Principal;
 use serde_json::{Value, json};
 
 use super::Context;
@@ -64,14 +65,16 @@ async fn perform(
             let grant: Value =
                 backend.post("/grants", &NewGrant { capability, scope, lifetime_ms }).await?;
             let id = text(&grant, "grantId");
+            if quiet {
+                context.out.raw(format!("{id}\n").as_bytes())?;
+            } else {
+                context.out.either(&grant, || granted(&grant))?;
+            }
             // Callers of an authorization server are not listed anywhere.
             if let Some(name) = agent.filter(|_| context.loaded.config.auth.is_none()) {
-                warn_if_unknown(backend, &name).await?;
+                warn_if_unknown(backend, &name).await;
             }
-            if quiet {
-                return context.out.raw(format!("{id}\n").as_bytes());
-            }
-            context.out.either(&grant, || granted(&grant))
+            Ok(())
         }
         GrantsCommand::List { agent } => {
             let mut grants: Vec<Value> = backend.get("/grants").await?;
@@ -99,10 +102,15 @@ async fn perform(
 }
 
 /// A grant may come before its agent, but more often its name is misspelt.
-async fn warn_if_unknown(backend: &Backend, name: &str) -> anyhow::Result<()> {
-    let agents: Vec<Value> = backend.get("/agents").await?;
-    let keys: ShownKeys = backend.get("/keys").await?;
-    let is_known = agents.iter().any(|agent| agent["name"] == name)
+async fn warn_if_unknown(backend: &Backend, name: &str) {
+    let (Ok(agents), Ok(keys)) =
+        (backend.get::<Vec<Value>>("/agents").await, backend.get::<ShownKeys>("/keys").await)
+    else {
+        // The grant is in force, whatever can be said about its agent.
+        return;
+    };
+    let is_known = name == Principal::local().as_str()
+        || agents.iter().any(|agent| agent["name"] == name)
         || keys.keys.iter().any(|key| key.purpose == "agent" && key.name == name);
     if !is_known {
         let shown = drawgate_core::model::shown_name(name);
@@ -110,7 +118,6 @@ async fn warn_if_unknown(backend: &Backend, name: &str) -> anyhow::Result<()> {
             "drawgate: there is no agent `{shown}` yet; `drawgate agents list` and `drawgate keys list` show them"
         );
     }
-    Ok(())
 }
 
 /// What is in force now, and how it ends.

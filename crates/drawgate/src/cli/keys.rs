@@ -1,6 +1,6 @@
 //! `drawgate keys`: which SSH keys let packs and agents in.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -208,7 +208,7 @@ fn key_text(given: Option<&str>) -> anyhow::Result<String> {
         Some(text) if text.contains([' ', '\t']) && !Path::new(text).exists() => text.to_owned(),
         Some(file) => {
             let opened = std::fs::File::open(file).and_then(read_limited);
-            opened.with_context(|| unreadable(file))?
+            opened.map_err(|error| unreadable(file, error))?
         }
     };
     let is_key = |line: &&str| !line.is_empty() && !line.starts_with('#');
@@ -222,11 +222,14 @@ fn key_text(given: Option<&str>) -> anyhow::Result<String> {
     }
 }
 
-fn unreadable(file: &str) -> String {
+fn unreadable(file: &str, error: std::io::Error) -> anyhow::Error {
     let private = file.strip_suffix(".pub").unwrap_or(file);
-    format!(
-        "`{file}` can't be read; give the file of a public key (`ssh-keygen -t ed25519 -f {private}` makes a pair)"
-    )
+    let step = match error.kind() {
+        ErrorKind::NotFound => format!(" (`ssh-keygen -t ed25519 -f {private}` makes a pair)"),
+        _ => String::new(),
+    };
+    let message = format!("`{file}` can't be read; give the file of a public key{step}");
+    anyhow::Error::new(error).context(message)
 }
 
 fn read_limited(source: impl Read) -> std::io::Result<String> {

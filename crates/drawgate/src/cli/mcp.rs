@@ -25,8 +25,9 @@ use crate::surface::mcp::bridge::{Bridge, Gate};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::{self, Spans};
 
-/// How long calls may still run when the client has gone.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long calls may still run when the client has gone. Common clients kill two seconds after they
+/// have asked.
+const GRACE: Duration = Duration::from_secs(1);
 /// A first list should not be empty because servers are still starting.
 const SETTLE: Duration = Duration::from_secs(10);
 

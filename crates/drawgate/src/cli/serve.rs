@@ -39,8 +39,10 @@ const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
 const METRICS_PAUSE: Duration = Duration::from_secs(2);
 /// A gateway counts as ready when its sources have been tried, or after this.
 const READY_TIME: Duration = Duration::from_millis(1500);
-/// How long calls that were ended get to be answered, and then to be written down.
+/// How long calls that were ended get to be answered.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long they get to be written down, once connections are cut.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ServeArgs {
@@ -403,7 +405,11 @@ pub(super) async fn drain(
         () = signals.next() => tracing::warn!("a second signal; calls under way are ended"),
     }
     assembly.gateway().stop();
-    let _ = tokio::time::timeout(LAST_WORDS, server.connections.wait()).await;
+    tokio::select! {
+        () = server.connections.wait() => {}
+        () = tokio::time::sleep(LAST_WORDS) => {}
+        () = signals.next() => {}
+    }
     server.cut.cancel();
     let ended = async {
         server.connections.wait().await;
@@ -411,7 +417,7 @@ pub(super) async fn drain(
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let _ = tokio::time::timeout(LAST_WORDS, ended).await;
+    let _ = tokio::time::timeout(LAST_LINES, ended).await;
     // A leftover socket would only make the next command try it in vain.
     let _ = std::fs::remove_file(assembly.data.join(SOCKET));
     assembly.close().await;

@@ -149,8 +149,10 @@ fn on_behalf(agent: Option<&str>) -> String {
 async fn find(backend: &Backend, name: &str, agent: Option<&str>) -> anyhow::Result<Option<Value>> {
     let tools: Vec<Value> = backend.get(&format!("/tools{}", on_behalf(agent))).await?;
     let exact = tools.iter().find(|tool| tool["wireName"] == name || tool["toolId"] == name);
-    let found = exact.or_else(|| tools.iter().find(|tool| tool["tool"]["name"] == name));
-    Ok(found.cloned())
+    // Of several with the same name, the gateway says which there are.
+    let mut bare = tools.iter().filter(|tool| tool["tool"]["name"] == name);
+    let only = bare.next().filter(|_| bare.next().is_none());
+    Ok(exact.or(only).cloned())
 }
 
 async fn read_arguments(

@@ -1,7 +1,10 @@
 //! Keys of packs and agents: authorised and withdrawn by the operator, and written down.
 
+use std::sync::Arc;
+
 use anyhow::bail;
 use drawgate_core::audit::EventKind;
+use tokio::task::spawn_blocking;
 
 use super::Operations;
 use crate::peers::{Authorized, NewKey, Selection};
@@ -12,13 +15,15 @@ impl Operations {
         let _acting = self.acting.lock().await;
         let line = new.line()?;
         let terms = self.door.would_add(&line)?;
-        self.door.add(&line)?;
+        let door = Arc::clone(&self.door);
+        // Others may be at the file, and are waited for.
+        spawn_blocking(move || door.add(&line)).await??;
         let noted = self.note(terms.describe(self.draft(EventKind::KeyAdded))).await;
         if noted.is_err() {
             // What can't be written down does not count.
             let name = Some((terms.purpose, terms.name.clone()));
             let fingerprint = Some(terms.fingerprint.clone());
-            self.door.remove(&Selection { fingerprint, name })?;
+            self.take_out(Selection { fingerprint, name }).await?;
         }
         noted.map(|()| terms)
     }
@@ -30,10 +35,15 @@ impl Operations {
         if gone.is_empty() {
             bail!("there is no such key; `drawgate keys list` shows them");
         }
-        self.door.remove(selection)?;
+        self.take_out(selection.clone()).await?;
         for terms in &gone {
             self.note(terms.describe(self.draft(EventKind::KeyRemoved))).await?;
         }
         Ok(gone)
+    }
+
+    async fn take_out(&self, selection: Selection) -> anyhow::Result<()> {
+        let door = Arc::clone(&self.door);
+        spawn_blocking(move || door.remove(&selection)).await?
     }
 }

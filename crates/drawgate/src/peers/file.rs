@@ -78,7 +78,7 @@ impl KeyFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(unreadable(&self.path)(error)),
         };
-        self.check_folders(&path)?;
+        self.check_folders(Some(&path))?;
         // A pipe must not hold us up.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(&path);
@@ -123,7 +123,7 @@ impl KeyFile {
             i128::from(file.size()),
             i128::from(file.ino()),
         ];
-        Some((numbers, self.check_folders(&path).err()))
+        Some((numbers, self.check_folders(Some(&path)).err()))
     }
 
     /// Where it is behind links, or will be.
@@ -134,14 +134,27 @@ impl KeyFile {
         }
     }
 
-    /// Checks the folders on the way to the file, and on the way to the link if it is behind one.
-    fn check_folders(&self, real: &Path) -> Result<(), FileProblem> {
+    /// Whether a file would count there.
+    pub(super) fn check_place(&self) -> Result<(), FileProblem> {
+        match self.path.canonicalize() {
+            Ok(real) => self.check_folders(Some(&real)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.check_folders(None),
+            Err(error) => Err(unreadable(&self.path)(error)),
+        }
+    }
+
+    /// Checks the folders on the way to the file, by its name and behind links in it. (Those on the
+    /// way from one link to a second one are not looked at.)
+    fn check_folders(&self, real: Option<&Path>) -> Result<(), FileProblem> {
         let named = std::path::absolute(&self.path).map_err(unreadable(&self.path))?;
-        let beside = named.parent().unwrap_or(&named);
-        let beside = beside.canonicalize().map_err(unreadable(beside))?;
+        let named = named.parent().unwrap_or(&named);
+        let beside = named.canonicalize().map_err(unreadable(named))?;
         let home = self.home.as_deref();
         trust::check_folders(&beside, home)?;
-        match real.parent() {
+        if named != beside {
+            trust::check_folders(named, home)?;
+        }
+        match real.and_then(Path::parent) {
             Some(folder) if folder != beside => trust::check_folders(folder, home),
             Some(_) | None => Ok(()),
         }

@@ -41,7 +41,7 @@ fn a_folder_that_others_may_write_does_not_count_either() {
     modes(&path, 0o600);
     let file = KeyFile::new(path);
     for (mode, is_good) in
-        [(0o700, true), (0o755, true), (0o1777, true), (0o777, false), (0o770, false)]
+        [(0o700, true), (0o755, true), (0o1777, true), (0o777, false), (0o757, false)]
     {
         modes(&inner, mode);
         assert_eq!(file.read().is_ok(), is_good, "{mode:o}");
@@ -70,7 +70,7 @@ fn every_folder_above_counts_up_to_the_home() {
     let above_home = KeyFile::new(path.clone()).with_home(Some(outer.clone()));
     let elsewhere = KeyFile::new(path).with_home(Some(PathBuf::from("/nowhere")));
     for (mode, is_good) in
-        [(0o700, true), (0o755, true), (0o1777, true), (0o777, false), (0o775, false)]
+        [(0o700, true), (0o755, true), (0o1777, true), (0o777, false), (0o757, false)]
     {
         modes(&outer, mode);
         let expected = if is_good {
@@ -113,6 +113,32 @@ fn a_link_that_others_may_replace_does_not_count() {
     modes(&open, 0o755);
     modes(&outer, 0o777);
     assert!(matches!(file.read(), Err(FileProblem::Writable(_))), "where it points to");
+}
+
+#[test]
+fn a_link_on_the_way_that_others_may_replace_does_not_count() {
+    let folder = TempDir::new().unwrap();
+    let (_, inner, _) = nested(&folder);
+    let open = folder.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::os::unix::fs::symlink(&inner, open.join("link")).unwrap();
+    let file = KeyFile::new(open.join("link/keys"));
+    modes(&open, 0o755);
+    assert_eq!(file.read(), Ok(b"x".to_vec()));
+    modes(&open, 0o777);
+    assert!(matches!(file.read(), Err(FileProblem::Writable(_))));
+}
+
+#[test]
+fn a_list_that_would_not_count_is_not_begun() {
+    let folder = TempDir::new().unwrap();
+    let (outer, _, path) = nested(&folder);
+    std::fs::remove_file(&path).unwrap();
+    let file = KeyFile::new(path);
+    assert_eq!(file.check_place(), Ok(()));
+    modes(&outer, 0o777);
+    assert_eq!(file.read(), Ok(Vec::new()), "nothing is nothing, wherever");
+    assert_eq!(file.check_place(), Err(FileProblem::Writable(outer.display().to_string())));
 }
 
 #[test]

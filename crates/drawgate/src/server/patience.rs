@@ -71,6 +71,8 @@ pub(super) struct Watch {
 impl Watch {
     /// A body that notes if it is not read to its end.
     pub(super) fn body(&self, body: Incoming) -> Received {
+        // That another request came means that the one before was read to its end.
+        self.seen.left_unread.store(false, Ordering::Relaxed);
         Received { body, is_read: false, seen: Arc::clone(&self.seen) }
     }
 }

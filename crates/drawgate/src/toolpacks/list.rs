@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use drawgate_sources::toolpack::{Manifest, Problem, Problems};
 use rustix::io::Errno;
 
-use super::error::{ToolpackError, Unread};
+use super::error::{Code, ToolpackError, Unread};
 use super::folder::Folder;
 use super::hash::{self, Of};
 use super::id::PackId;
@@ -35,7 +35,7 @@ pub struct Installed {
 pub enum Trust {
     /// It is.
     Locked,
-    /// It was changed; in which way.
+    /// It is not, or can't be any more; in which way, in words that follow "it".
     Changed(String),
     /// The machine could not say; it may the next time.
     Unread(Unread),
@@ -63,7 +63,7 @@ impl fmt::Display for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Locked => formatter.write_str("is as it was installed"),
-            Self::Changed(how) => write!(formatter, "was changed since it was installed: {how}"),
+            Self::Changed(how) => formatter.write_str(how),
             Self::Unread(what) => {
                 write!(formatter, "can't be compared with what was installed: {what}")
             }
@@ -119,7 +119,7 @@ fn trust(place: &Path, entry: Option<&LockEntry>) -> Trust {
     match place.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Trust::Missing,
         Err(error) => Trust::Unread(Unread::new(place, &error)),
-        Ok(data) if !data.is_dir() => Trust::Changed("it is not a folder any more".to_owned()),
+        Ok(data) if !data.is_dir() => changed("it is not a folder any more"),
         Ok(_) => judge(hash::hash(place, Of::Meaning), &entry.content_hash),
     }
 }
@@ -128,12 +128,20 @@ fn trust(place: &Path, entry: Option<&LockEntry>) -> Trust {
 fn judge(found: Result<String, ToolpackError>, installed: &str) -> Trust {
     match found {
         Ok(found) if found == installed => Trust::Locked,
-        Ok(_) => Trust::Changed("its files are not those that were installed".to_owned()),
+        Ok(_) => changed("its files are not those that were installed"),
         Err(ToolpackError::Io { path, source, .. }) if may_pass(&source) => {
             Trust::Unread(Unread::new(&path, &source))
         }
-        Err(error) => Trust::Changed(error.to_string()),
+        // An earlier version may have installed it, or somebody put it there since.
+        Err(ToolpackError::Rejected { code: Code::Path, message }) => Trust::Changed(format!(
+            "holds a name that this version refuses: {message}; if it came with the pack, ask its author to rename it"
+        )),
+        Err(error) => changed(&error.to_string()),
     }
+}
+
+fn changed(how: &str) -> Trust {
+    Trust::Changed(format!("was changed since it was installed: {how}"))
 }
 
 /// Whether an error says nothing of the file: it is not another than it was, or none.

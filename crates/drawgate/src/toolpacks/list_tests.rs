@@ -1,5 +1,4 @@
 use super::*;
-use crate::toolpacks::error::Code;
 use crate::toolpacks::testing::World;
 
 /// What the machine says of a file, and whether that file is another for it.
@@ -35,7 +34,23 @@ fn what_could_not_be_read_was_not_changed() {
 #[test]
 fn what_no_pack_may_hold_is_a_change() {
     let rejected = ToolpackError::rejected(Code::Link, "`x` is a link");
-    assert_eq!(judge(Err(rejected), ""), Trust::Changed("`x` is a link".to_owned()));
+    assert_eq!(judge(Err(rejected), ""), changed("`x` is a link"));
+}
+
+#[test]
+fn a_name_that_an_earlier_version_took_is_not_called_a_change() {
+    for name in ["data/what?.md", "data/aux.js"] {
+        let world = World::new();
+        world.install("1.0.0");
+        fs::write(world.folder.path().join("pack").join(name), "").unwrap();
+        let pack = world.folder.list().unwrap().remove(0);
+        let words = pack.trust.to_string();
+        assert!(words.starts_with("holds a name that this version refuses: "), "{words}");
+        assert!(words.contains(&format!("`{name}`")), "{words}");
+        assert!(words.ends_with("ask its author to rename it"), "{words}");
+        // It counts as one, since it may have been put there.
+        assert!(matches!(pack.trust, Trust::Changed(_)) && !pack.is_loadable(), "{pack:?}");
+    }
 }
 
 #[test]

@@ -34,9 +34,7 @@ pub enum ServerError {
     #[error("the server variable `{}` has no default, or one that is not in its `enum`; set `base_url`", shown(.0))]
     Variable(String),
     /// A document that was fetched leads away.
-    #[error(
-        "{0}; if it is meant, set `base_url` to it, or add its host to `hosts` (of a pack: `permissions.hosts`)"
-    )]
+    #[error("{0}; {advice}", advice = .0.advice())]
     Stray(Stray),
 }
 

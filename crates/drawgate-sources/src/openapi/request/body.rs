@@ -46,17 +46,15 @@ fn object(value: &Value) -> Result<&Map<String, Value>, ArgumentError> {
 /// What the document does not say about a field: lists are repeated, objects are JSON.
 fn write_form(map: &Map<String, Value>, form: &Form) -> Result<String, ArgumentError> {
     let mut pairs = Vec::new();
+    let others = map.keys().chain(&form.names).map(String::as_str).collect();
+    let mut beside = Beside { place: Place::Query, own: "", others, provided: None };
     for (name, value) in map.iter().filter(|(_, value)| !value.is_null()) {
         let stated = form.fields.get(name).copied();
         let unstated = FormField { writing: usual(value), reserved: Reserved::Encoded };
         let FormField { writing, reserved } = stated.unwrap_or(unstated);
-        if value.is_object() || value.is_array() {
-            let others = map.keys().chain(&form.names).filter(|other| *other != name);
-            let others = others.map(String::as_str).collect();
-            let beside = Beside { place: Place::Query, own: name, others, provided: None };
-            if beside.is_shadowed_by(value, writing) {
-                return Err(ArgumentError::value(name, SHADOWS));
-            }
+        beside.own = name;
+        if beside.is_shadowed_by(value, writing) {
+            return Err(ArgumentError::value(name, SHADOWS));
         }
         pairs.extend(style::field(name, value, writing, reserved));
     }
@@ -119,4 +117,39 @@ fn decoded(name: &str, value: &Value) -> Result<Bytes, ArgumentError> {
     let text = value.as_str().map(|text| text.split_whitespace().collect::<String>());
     let bytes = text.and_then(|text| BASE64.decode(text).ok());
     bytes.map(Bytes::from).ok_or_else(|| ArgumentError::value(name, "must be text in base64"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// How many fields a caller sends, and how many members one of them has.
+    const MANY: usize = 20_000;
+
+    /// Comparing each member with each field would not end.
+    #[test]
+    fn many_members_stand_beside_many_fields() {
+        let members = (0..MANY).map(|n| (format!("member{n}"), json!(n))).collect();
+        let mut map: Map<String, Value> =
+            (0..MANY).map(|n| (format!("field{n}"), json!([n]))).collect();
+        map.insert("apart".to_owned(), Value::Object(members));
+        let writing = Writing::Styled { style: Style::Form, explode: true };
+        let apart = FormField { writing, reserved: Reserved::Encoded };
+        let form = Form {
+            fields: [("apart".to_owned(), apart)].into(),
+            names: ["known".to_owned()].into(),
+        };
+
+        let written = write_form(&map, &form).unwrap();
+        assert_eq!(written.split('&').count(), 2 * MANY);
+
+        for taken in ["field19999", "FIELD0", "known[]"] {
+            let mut map = map.clone();
+            map["apart"][taken] = json!(1);
+            let refused = ArgumentError::value("apart", SHADOWS);
+            assert_eq!(write_form(&map, &form), Err(refused), "{taken}");
+        }
+    }
 }

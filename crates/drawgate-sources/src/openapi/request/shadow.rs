@@ -1,6 +1,9 @@
 //! Members of an object that is written apart become parameters of their own. None may stand where a
 //! parameter of another schema stands, or a credential.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{encode, style};
@@ -15,25 +18,55 @@ pub(super) struct Beside<'a> {
     pub(super) place: Place,
     /// The value's own.
     pub(super) own: &'a str,
-    pub(super) others: Vec<&'a str>,
+    /// The value's own may be among them.
+    pub(super) others: Names<'a>,
     pub(super) provided: Option<&'a Provided>,
+}
+
+/// Names of one place. Callers choose how many members are compared with how many names, so members
+/// are looked up in sets, which are made when the first one is.
+pub(super) struct Names<'a> {
+    all: Vec<&'a str>,
+    sets: OnceCell<Sets<'a>>,
+}
+
+struct Sets<'a> {
+    exact: HashSet<&'a str>,
+    folded: HashSet<String>,
+}
+
+impl<'a> FromIterator<&'a str> for Names<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
+        Self { all: names.into_iter().collect(), sets: OnceCell::new() }
+    }
+}
+
+impl<'a> Names<'a> {
+    fn sets(&self, place: Place) -> &Sets<'a> {
+        self.sets.get_or_init(|| Sets {
+            exact: self.all.iter().copied().collect(),
+            folded: self.all.iter().map(|name| folded(place, name)).collect(),
+        })
+    }
 }
 
 impl Beside<'_> {
     /// Whether a value brings a name along that is another's.
     pub(super) fn is_shadowed_by(&self, value: &Value, writing: Writing) -> bool {
-        brought(self.own, value, writing).iter().any(|name| self.is_taken(name))
+        let own = folded(self.place, self.own);
+        brought(self.own, value, writing).iter().any(|name| self.is_taken(name, &own))
     }
 
-    fn is_taken(&self, name: &str) -> bool {
+    fn is_taken(&self, name: &str, own: &str) -> bool {
         let meant = folded(self.place, name);
         // `filter[a]` belongs to `filter`, unless somebody else has exactly this name.
-        let is_own = meant == folded(self.place, self.own);
-        let is_others = |other: &&str| {
-            if is_own { **other == *name } else { folded(self.place, other) == meant }
+        let others = self.others.sets(self.place);
+        let is_others = if meant == own {
+            name != self.own && others.exact.contains(name)
+        } else {
+            others.folded.contains(&meant)
         };
-        self.others.iter().any(is_others)
-            || self.provided.is_some_and(|provided| provided.contains(&(self.place, meant)))
+        is_others || self.provided.is_some_and(|provided| provided.contains(&(self.place, meant)))
     }
 }
 
@@ -90,7 +123,7 @@ mod tests {
             (DEEP, json!({ "a][c": 1 }), true),
             (DEEP, json!({ "a": { "c": 1 } }), true),
         ] {
-            let others = vec!["limit", "filter[own]", "filter[a][c]"];
+            let others = ["filter", "limit", "filter[own]", "filter[a][c]"].into_iter().collect();
             let provided = Some(&provided);
             let beside = Beside { place: Place::Query, own: "filter", others, provided };
             assert_eq!(beside.is_shadowed_by(&value, writing), expected, "{writing:?} {value}");

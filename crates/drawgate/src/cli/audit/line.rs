@@ -16,7 +16,7 @@ pub(super) fn line(event: &Value) -> String {
     columns.extend(event["remote"].as_str().map(|remote| format!("from {remote}")));
     columns.extend(event["durationMs"].as_u64().map(|ms| format!("{ms} ms")));
     // Some reasons are others' words; they get no line of their own.
-    let shown = columns.iter().filter_map(|column| column.lines().next());
+    let shown = columns.iter().filter_map(|column| column.split(['\n', '\r']).next());
     shown.filter(|column| !column.is_empty()).collect::<Vec<_>>().join("  ")
 }
 
@@ -81,7 +81,7 @@ mod tests {
             ),
             (
                 json!({ "kind": "toolpack_failed", "principal": "local", "toolpack": "kit",
-                        "reason": "it can't be read\n  1  forged line" }),
+                        "reason": "it can't be read\r  1  forged line\n  2  another" }),
                 "toolpack_failed  local  kit  it can't be read",
             ),
             (

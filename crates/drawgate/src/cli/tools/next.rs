@@ -21,7 +21,8 @@ pub(super) fn step(call: &CliCall, error: &Value) -> Option<String> {
         "PERMISSION_DENIED" => {
             let missing = list(&error["details"], "missing");
             let first = missing.split(' ').next().filter(|first| !first.is_empty())?;
-            Some(format!("`drawgate grants add {first}{whose} --for 8h` gives it"))
+            let agent = call.agent.as_ref().map_or("local", |agent| agent.as_str());
+            Some(format!("`drawgate grants add {first} --agent {agent} --for 8h` gives it"))
         }
         "UNAVAILABLE" => Some("`drawgate servers doctor` may say why".to_owned()),
         _ => None,

@@ -59,6 +59,7 @@ impl Door {
     fn change(&self, edit: impl FnOnce(Vec<u8>) -> Vec<u8>) -> anyhow::Result<()> {
         let keys = &self.parts.keys;
         let failed = || format!("`{}` can't be written", keys.path().display());
+        keys.check_place()?;
         let busy = keys.lock().with_context(failed)?;
         let bytes = edit(keys.read()?);
         keys.write(&bytes).with_context(failed)?;

@@ -46,10 +46,11 @@ impl Door {
     }
 
     /// Writes down that a peer is gone.
-    pub async fn note_departure(&self, terms: &Authorized, id: &str, end: End) {
+    pub async fn note_departure(&self, terms: &Authorized, id: &str, remote: IpAddr, end: End) {
         let draft = self
             .draft(EventKind::PeerDisconnected, terms)
             .text("connection", id)
+            .text("remote", remote.to_string())
             .text("reason", end.as_str());
         if let Err(error) = self.parts.audit.append(draft).await {
             tracing::warn!(error = %error, name = terms.name, "the end of a connection could not be written down");

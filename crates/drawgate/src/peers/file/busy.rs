@@ -11,7 +11,7 @@ const PATIENCE: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Keeps others who ask from changing the file while it lives. It stands on a file beside it, since
-/// every change puts another file in its place; nobody else may open that one and hold us up.
+/// every change puts another file in its place, and others can't open that one to hold us up.
 #[derive(Debug)]
 pub(in super::super) struct Busy {
     _file: File,
@@ -24,7 +24,14 @@ impl Busy {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-        let file = options.open(file.with_file_name(format!(".{name}.lock")))?;
+        let lock = file.with_file_name(format!(".{name}.lock"));
+        let file = options.open(&lock).map_err(|error| {
+            let shown = lock.display();
+            io::Error::new(
+                error.kind(),
+                format!("`{shown}`: {error}; if another user made it, remove it"),
+            )
+        })?;
         for _ in 0..PATIENCE {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),

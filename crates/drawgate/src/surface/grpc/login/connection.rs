@@ -79,13 +79,15 @@ impl Connection {
     async fn watch(self: Arc<Self>) {
         let over = self.ending.token();
         tokio::select! {
-            () = self.proved.cancelled() => {}
+            // The end of a connection stands for both.
+            biased;
             () = over.cancelled() => {
                 if self.ending.has_made_room() {
                     self.note(&Refusal::NoRoom.into()).await;
                 }
                 return;
             }
+            () = self.proved.cancelled() => {}
             () = tokio::time::sleep_until(self.until) => {
                 self.ending.cut();
                 return self.note(&Refusal::Timeout.into()).await;
@@ -123,7 +125,7 @@ impl Connection {
         };
         if let Some(Known { peer, .. }) = peer {
             let end = self.ending.reason().unwrap_or(otherwise);
-            self.door.note_departure(&peer.terms, &peer.session, end).await;
+            self.door.note_departure(&peer.terms, &peer.session, peer.remote, end).await;
         }
     }
 

@@ -95,11 +95,16 @@ impl Tasks {
         });
         tokio::select! {
             biased;
-            result = &mut result => return Begun::Done(Box::new(result.unwrap_or_else(|_| lost()))),
+            // Without any time to wait, no call is so fast that it becomes no task.
+            result = &mut result, if !self.0.after.is_zero() => {
+                return Begun::Done(Box::new(result.unwrap_or_else(|_| lost())));
+            }
             () = tokio::time::sleep(self.0.after) => {}
             // The server has made a task of it: then it is one here, too.
             () = handles.arrived.notified() => {}
             () = leaving.cancelled() => cancel.cancel(),
+            // Whoever waits is answered; what is a task already goes on.
+            () = self.0.gateway.stopped() => cancel.cancel(),
         }
         let made = self.create(peer, kept_call, cancel, &handles).await;
         match made {

@@ -133,7 +133,9 @@ impl Connection {
         if let Some(late) = late {
             // Gone while it was written down, or proved twice at once.
             self.door.leave(self.number);
-            self.door.note_departure(terms, &late.peer.session, End::Lost).await;
+            self.door
+                .note_departure(&late.peer.terms, &late.peer.session, late.peer.remote, End::Lost)
+                .await;
             self.ending.cut();
             return Err(Status::aborted("this connection has ended; connect again"));
         }
