@@ -107,7 +107,8 @@ async fn a_killed_gateway_takes_the_servers_task_up_again() {
     let place = Place::new(&config);
     let gateway = ready(&place).await;
     let id = begin(&gateway, "far__slow", json!({})).await;
-    eventually("the task is followed", async || (server.count("tasks/get") > 0).then_some(()))
+    // The server's handle is stored beside the following, not before it: so a while of following.
+    eventually("the task is followed", async || (server.count("tasks/get") > 20).then_some(()))
         .await;
     drop(gateway);
     server.called.lock().clear();
