@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acts;
 pub mod audit;
 pub mod canonical;
 pub mod clock;

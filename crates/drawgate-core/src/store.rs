@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::audit::{Checkpoint, EventDraft, StoredEvent};
-use crate::model::{ArtifactRef, Capability, CapabilityGrant, Principal};
+use crate::model::{ArtifactRef, Capability, CapabilityGrant, GrantId, Principal};
 use crate::policy::{Approval, Expose};
 
 /// What can go wrong in a store.
@@ -55,29 +55,80 @@ pub struct Agent {
     pub expose: Expose,
 }
 
+/// One change of what is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Adds or replaces an agent.
+    PutAgent(Agent),
+    /// Removes an agent.
+    RemoveAgent(Principal),
+    /// Adds or replaces a grant.
+    PutGrant(CapabilityGrant),
+    /// Removes a grant.
+    RemoveGrant(GrantId),
+    /// Adds or replaces an approval.
+    PutApproval(Approval),
+    /// Removes an approval, by its id.
+    RemoveApproval(String),
+    /// Adds or replaces a document.
+    PutDocument {
+        /// Its kind.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+        /// What it says.
+        body: Value,
+    },
+    /// Removes a document.
+    RemoveDocument {
+        /// Its kind.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// Notes an event that the audit log must get.
+    Owe(Owed),
+    /// Strikes that out, by the act's id: the log has it.
+    Settle(String),
+}
+
+/// The outcome of an operator's act that the audit log may not have yet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owed {
+    /// The act.
+    pub act_id: String,
+    /// The sequence of the event that it began with; its outcome comes later in the log.
+    pub intent: u64,
+    /// How far the act is.
+    pub stage: Stage,
+    /// The outcome.
+    pub outcome: EventDraft,
+}
+
+/// How far an act is whose outcome is owed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Files may have been changed; whether they were shows in them.
+    Begun,
+    /// It is done.
+    Done,
+}
+
 /// Grants, agents and approvals, kept durably. Writes are durable when they return.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// All agents, by name.
     async fn agents(&self) -> Result<Vec<Agent>, StoreError>;
-    /// Adds or replaces an agent.
-    async fn put_agent(&self, agent: &Agent) -> Result<(), StoreError>;
-    /// Removes an agent; `false` if there is none.
-    async fn remove_agent(&self, name: &Principal) -> Result<bool, StoreError>;
-
     /// All grants, by id, expired ones too.
     async fn grants(&self) -> Result<Vec<CapabilityGrant>, StoreError>;
-    /// Adds or replaces a grant.
-    async fn put_grant(&self, grant: &CapabilityGrant) -> Result<(), StoreError>;
-    /// Removes a grant; `false` if there is none.
-    async fn remove_grant(&self, id: &str) -> Result<bool, StoreError>;
-
     /// All approvals that are not yet forgotten, oldest first.
     async fn approvals(&self) -> Result<Vec<Approval>, StoreError>;
-    /// Adds or replaces an approval.
-    async fn put_approval(&self, approval: &Approval) -> Result<(), StoreError>;
-    /// Removes an approval.
-    async fn remove_approval(&self, id: &str) -> Result<(), StoreError>;
+    /// What is owed to the audit log, oldest first.
+    async fn owed(&self) -> Result<Vec<Owed>, StoreError>;
+    /// Makes all of these changes, or none of them and fails.
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError>;
 }
 
 /// Small documents by kind and id: what must outlive the gateway and has no table of its own, such
@@ -93,8 +144,8 @@ pub trait Documents: Send + Sync + 'static {
         id: &str,
         body: &Value,
     ) -> Result<(), StoreError>;
-    /// Removes a document; `false` if there is none.
-    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<bool, StoreError>;
+    /// Removes a document, if there is one.
+    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<(), StoreError>;
 }
 
 /// The audit log: append only, chained, checkpointed.

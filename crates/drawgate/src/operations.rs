@@ -1,5 +1,7 @@
-//! What an operator does to a gateway: agents, grants, approvals. Each act is written down.
+//! What an operator does to a gateway: agents, grants, approvals. Every act goes through
+//! [`Acts`], which keeps the order: intent, store, memory, outcome.
 
+mod files;
 mod keys;
 mod logins;
 mod packs;
@@ -8,15 +10,15 @@ mod toolpacks;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use drawgate_core::acts::{Acts, Turn};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::policy::{Approval, ApprovalState, Expose, GrantError, standing_grants};
 use drawgate_core::secret::Secret;
-use drawgate_core::store::{Agent, Documents, Store};
+use drawgate_core::store::{Agent, Documents, Store, StoreError, Write};
 use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
-use tokio::sync::Mutex;
 
 use crate::assemble::Toolpacks;
 use crate::peers::Door;
@@ -50,8 +52,8 @@ pub struct Operations {
     pub packs: Arc<Packs>,
     /// The local user's token.
     pub admin: Secret<String>,
-    /// One act at a time: each reads what it changes.
-    pub acting: Mutex<()>,
+    /// How acts are done.
+    pub acts: Acts,
 }
 
 impl Operations {
@@ -67,36 +69,40 @@ impl Operations {
         capabilities: Vec<Capability>,
         expose: Expose,
     ) -> anyhow::Result<Secret<String>> {
-        let _acting = self.acting.lock().await;
+        let turn = self.acts.turn().await;
         if name == Principal::local() {
             bail!("`local` is the owner of the data folder; choose another name");
         }
         if self.callers.is_reserved(&name) {
             bail!("names like `{name}` are kept for callers of `auth.issuer`; choose another");
         }
-        if self.store.agents().await?.iter().any(|agent| agent.name == name) {
+        let agents = self.store.agents().await?;
+        if agents.iter().any(|agent| agent.name == name) {
             bail!(
                 "there is an agent `{name}` already; `drawgate agents rotate {name}` gives it a new token"
             );
         }
-        self.register(name, capabilities, expose, EventKind::AgentAdded).await
+        let agent = Registration { name, capabilities, expose };
+        self.register(turn, EventKind::AgentAdded, agents, agent).await
     }
 
     /// Gives an agent a new token; the old one ends at once.
     pub async fn rotate_agent(&self, name: &Principal) -> anyhow::Result<Secret<String>> {
-        let _acting = self.acting.lock().await;
+        let turn = self.acts.turn().await;
         let agents = self.store.agents().await?;
-        let agent = agents.into_iter().find(|agent| agent.name == *name);
-        let agent = agent.with_context(|| unknown_agent(name))?;
-        self.register(agent.name, agent.capabilities, agent.expose, EventKind::AgentRotated).await
+        let agent = agents.iter().find(|agent| agent.name == *name).cloned();
+        let Agent { name, capabilities, expose, .. } =
+            agent.with_context(|| unknown_agent(name))?;
+        let agent = Registration { name, capabilities, expose };
+        self.register(turn, EventKind::AgentRotated, agents, agent).await
     }
 
     async fn register(
         &self,
-        name: Principal,
-        mut capabilities: Vec<Capability>,
-        expose: Expose,
+        turn: Turn,
         kind: EventKind,
+        mut agents: Vec<Agent>,
+        Registration { name, mut capabilities, expose }: Registration,
     ) -> anyhow::Result<Secret<String>> {
         capabilities.sort();
         capabilities.dedup();
@@ -104,46 +110,56 @@ impl Operations {
         let (token, token_hash) = new_token(&*parts.ids);
         let agent =
             Agent { name, token_hash, capabilities, created_at: parts.clock.now_ms(), expose };
-        let list: Vec<&str> = agent.capabilities.iter().map(Capability::as_str).collect();
-        self.note(self.draft(kind).text("agent", agent.name.as_str()).texts("capabilities", list))
-            .await?;
-        self.store.put_agent(&agent).await?;
-        parts.grants.stand(&agent.name, standing_grants(&agent)).await;
-        self.refresh_callers().await?;
+        let list = agent.capabilities.iter().map(Capability::as_str);
+        let outcome =
+            self.draft(kind).text("agent", agent.name.as_str()).texts("capabilities", list);
+        agents.retain(|other| other.name != agent.name);
+        agents.push(agent.clone());
+        let write = Write::PutAgent(agent.clone());
+        turn.act(vec![outcome], vec![write], self.take_over(agents, agent)).await?;
         Ok(token)
     }
 
-    /// Removes an agent: its token and its standing capabilities end at once.
-    pub async fn remove_agent(&self, name: &Principal) -> anyhow::Result<()> {
-        let _acting = self.acting.lock().await;
-        if !self.store.remove_agent(name).await? {
-            bail!(unknown_agent(name));
+    /// Has these agents in memory; one of them is new or changed.
+    fn take_over(
+        &self,
+        agents: Vec<Agent>,
+        changed: Agent,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let (gateway, callers) = (self.gateway.clone(), Arc::clone(&self.callers));
+        let admin = self.admin.clone();
+        async move {
+            let parts = gateway.parts();
+            parts.grants.stand(&changed.name, standing_grants(&changed)).await;
+            callers.set(&admin, &agents);
+            parts.exposures.set_agents(&agents);
         }
-        let parts = self.gateway.parts();
-        parts.grants.stand(name, Vec::new()).await;
-        self.refresh_callers().await?;
-        // Nothing of it may pass to the next agent of this name.
-        let own = Some(GrantScope::User(name.clone()));
-        for grant in parts.grants.live(parts.clock.now_ms()) {
-            if grant.scope == own {
-                parts.grants.revoke(&grant.grant_id).await?;
-            }
-        }
-        parts.approvals.forget(name).await?;
-        for (id, task) in self.documents.documents(TASKS).await? {
-            if task["principal"] == name.as_str() {
-                self.documents.remove_document(TASKS, &id).await?;
-            }
-        }
-        self.note(self.draft(EventKind::AgentRemoved).text("agent", name.as_str())).await
     }
 
-    /// Takes the agents in the store as the ones that have tokens.
-    pub async fn refresh_callers(&self) -> anyhow::Result<()> {
-        let agents = self.store.agents().await?;
-        self.callers.set(&self.admin, &agents);
-        self.gateway.parts().exposures.set_agents(&agents);
-        Ok(())
+    /// Removes an agent: its token and its standing capabilities end at once. Nothing of it passes to
+    /// the next agent of this name.
+    pub async fn remove_agent(&self, name: &Principal) -> anyhow::Result<()> {
+        let turn = self.acts.turn().await;
+        let mut agents = self.store.agents().await?;
+        let at = agents.iter().position(|agent| agent.name == *name);
+        let mut gone = agents.remove(at.with_context(|| unknown_agent(name))?);
+        gone.capabilities.clear();
+        let parts = self.gateway.parts();
+        let (grants, approvals) = (parts.grants.issued_to(name), parts.approvals.of(name));
+        let mut writes = vec![Write::RemoveAgent(name.clone())];
+        writes.extend(grants.iter().cloned().map(Write::RemoveGrant));
+        writes.extend(approvals.iter().cloned().map(Write::RemoveApproval));
+        let tasks = self.documents.documents(TASKS).await?;
+        let own = tasks.into_iter().filter(|(_, task)| task["principal"] == name.as_str());
+        writes.extend(own.map(|(id, _)| Write::RemoveDocument { kind: TASKS, id }));
+        let outcome = self.draft(EventKind::AgentRemoved).text("agent", name.as_str());
+        let (gateway, taken_over) = (self.gateway.clone(), self.take_over(agents, gone));
+        let memory = async move {
+            taken_over.await;
+            gateway.parts().grants.revoke(&grants).await;
+            gateway.parts().approvals.forget(&approvals);
+        };
+        Ok(turn.act(vec![outcome], writes, memory).await?)
     }
 
     /// Issues a grant.
@@ -153,6 +169,7 @@ impl Operations {
         scope: Option<GrantScope>,
         lifetime_ms: Option<u64>,
     ) -> anyhow::Result<CapabilityGrant> {
+        let turn = self.acts.turn().await;
         let parts = self.gateway.parts();
         let now = parts.clock.now_ms();
         let id: String = parts.ids.secret().chars().take(GRANT_ID).collect();
@@ -174,77 +191,97 @@ impl Operations {
             Some(end) => draft.number("expiresAt", end),
             None => draft,
         };
-        self.note(draft).await?;
-        parts.grants.issue(grant.clone()).await?;
+        let (grants, issued) = (Arc::clone(&parts.grants), grant.clone());
+        let memory = async move { grants.issue(issued).await };
+        turn.act(vec![draft], vec![Write::PutGrant(grant.clone())], memory).await?;
         Ok(grant)
     }
 
     /// Revokes a grant: it covers no further call. One that stands by an agent's registration leaves
     /// the registration too.
     pub async fn revoke_grant(&self, id: &str) -> anyhow::Result<()> {
-        let _acting = self.acting.lock().await;
-        let grants = &self.gateway.parts().grants;
-        match grants.revoke(id).await {
-            Err(GrantError::Standing(_)) => self.withdraw(id).await?,
-            done => done?,
+        let turn = self.acts.turn().await;
+        let outcome = self.draft(EventKind::GrantRevoked).texts("grantIds", [id]);
+        let grants = Arc::clone(&self.gateway.parts().grants);
+        match grants.revocable(id) {
+            Ok(id) => {
+                let write = Write::RemoveGrant(Arc::clone(&id));
+                let memory = async move { grants.revoke(&[id]).await };
+                turn.act(vec![outcome], vec![write], memory).await?;
+            }
+            Err(GrantError::Standing(_)) => {
+                let mut agents = self.store.agents().await?;
+                let agent = withdraw(&mut agents, id)?;
+                let write = Write::PutAgent(agent.clone());
+                turn.act(vec![outcome], vec![write], self.take_over(agents, agent)).await?;
+            }
+            Err(error @ GrantError::Unknown(_)) => return Err(error.into()),
         }
-        self.note(self.draft(EventKind::GrantRevoked).texts("grantIds", [id])).await
-    }
-
-    /// Takes a capability out of an agent's registration.
-    async fn withdraw(&self, id: &str) -> anyhow::Result<()> {
-        for mut agent in self.store.agents().await? {
-            let standing = standing_grants(&agent);
-            let Some(grant) = standing.iter().find(|grant| &*grant.grant_id == id) else {
-                continue;
-            };
-            agent.capabilities.retain(|capability| *capability != grant.capability);
-            // Out of memory first: should the store fail, the capability is at least not usable now.
-            self.gateway.parts().grants.stand(&agent.name, standing_grants(&agent)).await;
-            self.store.put_agent(&agent).await?;
-            return Ok(());
-        }
-        bail!("`{id}` stands by the configuration; change `[local] capabilities` there")
+        Ok(())
     }
 
     /// Decides an approval. A yes that can't be written down is none.
     pub async fn decide(&self, id: &str, answer: ApprovalState) -> anyhow::Result<Approval> {
-        let _acting = self.acting.lock().await;
-        let approvals = &self.gateway.parts().approvals;
-        if let Some(asked) = approvals
-            .list()
-            .into_iter()
-            .find(|approval| approval.id == id && approval.state == ApprovalState::Pending)
-        {
-            let draft = self
-                .draft(EventKind::ApprovalDecided)
-                .text("approvalId", id)
-                .text("toolId", &asked.tool_id)
-                .text("requestedBy", asked.principal.as_str())
-                .flag("approved", answer == ApprovalState::Approved);
-            self.note(draft).await?;
-        }
-        Ok(approvals.decide(id, answer).await?)
+        let turn = self.acts.turn().await;
+        let approvals = Arc::clone(&self.gateway.parts().approvals);
+        let decided = approvals.decided(id, answer)?;
+        let outcome = self
+            .draft(EventKind::ApprovalDecided)
+            .text("approvalId", id)
+            .text("toolId", &decided.tool_id)
+            .text("requestedBy", decided.principal.as_str())
+            .flag("approved", answer == ApprovalState::Approved);
+        let settled = decided.clone();
+        let memory = async move { approvals.settle(settled) };
+        turn.act(vec![outcome], vec![Write::PutApproval(decided.clone())], memory).await?;
+        Ok(decided)
     }
 
     /// Removes an artifact of all its owners; `false` if there is none.
     pub async fn remove_artifact(&self, sha256: &str) -> anyhow::Result<bool> {
-        let removed = self.gateway.parts().artifacts.remove(sha256).await?;
-        if removed {
-            self.note(self.draft(EventKind::ArtifactRemoved).text("artifact", sha256)).await?;
+        let turn = self.acts.turn().await;
+        let artifacts = Arc::clone(&self.gateway.parts().artifacts);
+        let all = artifacts.list(&Principal::local()).await?;
+        if !all.iter().any(|info| info.reference.sha256 == sha256) {
+            return Ok(false);
         }
-        Ok(removed)
+        let outcome = self.draft(EventKind::ArtifactRemoved).text("artifact", sha256);
+        let sha256 = sha256.to_owned();
+        let work = async move {
+            artifacts.remove(&sha256).await.map(drop).map_err(|error| error.to_string())
+        };
+        turn.act_on_files(vec![outcome], self.files(), work).await?;
+        Ok(true)
+    }
+
+    /// Writes down what the log is owed.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        self.acts.settle(&*self.files()).await
     }
 
     fn draft(&self, kind: EventKind) -> EventDraft {
         let now = self.gateway.parts().clock.now_ms();
         EventDraft::new(kind, now).text("principal", Principal::local().as_str())
     }
+}
 
-    async fn note(&self, draft: EventDraft) -> anyhow::Result<()> {
-        self.gateway.parts().audit.append(draft).await.context("the audit log can't be written")?;
-        Ok(())
+/// What an agent is registered with.
+struct Registration {
+    name: Principal,
+    capabilities: Vec<Capability>,
+    expose: Expose,
+}
+
+/// Takes a capability out of an agent's registration, and returns the agent.
+fn withdraw(agents: &mut [Agent], id: &str) -> anyhow::Result<Agent> {
+    for agent in agents {
+        let standing = standing_grants(agent);
+        if let Some(grant) = standing.iter().find(|grant| &*grant.grant_id == id) {
+            agent.capabilities.retain(|capability| *capability != grant.capability);
+            return Ok(agent.clone());
+        }
     }
+    bail!("`{id}` stands by the configuration; change `[local] capabilities` there")
 }
 
 fn unknown_agent(name: &Principal) -> String {

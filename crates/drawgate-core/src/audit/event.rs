@@ -1,5 +1,7 @@
 //! One audit event: on its way in, as stored, and as read back.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -58,8 +60,6 @@ pub enum EventKind {
     ToolpackDisabled,
     /// A toolpack was removed.
     ToolpackRemoved,
-    /// An act on a toolpack failed, perhaps after it was written down.
-    ToolpackFailed,
     /// Files of an installed toolpack are not those that were installed; it is out of use.
     ToolpackChanged,
     /// Files that a program had planted were moved away by its sandbox.
@@ -76,6 +76,11 @@ pub enum EventKind {
     KeyAdded,
     /// A key was withdrawn.
     KeyRemoved,
+    /// An operator's act begins: nothing has changed yet. The event of the act's own kind, with the
+    /// same `actId`, says that it was done; without one it was not.
+    ActStarted,
+    /// An operator's act changed nothing.
+    ActFailed,
     /// Events were kept in memory while the log could not be written.
     AuditGap,
     /// The wall clock was set.
@@ -88,7 +93,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -112,7 +117,6 @@ impl EventKind {
         Self::ToolpackEnabled,
         Self::ToolpackDisabled,
         Self::ToolpackRemoved,
-        Self::ToolpackFailed,
         Self::ToolpackChanged,
         Self::FilesSetAside,
         Self::CallerRefused,
@@ -121,6 +125,8 @@ impl EventKind {
         Self::PeerRefused,
         Self::KeyAdded,
         Self::KeyRemoved,
+        Self::ActStarted,
+        Self::ActFailed,
         Self::AuditGap,
         Self::ClockStep,
         Self::Recovered,
@@ -154,7 +160,6 @@ impl EventKind {
             Self::ToolpackEnabled => "toolpack_enabled",
             Self::ToolpackDisabled => "toolpack_disabled",
             Self::ToolpackRemoved => "toolpack_removed",
-            Self::ToolpackFailed => "toolpack_failed",
             Self::ToolpackChanged => "toolpack_changed",
             Self::FilesSetAside => "files_set_aside",
             Self::CallerRefused => "caller_refused",
@@ -163,6 +168,8 @@ impl EventKind {
             Self::PeerRefused => "peer_refused",
             Self::KeyAdded => "key_added",
             Self::KeyRemoved => "key_removed",
+            Self::ActStarted => "act_started",
+            Self::ActFailed => "act_failed",
             Self::AuditGap => "audit_gap",
             Self::ClockStep => "clock_step",
             Self::Recovered => "recovered",
@@ -188,14 +195,15 @@ pub(super) const RESERVED: [&str; 5] = ["createdAt", "hash", "kind", "prev", "se
 
 /// An event before it has a place in the log. Keys are camelCase; one that is given twice keeps its
 /// last value, and the chain's own (`sequence`, `kind`, `createdAt`, `prev`, `hash`) are ignored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "KeptDraft", from = "KeptDraft")]
 pub struct EventDraft {
     kind: EventKind,
     at_ms: u64,
     /// The fields' JSON, one after the other: one buffer for all keeps drafts cheap.
     rendered: Vec<u8>,
     /// Keys, and where in `rendered` their JSON ends.
-    fields: Vec<(&'static str, usize)>,
+    fields: Vec<(Cow<'static, str>, usize)>,
 }
 
 impl EventDraft {
@@ -260,6 +268,12 @@ impl EventDraft {
         self.end(key)
     }
 
+    /// The same fields as an event of another kind and time.
+    #[must_use]
+    pub fn become_kind(self, kind: EventKind, at_ms: u64) -> Self {
+        Self { kind, at_ms, ..self }
+    }
+
     /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> EventKind {
@@ -278,19 +292,54 @@ impl EventDraft {
         self.fields().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
     }
 
+    /// A field that is a string.
+    #[must_use]
+    pub fn text_of(&self, key: &str) -> Option<String> {
+        serde_json::from_slice(self.field(key)?).ok()
+    }
+
     /// The fields in the order in which they were added.
-    pub(super) fn fields(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let mut start = 0;
         self.fields.iter().map(move |(key, end)| {
             let value = self.rendered.get(start..*end).unwrap_or_default();
             start = *end;
-            (*key, value)
+            (&**key, value)
         })
     }
 
-    fn end(mut self, key: &'static str) -> Self {
-        self.fields.push((key, self.rendered.len()));
+    fn end(mut self, key: impl Into<Cow<'static, str>>) -> Self {
+        self.fields.push((key.into(), self.rendered.len()));
         self
+    }
+}
+
+/// A draft as the store keeps it.
+#[derive(Serialize, Deserialize)]
+struct KeptDraft {
+    kind: EventKind,
+    at: u64,
+    fields: Map<String, Value>,
+}
+
+impl From<EventDraft> for KeptDraft {
+    fn from(draft: EventDraft) -> Self {
+        let fields = draft.fields().map(|(key, value)| {
+            // What a draft has rendered is JSON.
+            (key.to_owned(), serde_json::from_slice(value).unwrap_or_default())
+        });
+        Self { kind: draft.kind, at: draft.at_ms, fields: fields.collect() }
+    }
+}
+
+impl From<KeptDraft> for EventDraft {
+    fn from(kept: KeptDraft) -> Self {
+        let mut draft = Self::new(kept.kind, kept.at);
+        for (key, value) in kept.fields {
+            draft.rendered.extend_from_slice(canonical::to_string(&value).as_bytes());
+            draft = draft.end(key);
+        }
+        draft
     }
 }
 

@@ -46,7 +46,8 @@ impl Fixture {
     }
 
     async fn decide(&self, id: &str, answer: ApprovalState) {
-        self.gate.gateway.parts().approvals.decide(id, answer).await.unwrap();
+        let decided = self.gate.gateway.parts().approvals.decided(id, answer).unwrap();
+        self.gate.gateway.parts().approvals.settle(decided);
     }
 
     fn only(&self) -> Approval {
@@ -179,7 +180,7 @@ async fn a_grant_that_ends_while_a_person_thinks_is_not_used() {
         let call = fixture.spawn("eve", json!({}));
         let question = asked.recv().await.unwrap();
         if revoke {
-            gate.gateway.parts().grants.revoke(&id).await.unwrap();
+            gate.gateway.parts().grants.revoke(&[id.as_str().into()]).await;
         } else {
             gate.clock.advance(10_000);
         }
@@ -285,14 +286,14 @@ fn approved_grant(approval: Option<&str>) -> CapabilityGrant {
 async fn a_grant_with_an_approval_behind_it_satisfies_a_confirmation() {
     let fixture = fixture().await;
     let grants = fixture.gate.gateway.parts().grants.clone();
-    grants.issue(approved_grant(None)).await.unwrap();
+    grants.issue(approved_grant(None)).await;
     assert!(!fixture.call("ann", json!({})).await.success, "a grant alone does not");
-    grants.issue(approved_grant(Some("ap-1"))).await.unwrap();
+    grants.issue(approved_grant(Some("ap-1"))).await;
     assert!(fixture.call("ann", json!({ "any": 1 })).await.success);
     assert!(fixture.call("ann", json!({ "any": 2 })).await.success, "as often as it lives");
     let decision = of_kind(&fixture.gate, EventKind::Decision).await.pop().unwrap();
     assert_eq!(decision.rest["approvalId"], "ap-1");
-    grants.revoke("approved").await.unwrap();
+    grants.revoke(&["approved".into()]).await;
     assert!(!fixture.call("ann", json!({ "any": 3 })).await.success);
     assert_eq!(fixture.source.starts(), 2);
 }
@@ -301,14 +302,14 @@ async fn a_grant_with_an_approval_behind_it_satisfies_a_confirmation() {
 async fn such_a_grant_must_still_be_there_at_the_start() {
     let fixture = fixture().await;
     let grants = fixture.gate.gateway.parts().grants.clone();
-    grants.issue(approved_grant(Some("ap-1"))).await.unwrap();
+    grants.issue(approved_grant(Some("ap-1"))).await;
     let log = super::tests::Gated::new(&fixture.gate.store, EventKind::Decision, false);
     let gateway = on_log(&fixture.gate, log.clone());
     let call = tokio::spawn(async move {
         gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
     });
     log.reached().await;
-    grants.revoke("approved").await.unwrap();
+    grants.revoke(&["approved".into()]).await;
     log.go();
     assert_eq!(
         code(&call.await.unwrap()),

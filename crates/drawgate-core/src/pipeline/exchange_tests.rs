@@ -211,7 +211,8 @@ async fn an_approval_covers_the_whole_call_and_only_one() {
     assert_eq!(code(&first), Some(ErrorCode::PermissionEscalationRequired));
     let approvals = &fixture.gate.gateway.parts().approvals;
     let id = approvals.list()[0].id.clone();
-    approvals.decide(&id, ApprovalState::Approved).await.unwrap();
+    let decided = approvals.decided(&id, ApprovalState::Approved).unwrap();
+    approvals.settle(decided);
     let asked = fixture.call("ann", invocation("careful", json!({}), None), able()).await;
     let state = state_of(&asked);
     let again = || invocation("careful", json!({}), Some(answer(&state)));
@@ -245,7 +246,8 @@ async fn a_caller_that_can_open_pages_is_sent_to_the_approval() {
     };
     let early = fixture.call("ann", again(), pages()).await;
     assert_eq!(code(&early), Some(ErrorCode::PermissionEscalationRequired), "nobody has decided");
-    approvals.decide(&id, ApprovalState::Approved).await.unwrap();
+    let decided = approvals.decided(&id, ApprovalState::Approved).unwrap();
+    approvals.settle(decided);
     let asked = fixture.call("ann", again(), pages()).await;
     assert!(asked.input_required.is_some(), "the tool's own question now: {:?}", asked.error);
     let seen = fixture.source.seen.lock().clone();
@@ -310,7 +312,8 @@ async fn a_call_is_taken_up_again_by_the_same_definition_only() {
     let approvals = &fixture.gate.gateway.parts().approvals;
     let call = || invocation("careful", json!({}), None);
     fixture.call("ann", call(), able()).await;
-    approvals.decide(&approvals.list()[0].id, ApprovalState::Approved).await.unwrap();
+    let decided = approvals.decided(&approvals.list()[0].id, ApprovalState::Approved).unwrap();
+    approvals.settle(decided);
     let handles = Arc::new(Handles::default());
     let options = CallOptions { progress: Some(handles.clone()), ..able() };
     fixture.call("ann", call(), options).await;

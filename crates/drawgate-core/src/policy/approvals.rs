@@ -1,7 +1,8 @@
 //! Approvals: a person's yes to one exact call.
 //!
 //! An approval is bound to tool, definition, arguments and caller by a keyed hash, is used once and
-//! expires. The book lives in memory and in the store; waiting calls hear of decisions at once.
+//! expires. The book lives in memory and in the store, which is always changed first; waiting calls
+//! hear of decisions at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +13,12 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::Sha256;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
+use crate::acts::finish;
 use crate::clock::{Clock, Ids};
 use crate::model::{Principal, RiskTag, ToolId};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Write};
 
 /// How many approvals may wait at once, in all and for one caller: a person can't answer more.
 const MAX_PENDING: usize = 1000;
@@ -146,12 +148,13 @@ const fn state_name(state: ApprovalState) -> &'static str {
 
 /// The book of approvals.
 pub struct Approvals {
-    book: Mutex<BTreeMap<String, Approval>>,
+    book: Arc<Mutex<BTreeMap<String, Approval>>>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     key: [u8; 32],
-    deciding: tokio::sync::Mutex<()>,
+    /// Held from the look at the book until the store and the book have changed.
+    changing: Arc<tokio::sync::Mutex<()>>,
     decided: watch::Sender<u64>,
     asked: broadcast::Sender<Approval>,
 }
@@ -167,12 +170,12 @@ impl Approvals {
         let book =
             store.approvals().await?.into_iter().map(|approval| (approval.id.clone(), approval));
         Ok(Self {
-            book: Mutex::new(book.collect()),
+            book: Arc::new(Mutex::new(book.collect())),
             store,
             clock,
             ids,
             key,
-            deciding: tokio::sync::Mutex::new(()),
+            changing: Arc::default(),
             decided: watch::Sender::new(0),
             asked: broadcast::Sender::new(64),
         })
@@ -235,8 +238,8 @@ impl Approvals {
         ticket: ApprovalTicket,
         expire: Duration,
     ) -> Result<Approval, ApprovalError> {
+        let changing = Arc::clone(&self.changing).lock_owned().await;
         let now = self.clock.now_ms();
-        self.forget_old(now).await?;
         let approval = Approval {
             id: self.ids.secret().chars().take(ID_LENGTH).collect(),
             tool_id: ticket.tool_id.to_string(),
@@ -253,17 +256,28 @@ impl Approvals {
         if let Some(standing) = self.admit(&approval, now)? {
             return Ok(standing);
         }
-        if let Err(error) = self.store.put_approval(&approval).await {
-            self.book.lock().remove(&approval.id);
-            return Err(error.into());
-        }
-        // Nobody listening is fine: the question also stands in the list.
-        let _ = self.asked.send(approval.clone());
-        Ok(approval)
+        let old = forgettable(&self.book.lock(), now);
+        let mut writes: Vec<Write> = old.iter().cloned().map(Write::RemoveApproval).collect();
+        writes.push(Write::PutApproval(approval.clone()));
+        let (store, book) = (Arc::clone(&self.store), Arc::clone(&self.book));
+        let asked = self.asked.clone();
+        let asking = finish(async move {
+            store.commit(writes).await?;
+            let mut book = book.lock();
+            book.retain(|id, _| !old.contains(id));
+            book.insert(approval.id.clone(), approval.clone());
+            drop(book);
+            drop(changing);
+            // Nobody listening is fine: the question also stands in the list.
+            let _ = asked.send(approval.clone());
+            Ok(approval)
+        });
+        asking.await.unwrap_or_else(|| Err(stopped().into()))
     }
 
+    /// The question that stands already, or whether there is room for this one.
     fn admit(&self, approval: &Approval, now: u64) -> Result<Option<Approval>, ApprovalError> {
-        let mut book = self.book.lock();
+        let book = self.book.lock();
         if let Some(standing) = current(&book, &approval.binding, now) {
             return Ok(Some(standing));
         }
@@ -281,56 +295,62 @@ impl Approvals {
         if own >= MAX_PENDING_PER_CALLER {
             return Err(ApprovalError::TooMany(own));
         }
-        book.insert(approval.id.clone(), approval.clone());
         Ok(None)
     }
 
-    async fn forget_old(&self, now: u64) -> Result<(), ApprovalError> {
-        let old = forgettable(&mut self.book.lock(), now);
-        for id in old {
-            self.store.remove_approval(&id).await?;
-        }
-        Ok(())
-    }
-
-    /// A person decides; `yes` or no. Only a pending approval can be decided.
-    pub async fn decide(&self, id: &str, answer: ApprovalState) -> Result<Approval, ApprovalError> {
-        let _deciding = self.deciding.lock().await;
+    /// An approval as a person's answer leaves it. Only a pending one can be decided. It counts once
+    /// the store has it and [`settle`](Self::settle) is told.
+    pub fn decided(&self, id: &str, answer: ApprovalState) -> Result<Approval, ApprovalError> {
         let now = self.clock.now_ms();
-        let mut decided = self.in_state(id, ApprovalState::Pending, now)?;
-        decided.state = answer;
-        decided.decided_at = Some(now);
-        // Stored first: a yes that was reported as failed must not let a call pass.
-        self.store.put_approval(&decided).await?;
-        self.book.lock().insert(decided.id.clone(), decided.clone());
-        self.decided.send_modify(|count| *count += 1);
-        Ok(decided)
+        let pending = self.in_state(id, ApprovalState::Pending, now)?;
+        Ok(Approval { state: answer, decided_at: Some(now), ..pending })
     }
 
-    /// Forgets all approvals of a principal that is no more.
-    pub async fn forget(&self, principal: &Principal) -> Result<(), ApprovalError> {
-        let gone: Vec<String> = {
-            let mut book = self.book.lock();
-            let own = book.values().filter(|approval| approval.principal == *principal);
-            let gone: Vec<String> = own.map(|approval| approval.id.clone()).collect();
-            for id in &gone {
-                book.remove(id);
-            }
-            gone
-        };
-        for id in gone {
-            self.store.remove_approval(&id).await?;
-        }
+    /// Takes over a decision that the store has.
+    pub fn settle(&self, decided: Approval) {
+        self.book.lock().insert(decided.id.clone(), decided);
         self.decided.send_modify(|count| *count += 1);
-        Ok(())
     }
 
-    /// Uses an approval for the call it is bound to. Only one caller of this ever gets it.
+    /// The ids of all approvals of a principal.
+    #[must_use]
+    pub fn of(&self, principal: &Principal) -> Vec<String> {
+        let book = self.book.lock();
+        let own = book.values().filter(|approval| approval.principal == *principal);
+        own.map(|approval| approval.id.clone()).collect()
+    }
+
+    /// Forgets approvals that the store no longer has.
+    pub fn forget(&self, ids: &[String]) {
+        self.book.lock().retain(|id, _| !ids.contains(id));
+        self.decided.send_modify(|count| *count += 1);
+    }
+
+    /// Uses an approval for the call it is bound to. Only one caller of this ever gets it; where the
+    /// caller goes away before it is told, the approval is put back.
     pub async fn consume(&self, id: &str) -> Result<Approval, ApprovalError> {
+        let changing = Arc::clone(&self.changing).lock_owned().await;
         let now = self.clock.now_ms();
-        let used = self.settle(id, ApprovalState::Approved, ApprovalState::Used, now)?;
-        self.store.put_approval(&used).await?;
-        Ok(used)
+        let approved = self.in_state(id, ApprovalState::Approved, now)?;
+        let used =
+            Approval { state: ApprovalState::Used, decided_at: Some(now), ..approved.clone() };
+        let (store, book) = (Arc::clone(&self.store), Arc::clone(&self.book));
+        let decided = self.decided.clone();
+        let (tell, told) = oneshot::channel();
+        tokio::spawn(async move {
+            let _changing = changing;
+            let keep = async |approval: Approval| {
+                store.commit(vec![Write::PutApproval(approval.clone())]).await?;
+                book.lock().insert(approval.id.clone(), approval.clone());
+                Ok::<_, StoreError>(approval)
+            };
+            if let Err(Ok(_)) = tell.send(keep(used).await)
+                && keep(approved).await.is_ok()
+            {
+                decided.send_modify(|count| *count += 1);
+            }
+        });
+        Ok(told.await.unwrap_or_else(|_| Err(stopped()))?)
     }
 
     fn in_state(
@@ -347,24 +367,11 @@ impl Approvals {
         }
         Err(ApprovalError::Settled { id: id.to_owned(), state: approval.state })
     }
+}
 
-    fn settle(
-        &self,
-        id: &str,
-        from: ApprovalState,
-        to: ApprovalState,
-        now: u64,
-    ) -> Result<Approval, ApprovalError> {
-        let mut book = self.book.lock();
-        let approval = book.get_mut(id).ok_or_else(|| ApprovalError::Unknown(id.to_owned()))?;
-        let state = aged(approval.clone(), now).state;
-        if state != from {
-            return Err(ApprovalError::Settled { id: id.to_owned(), state });
-        }
-        approval.state = to;
-        approval.decided_at = Some(now);
-        Ok(approval.clone())
-    }
+fn stopped() -> StoreError {
+    let reason = "the gateway is stopping".to_owned();
+    StoreError::Unavailable { operation: "write an approval", reason }
 }
 
 /// The approval that stands for a binding: not used, not expired.
@@ -378,8 +385,8 @@ fn current(book: &BTreeMap<String, Approval>, binding: &str, now: u64) -> Option
     standing.max_by_key(|approval| approval.created_at)
 }
 
-/// Takes out of the book what ended long ago, and the oldest that have ended where there are too many.
-fn forgettable(book: &mut BTreeMap<String, Approval>, now: u64) -> Vec<String> {
+/// What ended long ago, and the oldest that have ended where there are too many.
+fn forgettable(book: &BTreeMap<String, Approval>, now: u64) -> Vec<String> {
     let surplus = book.len().saturating_sub(MAX_REMEMBERED);
     let mut ended: Vec<(u64, String)> = book
         .values()
@@ -391,7 +398,6 @@ fn forgettable(book: &mut BTreeMap<String, Approval>, now: u64) -> Vec<String> {
     for (_, id) in ended {
         let old = book.get(&id).is_some_and(|approval| long_ago(approval, now));
         if old || forgotten.len() < surplus {
-            book.remove(&id);
             forgotten.push(id);
         }
     }

@@ -1,78 +1,25 @@
 //! The book of approvals by itself; how calls wait for it is tested with the pipeline.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use serde_json::json;
 
 use super::*;
 use crate::model::{CapabilityGrant, SourceId};
-use crate::store::Agent;
+use crate::store::{Agent, Owed};
 use crate::testing::{MemoryStore, TestClock, TestIds};
 
 const EXPIRE: Duration = Duration::from_mins(5);
 
 struct Fixture {
     approvals: Arc<Approvals>,
-    store: Arc<Switched>,
+    store: Arc<MemoryStore>,
     clock: Arc<TestClock>,
 }
 
-/// A memory store whose approvals can be made to fail.
-#[derive(Default)]
-struct Switched {
-    inner: MemoryStore,
-    broken: AtomicBool,
-}
-
-impl Switched {
-    fn fail(&self, broken: bool) {
-        self.broken.store(broken, Ordering::SeqCst);
-    }
-
-    fn working(&self) -> Result<(), StoreError> {
-        if self.broken.load(Ordering::SeqCst) {
-            return Err(StoreError::Unavailable { operation: "test", reason: "broken".to_owned() });
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Store for Switched {
-    async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
-        self.inner.agents().await
-    }
-    async fn put_agent(&self, agent: &Agent) -> Result<(), StoreError> {
-        self.inner.put_agent(agent).await
-    }
-    async fn remove_agent(&self, name: &Principal) -> Result<bool, StoreError> {
-        self.inner.remove_agent(name).await
-    }
-    async fn grants(&self) -> Result<Vec<CapabilityGrant>, StoreError> {
-        self.inner.grants().await
-    }
-    async fn put_grant(&self, grant: &CapabilityGrant) -> Result<(), StoreError> {
-        self.inner.put_grant(grant).await
-    }
-    async fn remove_grant(&self, id: &str) -> Result<bool, StoreError> {
-        self.inner.remove_grant(id).await
-    }
-    async fn approvals(&self) -> Result<Vec<Approval>, StoreError> {
-        self.inner.approvals().await
-    }
-    async fn put_approval(&self, approval: &Approval) -> Result<(), StoreError> {
-        self.working()?;
-        self.inner.put_approval(approval).await
-    }
-    async fn remove_approval(&self, id: &str) -> Result<(), StoreError> {
-        self.working()?;
-        self.inner.remove_approval(id).await
-    }
-}
-
 async fn fixture() -> Fixture {
-    let (store, clock) = (Arc::new(Switched::default()), Arc::new(TestClock::default()));
+    let (store, clock) = (Arc::new(MemoryStore::default()), Arc::new(TestClock::default()));
     let approvals =
         Approvals::load(store.clone(), clock.clone(), Arc::new(TestIds::default()), [7; 32]);
     Fixture { approvals: Arc::new(approvals.await.unwrap()), store, clock }
@@ -97,6 +44,14 @@ impl Fixture {
             reason: "a test".to_owned(),
             risk_tags: vec![RiskTag::Delete],
         }
+    }
+
+    /// Decides as an operator's act does: the store first.
+    async fn decide(&self, id: &str, answer: ApprovalState) -> Result<Approval, ApprovalError> {
+        let decided = self.approvals.decided(id, answer)?;
+        self.store.commit(vec![Write::PutApproval(decided.clone())]).await?;
+        self.approvals.settle(decided.clone());
+        Ok(decided)
     }
 
     async fn ask(&self, what: &str) -> Approval {
@@ -187,7 +142,7 @@ async fn states() {
                     fixture.clock.advance(ms);
                     continue;
                 }
-                Decide(answer, expected) => (fixture.approvals.decide(&id, answer).await, expected),
+                Decide(answer, expected) => (fixture.decide(&id, answer).await, expected),
                 Consume(expected) => (fixture.approvals.consume(&id).await, expected),
             };
             let got = result.map(drop).map_err(|error| match error {
@@ -206,7 +161,7 @@ async fn states() {
 #[tokio::test]
 async fn unknown_ids_are_unknown() {
     let fixture = fixture().await;
-    let decided = fixture.approvals.decide("nope", ApprovalState::Approved).await;
+    let decided = fixture.decide("nope", ApprovalState::Approved).await;
     assert!(matches!(decided, Err(ApprovalError::Unknown(_))));
     assert!(matches!(fixture.approvals.consume("nope").await, Err(ApprovalError::Unknown(_))));
 }
@@ -220,7 +175,7 @@ async fn a_question_that_stands_is_not_asked_twice() {
     assert_eq!(first.id, again.id);
     assert_eq!(asked.recv().await.unwrap().id, first.id);
     assert!(asked.try_recv().is_err(), "one question");
-    fixture.approvals.decide(&first.id, ApprovalState::Approved).await.unwrap();
+    fixture.decide(&first.id, ApprovalState::Approved).await.unwrap();
     assert_eq!(fixture.ask("x").await.state, ApprovalState::Approved);
     fixture.approvals.consume(&first.id).await.unwrap();
     assert_ne!(fixture.ask("x").await.id, first.id, "a used one is asked anew");
@@ -230,7 +185,7 @@ async fn a_question_that_stands_is_not_asked_twice() {
 async fn of_a_thousand_racing_consumers_one_wins() {
     let fixture = fixture().await;
     let id = fixture.ask("x").await.id;
-    fixture.approvals.decide(&id, ApprovalState::Approved).await.unwrap();
+    fixture.decide(&id, ApprovalState::Approved).await.unwrap();
     let won = Arc::new(AtomicUsize::new(0));
     let racers = (0..1000).map(|_| {
         let (approvals, id, won) = (Arc::clone(&fixture.approvals), id.clone(), Arc::clone(&won));
@@ -246,22 +201,6 @@ async fn of_a_thousand_racing_consumers_one_wins() {
     assert_eq!(won.load(Ordering::SeqCst), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_racing_decisions_one_counts() {
-    let fixture = fixture().await;
-    let id = fixture.ask("x").await.id;
-    let racers = (0..100).map(|n| {
-        let (approvals, id) = (Arc::clone(&fixture.approvals), id.clone());
-        let answer = if n % 2 == 0 { ApprovalState::Approved } else { ApprovalState::Denied };
-        tokio::spawn(async move { approvals.decide(&id, answer).await.is_ok() })
-    });
-    let mut counted = 0;
-    for racer in racers.collect::<Vec<_>>() {
-        counted += usize::from(racer.await.unwrap());
-    }
-    assert_eq!(counted, 1);
-}
-
 #[tokio::test]
 async fn only_so_many_may_wait() {
     let fixture = fixture().await;
@@ -275,7 +214,7 @@ async fn only_so_many_may_wait() {
     }
     assert!(matches!(ask("ann".to_owned(), 1000).await, Err(ApprovalError::TooMany(100))));
     let answered = fixture.approvals.list()[0].id.clone();
-    fixture.approvals.decide(&answered, ApprovalState::Denied).await.unwrap();
+    fixture.decide(&answered, ApprovalState::Denied).await.unwrap();
     ask("ann".to_owned(), 1001).await.unwrap();
     for caller in 0..9 {
         for what in 0..MAX_PENDING_PER_CALLER {
@@ -304,7 +243,7 @@ async fn the_old_are_forgotten() {
 #[tokio::test]
 async fn the_book_does_not_grow_without_end() {
     let template = fixture().await.ask("x").await;
-    let mut book: BTreeMap<String, Approval> = (0..MAX_REMEMBERED as u64 + 50)
+    let book: BTreeMap<String, Approval> = (0..MAX_REMEMBERED as u64 + 50)
         .map(|at| {
             (
                 at.to_string(),
@@ -312,35 +251,38 @@ async fn the_book_does_not_grow_without_end() {
             )
         })
         .collect();
-    assert!(forgettable(&mut book, 1000 - 1).is_empty(), "what has not ended is never forgotten");
-    let forgotten = forgettable(&mut book, 1000 + 2 * MAX_REMEMBERED as u64);
+    assert!(forgettable(&book, 1000 - 1).is_empty(), "what has not ended is never forgotten");
+    let forgotten = forgettable(&book, 1000 + 2 * MAX_REMEMBERED as u64);
     assert_eq!(
         forgotten,
         (0..50).map(|at| at.to_string()).collect::<Vec<_>>(),
         "the oldest go first"
     );
-    assert_eq!(book.len(), MAX_REMEMBERED);
 }
 
 #[tokio::test]
 async fn a_store_that_fails_lets_nothing_pass() {
     let fixture = fixture().await;
-    fixture.store.fail(true);
+    fixture.store.break_state(true);
     let asked = fixture.approvals.ask(fixture.ticket("ann", "x"), EXPIRE).await;
     assert!(matches!(asked, Err(ApprovalError::Store(_))));
     assert_eq!(fixture.found("x"), None);
-    fixture.store.fail(false);
+    fixture.store.break_state(false);
     let id = fixture.ask("x").await.id;
-    fixture.store.fail(true);
-    let decided = fixture.approvals.decide(&id, ApprovalState::Approved).await;
+    fixture.store.break_state(true);
+    let decided = fixture.decide(&id, ApprovalState::Approved).await;
     assert!(matches!(decided, Err(ApprovalError::Store(_))));
     assert_eq!(fixture.found("x"), Some(ApprovalState::Pending), "a yes that failed is no yes");
-    fixture.store.fail(false);
-    fixture.approvals.decide(&id, ApprovalState::Approved).await.unwrap();
-    fixture.store.fail(true);
+    fixture.store.break_state(false);
+    fixture.decide(&id, ApprovalState::Approved).await.unwrap();
+    fixture.store.break_state(true);
     assert!(matches!(fixture.approvals.consume(&id).await, Err(ApprovalError::Store(_))));
-    fixture.store.fail(false);
-    assert!(fixture.approvals.consume(&id).await.is_err(), "it may have been used");
+    fixture.store.break_state(false);
+    fixture.approvals.consume(&id).await.unwrap();
+    assert!(
+        fixture.approvals.consume(&id).await.is_err(),
+        "no call used it before, and one has now"
+    );
 }
 
 #[tokio::test]
@@ -353,4 +295,77 @@ async fn ids_can_not_be_guessed_from_each_other_and_lists_are_ordered() {
         fixture.approvals.list().into_iter().map(|approval| approval.id).collect();
     assert_eq!(list, [first.id, second.id]);
     assert!(list.iter().all(|id| id.len() == ID_LENGTH));
+}
+
+/// A store whose writes wait until the test lets them go on.
+struct Slow {
+    inner: MemoryStore,
+    writing: tokio::sync::Notify,
+    go_on: tokio::sync::Semaphore,
+}
+
+#[async_trait]
+impl Store for Slow {
+    async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
+        self.inner.agents().await
+    }
+    async fn grants(&self) -> Result<Vec<CapabilityGrant>, StoreError> {
+        self.inner.grants().await
+    }
+    async fn approvals(&self) -> Result<Vec<Approval>, StoreError> {
+        self.inner.approvals().await
+    }
+    async fn owed(&self) -> Result<Vec<Owed>, StoreError> {
+        self.inner.owed().await
+    }
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        self.writing.notify_one();
+        self.go_on.acquire().await.unwrap().forget();
+        self.inner.commit(writes).await
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_store_and_book_agreeing() {
+    let store = Arc::new(Slow {
+        inner: MemoryStore::default(),
+        writing: tokio::sync::Notify::new(),
+        go_on: tokio::sync::Semaphore::new(0),
+    });
+    let (clock, ids) = (Arc::new(TestClock::default()), Arc::new(TestIds::default()));
+    let approvals = Approvals::load(store.clone(), clock, ids, [7; 32]).await.unwrap();
+    let binding = approvals.bind(&tool("a:b"), "def", &Principal::local(), b"{}");
+    let ticket = ApprovalTicket {
+        tool_id: tool("a:b"),
+        principal: Principal::local(),
+        binding: binding.clone(),
+        arguments: json!({}),
+        reason: "a test".to_owned(),
+        risk_tags: Vec::new(),
+    };
+    // One that asks and goes away has asked.
+    tokio::select! {
+        biased;
+        _ = approvals.ask(ticket.clone(), EXPIRE) => panic!("the store waits"),
+        () = store.writing.notified() => {}
+    }
+    assert_eq!(approvals.find(&binding), None, "not before the store has it");
+    store.go_on.add_permits(1);
+    let asked = approvals.ask(ticket, EXPIRE).await.unwrap();
+    assert_eq!(store.approvals().await.unwrap(), [asked.clone()]);
+    // One that uses it and goes away has not.
+    approvals.settle(approvals.decided(&asked.id, ApprovalState::Approved).unwrap());
+    tokio::select! {
+        biased;
+        _ = approvals.consume(&asked.id) => panic!("the store waits"),
+        () = store.writing.notified() => {}
+    }
+    let mut decisions = approvals.decisions();
+    store.go_on.add_permits(2);
+    decisions.changed().await.unwrap();
+    let stored = store.approvals().await.unwrap();
+    assert_eq!(stored[0].state, ApprovalState::Approved);
+    store.go_on.add_permits(1);
+    approvals.consume(&asked.id).await.unwrap();
+    assert!(approvals.consume(&asked.id).await.is_err(), "once");
 }

@@ -1,4 +1,4 @@
-//! The book of grants: in memory for every call, in the store for ever.
+//! The book of grants, in memory for every call. The store is changed first, by whoever changes it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,9 +15,6 @@ const STANDING: &str = "standing:";
 /// Why a grant can't be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum GrantError {
-    /// The store refused.
-    #[error(transparent)]
-    Store(#[from] StoreError),
     /// No such grant.
     #[error("there is no grant `{0}`; `drawgate grants list` shows them")]
     Unknown(String),
@@ -39,10 +36,9 @@ pub struct Cover {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing(pub Vec<Capability>);
 
-/// All grants. Reading takes no lock; a change is durable before it counts.
+/// All grants. Reading takes no lock.
 pub struct Grants {
     index: ArcSwap<Index>,
-    store: Arc<dyn Store>,
     changing: Mutex<()>,
     changed: watch::Sender<u64>,
     starting: RwLock<()>,
@@ -107,42 +103,43 @@ impl Grants {
         let index = Index::build(stored.into_iter().chain(standing).map(Arc::new));
         Ok(Self {
             index: ArcSwap::from_pointee(index),
-            store,
             changing: Mutex::new(()),
             changed: watch::Sender::new(0),
             starting: RwLock::new(()),
         })
     }
 
-    /// Issues a grant: stored first, then usable.
-    pub async fn issue(&self, grant: CapabilityGrant) -> Result<(), GrantError> {
+    /// Makes a grant usable that the store has.
+    pub async fn issue(&self, grant: CapabilityGrant) {
         let _changing = self.changing.lock().await;
-        if grant.grant_id.starts_with(STANDING) {
-            return Err(GrantError::Standing(grant.grant_id.to_string()));
-        }
-        self.store.put_grant(&grant).await?;
         self.rebuild(|grants| {
             grants.insert(Arc::clone(&grant.grant_id), Arc::new(grant));
         });
-        Ok(())
     }
 
-    /// Revokes a grant. After this returns no call starts on it.
-    pub async fn revoke(&self, id: &str) -> Result<(), GrantError> {
-        let _changing = self.changing.lock().await;
+    /// The id of a grant that can be revoked by itself.
+    pub fn revocable(&self, id: &str) -> Result<GrantId, GrantError> {
         if id.starts_with(STANDING) {
             return Err(GrantError::Standing(id.to_owned()));
         }
-        if !self.index.load().by_id.contains_key(id) {
-            return Err(GrantError::Unknown(id.to_owned()));
-        }
-        // Out of memory first: should the store fail, the grant is at least not usable until restart.
-        self.withdraw(|grants| {
-            grants.remove(id);
-        })
-        .await;
-        self.store.remove_grant(id).await?;
-        Ok(())
+        let index = self.index.load();
+        let found = index.by_id.get_key_value(id).map(|(id, _)| Arc::clone(id));
+        found.ok_or_else(|| GrantError::Unknown(id.to_owned()))
+    }
+
+    /// Takes grants out of use that the store no longer has. After this returns no call starts on them.
+    pub async fn revoke(&self, ids: &[GrantId]) {
+        let _changing = self.changing.lock().await;
+        self.withdraw(|grants| grants.retain(|id, _| !ids.contains(id))).await;
+    }
+
+    /// The grants that were issued to a principal by name, beside those that stand by registration.
+    #[must_use]
+    pub fn issued_to(&self, name: &Principal) -> Vec<GrantId> {
+        let index = self.index.load();
+        let own = index.by_user.get(name).into_iter().flatten();
+        let issued = own.filter(|grant| !grant.grant_id.starts_with(STANDING));
+        issued.map(|grant| Arc::clone(&grant.grant_id)).collect()
     }
 
     /// Lets a call look at its grants and start, while none is withdrawn.

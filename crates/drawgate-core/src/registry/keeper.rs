@@ -115,7 +115,7 @@ impl Keeper {
             origin,
             status: Mutex::new(SourceStatus::starting(id, self.pins.clock.now_ms())),
             settled: self.settled.clone(),
-            ward: tokio::sync::Mutex::new(ward),
+            ward: Arc::new(tokio::sync::Mutex::new(ward)),
         })
     }
 
@@ -183,9 +183,7 @@ impl Keeper {
         accepted: Vec<Acceptance>,
     ) -> Result<Vec<Held>, ReviewError> {
         let attendant = self.attendant(id)?;
-        // Whoever asked may go away half-way; what was begun is finished.
-        let accepting = tokio::spawn(async move { attendant.accept(&accepted).await });
-        accepting.await.unwrap_or(Err(ReviewError::Stopped))
+        attendant.accept(&accepted).await
     }
 
     fn attendant(&self, id: &str) -> Result<Arc<Attendant>, ReviewError> {

@@ -13,7 +13,7 @@ use super::*;
 use crate::model::{McpManifest, McpToolSpec, ToolOutput};
 use crate::registry::{Naming, Registration};
 use crate::source::{CallContext, PermittedCall, SourceError};
-use crate::testing::{MemoryStore, TestClock, tool};
+use crate::testing::{MemoryStore, TestClock, acts, tool};
 
 /// What a source does when it is asked.
 #[derive(Clone, Copy, PartialEq)]
@@ -118,8 +118,12 @@ struct Fixture {
 fn fixture() -> Fixture {
     let registry = Arc::new(Registry::default());
     let store = Arc::new(MemoryStore::default());
-    let pins =
-        Pins { documents: store.clone(), audit: store, clock: Arc::new(TestClock::default()) };
+    let pins = Pins {
+        documents: store.clone(),
+        audit: store.clone(),
+        acts: acts(store.clone(), store),
+        clock: Arc::new(TestClock::default()),
+    };
     Fixture { keeper: Arc::new(Keeper::new(Arc::clone(&registry), pins)), registry }
 }
 

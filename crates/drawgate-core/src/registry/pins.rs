@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use super::definition_hash;
 use super::pin_record::{KIND, Pin, Record};
 use super::trust::{Acceptance, Held, HeldReason, ItemKind, Pins, ReviewError, Trust};
+use crate::acts::{ActError, Acts};
 use crate::audit::{EventDraft, EventKind};
 use crate::canonical;
 use crate::model::{McpManifest, Offer, Operation, Principal, SourceId, shown_name};
-use crate::store::StoreError;
+use crate::store::{StoreError, Write};
 
 /// Events that one manifest may cause: a server with thousands of tools must not flood the log.
 const MAX_EVENTS: usize = 256;
@@ -25,6 +26,14 @@ pub(super) struct Definition {
     pub(super) name: String,
     pub(super) hash: String,
     pub(super) body: Value,
+}
+
+/// What accepting definitions changes.
+pub(super) struct Accepted {
+    pub(super) found: Vec<Held>,
+    pub(super) outcomes: Vec<EventDraft>,
+    pub(super) record: Record,
+    pub(super) write: Write,
 }
 
 /// The pins of one source, and what waits.
@@ -140,15 +149,10 @@ impl Ward {
         }
     }
 
-    /// Trusts what a person has seen: all of it, or nothing if one of it is no longer what it was.
-    pub(super) async fn accept(
-        &mut self,
-        accepted: &[Acceptance],
-    ) -> Result<Vec<Held>, ReviewError> {
+    /// What it takes to trust what a person has seen: all of it, or nothing if one of it is no longer
+    /// what it was.
+    pub(super) fn accept(&self, accepted: &[Acceptance]) -> Result<Accepted, ReviewError> {
         let found = accepted.iter().map(|one| self.find(one)).collect::<Result<Vec<_>, _>>()?;
-        for held in &found {
-            self.pins.audit.append(self.draft(true, held)).await?;
-        }
         let now = self.pins.clock.now_ms();
         let mut record = self.record.clone().unwrap_or_default();
         for held in &found {
@@ -160,8 +164,21 @@ impl Ward {
             };
             record.pin(&definition, now);
         }
-        self.save(record).await?;
-        Ok(found)
+        let outcomes = found.iter().map(|held| self.draft(true, held)).collect();
+        let body = serde_json::to_value(&record);
+        let body = body.map_err(|error| ActError::Store(corrupt(&error)))?;
+        let write = Write::PutDocument { kind: KIND, id: self.source.to_string(), body };
+        Ok(Accepted { found, outcomes, record, write })
+    }
+
+    /// By which something is accepted.
+    pub(super) fn acts(&self) -> Acts {
+        self.pins.acts.clone()
+    }
+
+    /// Takes over pins that the store has.
+    pub(super) fn trust(&mut self, record: Record) {
+        self.record = Some(record);
     }
 
     fn find(&self, wanted: &Acceptance) -> Result<Held, ReviewError> {

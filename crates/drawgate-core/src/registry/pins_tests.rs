@@ -1,61 +1,20 @@
 //! Definitions that change behind the gate's back. Time is paused: nothing here waits for real.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::Value;
 
 use super::*;
 use crate::model::{McpToolSpec, ToolOutput};
 use crate::registry::{Keeper, Origin, Registry, SourceState, SourceStatus, SourceTerms};
 use crate::store::{AuditLog, Documents};
-use crate::testing::{FakeSource, MemoryStore, TestClock, tool};
-
-/// A memory that can be made to fail.
-#[derive(Default)]
-struct Moody {
-    memory: MemoryStore,
-    fails: AtomicBool,
-}
-
-impl Moody {
-    fn check(&self) -> Result<(), StoreError> {
-        if !self.fails.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        Err(StoreError::Unavailable { operation: "use the pins", reason: "disk full".to_owned() })
-    }
-}
-
-#[async_trait]
-impl Documents for Moody {
-    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError> {
-        self.check()?;
-        self.memory.documents(kind).await
-    }
-
-    async fn put_document(
-        &self,
-        kind: &'static str,
-        id: &str,
-        body: &Value,
-    ) -> Result<(), StoreError> {
-        self.check()?;
-        self.memory.put_document(kind, id, body).await
-    }
-
-    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<bool, StoreError> {
-        self.check()?;
-        self.memory.remove_document(kind, id).await
-    }
-}
+use crate::testing::{FakeSource, MemoryStore, TestClock, acts, tool};
 
 /// A gateway's memory, which outlives its keepers.
 #[derive(Default)]
 struct Installation {
-    store: Arc<Moody>,
+    store: Arc<MemoryStore>,
     audit: Arc<MemoryStore>,
 }
 
@@ -66,14 +25,18 @@ struct Running {
 }
 
 impl Installation {
-    async fn start(&self, trust: Trust, identity: &str, tools: Vec<McpToolSpec>) -> Running {
-        let registry = Arc::new(Registry::default());
-        let pins = Pins {
+    fn pins(&self) -> Pins {
+        Pins {
             documents: self.store.clone(),
             audit: self.audit.clone(),
+            acts: acts(self.store.clone(), self.audit.clone()),
             clock: Arc::new(TestClock::default()),
-        };
-        let keeper = Keeper::new(Arc::clone(&registry), pins);
+        }
+    }
+
+    async fn start(&self, trust: Trust, identity: &str, tools: Vec<McpToolSpec>) -> Running {
+        let registry = Arc::new(Registry::default());
+        let keeper = Keeper::new(Arc::clone(&registry), self.pins());
         let source = FakeSource::new("s", tools, |_, _| Ok(ToolOutput::text("ok")));
         let terms = SourceTerms { trust, identity: identity.to_owned(), ..SourceTerms::default() };
         keeper.add(source.clone(), terms, Origin::Discovered).unwrap();
@@ -131,6 +94,11 @@ impl Running {
         let shown = self.keeper.review("s").await?;
         self.keeper.accept("s", shown.iter().map(acceptance).collect()).await
     }
+}
+
+fn accept(ward: &mut Ward, all: &[Acceptance]) {
+    let accepted = ward.accept(all).unwrap();
+    ward.trust(accepted.record);
 }
 
 fn acceptance(held: &Held) -> Acceptance {
@@ -258,8 +226,8 @@ async fn a_server_that_is_followed_is_never_held() {
     run.announce(tools(&[("a", "2"), ("b", "1")])).await;
     assert_eq!(run.listed(), ["a=2", "b=1"]);
     assert_eq!(place.quarantines().await, [""; 0]);
-    assert!(place.store.memory.documents(KIND).await.unwrap().is_empty());
-    place.store.fails.store(true, Ordering::SeqCst);
+    assert!(place.store.documents(KIND).await.unwrap().is_empty());
+    place.store.break_state(true);
     run.announce(tools(&[("a", "3")])).await;
     assert_eq!(run.listed(), ["a=3"]);
 }
@@ -316,16 +284,16 @@ async fn what_waited_under_review_is_not_trusted_by_another_word() {
 #[tokio::test(start_paused = true)]
 async fn what_can_not_be_compared_is_not_offered() {
     let place = Installation::default();
-    place.store.fails.store(true, Ordering::SeqCst);
+    place.store.break_state(true);
     let run = place.start(Trust::Pin, "x", tools(&[("a", "1")])).await;
     assert_eq!((run.status().state, run.listed()), (SourceState::Failed, vec![]));
-    assert!(run.status().problem.unwrap().contains("disk full"));
-    place.store.fails.store(false, Ordering::SeqCst);
+    assert!(run.status().problem.unwrap().contains("broken"));
+    place.store.break_state(false);
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(run.listed(), ["a=1"], "it is tried again");
     drop(run);
     let broken = json!({ "tools": [] });
-    place.store.memory.put_document(KIND, "s", &broken).await.unwrap();
+    place.store.put_document(KIND, "s", &broken).await.unwrap();
     let run = place.start(Trust::Pin, "x", tools(&[("a", "1")])).await;
     assert_eq!((run.status().state, run.listed()), (SourceState::Failed, vec![]));
 }
@@ -362,10 +330,10 @@ async fn an_acceptance_that_can_not_be_kept_is_none() {
     let place = Installation::default();
     let run = place.start(Trust::Pin, "x", tools(&[("a", "1")])).await;
     run.announce(tools(&[("a", "2")])).await;
-    place.store.fails.store(true, Ordering::SeqCst);
-    assert!(matches!(run.accept_all().await, Err(ReviewError::Store(_))));
+    place.store.break_state(true);
+    assert!(matches!(run.accept_all().await, Err(ReviewError::Act(ActError::Store(_)))));
     assert_eq!(run.listed(), [""; 0]);
-    place.store.fails.store(false, Ordering::SeqCst);
+    place.store.break_state(false);
     run.accept_all().await.unwrap();
     assert_eq!(run.listed(), ["a=2"]);
 }
@@ -406,7 +374,7 @@ async fn a_definition_too_large_to_keep_is_known_by_its_hash() {
     run.announce(large("!")).await;
     let shown = run.keeper.review("s").await.unwrap();
     assert!(shown[0].pinned.is_none() && shown[0].pinned_hash.is_some());
-    let document = &place.store.memory.documents(KIND).await.unwrap()[0].1;
+    let document = &place.store.documents(KIND).await.unwrap()[0].1;
     assert!(document.to_string().len() < 1000);
     run.announce(large("")).await;
     assert_eq!(run.quarantined(), []);
@@ -415,11 +383,6 @@ async fn a_definition_too_large_to_keep_is_known_by_its_hash() {
 #[tokio::test]
 async fn prompts_and_families_wait_like_tools() {
     let place = Installation::default();
-    let pins = || Pins {
-        documents: place.store.clone(),
-        audit: place.audit.clone(),
-        clock: Arc::new(TestClock::default()),
-    };
     let id = SourceId::new("s").unwrap();
     let manifest = |words: &str| {
         let source = FakeSource::new("s", tools(&[("a", "1")]), |_, _| Ok(ToolOutput::text("")));
@@ -430,19 +393,19 @@ async fn prompts_and_families_wait_like_tools() {
         manifest.offer.operations.insert(crate::model::Operation::ReadResource);
         manifest
     };
-    let mut ward = Ward::new(id.clone(), Trust::Pin, "x", pins());
+    let mut ward = Ward::new(id.clone(), Trust::Pin, "x", place.pins());
     assert_eq!(ward.sift(manifest("1")).await.unwrap(), manifest("1"));
     let sifted = ward.sift(manifest("2")).await.unwrap();
     assert!(sifted.offer.prompts.is_empty() && sifted.offer.templates.is_empty());
     assert_eq!(sifted.offer.resources, manifest("2").offer.resources, "data, not definitions");
     assert_eq!(sifted.tools.len(), 1);
-    let mut ward = Ward::new(id, Trust::Review, "y", pins());
+    let mut ward = Ward::new(id, Trust::Review, "y", place.pins());
     let sifted = ward.sift(manifest("1")).await.unwrap();
     assert!(sifted.tools.is_empty() && sifted.offer == Offer::default(), "{sifted:?}");
     let kinds: Vec<ItemKind> = ward.held().iter().map(|held| held.kind).collect();
     assert_eq!(kinds, ItemKind::ALL);
     let all: Vec<Acceptance> = ward.held().iter().map(acceptance).collect();
-    ward.accept(&all).await.unwrap();
+    accept(&mut ward, &all);
     assert_eq!(ward.sift(manifest("1")).await.unwrap(), manifest("1"));
 }
 
@@ -450,11 +413,6 @@ async fn prompts_and_families_wait_like_tools() {
 async fn operations_that_come_later_wait_and_those_from_before_stay() {
     use Operation::{Complete, GetPrompt, ReadResource};
     let place = Installation::default();
-    let pins = Pins {
-        documents: place.store.clone(),
-        audit: place.audit.clone(),
-        clock: Arc::new(TestClock::default()),
-    };
     let manifest = |operations: &[Operation]| {
         let source = FakeSource::new("s", tools(&[("a", "1")]), |_, _| Ok(ToolOutput::text("")));
         let mut manifest = source.describe();
@@ -467,20 +425,20 @@ async fn operations_that_come_later_wait_and_those_from_before_stay() {
         manifest.offer = Offer::default();
         manifest
     };
-    let mut ward = Ward::new(SourceId::new("s").unwrap(), Trust::Pin, "x", pins);
+    let mut ward = Ward::new(SourceId::new("s").unwrap(), Trust::Pin, "x", place.pins());
     assert_eq!(ward.sift(bare()).await.unwrap(), bare());
     let sifted = ward.sift(manifest(&[ReadResource])).await.unwrap();
     assert_eq!(sifted, bare(), "resources came later");
     let [held] = ward.held() else { panic!("{:?}", ward.held()) };
     assert_eq!((held.kind, held.reason), (ItemKind::Server, New));
     let seen = acceptance(held);
-    ward.accept(&[seen]).await.unwrap();
+    accept(&mut ward, &[seen]);
     assert_eq!(ward.sift(manifest(&[ReadResource])).await.unwrap(), manifest(&[ReadResource]));
     let sifted = ward.sift(manifest(&[ReadResource, GetPrompt, Complete])).await.unwrap();
     assert_eq!(sifted, manifest(&[ReadResource]), "only what is new waits");
     assert_eq!(ward.held()[0].reason, Changed);
     let seen = acceptance(&ward.held()[0]);
-    ward.accept(&[seen]).await.unwrap();
+    accept(&mut ward, &[seen]);
     for fewer in [vec![GetPrompt], vec![ReadResource, Complete]] {
         assert_eq!(ward.sift(manifest(&fewer)).await.unwrap(), manifest(&fewer));
         assert!(ward.held().is_empty(), "doing less needs no consent");

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::acts::{ActError, Acts};
 use crate::clock::Clock;
-use crate::store::{AuditLog, Documents, StoreError};
+use crate::store::{AuditLog, Documents};
 
 /// What becomes of definitions that nobody has accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -126,12 +127,9 @@ pub enum ReviewError {
     /// What waits is not what was shown.
     #[error("`{0}` has changed again; review it once more")]
     ChangedAgain(String),
-    /// It could not be written down.
+    /// It could not be kept or written down.
     #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The work was cut off.
-    #[error("the gateway is stopping")]
-    Stopped,
+    Act(#[from] ActError),
 }
 
 /// Where pins are kept and what happens to them is written down.
@@ -141,6 +139,8 @@ pub struct Pins {
     pub documents: Arc<dyn Documents>,
     /// The log.
     pub audit: Arc<dyn AuditLog>,
+    /// By which a person's acceptance is kept.
+    pub acts: Acts,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }

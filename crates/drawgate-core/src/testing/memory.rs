@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -13,7 +14,8 @@ use crate::canonical;
 use crate::model::{ArtifactRef, CapabilityGrant, Principal};
 use crate::policy::Approval;
 use crate::store::{
-    Agent, ArtifactInfo, Artifacts, AuditLog, Documents, NewArtifact, Store, StoreError,
+    Agent, ArtifactInfo, Artifacts, AuditLog, Documents, NewArtifact, Owed, Store, StoreError,
+    Write,
 };
 
 /// How many bytes of artifacts are kept.
@@ -25,6 +27,8 @@ pub struct MemoryStore {
     state: Arc<Mutex<State>>,
     log: Arc<Mutex<Log>>,
     artifacts: Arc<Mutex<BTreeMap<String, Kept>>>,
+    state_broken: Arc<AtomicBool>,
+    log_broken: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +37,7 @@ struct State {
     grants: BTreeMap<String, CapabilityGrant>,
     approvals: BTreeMap<String, Approval>,
     documents: BTreeMap<(&'static str, String), Value>,
+    owed: Vec<Owed>,
 }
 
 #[derive(Debug)]
@@ -74,6 +79,16 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// Makes everything but the log and the artifacts fail, or work again.
+    pub fn break_state(&self, broken: bool) {
+        self.state_broken.store(broken, Ordering::SeqCst);
+    }
+
+    /// Makes appending to the log fail, or work again.
+    pub fn break_log(&self, broken: bool) {
+        self.log_broken.store(broken, Ordering::SeqCst);
+    }
+
     /// All audit events so far.
     #[must_use]
     pub fn events(&self) -> Vec<StoredEvent> {
@@ -81,47 +96,55 @@ impl MemoryStore {
     }
 }
 
+impl State {
+    fn apply(&mut self, write: Write) {
+        match write {
+            Write::PutAgent(agent) => drop(self.agents.insert(agent.name.clone(), agent)),
+            Write::RemoveAgent(name) => drop(self.agents.remove(&name)),
+            Write::PutGrant(grant) => drop(self.grants.insert(grant.grant_id.to_string(), grant)),
+            Write::RemoveGrant(id) => drop(self.grants.remove(&*id)),
+            Write::PutApproval(approval) => {
+                self.approvals.insert(approval.id.clone(), approval);
+            }
+            Write::RemoveApproval(id) => drop(self.approvals.remove(&id)),
+            Write::PutDocument { kind, id, body } => {
+                self.documents.insert((kind, id), body);
+            }
+            Write::RemoveDocument { kind, id } => drop(self.documents.remove(&(kind, id))),
+            Write::Owe(owed) => self.owed.push(owed),
+            Write::Settle(act) => self.owed.retain(|owed| owed.act_id != act),
+        }
+    }
+}
+
 #[async_trait]
 impl Store for MemoryStore {
     async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
+        working(&self.state_broken)?;
         Ok(self.state.lock().agents.values().cloned().collect())
     }
 
-    async fn put_agent(&self, agent: &Agent) -> Result<(), StoreError> {
-        self.state.lock().agents.insert(agent.name.clone(), agent.clone());
-        Ok(())
-    }
-
-    async fn remove_agent(&self, name: &Principal) -> Result<bool, StoreError> {
-        Ok(self.state.lock().agents.remove(name).is_some())
-    }
-
     async fn grants(&self) -> Result<Vec<CapabilityGrant>, StoreError> {
+        working(&self.state_broken)?;
         Ok(self.state.lock().grants.values().cloned().collect())
     }
 
-    async fn put_grant(&self, grant: &CapabilityGrant) -> Result<(), StoreError> {
-        self.state.lock().grants.insert(grant.grant_id.to_string(), grant.clone());
-        Ok(())
-    }
-
-    async fn remove_grant(&self, id: &str) -> Result<bool, StoreError> {
-        Ok(self.state.lock().grants.remove(id).is_some())
-    }
-
     async fn approvals(&self) -> Result<Vec<Approval>, StoreError> {
+        working(&self.state_broken)?;
         let mut all: Vec<Approval> = self.state.lock().approvals.values().cloned().collect();
         all.sort_by_key(|approval| approval.created_at);
         Ok(all)
     }
 
-    async fn put_approval(&self, approval: &Approval) -> Result<(), StoreError> {
-        self.state.lock().approvals.insert(approval.id.clone(), approval.clone());
-        Ok(())
+    async fn owed(&self) -> Result<Vec<Owed>, StoreError> {
+        working(&self.state_broken)?;
+        Ok(self.state.lock().owed.clone())
     }
 
-    async fn remove_approval(&self, id: &str) -> Result<(), StoreError> {
-        self.state.lock().approvals.remove(id);
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        working(&self.state_broken)?;
+        let mut state = self.state.lock();
+        writes.into_iter().for_each(|write| state.apply(write));
         Ok(())
     }
 }
@@ -129,6 +152,7 @@ impl Store for MemoryStore {
 #[async_trait]
 impl Documents for MemoryStore {
     async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError> {
+        working(&self.state_broken)?;
         let state = self.state.lock();
         let all = state.documents.iter().filter(|((of, _), _)| *of == kind);
         Ok(all.map(|((_, id), body)| (id.clone(), body.clone())).collect())
@@ -140,18 +164,19 @@ impl Documents for MemoryStore {
         id: &str,
         body: &Value,
     ) -> Result<(), StoreError> {
-        self.state.lock().documents.insert((kind, id.to_owned()), body.clone());
-        Ok(())
+        let (id, body) = (id.to_owned(), body.clone());
+        self.commit(vec![Write::PutDocument { kind, id, body }]).await
     }
 
-    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<bool, StoreError> {
-        Ok(self.state.lock().documents.remove(&(kind, id.to_owned())).is_some())
+    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<(), StoreError> {
+        self.commit(vec![Write::RemoveDocument { kind, id: id.to_owned() }]).await
     }
 }
 
 #[async_trait]
 impl AuditLog for MemoryStore {
     async fn append(&self, draft: EventDraft) -> Result<u64, StoreError> {
+        working(&self.log_broken)?;
         let mut log = self.log.lock();
         let sealed = log.chain.seal(&draft);
         log.open.note(sealed.sequence, &draft);
@@ -245,6 +270,13 @@ impl Artifacts for MemoryStore {
     async fn remove(&self, sha256: &str) -> Result<bool, StoreError> {
         Ok(self.artifacts.lock().remove(sha256).is_some())
     }
+}
+
+fn working(broken: &AtomicBool) -> Result<(), StoreError> {
+    if broken.load(Ordering::SeqCst) {
+        return Err(StoreError::Unavailable { operation: "test", reason: "broken".to_owned() });
+    }
+    Ok(())
 }
 
 fn may_read(reader: &Principal, info: &ArtifactInfo) -> bool {

@@ -12,9 +12,26 @@ pub use gate::{TestGate, caller};
 pub use memory::MemoryStore;
 pub use source::{FakeSource, tool};
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
+
+use crate::acts::{Acts, ActsParts};
 use crate::clock::{Clock, Ids};
+use crate::redact::Redactor;
+
+/// Acts on a store and a log in memory.
+#[must_use]
+pub fn acts(store: Arc<MemoryStore>, log: Arc<MemoryStore>) -> Acts {
+    Acts::new(ActsParts {
+        store,
+        log,
+        clock: Arc::new(TestClock::default()),
+        ids: Arc::new(TestIds::default()),
+        redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
+    })
+}
 
 /// A clock that moves only when told.
 #[derive(Debug)]

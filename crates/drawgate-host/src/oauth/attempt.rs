@@ -1,6 +1,5 @@
 //! A login under way: begun by one request, ended by the browser, reported to another request.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +13,6 @@ use super::login::{LoginSummary, ServerLogin, Shared};
 
 /// How long a person may take.
 const PATIENCE: Duration = Duration::from_mins(10);
-
-/// Writes a login down before it is used; a login that can't be written down is none.
-pub type Witness = Box<
-    dyn FnOnce(LoginSummary) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send,
->;
 
 /// A login that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +34,7 @@ pub(super) struct Attempt {
 
 impl ServerLogin {
     /// Begins a login, in place of one that may be under way.
-    pub async fn begin(&self, witness: Witness) -> Result<Begun, LoginError> {
+    pub async fn begin(&self) -> Result<Begun, LoginError> {
         let shared = &self.shared;
         shared.demand_person()?;
         shared.abandon().await;
@@ -51,7 +45,7 @@ impl ServerLogin {
         let (login, stopped) = (Arc::clone(shared), stop.clone());
         tokio::spawn(async move {
             let done = tokio::select! {
-                done = timeout(PATIENCE, login.complete(plan, witness)) => done,
+                done = timeout(PATIENCE, login.complete(plan)) => done,
                 () = stopped.cancelled() => Ok(Err(LoginError::Replaced)),
             };
             let done = done.unwrap_or(Err(LoginError::TooLate)).map_err(Arc::new);
@@ -85,11 +79,8 @@ impl Shared {
         }
     }
 
-    async fn complete(&self, plan: Plan, witness: Witness) -> Result<LoginSummary, LoginError> {
+    async fn complete(self: &Arc<Self>, plan: Plan) -> Result<LoginSummary, LoginError> {
         let kept = plan.finish(self).await?;
-        let summary = LoginSummary::of(&self.id, &kept);
-        witness(summary.clone()).await.map_err(LoginError::Unwitnessed)?;
-        self.adopt(kept).await?;
-        Ok(summary)
+        self.adopt(kept).await
     }
 }

@@ -188,9 +188,9 @@ pub enum LoginError {
     /// The login can't be sealed.
     #[error(transparent)]
     Seal(#[from] crate::seal::SealError),
-    /// The login can't be written down, and is therefore none.
-    #[error("{0}")]
-    Unwitnessed(String),
+    /// The login can't be kept or written down, and is therefore none.
+    #[error(transparent)]
+    Act(#[from] drawgate_core::acts::ActError),
 }
 
 impl LoginError {

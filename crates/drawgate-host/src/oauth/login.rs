@@ -4,13 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use drawgate_core::acts::Acts;
+use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::clock::{Clock, Ids};
-use drawgate_core::model::SourceId;
+use drawgate_core::model::{Principal, SourceId};
 use drawgate_core::secret::Secret;
-use drawgate_core::store::Documents;
+use drawgate_core::store::{Documents, Write};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::address::Address;
@@ -124,6 +127,7 @@ pub(super) struct Vault {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) documents: Arc<dyn Documents>,
+    pub(super) acts: Acts,
     pub(super) key: SealingKey,
     /// Whose login is new, or gone.
     pub(super) news: broadcast::Sender<SourceId>,
@@ -142,7 +146,7 @@ pub(super) struct Shared {
     pub(super) vault: Arc<Vault>,
     kept: RwLock<Option<Arc<Kept>>>,
     /// Held by whoever changes what is kept, so that tokens are renewed once and not lost.
-    pub(super) turn: tokio::sync::Mutex<()>,
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// What the server said when it last refused a request.
     pub(super) challenge: Mutex<Option<Challenge>>,
     pub(super) attempt: Mutex<Option<Attempt>>,
@@ -169,7 +173,7 @@ impl ServerLogin {
             settings,
             vault,
             kept: RwLock::new(kept.clone()),
-            turn: tokio::sync::Mutex::default(),
+            turn: Arc::default(),
             challenge: Mutex::default(),
             attempt: Mutex::default(),
             trouble: Mutex::default(),
@@ -216,18 +220,22 @@ impl ServerLogin {
         let shared = &self.shared;
         shared.demand_person()?;
         shared.abandon().await;
-        let kept = {
-            let _turn = shared.turn.lock().await;
-            let removed = shared.vault.documents.remove_document(KIND, shared.id.as_str()).await?;
-            let kept = shared.kept.write().take();
-            *shared.trouble.lock() = Trouble::default();
-            if kept.is_none() {
-                return Ok(removed);
-            }
-            kept
+        let turn = Arc::clone(&shared.turn).lock_owned().await;
+        let kept = shared.kept();
+        if kept.is_none() && !shared.is_stored().await? {
+            return Ok(false);
+        }
+        let outcome = shared.outcome(EventKind::ServerLogout);
+        let write = Write::RemoveDocument { kind: KIND, id: shared.id.to_string() };
+        let forgetting = Arc::clone(shared);
+        let memory = async move {
+            let _turn = turn;
+            forgetting.kept.write().take();
+            *forgetting.trouble.lock() = Trouble::default();
         };
-        shared.announce();
+        shared.vault.acts.turn().await.act(vec![outcome], vec![write], memory).await?;
         if let Some(kept) = kept {
+            shared.announce();
             shared.give_back(&kept).await;
         }
         Ok(true)
@@ -285,16 +293,39 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes a new login over.
-    pub(super) async fn adopt(&self, kept: Kept) -> Result<(), LoginError> {
-        {
-            let _turn = self.turn.lock().await;
-            self.store(&kept).await?;
-            self.take(kept);
-        }
-        *self.challenge.lock() = None;
-        self.announce();
-        Ok(())
+    /// Takes a new login over. One that can't be kept or written down is none.
+    pub(super) async fn adopt(self: &Arc<Self>, kept: Kept) -> Result<LoginSummary, LoginError> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let summary = LoginSummary::of(&self.id, &kept);
+        let outcome = self
+            .outcome(EventKind::ServerLogin)
+            .text("issuer", &summary.issuer)
+            .text("clientId", &summary.client_id)
+            .texts("scopes", summary.scopes.iter().map(String::as_str));
+        let body = self.sealed(&kept)?;
+        let write = Write::PutDocument { kind: KIND, id: self.id.to_string(), body };
+        let taking = Arc::clone(self);
+        let memory = async move {
+            let _turn = turn;
+            taking.take(kept);
+            *taking.challenge.lock() = None;
+            taking.announce();
+        };
+        self.vault.acts.turn().await.act(vec![outcome], vec![write], memory).await?;
+        Ok(summary)
+    }
+
+    /// The event of an operator's act on this login.
+    fn outcome(&self, kind: EventKind) -> EventDraft {
+        EventDraft::new(kind, self.vault.clock.now_ms())
+            .text("principal", Principal::local().as_str())
+            .text("server", self.id.as_str())
+    }
+
+    /// Whether the store has a login of this server, perhaps one that is not used.
+    async fn is_stored(&self) -> Result<bool, LoginError> {
+        let all = self.vault.documents.documents(KIND).await?;
+        Ok(all.iter().any(|(id, _)| id == self.id.as_str()))
     }
 
     /// Replaces what is kept; the caller holds the turn. New tokens are used even if they can't be
@@ -312,14 +343,18 @@ impl Shared {
         *self.trouble.lock() = Trouble::default();
     }
 
-    async fn store(&self, kept: &Kept) -> Result<(), LoginError> {
-        let document = match kept.grant {
+    fn sealed(&self, kept: &Kept) -> Result<Value, LoginError> {
+        Ok(match kept.grant {
             Grant::AuthorizationCode => kept.seal(&self.id, &self.vault.key)?,
             // A new token can be had at any time.
             Grant::ClientCredentials => {
                 Kept { tokens: None, ..kept.clone() }.seal(&self.id, &self.vault.key)?
             }
-        };
+        })
+    }
+
+    async fn store(&self, kept: &Kept) -> Result<(), LoginError> {
+        let document = self.sealed(kept)?;
         self.vault.documents.put_document(KIND, self.id.as_str(), &document).await?;
         Ok(())
     }

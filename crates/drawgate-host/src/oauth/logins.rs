@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use drawgate_core::acts::Acts;
 use drawgate_core::model::SourceId;
 use drawgate_core::store::{Documents, StoreError};
 use parking_lot::RwLock;
@@ -35,13 +36,14 @@ pub struct Logins {
 impl Logins {
     /// Of no server yet.
     #[must_use]
-    pub fn new(host: &Host, documents: Arc<dyn Documents>, key: SealingKey) -> Self {
+    pub fn new(host: &Host, documents: Arc<dyn Documents>, acts: Acts, key: SealingKey) -> Self {
         let vault = Vault {
             egress: Arc::clone(&host.egress),
             secrets: Arc::clone(&host.secrets),
             clock: Arc::clone(&host.clock),
             ids: Arc::clone(&host.ids),
             documents,
+            acts,
             key,
             news: broadcast::Sender::new(NEWS),
         };

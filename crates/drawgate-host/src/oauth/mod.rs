@@ -31,7 +31,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 pub use address::Address;
-pub use attempt::{Begun, Witness};
+pub use attempt::Begun;
 pub use error::{LoginError, LoginNeeded};
 pub use login::{Grant, LoginSettings, LoginSummary, ServerLogin, Standing};
 pub use logins::{Logins, Wanted};

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
+use drawgate_core::acts::{Acts, ActsParts};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayParts, GatewaySettings};
@@ -110,14 +111,23 @@ impl Assembly {
             Storage::open(&dir, &loaded.config, &host)?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
         let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
-        let logins = Arc::new(Logins::new(&host, Arc::clone(&documents), sealing.clone()));
+        let acts = Acts::new(ActsParts {
+            store: Arc::clone(&store),
+            log: log.clone(),
+            clock: Arc::clone(&host.clock),
+            ids: Arc::clone(&host.ids),
+            redactor: Arc::clone(&redactor),
+        });
+        let logins =
+            Arc::new(Logins::new(&host, Arc::clone(&documents), acts.clone(), sealing.clone()));
         host.logins = Some(Arc::clone(&logins));
         let host = Arc::new(host);
         open_egress(&host, loaded)?;
         let agents = store.agents().await?;
         let books = Books { store: &store, agents: &agents, dir: &dir };
         let parts = books.parts(loaded, redactor, &host, &audit, &artifacts).await?;
-        let keeper = Arc::new(Keeper::new(parts.registry.clone(), pins(&documents, &audit, &host)));
+        let keeper =
+            Arc::new(Keeper::new(parts.registry.clone(), pins(&documents, &audit, &acts, &host)));
         let callers = callers(&loaded.config, &admin, &agents);
         let gateway = Gateway::new(parts);
         let door = door::open(loaded, &dir, &host, &audit, start)?;
@@ -134,8 +144,11 @@ impl Assembly {
             door,
             packs,
             admin,
-            acting: tokio::sync::Mutex::default(),
+            acts,
         });
+        if let Err(error) = operations.settle().await {
+            tracing::warn!(%error, "outcomes of earlier acts can't be written down yet");
+        }
         let assembly = Self {
             operations,
             keeper,
@@ -347,8 +360,18 @@ fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Cal
     callers
 }
 
-fn pins(documents: &Arc<dyn Documents>, audit: &Arc<ResilientAudit>, host: &Host) -> Pins {
-    Pins { documents: Arc::clone(documents), audit: audit.clone(), clock: Arc::clone(&host.clock) }
+fn pins(
+    documents: &Arc<dyn Documents>,
+    audit: &Arc<ResilientAudit>,
+    acts: &Acts,
+    host: &Host,
+) -> Pins {
+    Pins {
+        documents: Arc::clone(documents),
+        audit: audit.clone(),
+        acts: acts.clone(),
+        clock: Arc::clone(&host.clock),
+    }
 }
 
 /// What the local user holds, by configuration.

@@ -1,6 +1,6 @@
 use drawgate_core::registry::{Pins, Registry};
 use drawgate_core::source::ToolSource as _;
-use drawgate_core::testing::{MemoryStore, TestClock};
+use drawgate_core::testing::{MemoryStore, TestClock, acts};
 use drawgate_host::secrets::Secrets;
 use serde_json::json;
 use tempfile::TempDir;
@@ -28,7 +28,8 @@ fn place() -> TempDir {
 fn toolpacks(place: &Path) -> Arc<Toolpacks> {
     let store = Arc::new(MemoryStore::default());
     let clock = Arc::new(TestClock::default());
-    let pins = Pins { documents: store.clone(), audit: store.clone(), clock };
+    let acts = acts(store.clone(), store.clone());
+    let pins = Pins { documents: store.clone(), audit: store.clone(), acts, clock };
     let keeper = Arc::new(Keeper::new(Arc::new(Registry::default()), pins));
     let host = Arc::new(Host::new(Secrets::from_process(), None).unwrap());
     let loaded = Config::parse("", &place.join("drawgate.toml")).unwrap();

@@ -1,49 +1,53 @@
-//! Keys of packs and agents: authorised and withdrawn by the operator, and written down.
+//! Keys of packs and agents: authorised and withdrawn by the operator.
 
 use std::sync::Arc;
 
 use anyhow::bail;
+use drawgate_core::acts::Turn;
 use drawgate_core::audit::EventKind;
 use tokio::task::spawn_blocking;
 
 use super::Operations;
-use crate::peers::{Authorized, NewKey, Selection};
+use crate::peers::{Authorized, Door, NewKey, Selection};
 
 impl Operations {
     /// Authorises a key. It counts at once.
     pub async fn add_key(&self, new: &NewKey) -> anyhow::Result<Authorized> {
-        let _acting = self.acting.lock().await;
+        let turn = self.acts.turn().await;
         let line = new.line()?;
         let terms = self.door.would_add(&line)?;
-        let door = Arc::clone(&self.door);
-        // Others may be at the file, and are waited for.
-        spawn_blocking(move || door.add(&line)).await??;
-        let noted = self.note(terms.describe(self.draft(EventKind::KeyAdded))).await;
-        if noted.is_err() {
-            // What can't be written down does not count.
-            let name = Some((terms.purpose, terms.name.clone()));
-            let fingerprint = Some(terms.fingerprint.clone());
-            self.take_out(Selection { fingerprint, name }).await?;
-        }
-        noted.map(|()| terms)
+        let change = move |door: &Door| door.add(&line);
+        self.change_keys(turn, EventKind::KeyAdded, std::slice::from_ref(&terms), change).await?;
+        Ok(terms)
     }
 
     /// Withdraws keys, and cuts who is connected by them. Returns what they stood for.
     pub async fn remove_keys(&self, selection: &Selection) -> anyhow::Result<Vec<Authorized>> {
-        let _acting = self.acting.lock().await;
+        let turn = self.acts.turn().await;
         let gone = self.door.would_remove(selection)?;
         if gone.is_empty() {
             bail!("there is no such key; `drawgate keys list` shows them");
         }
-        self.take_out(selection.clone()).await?;
-        for terms in &gone {
-            self.note(terms.describe(self.draft(EventKind::KeyRemoved))).await?;
-        }
+        let selection = selection.clone();
+        let change = move |door: &Door| door.remove(&selection);
+        self.change_keys(turn, EventKind::KeyRemoved, &gone, change).await?;
         Ok(gone)
     }
 
-    async fn take_out(&self, selection: Selection) -> anyhow::Result<()> {
+    async fn change_keys(
+        &self,
+        turn: Turn,
+        kind: EventKind,
+        keys: &[Authorized],
+        change: impl FnOnce(&Door) -> anyhow::Result<()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let outcomes = keys.iter().map(|terms| terms.describe(self.draft(kind))).collect();
         let door = Arc::clone(&self.door);
-        spawn_blocking(move || door.remove(&selection)).await?
+        let work = async move {
+            // Others may be at the file, and are waited for.
+            let done = spawn_blocking(move || change(&door)).await;
+            done.map_err(anyhow::Error::from).flatten().map_err(|error| format!("{error:#}"))
+        };
+        Ok(turn.act_on_files(outcomes, self.files(), work).await?)
     }
 }

@@ -1,9 +1,10 @@
-//! Acts on toolpacks: installed, updated, enabled, disabled and removed by the operator. Each is
-//! written down before it takes effect, and takes effect at once.
+//! Acts on toolpacks: installed, updated, enabled, disabled and removed by the operator. Each takes
+//! effect at once.
 
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail, ensure};
+use drawgate_core::acts::Turn;
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::SourceStatus;
@@ -52,7 +53,7 @@ impl Operations {
         content_hash: String,
         afterwards: Afterwards,
     ) -> anyhow::Result<Acted> {
-        let acting = self.acting.lock().await;
+        let turn = self.acts.turn().await;
         let mut staged = self.on_folder(move |folder| folder.staged(&staged)).await?;
         ensure!(
             staged.entry.content_hash == content_hash,
@@ -66,56 +67,49 @@ impl Operations {
             staged.set_enabled(Enabled::On)?;
         }
         let draft = self.draft_of_install(&staged);
-        let work = self.on_folder(move |folder| folder.commit(staged));
-        let pack = self.act(draft, id.as_str(), work).await?;
-        drop(acting);
-        Ok(self.after(pack).await)
+        self.act(turn, draft, move |folder| folder.commit(staged).map(drop)).await?;
+        self.after(id).await
     }
 
     /// Opens a pack's tools to callers.
     pub async fn enable_toolpack(self: Arc<Self>, id: String) -> anyhow::Result<Acted> {
-        let acting = self.acting.lock().await;
+        let turn = self.acts.turn().await;
         let id: PackId = id.parse()?;
         let all = self.toolpacks().await?;
-        let own = id.clone();
-        // What can't be enabled is explained there.
-        let work = self.on_folder(move |folder| folder.set_enabled(&own, Enabled::On));
-        let pack = match all.iter().find(|pack| pack.id == id.as_str()).and_then(locked) {
+        let draft = match all.iter().find(|pack| pack.id == id.as_str()).and_then(locked) {
             Some(entry) => {
                 self.refuse_conflicts(id.as_str(), entry, &all)?;
                 let draft = self.draft_of(EventKind::ToolpackEnabled, &id, entry);
-                let draft = draft.texts("permissions", texts(&entry.permissions.lines()));
-                self.act(draft, id.as_str(), work).await?
+                draft.texts("permissions", texts(&entry.permissions.lines()))
             }
-            None => self.attempt(EventKind::ToolpackEnabled, id.as_str(), work).await?,
+            None => self.draft(EventKind::ToolpackEnabled).text("toolpack", id.as_str()),
         };
-        drop(acting);
-        Ok(self.after(pack).await)
+        let own = id.clone();
+        // What can't be enabled is explained there.
+        let enable = move |folder: &Folder| folder.set_enabled(&own, Enabled::On).map(drop);
+        self.act(turn, draft, enable).await?;
+        self.after(id).await
     }
 
     /// Closes a pack's tools to callers.
     pub async fn disable_toolpack(self: Arc<Self>, id: String) -> anyhow::Result<Acted> {
-        let acting = self.acting.lock().await;
+        let turn = self.acts.turn().await;
         let id: PackId = id.parse()?;
         let pack = self.toolpack(id.as_str()).await?;
         let draft = self.draft_of_end(EventKind::ToolpackDisabled, &pack);
-        let work = self.on_folder(move |folder| folder.set_enabled(&id, Enabled::Off));
-        let pack = self.act(draft, &pack.id, work).await?;
-        drop(acting);
-        Ok(self.after(pack).await)
+        let own = id.clone();
+        let disable = move |folder: &Folder| folder.set_enabled(&own, Enabled::Off).map(drop);
+        self.act(turn, draft, disable).await?;
+        self.after(id).await
     }
 
     /// Removes a pack.
     pub async fn remove_toolpack(self: Arc<Self>, id: String) -> anyhow::Result<()> {
-        let acting = self.acting.lock().await;
+        let turn = self.acts.turn().await;
         let id: PackId = id.parse()?;
         let pack = self.toolpack(id.as_str()).await?;
         let draft = self.draft_of_end(EventKind::ToolpackRemoved, &pack);
-        let work = self.on_folder(move |folder| folder.remove(&id));
-        self.act(draft, &pack.id, work).await?;
-        drop(acting);
-        self.toolpacks.refresh().await;
-        Ok(())
+        self.act(turn, draft, move |folder| folder.remove(&id)).await
     }
 
     /// Looks whether a pack works, enabled or not. One that is not what was installed is not tried.
@@ -134,50 +128,29 @@ impl Operations {
         self.on_folder(Folder::verify).await
     }
 
-    /// Writes an act down, and then does it.
-    async fn act<T>(
+    /// Does what an act asks for, and puts it into force.
+    async fn act(
         &self,
-        draft: EventDraft,
-        id: &str,
-        work: impl Future<Output = anyhow::Result<T>>,
-    ) -> anyhow::Result<T> {
-        let kind = draft.kind();
-        self.note(draft).await?;
-        self.attempt(kind, id, work).await
+        turn: Turn,
+        outcome: EventDraft,
+        work: impl FnOnce(&Folder) -> Result<(), ToolpackError> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let (work, toolpacks) = (self.on_folder(work), Arc::clone(&self.toolpacks));
+        let work = async move {
+            let done = work.await;
+            toolpacks.refresh().await;
+            done.map_err(|error| format!("{error:#}"))
+        };
+        Ok(turn.act_on_files(vec![outcome], self.files(), work).await?)
     }
 
-    /// Does what an act asks for. That it failed is written down: without, the log would say that it
-    /// had been done.
-    async fn attempt<T>(
-        &self,
-        act: EventKind,
-        id: &str,
-        work: impl Future<Output = anyhow::Result<T>>,
-    ) -> anyhow::Result<T> {
-        let done = work.await;
-        if let Err(error) = &done {
-            let redactor = self.gateway.parts().redactor.load_full();
-            let draft = self
-                .draft(EventKind::ToolpackFailed)
-                .text("toolpack", id)
-                .text("act", act.as_str())
-                .text("reason", redactor.redact_text(&format!("{error:#}")));
-            // Why the act itself failed says more than why that can't be written down.
-            if let Err(error) = self.note(draft).await {
-                tracing::error!(%error, toolpack = id, "a failed act can't be written down");
-            }
-        }
-        done
-    }
-
-    /// Puts it into force, and waits for what comes of it: without keeping other acts waiting.
-    async fn after(&self, pack: Installed) -> Acted {
-        self.toolpacks.refresh().await;
-        let status = match SourceId::new(&pack.id) {
+    /// Waits for what comes of it, without keeping other acts waiting.
+    async fn after(&self, id: PackId) -> anyhow::Result<Acted> {
+        let status = match SourceId::new(id.as_str()) {
             Ok(id) => self.toolpacks.settled(&id).await,
             Err(_) => None,
         };
-        Acted { pack, status }
+        Ok(Acted { pack: self.toolpack(id.as_str()).await?, status })
     }
 
     fn refuse_conflicts(
@@ -221,14 +194,17 @@ impl Operations {
     }
 
     /// File work, away from the threads that serve callers.
-    async fn on_folder<T: Send + 'static>(
+    fn on_folder<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Folder) -> Result<T, ToolpackError> + Send + 'static,
-    ) -> anyhow::Result<T> {
-        let path = self.toolpacks.path()?;
-        let done = spawn_blocking(move || work(&Folder::open(&path)?)).await?;
-        // Its words hold its causes already.
-        done.map_err(|error| anyhow!("{error}"))
+    ) -> impl Future<Output = anyhow::Result<T>> + Send + 'static {
+        let path = self.toolpacks.path();
+        async move {
+            let path = path?;
+            let done = spawn_blocking(move || work(&Folder::open(&path)?)).await?;
+            // Its words hold its causes already.
+            done.map_err(|error| anyhow!("{error}"))
+        }
     }
 }
 

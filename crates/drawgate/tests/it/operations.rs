@@ -122,13 +122,13 @@ async fn a_collector_that_is_gone_holds_nothing_up() {
 }
 
 /// A small file system of its own under the data folder.
-struct Disk(PathBuf);
+pub(crate) struct Disk(PathBuf);
 
 impl Disk {
     const BYTES: u64 = 4 * 1024 * 1024;
 
     /// `None` where this user may not mount.
-    fn under(folder: &Path) -> Option<Self> {
+    pub(crate) fn under(folder: &Path) -> Option<Self> {
         std::fs::create_dir_all(folder).unwrap();
         let size = format!("size={},mode=0700", Self::BYTES);
         let mounted =
@@ -144,7 +144,7 @@ impl Disk {
     }
 
     /// Takes all space that is left.
-    fn fill(&self) {
+    pub(crate) fn fill(&self) {
         use std::io::Write;
         let mut file =
             std::fs::OpenOptions::new().create(true).append(true).open(self.filler()).unwrap();
@@ -153,7 +153,7 @@ impl Disk {
         }
     }
 
-    fn relieve(&self) {
+    pub(crate) fn relieve(&self) {
         std::fs::remove_file(self.filler()).unwrap();
     }
 }

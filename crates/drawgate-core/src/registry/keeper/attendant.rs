@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::super::pins::Ward;
+use super::super::pins::{Accepted, Ward};
 use super::super::{
     Acceptance, BadTool, Held, Origin, Quarantined, Registration, RegistrationError, Registry,
     ReviewError, SourceTerms,
@@ -37,7 +37,7 @@ pub(super) struct Attendant {
     pub(super) status: Mutex<SourceStatus>,
     pub(super) settled: watch::Sender<u64>,
     /// Held while tools are registered or marked as gone, so that an acceptance can't mix with either.
-    pub(super) ward: tokio::sync::Mutex<Ward>,
+    pub(super) ward: Arc<tokio::sync::Mutex<Ward>>,
 }
 
 impl Attendant {
@@ -166,14 +166,24 @@ impl Attendant {
         }
     }
 
-    pub(super) async fn accept(&self, accepted: &[Acceptance]) -> Result<Vec<Held>, ReviewError> {
-        let mut ward = self.ward.lock().await;
-        let found = ward.accept(accepted).await?;
-        let ready = self.status.lock().state != SourceState::Failed;
-        // Of a source that is gone, it counts when the source comes back.
-        if let Some(manifest) = ward.whole().filter(|_| ready) {
-            self.register(&mut ward, manifest).await;
-        }
+    pub(super) async fn accept(
+        self: Arc<Self>,
+        accepted: &[Acceptance],
+    ) -> Result<Vec<Held>, ReviewError> {
+        let acts = self.ward.lock().await.acts();
+        // First the turn, then the pins: another act may end this source, which waits for its pins.
+        let turn = acts.turn().await;
+        let mut ward = Arc::clone(&self.ward).lock_owned().await;
+        let Accepted { found, outcomes, record, write } = ward.accept(accepted)?;
+        let memory = async move {
+            ward.trust(record);
+            let ready = self.status.lock().state != SourceState::Failed;
+            // Of a source that is gone, it counts when the source comes back.
+            if let Some(manifest) = ward.whole().filter(|_| ready) {
+                self.register(&mut ward, manifest).await;
+            }
+        };
+        turn.act(outcomes, vec![write], memory).await?;
         Ok(found)
     }
 

@@ -2,7 +2,7 @@
 //! verification can tell it from a loss.
 
 use drawgate_core::store::{ArtifactInfo, StoreError};
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
 
 use super::super::sqlite::{integer, unavailable};
 use super::{ArtifactLimits, REMOVE, Shared, count};
@@ -70,11 +70,15 @@ impl Shared {
 
     pub(super) fn remove(&self, connection: &Connection, sha256: &str) -> Result<bool, StoreError> {
         let sql = "UPDATE artifact SET removed = 1 WHERE sha256 = ?1 AND removed = 0";
-        let rows =
-            connection.execute(sql, [sha256]).map_err(|error| unavailable(REMOVE, &error))?;
+        let failed = |error: rusqlite::Error| unavailable(REMOVE, &error);
+        // A file that can't be removed keeps its row.
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        let rows = transaction.execute(sql, [sha256]).map_err(failed)?;
         if rows > 0 {
             self.files.remove(sha256).map_err(|error| unavailable(REMOVE, &error))?;
         }
+        transaction.commit().map_err(failed)?;
         Ok(rows > 0)
     }
 }

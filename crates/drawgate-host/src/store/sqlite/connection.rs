@@ -49,6 +49,8 @@ const STATE_SCHEMA: &[&str] = &["
         body TEXT NOT NULL,
         PRIMARY KEY (kind, id)
     ) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE owed (act_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 "];
 
 const AUDIT_SCHEMA: &[&str] = &["

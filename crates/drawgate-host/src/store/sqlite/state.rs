@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use drawgate_core::model::{CapabilityGrant, Principal};
+use drawgate_core::model::CapabilityGrant;
 use drawgate_core::policy::Approval;
-use drawgate_core::store::{Agent, Documents, Store, StoreError};
+use drawgate_core::store::{Agent, Documents, Owed, Store, StoreError, Write};
 use parking_lot::Mutex;
-use rusqlite::{Connection, Params};
+use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -38,21 +38,6 @@ impl SqliteStore {
             .unwrap_or_else(|error| Err(unavailable(operation, &error)))
     }
 
-    async fn change(
-        &self,
-        operation: &'static str,
-        sql: &'static str,
-        values: impl Params + Send + 'static,
-    ) -> Result<usize, StoreError> {
-        self.run(operation, move |connection| {
-            connection
-                .prepare_cached(sql)
-                .and_then(|mut statement| statement.execute(values))
-                .map_err(|error| unavailable(operation, &error))
-        })
-        .await
-    }
-
     async fn bodies<T: DeserializeOwned + Send + 'static>(
         &self,
         operation: &'static str,
@@ -74,8 +59,8 @@ impl SqliteStore {
     }
 }
 
-fn body(operation: &'static str, value: &impl serde::Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| corrupt(operation, &error))
+fn body(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| corrupt(WRITE, &error))
 }
 
 #[async_trait]
@@ -89,55 +74,68 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn put_agent(&self, agent: &Agent) -> Result<(), StoreError> {
-        let operation = "write an agent";
-        let values = (agent.name.to_string(), agent.token_hash.clone(), body(operation, agent)?);
-        let sql = "INSERT OR REPLACE INTO agent (name, token_hash, body) VALUES (?1, ?2, ?3)";
-        self.change(operation, sql, values).await.map(drop)
-    }
-
-    async fn remove_agent(&self, name: &Principal) -> Result<bool, StoreError> {
-        let values = (name.to_string(),);
-        self.change("remove an agent", "DELETE FROM agent WHERE name = ?1", values)
-            .await
-            .map(|n| n > 0)
-    }
-
     async fn grants(&self) -> Result<Vec<CapabilityGrant>, StoreError> {
         self.bodies("read grants", "SELECT body FROM permit ORDER BY id").await
-    }
-
-    async fn put_grant(&self, grant: &CapabilityGrant) -> Result<(), StoreError> {
-        let operation = "write a grant";
-        let values = (grant.grant_id.to_string(), body(operation, grant)?);
-        let sql = "INSERT OR REPLACE INTO permit (id, body) VALUES (?1, ?2)";
-        self.change(operation, sql, values).await.map(drop)
-    }
-
-    async fn remove_grant(&self, id: &str) -> Result<bool, StoreError> {
-        let values = (id.to_owned(),);
-        self.change("remove a grant", "DELETE FROM permit WHERE id = ?1", values)
-            .await
-            .map(|n| n > 0)
     }
 
     async fn approvals(&self) -> Result<Vec<Approval>, StoreError> {
         self.bodies("read approvals", "SELECT body FROM approval ORDER BY created_at, id").await
     }
 
-    async fn put_approval(&self, approval: &Approval) -> Result<(), StoreError> {
-        let operation = "write an approval";
-        let values =
-            (approval.id.clone(), integer(approval.created_at), body(operation, approval)?);
-        let sql = "INSERT OR REPLACE INTO approval (id, created_at, body) VALUES (?1, ?2, ?3)";
-        self.change(operation, sql, values).await.map(drop)
+    async fn owed(&self) -> Result<Vec<Owed>, StoreError> {
+        self.bodies("read what is owed to the audit log", "SELECT body FROM owed ORDER BY rowid")
+            .await
     }
 
-    async fn remove_approval(&self, id: &str) -> Result<(), StoreError> {
-        let values = (id.to_owned(),);
-        self.change("remove an approval", "DELETE FROM approval WHERE id = ?1", values)
-            .await
-            .map(drop)
+    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        self.run(WRITE, move |connection| {
+            let failed = |error: rusqlite::Error| unavailable(WRITE, &error);
+            let transaction =
+                Transaction::new_unchecked(connection, TransactionBehavior::Immediate)
+                    .map_err(failed)?;
+            writes.iter().try_for_each(|write| apply(&transaction, write))?;
+            transaction.commit().map_err(failed)
+        })
+        .await
+    }
+}
+
+const WRITE: &str = "write the state";
+
+/// Makes one change, as part of a transaction.
+fn apply(connection: &Connection, write: &Write) -> Result<(), StoreError> {
+    let run = |sql: &str, values: &[&dyn ToSql]| {
+        let done = connection.prepare_cached(sql).and_then(|mut it| it.execute(values));
+        done.map(drop).map_err(|error| unavailable(WRITE, &error))
+    };
+    match write {
+        Write::PutAgent(agent) => run(
+            "INSERT OR REPLACE INTO agent (name, token_hash, body) VALUES (?1, ?2, ?3)",
+            &[&agent.name.as_str(), &agent.token_hash, &body(agent)?],
+        ),
+        Write::RemoveAgent(name) => run("DELETE FROM agent WHERE name = ?1", &[&name.as_str()]),
+        Write::PutGrant(grant) => run(
+            "INSERT OR REPLACE INTO permit (id, body) VALUES (?1, ?2)",
+            &[&&*grant.grant_id, &body(grant)?],
+        ),
+        Write::RemoveGrant(id) => run("DELETE FROM permit WHERE id = ?1", &[&&**id]),
+        Write::PutApproval(approval) => run(
+            "INSERT OR REPLACE INTO approval (id, created_at, body) VALUES (?1, ?2, ?3)",
+            &[&approval.id, &integer(approval.created_at), &body(approval)?],
+        ),
+        Write::RemoveApproval(id) => run("DELETE FROM approval WHERE id = ?1", &[id]),
+        Write::PutDocument { kind, id, body: value } => run(
+            "INSERT OR REPLACE INTO document (kind, id, body) VALUES (?1, ?2, ?3)",
+            &[kind, id, &body(value)?],
+        ),
+        Write::RemoveDocument { kind, id } => {
+            run("DELETE FROM document WHERE kind = ?1 AND id = ?2", &[kind, id])
+        }
+        Write::Owe(owed) => run(
+            "INSERT OR REPLACE INTO owed (act_id, body) VALUES (?1, ?2)",
+            &[&owed.act_id, &body(owed)?],
+        ),
+        Write::Settle(act) => run("DELETE FROM owed WHERE act_id = ?1", &[act]),
     }
 }
 
@@ -169,15 +167,11 @@ impl Documents for SqliteStore {
         id: &str,
         value: &Value,
     ) -> Result<(), StoreError> {
-        let operation = "write a document";
-        let values = (kind, id.to_owned(), body(operation, value)?);
-        let sql = "INSERT OR REPLACE INTO document (kind, id, body) VALUES (?1, ?2, ?3)";
-        self.change(operation, sql, values).await.map(drop)
+        let (id, body) = (id.to_owned(), value.clone());
+        self.commit(vec![Write::PutDocument { kind, id, body }]).await
     }
 
-    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<bool, StoreError> {
-        let values = (kind, id.to_owned());
-        let sql = "DELETE FROM document WHERE kind = ?1 AND id = ?2";
-        self.change("remove a document", sql, values).await.map(|n| n > 0)
+    async fn remove_document(&self, kind: &'static str, id: &str) -> Result<(), StoreError> {
+        self.commit(vec![Write::RemoveDocument { kind, id: id.to_owned() }]).await
     }
 }

@@ -250,12 +250,24 @@ async fn older_servers_are_their_own_authority() {
 #[tokio::test]
 async fn a_login_that_can_not_be_written_down_is_none() {
     let stage = Stage::new().await;
-    let refuse: Witness = Box::new(|_| Box::pin(async { Err("the log is full".to_owned()) }));
-    let begun = stage.login.begin(refuse).await.unwrap();
-    browse(&begun.url).await;
-    let error = stage.login.outcome(&begun.attempt).await.unwrap_err();
-    assert_eq!(error.to_string(), "the log is full");
-    assert_eq!(stage.login.header().await.unwrap(), None);
+    for break_it in [MemoryStore::break_log, MemoryStore::break_state] {
+        let begun = stage.begin().await.unwrap();
+        break_it(&stage.store, true);
+        browse(&begun.url).await;
+        let error = stage.login.outcome(&begun.attempt).await.unwrap_err();
+        assert!(error.to_string().starts_with("nothing was changed"), "{error}");
+        break_it(&stage.store, false);
+        assert_eq!(stage.login.header().await.unwrap(), None);
+        assert_eq!(stage.store.documents("oauth").await.unwrap(), []);
+    }
+    stage.log_in().await.unwrap();
+    for break_it in [MemoryStore::break_log, MemoryStore::break_state] {
+        break_it(&stage.store, true);
+        stage.login.log_out().await.unwrap_err();
+        break_it(&stage.store, false);
+        assert!(stage.login.header().await.unwrap().is_some(), "a logout that failed is none");
+    }
+    assert!(stage.login.log_out().await.unwrap());
 }
 
 #[tokio::test]

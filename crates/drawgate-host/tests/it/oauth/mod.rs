@@ -11,11 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drawgate_core::model::SourceId;
-use drawgate_core::testing::{MemoryStore, TestClock};
+use drawgate_core::testing::{MemoryStore, TestClock, acts};
 use drawgate_host::Host;
 use drawgate_host::oauth::{
     Address, Begun, LoginError, LoginSettings, LoginSummary, Logins, ServerLogin, Try, Wanted,
-    Witness,
 };
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
@@ -75,7 +74,9 @@ impl Stage {
         let clock = Arc::new(TestClock::default());
         host.clock = clock.clone();
         let key = SealingKey::new(&[3; 32]).unwrap();
-        let logins = Logins::new(&host, Arc::new(store.clone()), key);
+        let shared = Arc::new(store.clone());
+        let acts = acts(shared.clone(), shared.clone());
+        let logins = Logins::new(&host, shared, acts, key);
         let wanted = Wanted { url: Address::parse(url).unwrap(), settings };
         logins.set(BTreeMap::from([(id(), wanted)])).await.unwrap();
         let login = logins.get(&id()).unwrap();
@@ -88,7 +89,7 @@ impl Stage {
     }
 
     async fn begin(&self) -> Result<Begun, LoginError> {
-        self.login.begin(witness()).await
+        self.login.begin().await
     }
 
     /// A whole login, in which the person agrees.
@@ -122,8 +123,4 @@ impl Stage {
         let outcome = self.login.rejected(attempt, sent.as_ref(), status, &headers).await;
         outcome.map_err(|needed| needed.to_string())
     }
-}
-
-fn witness() -> Witness {
-    Box::new(|_| Box::pin(async { Ok(()) }))
 }

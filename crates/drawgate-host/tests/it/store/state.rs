@@ -1,5 +1,6 @@
+use drawgate_core::audit::{Chain, EventDraft, EventKind};
 use drawgate_core::model::{Capability, CapabilityGrant, Principal};
-use drawgate_core::store::{Agent, Store, StoreError};
+use drawgate_core::store::{Agent, Owed, Stage, Store, StoreError, Write};
 use drawgate_host::store::{DataDir, DataDirError, Durability, SqliteStore};
 
 use super::folder;
@@ -29,11 +30,14 @@ fn grant(id: &str) -> CapabilityGrant {
 async fn agents_and_grants_outlive_the_store() {
     let (_keep, dir) = folder();
     let store = SqliteStore::open(&dir, Durability::Power).unwrap();
-    store.put_agent(&agent("bob")).await.unwrap();
-    store.put_agent(&agent("ada")).await.unwrap();
-    store.put_agent(&Agent { created_at: 6, ..agent("bob") }).await.unwrap();
-    store.put_grant(&grant("g2")).await.unwrap();
-    store.put_grant(&grant("g1")).await.unwrap();
+    let writes = vec![
+        Write::PutAgent(agent("bob")),
+        Write::PutAgent(agent("ada")),
+        Write::PutAgent(Agent { created_at: 6, ..agent("bob") }),
+        Write::PutGrant(grant("g2")),
+        Write::PutGrant(grant("g1")),
+    ];
+    store.commit(writes).await.unwrap();
     drop(store);
     let store = SqliteStore::open(&dir, Durability::Process).unwrap();
     let agents = store.agents().await.unwrap();
@@ -43,10 +47,35 @@ async fn agents_and_grants_outlive_the_store() {
         "with their tokens' hashes"
     );
     assert_eq!(store.grants().await.unwrap(), [grant("g1"), grant("g2")]);
-    assert!(store.remove_grant("g1").await.unwrap());
-    assert!(!store.remove_grant("g1").await.unwrap());
-    assert!(store.remove_agent(&Principal::new("ada").unwrap()).await.unwrap());
+    let ada = Principal::new("ada").unwrap();
+    store.commit(vec![Write::RemoveGrant("g1".into()), Write::RemoveAgent(ada)]).await.unwrap();
     assert_eq!(store.agents().await.unwrap().len(), 1);
+    assert_eq!(store.grants().await.unwrap(), [grant("g2")]);
+}
+
+#[tokio::test]
+async fn of_several_writes_all_or_none_are_made_and_an_owed_event_comes_back_as_it_was() {
+    let (_keep, dir) = folder();
+    let store = SqliteStore::open(&dir, Durability::Process).unwrap();
+    let outcome = EventDraft::new(EventKind::GrantIssued, 7)
+        .texts("grantIds", ["g1"])
+        .text("capability", "file.read")
+        .number("expiresAt", 9)
+        .flag("approved", true);
+    let owed = Owed { act_id: "a1".to_owned(), intent: 3, stage: Stage::Done, outcome };
+    let writes = vec![Write::PutGrant(grant("g1")), Write::Owe(owed.clone())];
+    let other = rusqlite::Connection::open(dir.file("drawgate.db")).unwrap();
+    other.execute_batch("ALTER TABLE owed RENAME TO lost").unwrap();
+    store.commit(writes.clone()).await.unwrap_err();
+    assert_eq!(store.grants().await.unwrap(), [], "the first write is undone");
+    other.execute_batch("ALTER TABLE lost RENAME TO owed").unwrap();
+    store.commit(writes).await.unwrap();
+    let read = store.owed().await.unwrap();
+    let chained = |owed: &Owed| Chain::default().seal(&owed.outcome).body;
+    assert_eq!(read.iter().map(chained).collect::<Vec<_>>(), [chained(&owed)]);
+    assert_eq!((read[0].intent, read[0].stage), (3, Stage::Done));
+    store.commit(vec![Write::Settle("a1".to_owned())]).await.unwrap();
+    assert_eq!(store.owed().await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ const SUBJECTS: [&str; 8] =
 
 /// The event, without its number and time.
 pub(super) fn line(event: &Value) -> String {
-    let mut columns = vec![text(event, "kind"), text(event, "principal"), named(event)];
+    let mut columns = vec![kind(event), text(event, "principal"), named(event)];
     columns.extend(SUBJECTS.map(|key| text(event, key)));
     columns.extend([ended(event), text(event, "reason")]);
     columns.extend(event["remote"].as_str().map(|remote| format!("from {remote}")));
@@ -18,6 +18,15 @@ pub(super) fn line(event: &Value) -> String {
     // Some reasons are others' words; they get no line of their own.
     let shown = columns.iter().filter_map(|column| column.split(['\n', '\r']).next());
     shown.filter(|column| !column.is_empty()).collect::<Vec<_>>().join("  ")
+}
+
+/// What happened; of an act that is not done, also which one.
+fn kind(event: &Value) -> String {
+    match (event["kind"].as_str(), event["act"].as_str()) {
+        (Some("act_started"), Some(act)) => format!("begins: {act}"),
+        (Some("act_failed"), Some(act)) => format!("failed: {act}"),
+        (kind, _) => kind.unwrap_or_default().to_owned(),
+    }
 }
 
 /// A pack or an agent that dialled in, or whatever else has a name.
@@ -34,7 +43,9 @@ fn ended(event: &Value) -> String {
         Some("outcome") => event["code"].as_str().unwrap_or("OK").to_owned(),
         Some("approval_decided") if event["approved"] == true => "approved".to_owned(),
         Some("approval_decided") => "denied".to_owned(),
-        Some("grant_issued" | "grant_revoked") => list(event, "grantIds"),
+        Some("grant_issued" | "grant_revoked" | "act_started" | "act_failed") => {
+            list(event, "grantIds")
+        }
         _ => String::new(),
     }
 }
@@ -80,9 +91,15 @@ mod tests {
                 "grant_issued  local  file.read  user:bot  g_1",
             ),
             (
-                json!({ "kind": "toolpack_failed", "principal": "local", "toolpack": "kit",
+                json!({ "kind": "act_started", "act": "grant_revoked", "principal": "local",
+                        "actId": "a1", "grantIds": ["g_1"] }),
+                "begins: grant_revoked  local  g_1",
+            ),
+            (
+                json!({ "kind": "act_failed", "act": "toolpack_enabled", "principal": "local",
+                        "actId": "a2", "toolpack": "kit",
                         "reason": "it can't be read\r  1  forged line\n  2  another" }),
-                "toolpack_failed  local  kit  it can't be read",
+                "failed: toolpack_enabled  local  kit  it can't be read",
             ),
             (
                 json!({ "kind": "approval_decided", "principal": "local", "toolId": "a:b",

@@ -3,7 +3,7 @@
 
 mod agents;
 mod company;
-mod fixture;
+pub(crate) mod fixture;
 mod keys;
 mod login;
 mod operator;

@@ -1,0 +1,186 @@
+//! Faults in the databases, put in from a second connection at every statement that changes a table,
+//! and a disk that is full.
+
+use std::collections::BTreeSet;
+
+use super::table::{ACTS, Act};
+use super::{World, for_each_act};
+use crate::operations::Disk;
+use crate::support::Place;
+
+const CHANGES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
+
+/// A fault in one of the databases: how it is put in, and how it goes away.
+struct Fault {
+    database: &'static str,
+    put: String,
+    end: String,
+}
+
+/// What makes a statement fail as soon as it touches a table.
+fn trigger(database: &'static str, table: &str, change: &str, when: &str) -> Fault {
+    Fault {
+        database,
+        put: format!(
+            "CREATE TRIGGER fault BEFORE {change} ON {table} {when} \
+             BEGIN SELECT RAISE(ABORT, 'an injected fault'); END"
+        ),
+        end: "DROP TRIGGER fault".to_owned(),
+    }
+}
+
+fn lost(database: &'static str, table: &str) -> Fault {
+    Fault {
+        database,
+        put: format!("ALTER TABLE {table} RENAME TO lost_{table}"),
+        end: format!("ALTER TABLE lost_{table} RENAME TO {table}"),
+    }
+}
+
+/// Every change of a table that an act makes, as it is done once with nothing wrong.
+fn touched(world: &World, act: &Act) -> BTreeSet<(&'static str, String, &'static str)> {
+    let mut triggers = Vec::new();
+    for database in ["drawgate.db", "audit.db"] {
+        let connection = world.database(database);
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'";
+        let names = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+        let tables: Vec<String> = connection
+            .prepare(sql)
+            .unwrap()
+            .query_map([], names)
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        connection.execute_batch("CREATE TABLE probe (at TEXT)").unwrap();
+        for table in tables {
+            for change in CHANGES {
+                let name = format!("probe_{table}_{change}");
+                let sql = format!(
+                    "CREATE TRIGGER {name} AFTER {change} ON {table} \
+                     BEGIN INSERT INTO probe VALUES ('{name}'); END"
+                );
+                connection.execute_batch(&sql).unwrap();
+                triggers.push((database, table.clone(), change, name));
+            }
+        }
+    }
+    world.perform(&world.case(act)).unwrap();
+    let mut touched = BTreeSet::new();
+    for (database, table, change, name) in triggers {
+        let connection = world.database(database);
+        let sql = "SELECT count(*) FROM probe WHERE at = ?1";
+        let count: u32 = connection.query_row(sql, [&name], |row| row.get(0)).unwrap();
+        connection.execute_batch(&format!("DROP TRIGGER {name}")).unwrap();
+        if count > 0 {
+            touched.insert((database, table, change));
+        }
+    }
+    for database in ["drawgate.db", "audit.db"] {
+        world.database(database).execute_batch("DROP TABLE probe").unwrap();
+    }
+    touched
+}
+
+/// A fault for each of these changes.
+fn faults(world: &World, act: &Act) -> Vec<Fault> {
+    let touched = touched(world, act);
+    let tables: BTreeSet<_> =
+        touched.iter().map(|(database, table, _)| (*database, table)).collect();
+    let at = touched.iter().map(|(database, table, change)| trigger(database, table, change, ""));
+    let without = tables.iter().map(|(database, table)| lost(database, table));
+    // The intent can be written, and what comes after it can't.
+    let late = "WHEN json_extract(NEW.body, '$.kind') <> 'act_started'";
+    at.chain(without).chain([trigger("audit.db", "event", "INSERT", late)]).collect()
+}
+
+/// Does an act while something is wrong; then everything agrees, also after a restart, and what was
+/// not done can be done. Returns whether it was done.
+fn check(
+    world: &mut World,
+    act: &Act,
+    what: &str,
+    wrong: impl FnOnce(&World, &mut dyn FnMut()),
+) -> bool {
+    let case = world.case(act);
+    let before = world.done(act.kind);
+    let mut answer = Ok(());
+    wrong(world, &mut || answer = world.perform(&case));
+    let context = format!("{} with {what}: {answer:?}", act.kind);
+    let done = (case.is_done)(world).unwrap_or_else(|| panic!("in part. {context}"));
+    assert_eq!(answer.is_ok(), done, "what the operator was told. {context}");
+    for token in &case.until_done {
+        assert_eq!(world.is_known(token), !done, "tokens in memory. {context}");
+    }
+    let is_logged = world.done(act.kind) > before;
+    assert!(done || !is_logged, "never logged as done. {context}");
+    if done && is_logged {
+        return true;
+    }
+    world.restart();
+    assert_eq!((case.is_done)(world), Some(done), "after a restart. {context}");
+    for token in &case.until_done {
+        assert_eq!(world.is_known(token), !done, "tokens after a restart. {context}");
+    }
+    assert_eq!(world.done(act.kind) - before, usize::from(done), "the log. {context}");
+    world.check_log();
+    if !done {
+        world.perform(&case).unwrap_or_else(|error| panic!("again: {error}. {context}"));
+        assert_eq!((case.is_done)(world), Some(true), "done again. {context}");
+        assert_eq!(world.done(act.kind) - before, 1, "the log at last. {context}");
+    }
+    done
+}
+
+#[test]
+fn a_fault_at_any_statement_leaves_store_memory_and_log_agreeing() {
+    for_each_act(|world, act| {
+        let mut failed = 0;
+        for Fault { database, put, end } in faults(world, act) {
+            let done = check(world, act, &format!("`{put}` in {database}"), |world, act| {
+                let connection = world.database(database);
+                connection.execute_batch(&put).unwrap();
+                act();
+                connection.execute_batch(&end).unwrap();
+            });
+            failed += usize::from(!done);
+        }
+        assert!(failed >= 4, "hardly any fault was met by {}: {failed}", act.kind);
+    });
+}
+
+#[test]
+fn a_database_that_another_program_holds_leaves_store_memory_and_log_agreeing() {
+    for_each_act(|world, act| {
+        for database in ["drawgate.db", "audit.db"] {
+            let done = check(world, act, &format!("{database} held"), |world, act| {
+                let connection = world.database(database);
+                connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+                act();
+                connection.execute_batch("ROLLBACK").unwrap();
+            });
+            assert!(!done, "{}: {database} was held", act.kind);
+        }
+    });
+}
+
+#[test]
+fn a_full_disk_leaves_store_memory_and_log_agreeing() {
+    let mut failed = 0;
+    for act in ACTS {
+        let place = Place::new("");
+        let Some(disk) = Disk::under(place.path()) else { return };
+        place.configure(act.config);
+        let mut world = World::new(place);
+        for _ in 0..3 {
+            let done = check(&mut world, act, "a full disk", |_, act| {
+                disk.fill();
+                act();
+                disk.relieve();
+            });
+            failed += usize::from(!done);
+        }
+        world.end();
+        drop(disk);
+    }
+    assert!(failed > ACTS.len(), "the disk was hardly ever full: {failed}");
+}

@@ -1,0 +1,297 @@
+//! The acts: what each needs, how it is asked for, and by what one sees that it was done.
+
+use serde_json::{Value, json};
+
+use super::World;
+use crate::peers::fixture::key;
+use crate::support::Place;
+
+/// One kind of act.
+pub(super) struct Act {
+    /// The event that says that it was done.
+    pub(super) kind: &'static str,
+    pub(super) config: &'static str,
+    /// Sees to it that the act can be done, for the n-th time.
+    pub(super) prepare: fn(&World, u32) -> Case,
+}
+
+/// One time that an act is done.
+pub(super) struct Case {
+    /// The command.
+    pub(super) args: Vec<String>,
+    /// Whether what the gateway lists has the change; `None` where it has a part of it.
+    pub(super) is_done: Box<dyn Fn(&World) -> Option<bool>>,
+    /// Tokens that count as long as the act is not done.
+    pub(super) until_done: Vec<String>,
+}
+
+impl Case {
+    fn new(args: &[&str], is_done: impl Fn(&World) -> bool + 'static) -> Self {
+        Self::of_two(args, move |world| [is_done(world); 2])
+    }
+
+    /// The same, where two things must agree.
+    fn of_two(args: &[&str], are_done: impl Fn(&World) -> [bool; 2] + 'static) -> Self {
+        let is_done = move |world: &World| match are_done(world) {
+            [one, other] if one == other => Some(one),
+            [_, _] => None,
+        };
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        Self { args, is_done: Box::new(is_done), until_done: Vec::new() }
+    }
+}
+
+const ASKING: &str = "[approvals]\nhold_seconds = 1\n[policy.defaults]\nfallback = \"allow\"\n\
+    [[policy.rules]]\nid = \"ask\"\naction = \"file.write\"\ndecision = \"allow_with_confirm\"\n\
+    riskTags = [\"overwrite\"]\nreason = \"writing is serious\"\n";
+const FIXTURE: &str = concat!(
+    "[servers.fixture]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"",
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/server.py\"]\n"
+);
+const CHANGING: &str = concat!(
+    "[servers.s]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"",
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/changing.py\", \"tools.json\"]\n"
+);
+
+pub(super) const ACTS: &[Act] = &[
+    Act { kind: "grant_issued", config: "", prepare: grant_issued },
+    Act { kind: "grant_revoked", config: "", prepare: grant_revoked },
+    Act { kind: "grant_revoked", config: "", prepare: standing_revoked },
+    Act { kind: "agent_added", config: "", prepare: agent_added },
+    Act { kind: "agent_rotated", config: "", prepare: agent_rotated },
+    Act { kind: "agent_removed", config: "", prepare: agent_removed },
+    Act { kind: "approval_decided", config: ASKING, prepare: approval_decided },
+    Act { kind: "tool_accepted", config: CHANGING, prepare: tool_accepted },
+    Act { kind: "artifact_removed", config: FIXTURE, prepare: artifact_removed },
+    Act { kind: "key_added", config: "", prepare: key_added },
+    Act { kind: "key_removed", config: "", prepare: key_removed },
+    Act { kind: "toolpack_installed", config: "", prepare: toolpack_installed },
+    Act { kind: "toolpack_updated", config: "", prepare: toolpack_updated },
+    Act { kind: "toolpack_enabled", config: "", prepare: toolpack_enabled },
+    Act { kind: "toolpack_disabled", config: "", prepare: toolpack_disabled },
+    Act { kind: "toolpack_removed", config: "", prepare: toolpack_removed },
+];
+
+/// What a server needs before its gateway starts.
+pub(super) fn before_start(place: &Place) {
+    if !place.path().join("tools.json").exists() {
+        describe(place, 0);
+    }
+}
+
+fn grants(world: &World) -> Vec<Value> {
+    world.json(&["grants", "list"])
+}
+
+fn grant_issued(_: &World, n: u32) -> Case {
+    let capability = format!("cap.{n}");
+    Case::new(&["grants", "add", &capability.clone(), "--scope", "workspace"], move |world| {
+        grants(world).iter().any(|grant| grant["capability"] == *capability)
+    })
+}
+
+fn grant_revoked(world: &World, n: u32) -> Case {
+    let capability = format!("cap.{n}");
+    let id = ["grants", "add", &capability, "--scope", "workspace", "--quiet"];
+    let id = world.place.ok(&id).trim().to_owned();
+    Case::new(&["grants", "revoke", &id.clone()], move |world| {
+        !grants(world).iter().any(|grant| grant["grantId"] == *id)
+    })
+}
+
+/// Adds an agent with a capability and returns its name and its token.
+fn agent(world: &World, n: u32) -> (String, String) {
+    let name = format!("agent{n}");
+    let added = world.place.ok(&["agents", "add", &name, "--capability", "cap", "--quiet"]);
+    (name, added.trim().to_owned())
+}
+
+/// The agent's registration.
+fn registered(world: &World, name: &str) -> Option<Value> {
+    world.json(&["agents", "list"]).into_iter().find(|agent| agent["name"] == name)
+}
+
+/// The grants of an agent.
+fn held(world: &World, name: &str) -> usize {
+    let scope = format!("user:{name}");
+    grants(world).iter().filter(|grant| grant["scope"] == *scope).count()
+}
+
+fn standing_revoked(world: &World, n: u32) -> Case {
+    let (name, _) = agent(world, n);
+    Case::of_two(&["grants", "revoke", &format!("standing:{name}:cap")], move |world| {
+        let stored = registered(world, &name).unwrap()["capabilities"] == json!([]);
+        [stored, held(world, &name) == 0]
+    })
+}
+
+fn agent_added(_: &World, n: u32) -> Case {
+    let name = format!("agent{n}");
+    Case::of_two(&["agents", "add", &name.clone(), "--capability", "cap"], move |world| {
+        [registered(world, &name).is_some(), held(world, &name) == 1]
+    })
+}
+
+fn agent_rotated(world: &World, n: u32) -> Case {
+    let (name, token) = agent(world, n);
+    let before = registered(world, &name).unwrap()["createdAt"].clone();
+    let mut case = Case::new(&["agents", "rotate", &name.clone()], move |world| {
+        registered(world, &name).unwrap()["createdAt"] != before
+    });
+    case.until_done.push(token);
+    case
+}
+
+fn agent_removed(world: &World, n: u32) -> Case {
+    let (name, token) = agent(world, n);
+    world.place.ok(&["grants", "add", "more", "--agent", &name]);
+    let mut case = Case::of_two(&["agents", "remove", &name.clone()], move |world| {
+        let gone = registered(world, &name).is_none();
+        // Both of its grants, or none.
+        let whole = held(world, &name) == if gone { 0 } else { 2 };
+        [gone, gone == whole]
+    });
+    case.until_done.push(token);
+    case
+}
+
+fn approval_decided(world: &World, n: u32) -> Case {
+    let arguments = json!({ "path": "a.txt", "content": n.to_string() });
+    world.call("vfs_write", arguments.clone());
+    let all = |world: &World| world.json(&["approvals", "list", "--all"]);
+    let asked = all(world).into_iter().find(|one| one["arguments"] == arguments).unwrap();
+    let id = asked["id"].as_str().unwrap().to_owned();
+    Case::new(&["approvals", "deny", &id.clone()], move |world| {
+        all(world).iter().any(|one| one["id"] == *id && one["state"] == "denied")
+    })
+}
+
+/// Has the server describe its tool in other words.
+fn describe(place: &Place, n: u32) {
+    let tool =
+        json!({ "name": "add", "description": words(n), "inputSchema": { "type": "object" } });
+    let next = place.path().join("next.json");
+    std::fs::write(&next, json!([tool]).to_string()).unwrap();
+    std::fs::rename(next, place.path().join("tools.json")).unwrap();
+}
+
+fn words(n: u32) -> String {
+    format!("Adds, in edition {n}.")
+}
+
+fn tool_accepted(world: &World, n: u32) -> Case {
+    describe(&world.place, n);
+    let review = || {
+        let shown = world.place.run(&["servers", "review", "s", "--json"]);
+        serde_json::from_slice::<Value>(&shown.stdout).unwrap_or_default()
+    };
+    world.until("the change is seen", || review().to_string().contains(&words(n)));
+    let digest = review()["digest"].as_str().unwrap().to_owned();
+    Case::new(&["servers", "review", "s", "--accept", &digest], move |world| {
+        let tools = world.json(&["tools", "list"]);
+        tools.iter().any(|tool| tool["tool"]["description"] == words(n))
+    })
+}
+
+fn artifact_removed(world: &World, n: u32) -> Case {
+    world.call("fixture__big", json!({ "bytes": 300_000 + 16 * n }));
+    let all = |world: &World| world.json(&["artifacts", "list"]);
+    let hash = all(world)[0]["sha256"].as_str().unwrap().to_owned();
+    Case::of_two(&["artifacts", "remove", &hash.clone()], move |world| {
+        let file = world.place.data().join("artifacts").join(&hash[..2]).join(&hash);
+        [!all(world).iter().any(|one| one["sha256"] == *hash), !file.exists()]
+    })
+}
+
+fn key_text() -> String {
+    key(1).public_key().to_openssh().unwrap()
+}
+
+fn has_key(world: &World, name: &str) -> bool {
+    world.place.json(&["keys", "list"])["keys"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|key| key["name"] == name)
+}
+
+fn key_added(_: &World, n: u32) -> Case {
+    let name = format!("pack{n}");
+    Case::new(&["keys", "add", "--pack", &name.clone(), &key_text()], move |world| {
+        has_key(world, &name)
+    })
+}
+
+fn key_removed(world: &World, n: u32) -> Case {
+    let name = format!("pack{n}");
+    world.place.ok(&["keys", "add", "--pack", &name, &key_text()]);
+    Case::new(&["keys", "remove", "--pack", &name.clone()], move |world| !has_key(world, &name))
+}
+
+/// Writes a pack of this version, and returns its folder.
+fn source(world: &World, id: &str, version: u32) -> String {
+    let tool = json!({
+        "name": format!("{id}_say"), "type": "command", "description": "Says it.",
+        "command_template": "echo -- {{what}}",
+        "parameters": {
+            "type": "object", "properties": { "what": { "type": "string" } }, "required": ["what"],
+        },
+    });
+    let version = format!("1.0.{version}");
+    let manifest = json!({ "id": id, "name": id, "version": version, "tools": [tool] });
+    let folder = world.place.path().join("sources").join(id);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("toolpack.json"), manifest.to_string()).unwrap();
+    folder.to_str().unwrap().to_owned()
+}
+
+/// Installs a pack and returns its id.
+fn pack(world: &World, n: u32) -> String {
+    let id = format!("pack{n}");
+    world.place.ok(&["toolpacks", "install", &source(world, &id, 1)]);
+    id
+}
+
+/// The installed pack, which is whole.
+fn installed(world: &World, id: &str) -> Option<Value> {
+    let verified = world.place.run(&["toolpacks", "lock", "verify"]);
+    assert!(verified.status.success(), "{verified:?}");
+    let all = world.place.json(&["toolpacks", "list"]);
+    all["toolpacks"].as_array().unwrap().iter().find(|pack| pack["id"] == id).cloned()
+}
+
+fn toolpack_installed(world: &World, n: u32) -> Case {
+    let id = format!("pack{n}");
+    let folder = source(world, &id, 1);
+    Case::new(&["toolpacks", "install", &folder], move |world| installed(world, &id).is_some())
+}
+
+fn toolpack_updated(world: &World, n: u32) -> Case {
+    let id = pack(world, n);
+    source(world, &id, 2);
+    Case::new(&["toolpacks", "update", &id.clone(), "--yes"], move |world| {
+        installed(world, &id).unwrap()["version"] == "1.0.2"
+    })
+}
+
+fn is_enabled(world: &World, id: &str) -> bool {
+    installed(world, id).unwrap()["state"] == "enabled"
+}
+
+fn toolpack_enabled(world: &World, n: u32) -> Case {
+    let id = pack(world, n);
+    Case::new(&["toolpacks", "enable", &id.clone()], move |world| is_enabled(world, &id))
+}
+
+fn toolpack_disabled(world: &World, n: u32) -> Case {
+    let id = pack(world, n);
+    world.place.ok(&["toolpacks", "enable", &id]);
+    Case::new(&["toolpacks", "disable", &id.clone()], move |world| !is_enabled(world, &id))
+}
+
+fn toolpack_removed(world: &World, n: u32) -> Case {
+    let id = pack(world, n);
+    Case::new(&["toolpacks", "remove", &id.clone()], move |world| installed(world, &id).is_none())
+}
