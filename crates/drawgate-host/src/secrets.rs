@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use drawgate_core::redact::Redactor;
 use drawgate_core::secret::Secret;
 use parking_lot::Mutex;
 
@@ -116,7 +117,13 @@ impl Secrets {
         let value =
             self.environment.get(name).ok_or_else(|| SecretError::Missing(name.to_owned()))?;
         let value = value.into_string().map_err(|_| SecretError::NotText(name.to_owned()))?;
-        self.note(&value, Origin::Environment);
+        let is_new = self.note(&value, Origin::Environment);
+        if is_new && Redactor::is_too_short(&value) {
+            tracing::warn!(
+                variable = name,
+                "the value of this variable is too short to be masked in logs and results; use a longer secret"
+            );
+        }
         Ok(Resolved::Secret(Secret::new(value)))
     }
 
@@ -162,9 +169,10 @@ impl Secrets {
         }
     }
 
-    fn note(&self, value: &str, origin: Origin) {
+    /// Adds a value; `false` if there is none, or if it was known before.
+    fn note(&self, value: &str, origin: Origin) -> bool {
         if value.is_empty() {
-            return;
+            return false;
         }
         let mut known = self.known.lock();
         let before = known.get(value).copied();
@@ -172,6 +180,7 @@ impl Secrets {
         if before.is_none() {
             self.tell_of(&known);
         }
+        before.is_none()
     }
 
     /// A variable that is no secret, such as `PATH`.

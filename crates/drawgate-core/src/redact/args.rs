@@ -180,27 +180,38 @@ pub(super) fn find(text: &str, spans: &mut Spans) {
     }
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        find_in_line(line, start, spans);
+        find_in_line(text, line, start, spans);
         start += line.len();
     }
 }
 
-fn find_in_line(line: &str, offset: usize, spans: &mut Spans) {
+fn find_in_line(text: &str, line: &str, offset: usize, spans: &mut Spans) {
     let bytes = line.as_bytes();
     let mut arguments = Arguments::line();
     let mut at = 0;
     loop {
         let start = skip(bytes, at, |b| b.is_ascii_whitespace());
         let Some(first) = byte(bytes, start) else { return };
+        if is_operator(first) {
+            // What follows is a command of its own.
+            arguments = Arguments::line();
+            at = start + 1;
+            continue;
+        }
         let (from, to, next) = word(bytes, start, first);
         let hidden = match arguments.next(line.get(from..to).unwrap_or_default()) {
             Argument::Keep => to,
             Argument::All => from,
             Argument::From(at) => from + at,
         };
-        spans.push(offset + hidden..offset + to);
+        spans.push_value(text, offset + hidden..offset + to);
         at = next;
     }
+}
+
+/// What ends a word of a shell and begins another command, or names a file.
+const fn is_operator(byte: u8) -> bool {
+    matches!(byte, b';' | b'|' | b'&' | b'<' | b'>')
 }
 
 /// The content of the word at `start`, and where to go on.
@@ -211,7 +222,7 @@ fn word(bytes: &[u8], start: usize, first: u8) -> (usize, usize, usize) {
     }
     let mut end = start;
     while let Some(next) = byte(bytes, end) {
-        if next.is_ascii_whitespace() {
+        if next.is_ascii_whitespace() || is_operator(next) {
             break;
         }
         // A quote in the middle, as in `--token="a b"`, takes the spaces up to its end.

@@ -1,10 +1,11 @@
 //! Resolved secret values, and the disguises in which they may turn up: one automaton finds the
 //! plain value, hex, base64 at each alignment, percent and JSON escapes, the reversed value and
-//! UTF-16, all in one pass.
+//! UTF-16, all in one pass; another finds all of these where line ends break them up.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
@@ -13,8 +14,15 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use super::MASK;
 use super::spans::Spans;
 
-/// Shorter values would blank ordinary words.
-const MIN_CHARS: usize = 6;
+/// From this length on a value is masked anywhere and in every disguise. A shorter one would blank
+/// parts of ordinary words, so it is masked as it is, and only where it stands alone.
+const MIN_CHARS: usize = 8;
+
+/// Still shorter values are not masked at all: they are words and numbers of every text.
+const MIN_ALONE_CHARS: usize = 4;
+
+/// Values and disguises of this length are also found where they are broken over lines.
+const MIN_WRAPPED: usize = 12;
 
 /// A line of a secret with several lines is looked for by itself from this length on.
 const MIN_LINE_CHARS: usize = 16;
@@ -23,16 +31,25 @@ const MIN_LINE_CHARS: usize = 16;
 pub(super) enum Known {
     /// No value is known.
     Nothing,
-    /// The automaton over the values and their disguises.
-    Values(AhoCorasick, Vec<Pattern>),
+    /// The values and their disguises.
+    Values(Box<Values>),
     /// There are values, but no automaton could be built: every text is hidden.
     Everything,
 }
 
+/// Patterns, each list with the automaton over it.
+pub(super) struct Values {
+    plain: (AhoCorasick, Vec<Pattern>),
+    /// The same without blanks and line ends, for texts that are taken without them.
+    wrapped: (AhoCorasick, Vec<Pattern>),
+}
+
 /// One disguise of one value.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pattern {
     text: String,
+    /// It counts only without a letter or digit beside it.
+    alone: bool,
     /// Characters of base64 that hold the first and last bits, and bits of the neighbours.
     before: usize,
     after: usize,
@@ -48,11 +65,15 @@ impl Known {
         if patterns.is_empty() {
             return Self::Nothing;
         }
-        let patterns = Vec::from_iter(patterns);
-        let texts = patterns.iter().map(|pattern| pattern.text.as_bytes());
-        match AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts) {
-            Ok(automaton) => Self::Values(automaton, patterns),
-            Err(_) => Self::Everything,
+        let squeezed = patterns.iter().map(|pattern| {
+            let (bytes, _) = squeezed(&pattern.text);
+            Pattern { text: String::from_utf8_lossy(&bytes).into_owned(), ..pattern.clone() }
+        });
+        let squeezed: BTreeSet<Pattern> =
+            squeezed.filter(|pattern| pattern.text.len() >= MIN_WRAPPED).collect();
+        match (with_automaton(patterns), with_automaton(squeezed)) {
+            (Some(plain), Some(wrapped)) => Self::Values(Box::new(Values { plain, wrapped })),
+            _ => Self::Everything,
         }
     }
 
@@ -62,27 +83,104 @@ impl Known {
 
     /// The text without any known value.
     pub(super) fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let (automaton, patterns) = match self {
+        let values = match self {
             Self::Nothing => return Cow::Borrowed(text),
             Self::Everything if text == MASK => return Cow::Borrowed(text),
             Self::Everything => return Cow::Owned(MASK.to_owned()),
-            Self::Values(automaton, patterns) => (automaton, patterns),
+            Self::Values(values) => values,
         };
-        if text.len() < MIN_CHARS || !automaton.is_match(text) {
+        if text.len() < MIN_ALONE_CHARS {
             return Cow::Borrowed(text);
         }
-        // Overlapping, because two secrets may share characters and both must go entirely.
         let mut spans = Spans::default();
-        for hit in automaton.find_overlapping_iter(text) {
-            let Some(pattern) = patterns.get(hit.pattern().as_usize()) else { continue };
-            spans.push(
-                hit.start() - base64_before(text, hit.start(), pattern.before)
-                    ..hit.end() + base64_after(text, hit.end(), pattern.after),
-            );
+        values.find(text, &mut spans);
+        if has_line_end(text) {
+            values.find_wrapped(text, &mut spans);
         }
         spans.apply(text).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 }
+
+impl Values {
+    fn find(&self, text: &str, spans: &mut Spans) {
+        let (automaton, patterns) = &self.plain;
+        if !automaton.is_match(text) {
+            return;
+        }
+        // Overlapping, because two secrets may share characters and both must go entirely.
+        for hit in automaton.find_overlapping_iter(text) {
+            let Some(pattern) = patterns.get(hit.pattern().as_usize()) else { continue };
+            if !pattern.alone || stands_alone(text, hit.start(), hit.end()) {
+                spans.push(pattern.edges(text, hit.start(), hit.end()));
+            }
+        }
+    }
+
+    /// Finds what stands over several lines: the text is read without blanks and line ends.
+    fn find_wrapped(&self, text: &str, spans: &mut Spans) {
+        let (automaton, patterns) = &self.wrapped;
+        let (bytes, places) = squeezed(text);
+        if !automaton.is_match(&bytes) {
+            return;
+        }
+        for hit in automaton.find_overlapping_iter(&bytes) {
+            let Some(pattern) = patterns.get(hit.pattern().as_usize()) else { continue };
+            let last = hit.end().checked_sub(1).and_then(|last| places.get(last));
+            if let (Some(start), Some(last)) = (places.get(hit.start()), last) {
+                spans.push(pattern.edges(text, *start, last + 1));
+            }
+        }
+    }
+}
+
+impl Pattern {
+    /// The range of a hit, with the characters of base64 that share bits with it.
+    fn edges(&self, text: &str, start: usize, end: usize) -> Range<usize> {
+        start - base64_before(text, start, self.before)..end + base64_after(text, end, self.after)
+    }
+}
+
+fn with_automaton(patterns: BTreeSet<Pattern>) -> Option<(AhoCorasick, Vec<Pattern>)> {
+    let patterns = Vec::from_iter(patterns);
+    let texts = patterns.iter().map(|pattern| pattern.text.as_bytes());
+    let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts).ok()?;
+    Some((automaton, patterns))
+}
+
+fn stands_alone(text: &str, start: usize, end: usize) -> bool {
+    let before = text.get(..start).and_then(|text| text.chars().next_back());
+    let after = text.get(end..).and_then(|text| text.chars().next());
+    !before.into_iter().chain(after).any(char::is_alphanumeric)
+}
+
+fn has_line_end(text: &str) -> bool {
+    text.contains(['\n', '\r']) || text.contains("\\n") || text.contains("\\r")
+}
+
+/// The bytes without blanks and line ends, real and escaped, and where each of them stood.
+fn squeezed(text: &str) -> (Vec<u8>, Vec<usize>) {
+    let bytes = text.as_bytes();
+    let (mut kept, mut places) = (Vec::with_capacity(bytes.len()), Vec::with_capacity(bytes.len()));
+    let mut at = 0;
+    while let Some(next) = bytes.get(at) {
+        let rest = bytes.get(at..).unwrap_or_default().iter().take(MAX_ESCAPES + 1);
+        let escapes = rest.take_while(|b| **b == b'\\').count();
+        let is_blank = matches!(bytes.get(at + escapes), Some(b'n' | b'r' | b't'));
+        if (1..=MAX_ESCAPES).contains(&escapes) && is_blank {
+            at += escapes + 1;
+            continue;
+        }
+        if !next.is_ascii_whitespace() {
+            kept.push(*next);
+            places.push(at);
+        }
+        at += 1;
+    }
+    (kept, places)
+}
+
+/// Backslashes before the `n` of an escaped line end, in a string inside strings.
+const MAX_ESCAPES: usize = 4;
 
 fn base64_before(text: &str, start: usize, at_most: usize) -> usize {
     let before = text.as_bytes().get(..start).unwrap_or_default();
@@ -98,13 +196,22 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
+/// Whether a value is so short that it is never masked.
+pub(super) fn is_too_short(value: &str) -> bool {
+    value.chars().count() < MIN_ALONE_CHARS
+}
+
 fn add(value: &str, patterns: &mut BTreeSet<Pattern>) {
-    if value.chars().count() < MIN_CHARS {
+    if is_too_short(value) {
         return;
     }
+    let alone = value.chars().count() < MIN_CHARS;
     let mut whole = |text: String| {
-        patterns.insert(Pattern { text, before: 0, after: 0 });
+        patterns.insert(Pattern { text, alone, before: 0, after: 0 });
     };
+    if alone {
+        return whole(value.to_owned());
+    }
     whole(value.to_owned());
     whole(value.chars().rev().collect());
     whole(hex::encode(value));
@@ -141,7 +248,7 @@ fn base64_inner(value: &str, alignment: usize) -> Vec<Pattern> {
     [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)]
         .iter()
         .filter_map(|text| text.get(first..last))
-        .map(|text| Pattern { text: text.to_owned(), before, after })
+        .map(|text| Pattern { text: text.to_owned(), alone: false, before, after })
         .collect()
 }
 

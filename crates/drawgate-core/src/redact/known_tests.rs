@@ -52,9 +52,43 @@ fn overlapping_values_go_entirely() {
 
 #[test]
 fn short_values_and_the_mask_itself_are_ignored() {
-    assert!(Known::new(["", "a", "12345"]).is_nothing());
+    assert!(Known::new(["", "a", "123"]).is_nothing());
     let known = Known::new(["REDACTED"]);
     assert_eq!(known.mask("[REDACTED]"), "[REDACTED]");
+}
+
+#[test]
+fn a_short_value_is_masked_where_it_stands_alone() {
+    check(
+        "4711",
+        "pin 4711, not 47110 or x4711 or 4711\u{e4}",
+        "pin [REDACTED], not 47110 or x4711 or 4711\u{e4}",
+    );
+    check("admin", "admin:admin@h administrator", "[REDACTED]:[REDACTED]@h administrator");
+    check("1234567", &hex::encode("1234567"), &hex::encode("1234567"));
+    check("12345678", "x12345678x", "x[REDACTED]x");
+}
+
+#[test]
+fn a_value_is_found_over_lines_in_every_disguise() {
+    let wrapped = |text: &str, width: usize, with: &str| {
+        let chars: Vec<char> = text.chars().collect();
+        chars
+            .chunks(width)
+            .map(|part| part.iter().collect::<String>())
+            .collect::<Vec<_>>()
+            .join(with)
+    };
+    for form in [VALUE.to_owned(), hex::encode(VALUE), STANDARD_NO_PAD.encode(VALUE)] {
+        for with in ["\n", "\r\n", "\n    ", "\\n", "\\\\n", " \n\t"] {
+            for width in [3, 7, 11] {
+                let text = format!("a {}, b\n", wrapped(&form, width, with));
+                assert_eq!(Known::new([VALUE]).mask(&text), "a [REDACTED], b\n", "{text}");
+            }
+        }
+    }
+    check("two words here", "x two\nwords here y", "x [REDACTED] y");
+    check(VALUE, "hunter-\nnG5ZFJoC6vW\nother", "hunter-\nnG5ZFJoC6vW\nother");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod args;
 mod blobs;
+mod describe;
 mod extent;
 mod keys;
 mod known;
@@ -23,6 +24,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+pub use describe::{describe_masks, has_masks};
 use keys::ExtraKeys;
 use known::Known;
 use text::Scan;
@@ -43,8 +45,9 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Takes the resolved secret values. Values shorter than six characters are ignored: masking
-    /// them would blank ordinary words.
+    /// Takes the resolved secret values. From eight characters on a value is masked wherever it stands
+    /// and however it is encoded; from four on where it stands alone, without a letter or digit beside
+    /// it; a shorter one is not masked, because that would blank ordinary text. See [`Self::is_too_short`].
     #[must_use]
     pub fn new<'a>(known: impl IntoIterator<Item = &'a str>) -> Self {
         Self { known: Known::new(known) }
@@ -85,6 +88,12 @@ impl Redactor {
         !self.known.is_nothing() && value::mask_known_in(&self.known, value, 0)
     }
 
+    /// Whether a value is too short to be masked, wherever it stands.
+    #[must_use]
+    pub fn is_too_short(value: &str) -> bool {
+        known::is_too_short(value)
+    }
+
     /// Whether any secret value is known.
     #[must_use]
     pub const fn knows_any(&self) -> bool {
@@ -92,6 +101,9 @@ impl Redactor {
     }
 }
 
+#[cfg(test)]
+#[path = "blinding_tests.rs"]
+mod blinding_tests;
 #[cfg(test)]
 #[path = "catalogue_tests.rs"]
 mod catalogue_tests;

@@ -16,7 +16,7 @@ pub(super) fn find(text: &str, extra: &ExtraKeys, spans: &mut Spans) {
         at = separator.end;
         if let Some(value) = reader.value(separator) {
             at = at.max(value.end);
-            spans.push(value);
+            spans.push_value(text, value);
         }
     }
 }

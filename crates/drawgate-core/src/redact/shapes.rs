@@ -164,8 +164,45 @@ fn alnum_before(bytes: &[u8], at: usize) -> bool {
 }
 
 fn run_end(bytes: &[u8], from: usize, shape: &Shape) -> Option<usize> {
-    let end = end_of(bytes, from, |byte| belongs(shape.run, byte));
-    (end - from >= shape.at_least).then_some(end)
+    let first = end_of(bytes, from, |byte| belongs(shape.run, byte));
+    let (end, more) = wrapped_end(bytes, first, shape.run);
+    (first - from + more >= shape.at_least).then_some(end)
+}
+
+/// Where a token ends that a line end has cut at `end`, and how many characters stand on the lines
+/// after that. A line belongs to it that holds nothing but such characters and looks generated.
+fn wrapped_end(bytes: &[u8], mut end: usize, run: Run) -> (usize, usize) {
+    let mut more = 0;
+    while let Some(start) = next_line(bytes, end) {
+        let stop = end_of(bytes, start, |byte| belongs(run, byte));
+        let word = bytes.get(start..stop).unwrap_or_default();
+        let after = end_of(bytes, stop, |byte| matches!(byte, b' ' | b'\t'));
+        let is_alone =
+            matches!(bytes.get(after), None | Some(b'\n' | b'\r' | b'\\' | b'"' | b'\'' | b'`'));
+        if !is_alone || !is_generated(word) {
+            break;
+        }
+        more += stop - start;
+        end = stop;
+    }
+    (end, more)
+}
+
+/// The first byte of the next line, after its indent, if the line ends at `end`. The line end may be
+/// an escaped one.
+fn next_line(bytes: &[u8], end: usize) -> Option<usize> {
+    let rest = bytes.get(end..)?;
+    let breaks = [&b"\r\n"[..], b"\n", b"\\r\\n", b"\\n"];
+    let found = breaks.iter().find(|found| rest.starts_with(found))?;
+    Some(end_of(bytes, end + found.len(), |byte| matches!(byte, b' ' | b'\t')))
+}
+
+/// Letters and digits, in a mixture that no word has.
+fn is_generated(word: &[u8]) -> bool {
+    let (upper, lower) =
+        (word.iter().any(u8::is_ascii_uppercase), word.iter().any(u8::is_ascii_lowercase));
+    let digit = word.iter().any(u8::is_ascii_digit);
+    digit && ((upper || lower) && word.len() >= 8 || upper && lower && word.len() >= 4)
 }
 
 fn end_of(bytes: &[u8], from: usize, belongs: impl Fn(u8) -> bool) -> usize {
@@ -196,7 +233,8 @@ fn jwt_end(bytes: &[u8], start: usize, dead_until: &mut usize) -> Option<usize> 
         *dead_until = header;
         return None;
     }
-    Some(end_of(bytes, payload, |byte| belongs(Dotted, byte)))
+    let end = end_of(bytes, payload, |byte| belongs(Dotted, byte));
+    Some(wrapped_end(bytes, end, Dotted).0)
 }
 
 /// How far from an access key id its secret half is looked for.

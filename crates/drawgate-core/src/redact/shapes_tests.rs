@@ -32,6 +32,22 @@ fn a_token_inside_a_name_is_found() {
 }
 
 #[test]
+fn a_token_over_lines_goes_entirely_and_nothing_after_it() {
+    let token = letters(60);
+    let (first, second) = token.split_at(25);
+    for with in ["\n", "\r\n", "\n  ", "\\n"] {
+        check(
+            &format!("see ghp_{first}{with}{second}\nNext line 2"),
+            "see [REDACTED]\nNext line 2",
+        );
+        check(&format!("see sk-ant-{first}{with}{second}\""), "see [REDACTED]\"");
+    }
+    for after in ["Finished", "line two", "rm -rf /", "v2"] {
+        check(&format!("ghp_{token}\n{after}"), &format!("[REDACTED]\n{after}"));
+    }
+}
+
+#[test]
 fn the_secret_half_of_an_access_key_goes_with_it() {
     let id = format!("{}{}", "AKIA", "A1B2C3D4E5F6G7H8");
     check(&format!("{id} / {}", letters(40)), "[REDACTED] / [REDACTED]");

@@ -16,6 +16,14 @@ impl Spans {
         }
     }
 
+    /// Notes a value whose end was told from the text around it. What a shell would run is no part of a
+    /// secret: a command inside the value stays to be seen, with all that follows it.
+    pub(super) fn push_value(&mut self, text: &str, range: Range<usize>) {
+        let value = text.get(range.clone()).unwrap_or_default();
+        let command = value.find("$(").into_iter().chain(value.find('`')).min();
+        self.push(range.start..command.map_or(range.end, |at| range.start + at));
+    }
+
     /// The text with every range replaced by one mask, or `None` if nothing changes.
     pub(super) fn apply(mut self, text: &str) -> Option<String> {
         if self.0.is_empty() {

@@ -49,7 +49,7 @@ pub(super) fn find(text: &str, spans: &mut Spans) {
         let Some((_, trust)) = ANNOUNCING.get(hit.pattern().as_usize()) else { continue };
         let range = hit.start()..hit.end();
         if let Some(value) = announced(text, range, *trust) {
-            spans.push(value);
+            spans.push_value(text, value);
         }
     }
 }

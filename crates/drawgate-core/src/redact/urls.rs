@@ -29,21 +29,22 @@ fn find_in_authority(text: &str, from: usize, spans: &mut Spans) {
     let colon = authority.iter().position(|b| *b == b':').map(|at| from + at);
     let Some(host) = authority.iter().rposition(|b| *b == b'@').map(|at| from + at) else {
         if let Some(colon) = colon {
-            find_with_slash(bytes, colon, end, spans);
+            find_with_slash(text, colon, end, spans);
         }
         return;
     };
     match colon.filter(|colon| *colon < host) {
-        Some(colon) => spans.push(colon + 1..host),
+        Some(colon) => spans.push_value(text, colon + 1..host),
         None if text.get(from..host).is_some_and(|user| looks_random(user, 12)) => {
-            spans.push(from..host);
+            spans.push_value(text, from..host);
         }
         None => {}
     }
 }
 
 /// `scheme://user:pass/word@host`: not a valid address, but people write it.
-fn find_with_slash(bytes: &[u8], colon: usize, end: usize, spans: &mut Spans) {
+fn find_with_slash(text: &str, colon: usize, end: usize, spans: &mut Spans) {
+    let bytes = text.as_bytes();
     let port = bytes.get(colon + 1..end).unwrap_or_default();
     if port.iter().all(u8::is_ascii_digit) {
         return;
@@ -52,7 +53,7 @@ fn find_with_slash(bytes: &[u8], colon: usize, end: usize, spans: &mut Spans) {
     let word_end = skip(limit, colon, |b| !ends_word(b));
     let word = bytes.get(colon..word_end).unwrap_or_default();
     if let Some(at) = word.iter().rposition(|b| *b == b'@') {
-        spans.push(colon + 1..colon + at);
+        spans.push_value(text, colon + 1..colon + at);
     }
 }
 
@@ -68,7 +69,7 @@ fn find_before(text: &str, at: usize, spans: &mut Spans) {
     let driver = rest.starts_with("tcp(") || rest.starts_with("unix(");
     let other = matches!(user, "mailto" | "acct" | "sip" | "sips" | "xmpp" | "git" | "npm");
     if !other && (driver || looks_random(password, 12)) {
-        spans.push(at - password.len()..at);
+        spans.push_value(text, at - password.len()..at);
     }
 }
 
