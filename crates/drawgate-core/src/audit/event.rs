@@ -405,7 +405,8 @@ pub struct ToolAuditEvent {
     /// How long it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// The code of the failure.
+    /// How it ended, unless the tool did what was asked: the code of the failure, or `ASKED` where the
+    /// caller got a question instead of a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// What policy said.

@@ -131,7 +131,7 @@ fn text_block(text: String) -> Value {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// Whether the tool did what was asked.
+    /// Whether the tool did what was asked. A question is not a success.
     pub success: bool,
     /// Content blocks: text, images, resources and whatever else MCP has.
     pub content: Vec<Value>,
@@ -153,6 +153,41 @@ pub struct ToolResult {
     /// answer get them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_required: Option<Box<InputRequired>>,
+}
+
+impl ToolResult {
+    /// How the call ended.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        match (&self.error, &self.input_required) {
+            (Some(error), _) => Ending::Failed(error.code),
+            (None, Some(_)) => Ending::Asked,
+            (None, None) => Ending::Done,
+        }
+    }
+}
+
+/// How a call ended, in the audit log, metrics and traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The tool did what was asked.
+    Done,
+    /// The caller got a question instead of a result: the call is made again with the answer.
+    Asked,
+    /// It failed or was refused.
+    Failed(ErrorCode),
+}
+
+impl Ending {
+    /// `OK`, `ASKED`, or the code of the failure.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "OK",
+            Self::Asked => "ASKED",
+            Self::Failed(code) => code.as_str(),
+        }
+    }
 }
 
 /// About a call that has ended.

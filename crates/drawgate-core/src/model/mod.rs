@@ -10,8 +10,8 @@ mod manifest;
 mod policy;
 
 pub use call::{
-    ArtifactRef, Caller, Disclosure, ErrorCode, ResultMeta, SurfaceKind, ToolError, ToolInvocation,
-    ToolOutput, ToolResult, TraceParent, shown_name,
+    ArtifactRef, Caller, Disclosure, Ending, ErrorCode, ResultMeta, SurfaceKind, ToolError,
+    ToolInvocation, ToolOutput, ToolResult, TraceParent, shown_name,
 };
 pub use exchange::{Client, InputGiven, InputRequired, Offer, Operation};
 pub use grant::{Capability, CapabilityGrant, GrantId, GrantScope};

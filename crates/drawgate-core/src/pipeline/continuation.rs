@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use super::authorize::Confirmed;
 use super::{Refusal, refuse};
 use crate::model::{ErrorCode, Principal};
 use crate::registry::Entry;
@@ -172,24 +173,33 @@ pub(super) struct Handle {
     tool: String,
     definition: String,
     inner: String,
+    /// A person has confirmed the call, by itself or by a grant.
+    #[serde(default)]
+    confirmed: bool,
 }
 
 impl Handle {
     /// As the keeper of the call gets it.
-    pub(super) fn of(tool: &str, definition: &str, handle: &str) -> String {
+    pub(super) fn of(tool: &str, definition: &str, handle: &str, confirmed: bool) -> String {
         let handle = Self {
             tool: tool.to_owned(),
             definition: definition.to_owned(),
             inner: handle.to_owned(),
+            confirmed,
         };
         serde_json::to_string(&handle).unwrap_or_default()
     }
 
-    /// The source's own part, if it is this tool's.
-    pub(super) fn open(text: &str, entry: &Entry) -> Result<Arc<str>, Refusal> {
+    /// The source's own part, if it is this tool's, and what has confirmed the call.
+    pub(super) fn open(text: &str, entry: &Entry) -> Result<(Arc<str>, Confirmed), Refusal> {
         let handle: Self = serde_json::from_str(text).map_err(|_| not_resumed())?;
         let same = handle.tool == entry.id.as_str() && handle.definition == entry.definition;
-        if same && entry.source.can_resume() { Ok(handle.inner.into()) } else { Err(not_resumed()) }
+        let by = if handle.confirmed { Confirmed::Person } else { Confirmed::Nothing };
+        if same && entry.source.can_resume() {
+            Ok((handle.inner.into(), by))
+        } else {
+            Err(not_resumed())
+        }
     }
 }
 

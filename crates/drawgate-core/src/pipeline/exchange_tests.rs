@@ -6,8 +6,9 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::{CallOptions, GatewaySettings};
+use crate::audit::EventKind;
 use crate::model::{
-    Client, ErrorCode, InputGiven, InputRequired, McpManifest, Offer, Operation, SourceId,
+    Client, Ending, ErrorCode, InputGiven, InputRequired, McpManifest, Offer, Operation, SourceId,
     ToolInvocation, ToolOutput, ToolResult,
 };
 use crate::policy::ApprovalState;
@@ -139,6 +140,7 @@ async fn a_question_reaches_the_caller_and_its_answer_the_source() {
     let fixture = fixture(SourceTerms::default()).await;
     let asked = fixture.call("ann", invocation("greet", json!({ "a": 1 }), None), able()).await;
     assert!(asked.error.is_none() && asked.content.is_empty());
+    assert_eq!((asked.success, asked.ending()), (false, Ending::Asked), "it has done nothing yet");
     assert!(asked.input_required.as_ref().unwrap().requests.contains_key("name"));
     let state = state_of(&asked);
     assert_ne!(state, "inner", "sealed");
@@ -152,6 +154,15 @@ async fn a_question_reaches_the_caller_and_its_answer_the_source() {
         .filter(|body| body.contains("\"inputRequired\":[\"elicitation/create\"]"))
         .collect();
     assert_eq!(outcomes.len(), 1, "the log shows who asked what kind of question");
+    let ended: Vec<(Option<bool>, Option<String>)> = fixture
+        .gate
+        .events()
+        .await
+        .into_iter()
+        .filter(|event| event.kind == EventKind::Outcome)
+        .map(|event| (event.success, event.code))
+        .collect();
+    assert_eq!(ended, [(Some(false), Some("ASKED".to_owned())), (Some(true), None)]);
 }
 
 #[tokio::test]
@@ -292,6 +303,61 @@ async fn what_is_no_tool_passes_the_same_gate() {
     let events = fixture.gate.store.events();
     let read = events.iter().filter(|event| event.body.contains("srv:@resources/read")).count();
     assert!(read >= 6, "decisions and outcomes, {read}");
+}
+
+fn fallback(decision: &str) -> Value {
+    json!({ "version": "1.0", "defaults": { "fallback": decision } })
+}
+
+#[tokio::test]
+async fn rules_are_asked_again_when_the_answer_to_a_question_comes() {
+    let cases = [
+        ("deny", Some(ErrorCode::PermissionDenied)),
+        ("allow_with_confirm", Some(ErrorCode::PermissionEscalationRequired)),
+        ("allow", None),
+    ];
+    for (change, expected) in cases {
+        let fixture = fixture(SourceTerms::default()).await;
+        fixture.gate.hold(std::time::Duration::ZERO);
+        let asked = fixture.call("ann", invocation("greet", json!({}), None), able()).await;
+        let state = state_of(&asked);
+        fixture.gate.policy(fallback(change));
+        let again = invocation("greet", json!({}), Some(answer(&state)));
+        let done = fixture.call("ann", again, able()).await;
+        assert_eq!(code(&done), expected, "{change}");
+        let seen = fixture.source.seen.lock().len();
+        assert_eq!(seen, 1 + usize::from(expected.is_none()), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn rules_are_asked_again_when_a_call_is_taken_up_again() {
+    let cases = [
+        ("greet", "deny", Some(ErrorCode::PermissionDenied)),
+        ("greet", "allow_with_confirm", Some(ErrorCode::PermissionEscalationRequired)),
+        ("greet", "allow", None),
+        ("careful", "deny", Some(ErrorCode::PermissionDenied)),
+        // A person has approved it when it began.
+        ("careful", "allow_with_confirm", None),
+    ];
+    for (name, change, expected) in cases {
+        let fixture = fixture(SourceTerms::default()).await;
+        fixture.gate.hold(std::time::Duration::ZERO);
+        let approvals = &fixture.gate.gateway.parts().approvals;
+        let call = || invocation(name, json!({}), None);
+        if name == "careful" {
+            fixture.call("ann", call(), able()).await;
+            approvals.decide(&approvals.list()[0].id, ApprovalState::Approved).await.unwrap();
+        }
+        let handles = Arc::new(Handles::default());
+        let options = CallOptions { progress: Some(handles.clone()), ..able() };
+        fixture.call("ann", call(), options).await;
+        let handle = handles.0.lock().clone().unwrap();
+        fixture.gate.policy(fallback(change));
+        let options = CallOptions { resume: Some(handle.into()), ..able() };
+        let done = fixture.call("ann", call(), options).await;
+        assert_eq!(code(&done), expected, "{name} {change}");
+    }
 }
 
 #[derive(Default)]

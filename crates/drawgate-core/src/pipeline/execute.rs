@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
 
 use super::audit::Trace;
-use super::authorize::{Confirmed, PermittedCall};
+use super::authorize::{Confirmed, PermittedCall, grant_ended};
 use super::continuation::Handle;
 use super::gateway::{CallOptions, Gateway};
 use super::{Refusal, refuse};
@@ -31,6 +31,26 @@ pub(crate) struct Executed {
     pub(super) binding: String,
 }
 
+/// What became of a permitted call.
+#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every call comes to")]
+pub(crate) enum Performed {
+    Done(Executed),
+    /// The rules have changed since the decision, and the source was not called.
+    Outdated(Box<PermittedCall>),
+}
+
+/// Why a call does not start.
+enum NotStarted {
+    Refused(Refusal),
+    Outdated(Box<PermittedCall>),
+}
+
+impl From<Refusal> for NotStarted {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
 /// One client, as sources that keep state for each tell them apart.
 fn affinity(caller: &Caller) -> Arc<str> {
     match &caller.session {
@@ -44,25 +64,26 @@ impl Gateway {
         &self,
         caller: &Caller,
         call: Box<PermittedCall>,
-        options: CallOptions,
+        options: &CallOptions,
         trace: &mut Trace,
-    ) -> Result<Executed, Refusal> {
-        let mut call = *call;
+    ) -> Result<Performed, Refusal> {
+        let call = *call;
         let entry = Arc::clone(&call.entry);
-        let (approval, binding) = (call.approval.clone(), std::mem::take(&mut call.binding));
+        let (approval, binding) = (call.approval.clone(), call.binding.clone());
         let answers = !options.client.capabilities.is_empty();
         let timeout = call.timeout;
         let deadline = tokio::time::Instant::now() + timeout.min(LONGEST);
         let cancel = options.cancel.clone();
+        let progress = options.progress.clone();
         let context = CallContext {
             deadline: deadline.into_std(),
-            cancel: options.cancel,
-            progress: options.progress.map(|sink| self.guard_progress(sink, &entry)),
-            trace: options.trace,
+            cancel: cancel.clone(),
+            progress: progress.map(|sink| self.guard_progress(sink, &entry, call.confirmed_by)),
+            trace: options.trace.clone(),
             meta: without_progress_token(call.meta.clone()),
-            client: options.client,
-            resume: call.resume.take(),
-            input: call.input.take(),
+            client: Arc::clone(&options.client),
+            resume: call.resume.clone(),
+            input: call.input.clone(),
             affinity: affinity(caller),
         };
         let work = async {
@@ -75,7 +96,11 @@ impl Gateway {
         };
         let output = tokio::select! {
             biased;
-            done = work => done?,
+            done = work => match done {
+                Ok(output) => output,
+                Err(NotStarted::Refused(refusal)) => return Err(refusal),
+                Err(NotStarted::Outdated(call)) => return Ok(Performed::Outdated(call)),
+            },
             () = cancel.cancelled() => return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call")),
             () = tokio::time::sleep_until(deadline) => {
                 let message = format!("`{}` did not answer within {} ms", entry.id, timeout.as_millis());
@@ -86,7 +111,7 @@ impl Gateway {
             let message = "the tool asks for input during a call, which this caller can't give";
             return Err(refuse(ErrorCode::ExecutionFailed, message));
         }
-        Ok(Executed { entry, output, approval, binding })
+        Ok(Performed::Done(Executed { entry, output, approval, binding }))
     }
 
     /// Calls the source, and once more where that can't do a thing twice.
@@ -96,13 +121,13 @@ impl Gateway {
         call: PermittedCall,
         context: &CallContext,
         trace: &mut Trace,
-    ) -> Result<ToolOutput, Refusal> {
+    ) -> Result<ToolOutput, NotStarted> {
         let again = call.entry.idempotent.then(|| call.again());
         match (self.attempt(caller, call, context, trace).await?, again) {
             (Err(SourceError::Unavailable { .. }), Some(again)) => {
-                self.attempt(caller, again, context, trace).await?.map_err(refusal)
+                Ok(self.attempt(caller, again, context, trace).await?.map_err(refusal)?)
             }
-            (done, _) => done.map_err(refusal),
+            (done, _) => Ok(done.map_err(refusal)?),
         }
     }
 
@@ -113,46 +138,50 @@ impl Gateway {
         call: PermittedCall,
         context: &CallContext,
         trace: &mut Trace,
-    ) -> Result<Result<ToolOutput, SourceError>, Refusal> {
+    ) -> Result<Result<ToolOutput, SourceError>, NotStarted> {
         let starting = self.parts.grants.starting().await;
-        let source = self.still_permitted(caller, &call)?;
+        let entry = self.current(&call.entry)?;
+        self.still_covered(caller, &call, &entry)?;
         if context.cancel.is_cancelled() {
-            return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call"));
+            return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call").into());
         }
+        if self.is_outdated(&call, &entry) {
+            return Err(NotStarted::Outdated(Box::new(call)));
+        }
+        // The source that serves the tool now: a program that came back meanwhile is another source
+        // with the same definition.
+        let source = Arc::clone(&entry.source);
         trace.started();
         Ok(guarded(&*source, call, context, starting).await)
     }
 
-    /// Between the decision and the start lies a commit, perhaps a person's pause: what was revoked,
-    /// expired or redefined meanwhile does not start. Returns who serves the tool now: a program that
-    /// came back meanwhile is another source with the same definition.
-    fn still_permitted(
+    /// Between the decision and the start lies a commit, perhaps a queue or a person's pause: what was
+    /// revoked, expired or redefined meanwhile does not start.
+    fn still_covered(
         &self,
         caller: &Caller,
         call: &PermittedCall,
-    ) -> Result<Arc<dyn ToolSource>, Refusal> {
-        let registry = self.parts.registry.peek();
-        let entry = match registry.entry(&call.entry.id) {
-            Some(entry) if entry.definition == call.entry.definition => entry,
-            Some(_) => {
-                let message = "the tool's definition has changed; list the tools again";
-                return Err(refuse(ErrorCode::Conflict, message));
-            }
-            None => return Err(refuse(ErrorCode::Unavailable, "the tool has gone away")),
-        };
+        entry: &Entry,
+    ) -> Result<(), Refusal> {
         let now = self.parts.clock.now_ms();
         let cover = self.parts.grants.cover(caller, &entry.requires, &call.grant_ids, now);
-        match (cover, &call.confirmed_by) {
-            (Err(_), _) => {
-                Err(refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired"))
-            }
-            (Ok(cover), Confirmed::Grant) if cover.approval.is_none() => {
-                let message =
-                    "the grant that stood for a person's approval was revoked or has expired";
-                Err(refuse(ErrorCode::PermissionDenied, message))
-            }
-            (Ok(_), Confirmed::Grant | Confirmed::Otherwise) => Ok(Arc::clone(&entry.source)),
+        let cover = cover.map_err(|_| grant_ended())?;
+        if call.confirmed_by == Confirmed::Grant && cover.approval.is_none() {
+            let message = "the grant that stood for a person's approval was revoked or has expired";
+            return Err(refuse(ErrorCode::PermissionDenied, message));
         }
+        Ok(())
+    }
+
+    /// Whether the decision was made by other rules than those in force, or about a tool whose terms
+    /// have changed. As long as nothing has, this costs two comparisons of addresses.
+    fn is_outdated(&self, call: &PermittedCall, entry: &Arc<Entry>) -> bool {
+        let other_rules = !Arc::ptr_eq(&self.parts.rules.load(), &call.rules);
+        let decided = &call.entry;
+        let same_terms = Arc::ptr_eq(entry, decided)
+            || (&entry.action, &entry.claimed, entry.confirm)
+                == (&decided.action, &decided.claimed, decided.confirm);
+        other_rules || !same_terms
     }
 }
 
@@ -209,6 +238,8 @@ struct GuardedProgress {
     redactor: Arc<ArcSwap<Redactor>>,
     /// The tool's id and definition.
     tool: (String, String),
+    /// Whether a confirmation that a later rule demands has been given.
+    confirmed_by: Confirmed,
 }
 
 /// Bytes of a report.
@@ -235,14 +266,21 @@ impl ProgressSink for GuardedProgress {
 
     fn handle(&self, handle: &str) {
         let (id, definition) = &self.tool;
-        self.sink.handle(&Handle::of(id, definition, handle));
+        let confirmed = self.confirmed_by != Confirmed::Nothing;
+        self.sink.handle(&Handle::of(id, definition, handle, confirmed));
     }
 }
 
 impl Gateway {
-    fn guard_progress(&self, sink: Arc<dyn ProgressSink>, entry: &Entry) -> Arc<dyn ProgressSink> {
+    fn guard_progress(
+        &self,
+        sink: Arc<dyn ProgressSink>,
+        entry: &Entry,
+        confirmed_by: Confirmed,
+    ) -> Arc<dyn ProgressSink> {
         let tool = (entry.id.to_string(), entry.definition.clone());
-        Arc::new(GuardedProgress { sink, redactor: Arc::clone(&self.parts.redactor), tool })
+        let redactor = Arc::clone(&self.parts.redactor);
+        Arc::new(GuardedProgress { sink, redactor, tool, confirmed_by })
     }
 }
 
@@ -271,7 +309,12 @@ mod tests {
     fn progress_holds_no_known_secret_and_is_small() {
         let kept = Arc::new(Kept::default());
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new(["hunter-known-secret"])));
-        let guarded = GuardedProgress { sink: kept.clone(), redactor, tool: Default::default() };
+        let guarded = GuardedProgress {
+            sink: kept.clone(),
+            redactor,
+            tool: Default::default(),
+            confirmed_by: Confirmed::Nothing,
+        };
         for message in ["the key is hunter-known-secret", &"x".repeat(MAX_REPORT)] {
             let report = json!({ "progress": 1, "message": message });
             guarded.report(report.as_object().cloned().unwrap_or_default());

@@ -9,15 +9,17 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::asked::AskedCalls;
 use super::audit::Trace;
 use super::authorize::Authorized;
 use super::continuation::Continuations;
+use super::execute::Performed;
 use super::load::Load;
 use super::spool::Spooled;
 use super::{Refusal, refuse};
 use crate::clock::{Clock, Ids};
 use crate::model::{
-    Caller, Capability, Client, ErrorCode, Operation, SourceId, ToolGatewaySnapshot,
+    Caller, Capability, Client, ErrorCode, Operation, SourceId, ToolError, ToolGatewaySnapshot,
     ToolInvocation, ToolResult, TraceParent,
 };
 use crate::policy::{Approvals, ApprovalsConfig, Exposures, Grants, Rules};
@@ -106,12 +108,17 @@ pub struct CallOptions {
     pub resume: Option<Arc<str>>,
 }
 
+/// What stands for the tool in the outcome of a call of which not even that could be read. No tool
+/// can have this name.
+pub const UNREAD: &str = "(unread)";
+
 /// The gate. Cheap to clone.
 #[derive(Clone)]
 pub struct Gateway {
     pub(super) parts: Arc<GatewayParts>,
     pub(super) load: Arc<Load>,
     pub(super) continuations: Arc<Continuations>,
+    pub(super) asked: Arc<AskedCalls>,
     stopped: CancellationToken,
 }
 
@@ -124,6 +131,7 @@ impl Gateway {
             parts: Arc::new(parts),
             load: Arc::default(),
             continuations: Arc::new(Continuations::new(key)),
+            asked: Arc::default(),
             stopped: CancellationToken::new(),
         }
     }
@@ -162,6 +170,41 @@ impl Gateway {
         trace.finish(outcome).await
     }
 
+    /// Answers a call that a surface could not read as one: it is refused, with an outcome in the audit
+    /// log like any other. `tool` is what the caller seems to have asked for.
+    pub async fn refuse(
+        &self,
+        caller: &Caller,
+        tool: &str,
+        request_id: &str,
+        error: ToolError,
+    ) -> ToolResult {
+        let call = ToolInvocation {
+            tool_id: tool.to_owned(),
+            request_id: request_id.to_owned(),
+            ..ToolInvocation::default()
+        };
+        Trace::start(self, caller, &call).finish(Err(error)).await
+    }
+
+    /// The exact arguments that an approval is about, as canonical JSON: for the person who decides,
+    /// after they have shown who they are. `None` after a restart, until the same call comes again.
+    #[must_use]
+    pub fn exact_arguments(&self, approval: &str) -> Option<Arc<str>> {
+        self.asked.arguments(approval)
+    }
+
+    /// Whether a call waits for this approval at the moment.
+    #[must_use]
+    pub fn is_awaited(&self, approval: &str) -> bool {
+        self.asked.is_awaited(approval)
+    }
+
+    /// Forgets the exact arguments of a call that has been decided.
+    pub fn forget_arguments(&self, approval: &str) {
+        self.asked.decided(approval);
+    }
+
     /// Ends the calls under way: their callers are answered, and so is whoever calls from now on.
     /// Tasks are left alone.
     pub fn stop(&self) {
@@ -186,12 +229,19 @@ impl Gateway {
         let _place = self.load.enter(&caller.principal, all, own)?;
         let resolved = self.resolve(caller, call, trace)?;
         let validated = self.validate(resolved)?;
-        let permitted = match self.authorize(caller, validated, &options, trace).await? {
-            Authorized::Permitted(permitted) => permitted,
-            Authorized::Asked(required) => return Ok(Spooled::question(required)),
-        };
-        let executed = self.execute(caller, permitted, options, trace).await?;
-        self.spool(caller, executed, trace).await
+        let mut authorized = self.authorize(caller, validated, &options, trace).await?;
+        loop {
+            let permitted = match authorized {
+                Authorized::Permitted(permitted) => permitted,
+                Authorized::Asked(required) => return Ok(Spooled::question(required)),
+            };
+            match self.execute(caller, permitted, &options, trace).await? {
+                Performed::Done(executed) => return self.spool(caller, executed, trace).await,
+                Performed::Outdated(call) => {
+                    authorized = self.reconsider(caller, call, &options, trace).await?;
+                }
+            }
+        }
     }
 
     /// Forgets a call that waits for answers which will not come.

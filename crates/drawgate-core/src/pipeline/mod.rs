@@ -6,6 +6,7 @@
 //!
 //! Every call, refused or not, ends with exactly one outcome event, stored before the answer leaves.
 
+mod asked;
 mod audit;
 mod authorize;
 mod confirm;
@@ -20,7 +21,7 @@ mod spool;
 mod validate;
 
 pub use authorize::PermittedCall;
-pub use gateway::{CallOptions, Gateway, GatewayParts, GatewaySettings};
+pub use gateway::{CallOptions, Gateway, GatewayParts, GatewaySettings, UNREAD};
 pub use meter::Meter;
 
 use crate::model::{ErrorCode, ToolError};
@@ -44,6 +45,9 @@ mod limits_tests;
 #[cfg(test)]
 #[path = "output_tests.rs"]
 mod output_tests;
+#[cfg(test)]
+#[path = "reconsider_tests.rs"]
+mod reconsider_tests;
 #[cfg(test)]
 #[path = "pipeline_tests.rs"]
 mod tests;

@@ -30,6 +30,9 @@ const MAX_REMEMBERED: usize = 10_000;
 /// Characters of the secret part of an approval's id.
 const ID_LENGTH: usize = 20;
 
+/// Characters of the digest of a masked value.
+const DIGEST_LENGTH: usize = 8;
+
 /// How approvals are asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct ApprovalsConfig {
@@ -118,7 +121,7 @@ pub struct ApprovalTicket {
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
     /// Too many wait already.
-    #[error("{0} approvals are waiting already; decide some with `drawgate approvals`")]
+    #[error("{0} approvals are waiting already; a person must decide some of them first")]
     TooMany(usize),
     /// No such approval.
     #[error("there is no approval `{0}`; `drawgate approvals list` shows them")]
@@ -213,6 +216,17 @@ impl Approvals {
             mac.update(part);
         }
         Binding(hex::encode(mac.finalize().into_bytes()))
+    }
+
+    /// A short keyed hash, by which a person can tell whether two masked values are the same. Without
+    /// the installation's key it can't be used to try out what a masked value might be.
+    #[must_use]
+    pub fn digest(&self, text: &str) -> String {
+        // HMAC takes a key of any length, so this can't fail.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return String::new() };
+        mac.update(b"masked\0");
+        mac.update(text.as_bytes());
+        hex::encode(mac.finalize().into_bytes()).chars().take(DIGEST_LENGTH).collect()
     }
 
     /// All approvals that are remembered, oldest first, with expiry taken into account.
@@ -377,6 +391,7 @@ fn stopped() -> StoreError {
 /// The approval that stands for a binding: not used, not expired.
 fn current(book: &BTreeMap<String, Approval>, binding: &str, now: u64) -> Option<Approval> {
     let bound = book.values().filter(|approval| approval.binding == binding);
+    let bound = bound.filter(|approval| now < approval.expires_at);
     let standing =
         bound.map(|approval| aged(approval.clone(), now)).filter(|approval| match approval.state {
             ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied => true,
@@ -408,12 +423,11 @@ fn long_ago(approval: &Approval, now: u64) -> bool {
     approval.expires_at.saturating_add(REMEMBER_MS) < now
 }
 
-/// An approval that nobody used in time has expired.
+/// An approval that nobody used in time has expired. A no stays a no for who reads the list, though
+/// it no longer stands for a call.
 fn aged(mut approval: Approval, now: u64) -> Approval {
     match approval.state {
-        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied
-            if now >= approval.expires_at =>
-        {
+        ApprovalState::Pending | ApprovalState::Approved if now >= approval.expires_at => {
             approval.state = ApprovalState::Expired;
         }
         ApprovalState::Pending
