@@ -1,8 +1,11 @@
 //! `drawgate approvals`: a person's yes or no.
 
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use drawgate_core::redact::has_masks;
 use drawgate_core::registry::visible_text;
 use serde_json::Value;
 
@@ -10,7 +13,7 @@ use super::Context;
 use super::agents::{list, text};
 use super::backend::{Backend, part};
 use crate::assemble::Start;
-use crate::surface::control::Decision;
+use crate::surface::control::{Decision, Reveal};
 use crate::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
@@ -25,17 +28,50 @@ pub(super) enum ApprovalsCommand {
     Show {
         /// Its id
         id: String,
+        /// The exact arguments, with what is masked. Needs a terminal or the operator's token
+        #[arg(long)]
+        reveal: bool,
+        #[command(flatten)]
+        proof: Proof,
     },
-    /// Say yes: the waiting call goes on, or the next one with the same arguments
+    /// Say yes: the waiting call goes on, or the next one with the same arguments. Needs a terminal or
+    /// the operator's token
     Approve {
         /// Its id
         id: String,
+        #[command(flatten)]
+        proof: Proof,
     },
     /// Say no
     Deny {
         /// Its id
         id: String,
     },
+}
+
+/// Shows that a person is there, or a program that they gave their token to.
+#[derive(Debug, clap::Args)]
+pub(super) struct Proof {
+    /// The file with the operator's token (`admin.token` in the data folder), or `-` for standard
+    /// input; without it, standard input must be a terminal
+    #[arg(long, value_name = "PATH")]
+    token_file: Option<PathBuf>,
+}
+
+impl Proof {
+    /// The token, if one was given; `None` at a terminal.
+    fn token(&self) -> anyhow::Result<Option<String>> {
+        let text = match &self.token_file {
+            Some(path) if path.as_os_str() == "-" => std::io::read_to_string(std::io::stdin())?,
+            Some(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("`{}` can't be read", path.display()))?,
+            None if std::io::stdin().is_terminal() => return Ok(None),
+            None => bail!(
+                "a person must do this: run it at a terminal, or give the operator's token by `--token-file PATH`"
+            ),
+        };
+        Ok(Some(text.trim().to_owned()))
+    }
 }
 
 pub(super) async fn run(command: ApprovalsCommand, context: Context) -> anyhow::Result<ExitCode> {
@@ -55,21 +91,56 @@ async fn perform(
             let mut approvals: Vec<Value> = backend.get("/approvals").await?;
             approvals.retain(|approval| all || approval["state"] == "pending");
             let rows = approvals.iter().map(|approval| {
+                let columns = ["id", "state", "principal", "toolId"].map(|key| text(approval, key));
                 let expires = time(approval["expiresAt"].as_u64().unwrap_or(0));
-                let columns = ["id", "state", "principal", "toolId", "reason"];
-                columns.iter().map(|key| text(approval, key)).chain([expires]).collect()
+                let rest = [in_short(&approval["arguments"]), text(approval, "reason"), expires];
+                columns.into_iter().chain(rest).chain([text(approval, "page")]).collect()
             });
-            let header = ["id", "state", "agent", "tool", "reason", "expires"];
+            let header = ["id", "state", "agent", "tool", "arguments", "reason", "expires", "page"];
             context.out.table(&approvals, &header, rows.collect(), "nothing waits for approval")
         }
-        ApprovalsCommand::Show { id } => {
+        ApprovalsCommand::Show { id, reveal, proof } => {
             let approvals: Vec<Value> = backend.get("/approvals").await?;
             let found = approvals.into_iter().find(|approval| approval["id"] == id.as_str());
-            let approval = found.with_context(|| format!("there is no approval `{id}`"))?;
+            let mut approval = found.with_context(|| format!("there is no approval `{id}`"))?;
+            if reveal {
+                approval["arguments"] = exact(backend, &id, &proof).await?;
+            }
             context.out.either(&approval, || describe(&approval))
         }
-        ApprovalsCommand::Approve { id } => decide(context, backend, &id, true).await,
-        ApprovalsCommand::Deny { id } => decide(context, backend, &id, false).await,
+        ApprovalsCommand::Approve { id, proof } => {
+            let decision = Decision { approve: true, token: proof.token()? };
+            decide(context, backend, &id, &decision).await
+        }
+        ApprovalsCommand::Deny { id } => {
+            let decision = Decision { approve: false, token: None };
+            decide(context, backend, &id, &decision).await
+        }
+    }
+}
+
+/// The arguments of a call without any mask.
+async fn exact(backend: &Backend, id: &str, proof: &Proof) -> anyhow::Result<Value> {
+    let path = format!("/approvals/{}/arguments", part(id));
+    let mut answer: Value = backend.post(&path, &Reveal { token: proof.token()? }).await?;
+    let arguments = answer["arguments"].take();
+    if arguments.is_null() {
+        bail!(
+            "what is masked in `{id}` is not kept: it was decided, the gateway was started again since, or the call is too large; have the agent call again"
+        );
+    }
+    Ok(arguments)
+}
+
+/// Characters of the arguments in the list; `show` has all of them.
+const SHORT: usize = 80;
+
+fn in_short(arguments: &Value) -> String {
+    let text = arguments.to_string();
+    let shown = visible_text(&text);
+    match shown.char_indices().nth(SHORT) {
+        Some((at, _)) => format!("{}…", shown.get(..at).unwrap_or_default()),
+        None => shown.into_owned(),
     }
 }
 
@@ -77,12 +148,11 @@ async fn decide(
     context: &Context,
     backend: &Backend,
     id: &str,
-    approve: bool,
+    decision: &Decision,
 ) -> anyhow::Result<()> {
-    let decided: Value =
-        backend.post(&format!("/approvals/{}", part(id)), &Decision { approve }).await?;
+    let decided: Value = backend.post(&format!("/approvals/{}", part(id)), decision).await?;
     context.out.either(&decided, || {
-        let word = if approve { "approved" } else { "denied" };
+        let word = if decision.approve { "approved" } else { "denied" };
         format!("{word}: {} by {}", text(&decided, "toolId"), text(&decided, "principal"))
     })
 }
@@ -90,14 +160,20 @@ async fn decide(
 /// All of it: what is cut off can't be approved with open eyes.
 fn describe(approval: &Value) -> String {
     let arguments = serde_json::to_string_pretty(&approval["arguments"]).unwrap_or_default();
+    let masked = if has_masks(&approval["arguments"]) {
+        "\nparts that look like secrets are masked; the tool gets all of it: `--reveal` shows it"
+    } else {
+        ""
+    };
     format!(
-        "tool       {}\nagent      {}\nstate      {}\nreason     {}\nrisks      {}\nexpires    {}\narguments\n{}",
+        "tool       {}\nagent      {}\nstate      {}\nreason     {}\nrisks      {}\nexpires    {}\npage       {}\narguments\n{}{masked}",
         text(approval, "toolId"),
         text(approval, "principal"),
         text(approval, "state"),
         text(approval, "reason"),
         list(approval, "riskTags"),
         time(approval["expiresAt"].as_u64().unwrap_or(0)),
+        text(approval, "page"),
         visible_text(&arguments),
     )
 }

@@ -3,6 +3,7 @@
 //! The command line speaks to a running gateway through it, and to a gateway of its own where none
 //! runs, so that every command is one piece of code.
 
+mod approvals;
 mod keys;
 mod logins;
 mod packs;
@@ -11,15 +12,15 @@ mod toolpacks;
 
 use std::sync::Arc;
 
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Json, Router};
 use drawgate_core::model::{
-    Caller, Capability, GrantScope, Principal, SurfaceKind, ToolInvocation,
+    Caller, Capability, ErrorCode, GrantScope, Principal, SurfaceKind, ToolError, ToolInvocation,
 };
-use drawgate_core::pipeline::CallOptions;
-use drawgate_core::policy::ApprovalState;
+use drawgate_core::pipeline::{CallOptions, UNREAD};
 use drawgate_core::registry::{Entry, Keeper, Provider, ReviewError, SourceStatus};
 use drawgate_host::store::SqliteAudit;
 use http::StatusCode;
@@ -28,6 +29,7 @@ use serde_json::{Map, Value, json};
 
 use super::mcp::{self, Mcp, Transport};
 use crate::operations::Operations;
+pub use approvals::{Decision, Reveal};
 pub use keys::{AddKey, RemoveKeys, ShownFault, ShownKey, ShownKeys, Whose};
 pub use logins::LoginBegun;
 pub use review::{Accept, Review};
@@ -72,8 +74,9 @@ impl Control {
             .route("/keys/server", get(keys::server))
             .route("/grants", get(grants).post(issue_grant))
             .route("/grants/{id}", delete(revoke_grant))
-            .route("/approvals", get(approvals))
-            .route("/approvals/{id}", post(decide))
+            .route("/approvals", get(approvals::list))
+            .route("/approvals/{id}", post(approvals::decide))
+            .route("/approvals/{id}/arguments", post(approvals::reveal))
             .route("/artifacts", get(artifacts))
             .route("/artifacts/{hash}", get(artifact).delete(remove_artifact))
             .route("/packs", get(packs::list))
@@ -187,8 +190,19 @@ pub struct CliCall {
     pub agent: Option<Principal>,
 }
 
-async fn call(State(control): State<Control>, Json(call): Json<CliCall>) -> Answer {
-    let ids = &control.operations.gateway.parts().ids;
+async fn call(
+    State(control): State<Control>,
+    call: Result<Json<CliCall>, JsonRejection>,
+) -> Answer {
+    let gateway = &control.operations.gateway;
+    let ids = &gateway.parts().ids;
+    let call = match call {
+        Ok(Json(call)) => call,
+        Err(rejection) => {
+            let error = ToolError::new(ErrorCode::InvalidArguments, rejection.body_text());
+            return answer(gateway.refuse(&caller(None), UNREAD, "", error).await);
+        }
+    };
     let invocation = ToolInvocation {
         tool_id: call.tool,
         request_id: format!("cli-{}", ids.unique()),
@@ -196,13 +210,7 @@ async fn call(State(control): State<Control>, Json(call): Json<CliCall>) -> Answ
         timeout_ms: call.timeout_ms,
         ..ToolInvocation::default()
     };
-    answer(
-        control
-            .operations
-            .gateway
-            .call(&caller(call.agent), invocation, CallOptions::default())
-            .await,
-    )
+    answer(gateway.call(&caller(call.agent), invocation, CallOptions::default()).await)
 }
 
 async fn servers(State(control): State<Control>) -> Answer {
@@ -285,26 +293,6 @@ async fn issue_grant(State(control): State<Control>, Json(new): Json<NewGrant>) 
 async fn revoke_grant(State(control): State<Control>, Path(id): Path<String>) -> Answer {
     control.operations.revoke_grant(&id).await?;
     answer(json!({}))
-}
-
-async fn approvals(State(control): State<Control>) -> Answer {
-    answer(control.operations.gateway.parts().approvals.list())
-}
-
-/// A person's answer.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Decision {
-    /// Yes or no.
-    pub approve: bool,
-}
-
-async fn decide(
-    State(control): State<Control>,
-    Path(id): Path<String>,
-    Json(decision): Json<Decision>,
-) -> Answer {
-    let state = if decision.approve { ApprovalState::Approved } else { ApprovalState::Denied };
-    answer(control.operations.decide(&id, state).await?)
 }
 
 async fn artifacts(State(control): State<Control>) -> Answer {

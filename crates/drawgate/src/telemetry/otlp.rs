@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use drawgate_core::clock::{Clock, Ids};
-use drawgate_core::model::{Caller, ToolResult, TraceParent};
+use drawgate_core::model::{Caller, Ending, ToolResult, TraceParent};
 use drawgate_host::Host;
 use drawgate_host::egress::{Body, Egress, Reach};
 use http::{HeaderMap, Request};
@@ -78,7 +78,13 @@ impl Span {
         let end = start + self.began.elapsed().as_nanos();
         let text =
             |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
-        let code = result.error.as_ref().map_or("OK", |error| error.code.as_str());
+        let ending = result.ending();
+        // A question is neither a success nor an error.
+        let status = match ending {
+            Ending::Done => 1,
+            Ending::Asked => 0,
+            Ending::Failed(_) => 2,
+        };
         let mut span = json!({
             "traceId": self.context.trace_id(),
             "spanId": self.context.span_id(),
@@ -90,9 +96,9 @@ impl Span {
                 text("gen_ai.tool.name", &result.meta.tool_name),
                 text("drawgate.principal", caller.principal.as_str()),
                 text("drawgate.surface", caller.surface.as_str()),
-                text("drawgate.code", code),
+                text("drawgate.code", ending.as_str()),
             ],
-            "status": { "code": if result.success { 1 } else { 2 } },
+            "status": { "code": status },
         });
         if let Some(parent) = &self.parent {
             span["parentSpanId"] = parent.as_str().into();

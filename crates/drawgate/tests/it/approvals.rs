@@ -59,8 +59,12 @@ async fn a_held_call_goes_on_after_yes_and_ends_after_no() {
                 assert!(shown.contains(part), "{part}: {shown}");
             }
             assert!(place.ok(&["approvals", "list"]).contains(id));
-            place.ok(&["approvals", command, id]);
-            let again = place.run(&["approvals", command, id]);
+            let decide = || match command {
+                "approve" => place.approve(id),
+                _ => place.run(&["approvals", command, id]),
+            };
+            assert!(decide().status.success());
+            let again = decide();
             assert!(
                 !again.status.success() && text(&again.stderr).contains("already"),
                 "{again:?}"
@@ -95,7 +99,7 @@ async fn a_call_that_is_not_answered_in_time_names_the_approval_for_one_retry() 
     assert_eq!(code(&first), "PERMISSION_ESCALATION_REQUIRED", "{first}");
     let id = first["_meta"]["drawgate/error"]["details"]["approvalId"].as_str().unwrap().to_owned();
     assert!(first["content"][0]["text"].as_str().unwrap().contains(&id), "{first}");
-    place.ok(&["approvals", "approve", &id]);
+    assert!(place.approve(&id).status.success());
     // Neither other arguments nor another agent profit from it.
     assert_eq!(
         code(&write_as(&gateway, &gateway.token, "other").await),
@@ -118,7 +122,7 @@ async fn an_approval_outlives_the_gateway_and_can_be_given_without_one() {
     let id = first["_meta"]["drawgate/error"]["details"]["approvalId"].as_str().unwrap().to_owned();
     assert_eq!(gateway.terminate(), Some(0));
     assert_eq!(pending(&place).await["id"], id.as_str());
-    place.ok(&["approvals", "approve", &id]);
+    assert!(place.approve(&id).status.success());
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     assert_eq!(code(&write_as(&gateway, &gateway.token, "hello").await), "OK");
@@ -140,4 +144,54 @@ async fn nobody_is_asked_when_approvals_are_off() {
     offers(&gateway, "vfs_write").await;
     assert_eq!(code(&write_as(&gateway, &gateway.token, "hello").await), "OK");
     assert_eq!(place.json(&["approvals", "list", "--all"]), json!([]));
+}
+
+#[tokio::test]
+async fn approving_and_revealing_need_a_terminal_or_the_token() {
+    let place = Place::new(&config(0));
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    write_as(&gateway, &gateway.token, "token=hunter2secret").await;
+    let id = pending(&place).await["id"].as_str().unwrap().to_owned();
+    let wrong = place.path().join("wrong.token");
+    std::fs::write(&wrong, "not-the-token\n").unwrap();
+    let [wrong, right] = [wrong, place.data().join("admin.token")];
+    let (wrong, right) = (wrong.to_str().unwrap(), right.to_str().unwrap());
+    for command in [vec!["approve", &id], vec!["show", &id, "--reveal"]] {
+        for (proof, said) in [
+            (&[][..], "run it at a terminal"),
+            (&["--token-file", wrong], "not the operator's token"),
+            (&["--token-file", "missing"], "can't be read"),
+            (&["--token-file", "-"], "not the operator's token"),
+        ] {
+            let words: Vec<&str> =
+                ["approvals"].iter().chain(&command).chain(proof).copied().collect();
+            let refused = place.run(&words);
+            assert!(!refused.status.success(), "{words:?}");
+            assert!(text(&refused.stderr).contains(said), "{words:?}: {refused:?}");
+            assert!(!text(&refused.stdout).contains("hunter2secret"), "{words:?}");
+        }
+    }
+    assert_eq!(pending(&place).await["id"], id.as_str(), "still open");
+    let revealed = place.ok(&["approvals", "show", &id, "--reveal", "--token-file", right]);
+    assert!(revealed.contains("token=hunter2secret"), "{revealed}");
+    assert!(place.approve(&id).status.success());
+}
+
+#[tokio::test]
+async fn the_list_shows_arguments_and_the_address_of_the_page() {
+    let place = Place::new(&config(0));
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    write_as(&gateway, &gateway.token, &format!("hello {}", "x".repeat(200))).await;
+    let approval = pending(&place).await;
+    let id = approval["id"].as_str().unwrap();
+    let page = format!("http://{}/approvals/{id}", gateway.address);
+    assert_eq!(approval["page"], page.as_str());
+    let list = place.ok(&["approvals", "list"]);
+    for part in [id, "pending", "builtin:vfs_write", "\"content\":\"hello", "…", &page] {
+        assert!(list.contains(part), "{part}: {list}");
+    }
+    place.ok(&["approvals", "deny", id]);
+    assert!(place.ok(&["approvals", "list", "--all"]).contains("denied"));
 }

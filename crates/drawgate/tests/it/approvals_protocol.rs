@@ -180,7 +180,7 @@ async fn the_page_tells_nothing_before_the_token_and_everything_after() {
     let first = gateway.send(Method::GET, page, &[], "").await;
     assert_eq!(first.status, StatusCode::OK);
     let html = text(&first.body);
-    assert!(html.contains("drawgate approvals approve"), "{html}");
+    assert!(!html.contains("drawgate approvals"), "a program may read it too: {html}");
     assert!(!html.contains("vfs_write") && !html.contains("writing is serious"), "{html}");
     // A page that is none looks the same.
     let none = gateway.send(Method::GET, "/approvals/aaaaaaaaaaaaaaaaaaaa", &[], "").await;
@@ -268,4 +268,100 @@ async fn wrong_tokens_are_slowed_down_and_the_right_one_is_not() {
     assert_eq!(wrong.status, StatusCode::TOO_MANY_REQUESTS, "a right one forgives nothing");
     let refused = events(&place).into_iter().filter(|event| event["kind"] == "caller_refused");
     assert_eq!(refused.count(), 10, "more than these are not written down");
+}
+
+#[tokio::test]
+async fn a_question_is_no_success_anywhere() {
+    let place = Place::new(&config(0));
+    let gateway = ready(&place).await;
+    alone(&gateway, "x", None).await;
+    let outcomes: Vec<Value> =
+        events(&place).into_iter().filter(|event| event["kind"] == "outcome").collect();
+    assert_eq!(outcomes.len(), 1, "{outcomes:?}");
+    assert_eq!((&outcomes[0]["success"], &outcomes[0]["code"]), (&json!(false), &json!("ASKED")));
+    let tail = place.ok(&["audit", "tail"]);
+    let line = tail.lines().find(|line| line.contains("outcome")).unwrap();
+    assert!(line.contains("ASKED") && !line.contains("OK"), "{line}");
+    let bearer = format!("Bearer {}", gateway.token);
+    let metrics = gateway.send(Method::GET, "/metrics", &[("authorization", &bearer)], "").await;
+    let metrics = text(&metrics.body);
+    let counted = |code: &str| {
+        let code = format!("code=\"{code}\"");
+        let calls = metrics.lines().filter(|line| line.starts_with("drawgate_calls_total"));
+        let own = calls.filter(|line| line.contains("builtin:vfs_write") && line.contains(&code));
+        own.filter(|line| line.ends_with(" 1")).count()
+    };
+    assert_eq!((counted("ASKED"), counted("OK")), (1, 0), "{metrics}");
+}
+
+/// Everything that the gateway keeps.
+fn kept(place: &Place) -> String {
+    let files = std::fs::read_dir(place.data()).unwrap().map(|entry| entry.unwrap().path());
+    files.filter_map(|path| std::fs::read(path).ok()).map(|bytes| text(&bytes)).collect()
+}
+
+#[tokio::test]
+async fn a_person_can_unfold_what_is_masked_and_nothing_keeps_it() {
+    let place = Place::new(&config(0));
+    let gateway = ready(&place).await;
+    let content = "deploy --token=hunter2secret$(rm -rf /) <now>";
+    let asked = alone(&gateway, content, None).await.json();
+    let question = asked["result"]["inputRequests"]["approval"].clone();
+    let page = path(&gateway, &question);
+    let show = async |gateway: &Gateway| {
+        text(&send_form(gateway, page, &format!("token={}", gateway.token)).await.body)
+    };
+    let html = show(&gateway).await;
+    assert!(html.contains("--token=[REDACTED: 13 characters, digest "), "{html}");
+    assert!(html.contains("]$(rm -rf /) &lt;now&gt;"), "{html}");
+    let (_, folded) = html.split_once("<details>").unwrap_or_else(|| panic!("{html}"));
+    assert!(folded.contains("deploy --token=hunter2secret$(rm -rf /) &lt;now&gt;"), "{html}");
+    assert!(!kept(&place).contains("hunter2secret"));
+    let id = page.rsplit('/').next().unwrap();
+    let shown = place.ok(&["approvals", "show", id]);
+    assert!(!shown.contains("hunter2secret") && shown.contains("--reveal"), "{shown}");
+    assert_eq!(gateway.terminate(), Some(0));
+    let gateway = ready(&place).await;
+    let html = show(&gateway).await;
+    assert!(html.contains("what they hide is not kept") && !html.contains("<details>"), "{html}");
+    alone(&gateway, content, None).await;
+    assert!(show(&gateway).await.contains("<details>"), "the same call brings it back");
+    let plain = alone(&gateway, "nothing to hide", None).await.json();
+    let question = plain["result"]["inputRequests"]["approval"].clone();
+    let form = format!("token={}", gateway.token);
+    let html = text(&send_form(&gateway, path(&gateway, &question), &form).await.body);
+    assert!(!html.contains("<details>") && !html.contains("masked"), "{html}");
+}
+
+#[tokio::test]
+async fn the_page_says_whether_a_call_waits() {
+    let place = Place::new(&config(0));
+    let gateway = ready(&place).await;
+    let asked = alone(&gateway, "x", None).await.json();
+    let question = asked["result"]["inputRequests"]["approval"].clone();
+    let page = path(&gateway, &question);
+    let shown = send_form(&gateway, page, &format!("token={}", gateway.token)).await;
+    assert!(text(&shown.body).contains("no call waits for your answer"), "{shown:?}");
+    let form = format!("key={}&decision=approve", key(&gateway, page).await);
+    let done = text(&send_form(&gateway, page, &form).await.body);
+    assert!(done.contains("the next call with the same arguments passes"), "{done}");
+
+    let place = Place::new(&config(60));
+    let gateway = ready(&place).await;
+    let held = gateway.call(&gateway.token, "vfs_write", write("y"));
+    let decide = async {
+        let approval = crate::support::eventually("a held call", async || {
+            let list = place.json(&["approvals", "list"]);
+            list[0]["isAwaited"].as_bool().filter(|awaited| *awaited).map(|_| list[0].clone())
+        })
+        .await;
+        let page = format!("/approvals/{}", approval["id"].as_str().unwrap());
+        let shown = send_form(&gateway, &page, &format!("token={}", gateway.token)).await;
+        assert!(text(&shown.body).contains("a call waits for your answer"), "{shown:?}");
+        let form = format!("key={}&decision=approve", key(&gateway, &page).await);
+        let done = text(&send_form(&gateway, &page, &form).await.body);
+        assert!(done.contains("The call that waits goes on"), "{done}");
+    };
+    let (result, ()) = tokio::join!(held, decide);
+    assert_eq!(result["isError"], Value::Null, "{result}");
 }

@@ -291,6 +291,7 @@ const MISTAKES: &[&[&str]] = &[
     &["grants", "add", "demo", "--for", "soon"],
     &["grants", "revoke", "g_0"],
     &["approvals", "approve", "a_0"],
+    &["approvals", "deny", "a_0"],
     &["audit", "show", "99999"],
     &["artifacts", "get", "0"],
     &["servers", "doctor", "nobody"],
@@ -337,6 +338,7 @@ fn common_mistakes_get_a_helpful_line() {
     drawgate: there is no agent `nobody`; `drawgate agents list` shows them
     drawgate: `soon` is not a time; write it like `90s`, `15m`, `8h` or `7d`
     drawgate: there is no grant `g_0`; `drawgate grants list` shows them
+    drawgate: a person must do this: run it at a terminal, or give the operator's token by `--token-file PATH`
     drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
     drawgate: there is no event `99999`; `drawgate audit tail` shows the newest
     drawgate: there is no artifact `0`; `drawgate artifacts list` shows them

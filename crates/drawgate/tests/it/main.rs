@@ -25,6 +25,7 @@ mod operations;
 mod peers;
 mod protocol;
 mod questions;
+mod refusals;
 mod sandbox;
 mod secrets;
 mod sessions;

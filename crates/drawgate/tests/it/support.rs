@@ -67,6 +67,12 @@ impl Place {
         out
     }
 
+    /// Approves a call, as a program does that the operator gave their token to.
+    pub(crate) fn approve(&self, id: &str) -> Output {
+        let token = self.data().join("admin.token");
+        self.run(&["approvals", "approve", id, "--token-file", token.to_str().unwrap()])
+    }
+
     /// The same, with `--json`.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();

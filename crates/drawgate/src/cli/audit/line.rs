@@ -111,17 +111,25 @@ mod tests {
                         "decision": { "decision": "allow", "reason": "no rule matches" } }),
                 "decision  bot  a:b  allow",
             ),
-            (
-                json!({ "kind": "outcome", "principal": "bot", "toolId": "a:b", "durationMs": 3 }),
-                "outcome  bot  a:b  OK  3 ms",
-            ),
-            (
-                json!({ "kind": "outcome", "principal": "bot", "toolId": "a:b", "code": "TIMEOUT" }),
-                "outcome  bot  a:b  TIMEOUT",
-            ),
             (json!({ "kind": "log_opened", "version": "1" }), "log_opened"),
         ];
         for (event, expected) in rows {
+            assert_eq!(line(&event), expected);
+        }
+    }
+
+    #[test]
+    fn a_call_ends_in_one_of_three_ways() {
+        let rows = [
+            (json!({ "toolId": "a:b", "durationMs": 3 }), "outcome  a:b  OK  3 ms"),
+            (json!({ "toolId": "a:b", "code": "TIMEOUT" }), "outcome  a:b  TIMEOUT"),
+            (
+                json!({ "toolId": "a:b", "code": "ASKED", "inputRequired": ["roots/list"] }),
+                "outcome  a:b  ASKED",
+            ),
+        ];
+        for (mut event, expected) in rows {
+            event["kind"] = "outcome".into();
             assert_eq!(line(&event), expected);
         }
     }

@@ -20,6 +20,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::operations::Operations;
+use crate::time::shown as time;
 
 /// Where the pages are.
 pub const PATH: &str = "/approvals";
@@ -91,12 +92,16 @@ impl Pages {
 
     async fn show(&self, id: &str, token: &str) -> Response {
         let now = self.operations.gateway.parts().clock.now_ms();
-        if hash(token) != hash(self.operations.admin.expose()) {
+        if !self.operations.is_operator(token) {
             return self.refuse(id, now).await;
         }
         match self.find(id) {
             Some(approval) if approval.state == ApprovalState::Pending => match self.key(id, now) {
-                Some(key) => page::call(&approval, &key),
+                Some(key) => {
+                    let gateway = &self.operations.gateway;
+                    let exact = gateway.exact_arguments(id);
+                    page::call(&approval, exact.as_deref(), gateway.is_awaited(id), &key)
+                }
                 None => page::ask(
                     StatusCode::TOO_MANY_REQUESTS,
                     id,
@@ -120,9 +125,18 @@ impl Pages {
             let message = "This form was used before or is too old; look at the call again.";
             return page::ask(StatusCode::FORBIDDEN, id, message);
         }
+        let is_awaited = self.operations.gateway.is_awaited(id);
         match self.operations.decide(id, answer).await {
             Ok(approval) if approval.state == ApprovalState::Approved => {
-                page::note(StatusCode::OK, "Approved. The call goes on; you can close this page.")
+                let message = if is_awaited {
+                    "Approved. The call that waits goes on; you can close this page.".to_owned()
+                } else {
+                    let until = time(approval.expires_at);
+                    format!(
+                        "Approved. No call waits at this moment: the next call with the same arguments passes, once, until {until}."
+                    )
+                };
+                page::note(StatusCode::OK, &message)
             }
             Ok(_) => page::note(StatusCode::OK, "Denied. You can close this page."),
             Err(error) => {
@@ -175,7 +189,7 @@ impl Pages {
     }
 }
 
-/// Compared instead of the texts, so that the time it takes says nothing about them.
+/// What is kept instead of the text.
 fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }

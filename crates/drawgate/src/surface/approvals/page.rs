@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use drawgate_core::canonical;
 use drawgate_core::policy::Approval;
+use drawgate_core::redact::has_masks;
 use drawgate_core::registry::visible_text;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -17,6 +18,8 @@ use http::header::{
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use crate::time::shown as time;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;\
 color:#111;background:#fff}pre{background:#f3f3f3;padding:1rem;overflow:auto;white-space:pre-wrap;\
@@ -34,7 +37,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 
 /// Asks for the token.
 pub(super) fn ask(status: StatusCode, id: &str, problem: &str) -> Response {
-    let mut main = String::from("<h1>A call waits for your decision</h1>");
+    let mut main = String::from("<h1>Decide about a call</h1>");
     if !problem.is_empty() {
         push(&mut main, format_args!("<p role=\"alert\">{}</p>", escaped(problem)));
     }
@@ -45,22 +48,27 @@ pub(super) fn ask(status: StatusCode, id: &str, problem: &str) -> Response {
              <label for=\"token\">The operator's token, from the file <code>admin.token</code> in the data folder</label>\
              <input id=\"token\" name=\"token\" type=\"password\" required autocomplete=\"off\">\
              <button>Show the call</button></form>\
-             <p>Or decide on the command line: <code>drawgate approvals show {id}</code>, \
-             <code>drawgate approvals approve {id}</code> or <code>drawgate approvals deny {id}</code>.</p>",
+             <p>Or decide at a terminal of the gateway's machine; the approval's id is <code>{id}</code>.</p>",
             id = escaped(id)
         ),
     );
     html(status, &main)
 }
 
-/// Shows a call in full and asks for the decision.
-pub(super) fn call(approval: &Approval, key: &str) -> Response {
+/// Shows a call in full and asks for the decision. `exact` are its arguments without any mask.
+pub(super) fn call(
+    approval: &Approval,
+    exact: Option<&str>,
+    is_awaited: bool,
+    key: &str,
+) -> Response {
     let tags: Vec<&str> = approval.risk_tags.iter().map(|tag| tag.as_str()).collect();
     let rows = [
         ("Tool", approval.tool_id.clone()),
         ("Caller", approval.principal.to_string()),
         ("Reason", approval.reason.clone()),
         ("Risks", if tags.is_empty() { "none named".to_owned() } else { tags.join(", ") }),
+        ("State", standing(approval, is_awaited)),
     ];
     let mut main = String::from("<h1>Approve this call?</h1><dl>");
     for (name, value) in rows {
@@ -70,15 +78,48 @@ pub(super) fn call(approval: &Approval, key: &str) -> Response {
         &mut main,
         format_args!(
             "</dl><h2 id=\"arguments\">Arguments</h2>\
-             <pre tabindex=\"0\" aria-labelledby=\"arguments\">{}</pre>\
+             <pre tabindex=\"0\" aria-labelledby=\"arguments\">{}</pre>{}\
              <form method=\"post\" autocomplete=\"off\"><input type=\"hidden\" name=\"key\" value=\"{}\">\
              <button name=\"decision\" value=\"approve\">Approve</button>\
              <button name=\"decision\" value=\"deny\">Deny</button></form>",
             escaped(&arguments(&approval.arguments)),
+            masked_parts(approval, exact),
             escaped(key)
         ),
     );
     html(StatusCode::OK, &main)
+}
+
+fn standing(approval: &Approval, is_awaited: bool) -> String {
+    let until = time(approval.expires_at);
+    if is_awaited {
+        format!("a call waits for your answer; the question expires at {until}")
+    } else {
+        format!(
+            "no call waits for your answer at this moment; if you approve, the next call with the same arguments passes, once, until {until}"
+        )
+    }
+}
+
+/// The exact arguments, folded, if some of them are masked.
+fn masked_parts(approval: &Approval, exact: Option<&str>) -> String {
+    let exact = exact.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    match exact {
+        Some(exact) if exact == approval.arguments => String::new(),
+        Some(exact) => format!(
+            "<p>Parts that look like secrets are masked above. The tool gets all of it.</p>\
+             <details><summary>Show the exact arguments, with what is masked</summary>\
+             <pre tabindex=\"0\">{}</pre></details>",
+            escaped(&arguments(&exact))
+        ),
+        None if !has_masks(&approval.arguments) => String::new(),
+        None => {
+            "<p role=\"alert\">Parts of the call are masked, and what they hide is not kept: the \
+                 gateway was started again since, or the call is too large. Have the agent call \
+                 again, or deny it.</p>"
+                .to_owned()
+        }
+    }
 }
 
 /// Says one thing.

@@ -324,6 +324,58 @@ async fn outputs_errors_and_content_come_as_the_tool_gave_them() {
 }
 
 #[tokio::test]
+async fn what_is_refused_before_the_gate_is_in_the_log_too() {
+    let house = House::new().await;
+    house.limit(|settings| {
+        settings.max_argument_bytes = 100;
+        settings.max_calls_per_caller = 2;
+    });
+    let (mut talk, _) = house.join("a", &["*"]).await;
+    let large = format!("{{\"x\":\"{}\"}}", "x".repeat(100));
+    for input in ["{", "[]", "7", large.as_str()] {
+        assert_eq!(talk.outcome("read_file", input).await, Err("INVALID_ARGUMENTS".to_owned()));
+    }
+    talk.call("one", "wait", "{}").await;
+    house.slow.began.acquire().await.unwrap().forget();
+    talk.call("one", "wait", "{}").await;
+    assert_eq!(talk.failure().await.1.code, "CONFLICT");
+    talk.call("two", "wait", "{}").await;
+    house.slow.began.acquire().await.unwrap().forget();
+    talk.call("three", "wait", "{}").await;
+    assert_eq!(talk.failure().await.1.code, "RATE_LIMITED");
+    talk.call(&"x".repeat(300), "read_file", "{}").await;
+    assert_eq!(talk.refusal().await.code(), Code::InvalidArgument);
+    let (mut other, _) = house.join("b", &["*"]).await;
+    other.to.send(Err(Status::out_of_range("too large"))).await.unwrap();
+    assert_eq!(other.refusal().await.code(), Code::OutOfRange);
+    assert_eq!(talk.ended.await.unwrap(), Ended::Over);
+    let events = house.gate.events().await;
+    let refused: Vec<(String, String, String)> = events
+        .iter()
+        .map(|event| serde_json::to_value(event).unwrap())
+        .filter(|event| event["kind"] == "outcome" && event["code"] != "CANCELLED")
+        .map(|event| {
+            let text = |key: &str| event[key].as_str().unwrap().to_owned();
+            (text("principal"), text("toolId"), text("code"))
+        })
+        .collect();
+    let row =
+        |who: &str, tool: &str, code: &str| (who.to_owned(), tool.to_owned(), code.to_owned());
+    let bad = row("a", "read_file", "INVALID_ARGUMENTS");
+    let expected = [
+        bad.clone(),
+        bad.clone(),
+        bad.clone(),
+        bad.clone(),
+        row("a", "wait", "CONFLICT"),
+        row("a", "wait", "RATE_LIMITED"),
+        bad,
+        row("b", "(unread)", "INVALID_ARGUMENTS"),
+    ];
+    assert_eq!(refused, expected);
+}
+
+#[tokio::test]
 async fn arguments_are_read_strictly_and_bounded() {
     let house = House::new().await;
     house.limit(|settings| settings.max_argument_bytes = 100);

@@ -102,6 +102,7 @@ pub(super) async fn perform_operation(
 ) -> Result<ToolResult, RpcError> {
     let mut options = options(peer, &call)?;
     let _open = register(peer, id, &options.cancel)?;
+    peer.reaches_gate();
     let span = mcp.inner.spans.start(options.trace.as_ref());
     options.trace = span.as_ref().map(Span::context).or(options.trace);
     // Who declared nothing is asked nothing; the rest is boxed, since it is seldom needed and large.

@@ -38,6 +38,7 @@ pub(super) async fn complete(
     }
     let asked = (&source, Operation::Complete);
     let call = shelf::invocation(peer.era, id, &mut params, asked, arguments)?;
+    peer.reaches_gate();
     let result = shelf::tell(mcp, &peer.caller, call).await;
     match &result.error {
         Some(error) => Err(shelf::failure(error, || shelf::invalid("`ref` leads nowhere"))),

@@ -17,6 +17,7 @@ use super::era::{self, Era, Headers, SESSION_HEADER};
 use super::line::{Line, Streaming};
 use super::message::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError};
 use super::session::Session;
+use super::unread::{self, AskedFor};
 use super::{Mcp, client, watch};
 use crate::surface::callers::Identity;
 
@@ -41,6 +42,17 @@ pub(super) struct Peer {
     pub(super) client: Arc<Client>,
     /// The way to it before the answer, if it takes events.
     pub(super) line: Option<Line>,
+    /// The call that the request asks for.
+    asked_for: Option<Arc<AskedFor>>,
+}
+
+impl Peer {
+    /// To be said before the gate is called: from then on it writes the outcome.
+    pub(super) fn reaches_gate(&self) {
+        if let Some(asked_for) = &self.asked_for {
+            asked_for.reaches_gate();
+        }
+    }
 }
 
 /// Answers one HTTP request of an authenticated caller.
@@ -66,12 +78,16 @@ async fn post(
     request: Request<Body>,
 ) -> Response {
     let (head, body) = request.into_parts();
-    if let Err(response) = check_types(&head.headers) {
-        return *response;
-    }
-    let body = match read(body, mcp.inner.max_body).await {
+    let body = match check_types(&head.headers) {
+        Ok(()) => read(body, mcp.inner.max_body).await,
+        Err(response) => Err(response),
+    };
+    let body = match body {
         Ok(body) => body,
-        Err(response) => return *response,
+        Err(response) => {
+            unread::refused(mcp, &identity, transport, "the request could not be read").await;
+            return *response;
+        }
     };
     answer(mcp, identity, transport, &head.headers, &body).await.unwrap_or_else(|error| rpc(&error))
 }
@@ -83,7 +99,14 @@ async fn answer(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Response, RpcError> {
-    match message::parse(body)? {
+    let message = match message::parse(body) {
+        Ok(message) => message,
+        Err(error) => {
+            unread::refused(mcp, &identity, transport, &error.message).await;
+            return Err(error);
+        }
+    };
+    match message {
         Message::Response { id, result } => {
             if let Ok(session) = find_session(mcp, &identity.principal, headers).await {
                 session.questions.answered(&id, result);
@@ -95,25 +118,42 @@ async fn answer(
             Ok(empty(StatusCode::ACCEPTED))
         }
         Message::Request { id, method, params } => {
-            let Params::Given(params) = params else {
-                return Err(RpcError::new(INVALID_PARAMS, "`params` must be an object").of(&id));
+            let params = match params {
+                Params::Given(params) => Ok(params),
+                Params::Malformed => {
+                    Err(RpcError::new(INVALID_PARAMS, "`params` must be an object"))
+                }
             };
-            request(mcp, identity, transport, headers, &id, &method, params)
-                .await
-                .map_err(|error| error.of(&id))
+            let given = params.as_ref().ok();
+            let asked_for = AskedFor::of(&identity, transport, &id, &method, given);
+            let done = match params {
+                Ok(params) => {
+                    let sender = Sender { identity, transport, asked_for: asked_for.clone() };
+                    request(mcp, sender, headers, &id, &method, params).await
+                }
+                Err(error) => Err(error),
+            };
+            unread::noted(mcp, asked_for, done).await.map_err(|error| error.of(&id))
         }
     }
 }
 
-async fn request(
-    mcp: &Mcp,
+/// Who sent a request, how, and for which call.
+struct Sender {
     identity: Identity,
     transport: Transport,
+    asked_for: Option<Arc<AskedFor>>,
+}
+
+async fn request(
+    mcp: &Mcp,
+    sender: Sender,
     headers: &HeaderMap,
     id: &RequestId,
     method: &str,
     mut params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
+    let Sender { identity, transport, asked_for } = sender;
     let mode = match transport {
         Transport::Http => Headers::Checked,
         Transport::Stdio => Headers::Absent,
@@ -140,7 +180,7 @@ async fn request(
         Some(session) => session.client(),
         None => Arc::new(client::of_request(&mut params)?),
     };
-    let peer = Peer { caller, era, session, client, line: None };
+    let peer = Peer { caller, era, session, client, line: None, asked_for };
     let done = match streaming(&peer, method, &params, headers) {
         None => super::methods::dispatch(mcp, peer, id, method, params).await,
         Some(streaming) => respond(mcp, peer, id, method, params, streaming).await,
@@ -186,8 +226,12 @@ async fn respond(
     let (line, outlet) = Line::new();
     let peer = Peer { line: Some(line), ..peer };
     let (mcp, own, method) = (mcp.clone(), id.clone(), method.to_owned());
-    let work =
-        Box::pin(async move { super::methods::dispatch(&mcp, peer, &own, &method, params).await });
+    let work = Box::pin(async move {
+        let asked_for = peer.asked_for.clone();
+        let done = super::methods::dispatch(&mcp, peer, &own, &method, params).await;
+        // The error leaves in the stream, so this is the last place that sees it.
+        unread::noted(&mcp, asked_for, done).await
+    });
     outlet.respond(id, streaming, work).await
 }
 

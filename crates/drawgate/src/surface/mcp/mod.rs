@@ -24,6 +24,7 @@ mod shelf;
 mod sse;
 mod subscriptions;
 pub mod tasks;
+mod unread;
 mod watch;
 
 use std::sync::Arc;

@@ -120,7 +120,7 @@ async fn hint_trust_and_annotations_lie() {
     assert_eq!(error["code"], "PERMISSION_ESCALATION_REQUIRED", "{asked}");
     assert!(!record(&place).contains("deleted"));
     // It says that it may be repeated, and ends its server: it is run once all the same.
-    place.ok(&["approvals", "approve", error["details"]["approvalId"].as_str().unwrap()]);
+    assert!(place.approve(error["details"]["approvalId"].as_str().unwrap()).status.success());
     let failed = gateway.call(&ann, "x__delete_file", json!({})).await;
     assert_eq!(failed["_meta"]["drawgate/error"]["code"], "UNAVAILABLE", "{failed}");
     offers(&gateway, "x__echo").await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use drawgate_core::json;
-use drawgate_core::model::{Caller, ErrorCode, ToolInvocation, TraceParent};
+use drawgate_core::model::{Caller, ErrorCode, ToolError, ToolInvocation, TraceParent};
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::source::ProgressSink;
 use drawgate_sdk::proto::ToolCall;
@@ -56,17 +56,16 @@ impl Calls {
         }
     }
 
-    /// Starts a call. What can't be started is answered at once, by the message returned.
-    pub(super) fn start(&self, call: ToolCall) -> Result<(), Message> {
-        let refuse = |code, message: &str| convert::refusal(call.request_id.clone(), code, message);
+    /// Starts a call. One that can't be started is answered at once, by the message returned.
+    pub(super) async fn start(&self, call: ToolCall) -> Result<(), Message> {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             let message = "too many of your calls are under way; wait for some to end";
-            return Err(refuse(ErrorCode::RateLimited, message));
+            return Err(self.refuse(call, ErrorCode::RateLimited, message).await);
         };
         let cancel = self.line.until_over();
         let Some(entered) = self.enter(&call.request_id, &cancel) else {
             let message = "a call with this `request_id` is under way; choose another";
-            return Err(refuse(ErrorCode::Conflict, message));
+            return Err(self.refuse(call, ErrorCode::Conflict, message).await);
         };
         let (shared, caller, line) =
             (Arc::clone(&self.shared), Arc::clone(&self.caller), self.line.clone());
@@ -75,6 +74,11 @@ impl Calls {
             give(entered, place, &line, answer).await;
         });
         Ok(())
+    }
+
+    /// Has the gate refuse a call, so that it is in the audit log like any other.
+    pub(super) async fn refuse(&self, call: ToolCall, code: ErrorCode, message: &str) -> Message {
+        refuse(&self.shared, &self.caller, call, ToolError::new(code, message)).await
     }
 
     fn enter(&self, id: &str, cancel: &CancellationToken) -> Option<Entered> {
@@ -123,7 +127,8 @@ async fn perform(
     let arguments = match arguments(&call.input_json, max) {
         Ok(arguments) => arguments,
         Err(message) => {
-            return convert::refusal(call.request_id, ErrorCode::InvalidArguments, &message);
+            let error = ToolError::new(ErrorCode::InvalidArguments, message);
+            return refuse(shared, caller, call, error).await;
         }
     };
     let trace = TraceParent::parse(&call.traceparent);
@@ -146,6 +151,12 @@ async fn perform(
         span.end(caller, &result);
     }
     convert::result(call.request_id, &result)
+}
+
+async fn refuse(shared: &Shared, caller: &Caller, call: ToolCall, error: ToolError) -> Message {
+    let ToolCall { request_id, tool_name, .. } = call;
+    let result = shared.gateway.refuse(caller, &tool_name, &request_id, error).await;
+    convert::result(request_id, &result)
 }
 
 /// The arguments of a call; none at all is an empty object.

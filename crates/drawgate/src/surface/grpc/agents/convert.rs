@@ -61,13 +61,6 @@ pub(super) fn result(request_id: String, result: &ToolResult) -> Message {
     Message::Result(ToolCallResult { request_id, result: Some(outcome), content_json })
 }
 
-/// A call that never reached the gate.
-pub(super) fn refusal(request_id: String, code: ErrorCode, message: &str) -> Message {
-    let failure = failure(&ToolError::new(code, message));
-    let result = Some(Outcome::Error(failure));
-    Message::Result(ToolCallResult { request_id, result, content_json: String::new() })
-}
-
 fn failure(error: &ToolError) -> ToolFailure {
     ToolFailure {
         code: error.code.as_str().to_owned(),

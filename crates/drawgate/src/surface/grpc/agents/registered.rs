@@ -5,19 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drawgate_core::model::{Caller, ErrorCode};
+use drawgate_core::pipeline::UNREAD;
 use drawgate_sdk::proto::agent_message::Message as Heard;
 use drawgate_sdk::proto::gateway_message::Message;
 use drawgate_sdk::proto::{AgentMessage, Heartbeat, Shutdown, ToolCall};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
-use tonic::Status;
 use tonic::codegen::tokio_stream::{Stream, StreamExt};
+use tonic::{Code, Status};
 
 use super::calls::Calls;
 use super::conversation::{Stop, stopping};
 use super::line::Line;
 use super::lists::Listed;
-use super::{PATIENCE, Shared, convert};
+use super::{PATIENCE, Shared};
 
 /// Between two looks at an agent's list: many packs may come at once.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
@@ -103,7 +104,16 @@ impl<'a> Registered<'a> {
             self.calls.last();
             return Ok(());
         };
-        match heard.map_err(Stop::Refused)?.message {
+        let heard = match heard {
+            Ok(heard) => heard,
+            Err(status) => {
+                if status.code() == Code::OutOfRange {
+                    self.too_large(&status).await;
+                }
+                return Err(Stop::Refused(status));
+            }
+        };
+        match heard.message {
             Some(Heard::Call(call)) => self.call(call).await,
             Some(Heard::Cancel(cancel)) => {
                 self.calls.cancel(&cancel.request_id);
@@ -118,13 +128,23 @@ impl<'a> Registered<'a> {
         }
     }
 
+    /// A message that is larger than any may be: what else than a call?
+    async fn too_large(&self, status: &Status) {
+        let call = ToolCall { tool_name: UNREAD.to_owned(), ..ToolCall::default() };
+        self.calls.refuse(call, ErrorCode::InvalidArguments, status.message()).await;
+    }
+
     async fn call(&self, call: ToolCall) -> Result<(), Stop> {
-        check_id(&call.request_id)?;
+        if !is_id(&call.request_id) {
+            let status = bad_id();
+            self.calls.refuse(call, ErrorCode::InvalidArguments, status.message()).await;
+            return Err(Stop::Refused(status));
+        }
         let refused = if self.is_stopping {
-            let (id, code) = (call.request_id, ErrorCode::Unavailable);
-            Some(convert::refusal(id, code, "the gateway is stopping; call again later"))
+            let message = "the gateway is stopping; call again later";
+            Some(self.calls.refuse(call, ErrorCode::Unavailable, message).await)
         } else {
-            self.calls.start(call).err()
+            self.calls.start(call).await.err()
         };
         match refused {
             Some(refusal) => Ok(self.line.say(refusal).await?),
@@ -203,8 +223,8 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-fn check_id(id: &str) -> Result<(), Stop> {
-    if id.is_empty() || id.len() > MAX_ID { Err(Stop::Refused(bad_id())) } else { Ok(()) }
+const fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= MAX_ID
 }
 
 fn bad_id() -> Status {

@@ -41,6 +41,7 @@ pub(in super::super) async fn call(
     options: CallOptions,
 ) -> Result<Response, RpcError> {
     let asked = call.tool_id.clone();
+    peer.reaches_gate();
     let result = match tasks.begin(peer, call, options).await {
         Begun::Task(mut task) => {
             task.insert("resultType".to_owned(), "task".into());
