@@ -142,20 +142,20 @@ async fn an_outcome_that_can_not_be_written_is_owed_and_written_once() {
 #[tokio::test]
 async fn of_files_the_log_says_what_the_files_say() {
     let no = || Err("it broke".to_owned());
-    // What the work reports, what the files say; how it is answered, the log, what is owed.
-    let rows: [(Result<(), String>, Option<bool>, &str, &[&str], usize); 4] = [
-        (Ok(()), None, "", &["act_started", "grant_issued"], 0),
-        (no(), Some(true), "", &["act_started", "grant_issued"], 0),
-        (no(), Some(false), "it broke", &["act_started", "act_failed"], 0),
-        (no(), None, "it broke; it has begun", &["act_started"], 1),
+    // What the work reports, what the files say; how it is answered, how the log ends, what is owed.
+    let rows = [
+        (Ok(()), None, "", "grant_issued", 0),
+        (no(), Some(true), "", "grant_issued", 0),
+        (no(), Some(false), "it broke", "act_failed", 0),
+        (no(), None, "it broke; it has begun", "act_started", 1),
     ];
-    for (work, files, answer, log, owed) in rows {
+    for (work, files, answer, end, owed) in rows {
         let world = World::new();
         let done = world.acts.turn().await;
         let done = done.act_on_files(vec![outcome()], Arc::new(Said(files)), async { work }).await;
         let said = done.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(said.starts_with(answer) && said.is_empty() == answer.is_empty(), "{said}");
-        assert_eq!(world.log(), log);
+        assert_eq!(world.log().last().unwrap(), end);
         assert_eq!(world.state().await.2, owed);
     }
     // What could not be told is told later.

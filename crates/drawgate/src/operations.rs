@@ -16,7 +16,7 @@ use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::policy::{Approval, ApprovalState, Expose, GrantError, standing_grants};
 use drawgate_core::secret::Secret;
-use drawgate_core::store::{Agent, Documents, Store, StoreError, Write};
+use drawgate_core::store::{Agent, Documents, Store, Write};
 use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
 use sha2::{Digest, Sha256};
@@ -266,9 +266,11 @@ impl Operations {
         Ok(true)
     }
 
-    /// Writes down what the log is owed.
-    pub async fn settle(&self) -> Result<(), StoreError> {
-        self.acts.settle(&*self.files()).await
+    /// Writes down what the log is owed, as far as that is possible now.
+    pub async fn settle(&self) {
+        if let Err(error) = self.acts.settle(&*self.files()).await {
+            tracing::warn!(%error, "outcomes of acts can't be written down yet");
+        }
     }
 
     fn draft(&self, kind: EventKind) -> EventDraft {

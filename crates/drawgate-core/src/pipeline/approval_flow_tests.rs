@@ -12,6 +12,7 @@ use crate::model::{Capability, CapabilityGrant, McpToolSpec, ToolOutput, ToolRes
 use crate::policy::{Approval, ApprovalState};
 use crate::registry::{Origin, SourceTerms};
 use crate::source::ToolSource;
+use crate::store::{Store as _, Write};
 use crate::testing::{TestGate, caller, tool};
 
 struct Fixture {
@@ -46,8 +47,10 @@ impl Fixture {
     }
 
     async fn decide(&self, id: &str, answer: ApprovalState) {
-        let decided = self.gate.gateway.parts().approvals.decided(id, answer).unwrap();
-        self.gate.gateway.parts().approvals.settle(decided);
+        let approvals = &self.gate.gateway.parts().approvals;
+        let decided = approvals.decided(id, answer).unwrap();
+        self.gate.store.commit(vec![Write::PutApproval(decided.clone())]).await.unwrap();
+        approvals.settle(decided);
     }
 
     fn only(&self) -> Approval {

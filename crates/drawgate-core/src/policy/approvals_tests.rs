@@ -352,7 +352,7 @@ async fn a_caller_that_goes_away_leaves_store_and_book_agreeing() {
     assert_eq!(approvals.find(&binding), None, "not before the store has it");
     store.go_on.add_permits(1);
     let asked = approvals.ask(ticket, EXPIRE).await.unwrap();
-    assert_eq!(store.approvals().await.unwrap(), [asked.clone()]);
+    assert_eq!(store.approvals().await.unwrap(), std::slice::from_ref(&asked));
     // One that uses it and goes away has not.
     approvals.settle(approvals.decided(&asked.id, ApprovalState::Approved).unwrap());
     tokio::select! {

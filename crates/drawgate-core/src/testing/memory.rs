@@ -144,7 +144,9 @@ impl Store for MemoryStore {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         working(&self.state_broken)?;
         let mut state = self.state.lock();
-        writes.into_iter().for_each(|write| state.apply(write));
+        for write in writes {
+            state.apply(write);
+        }
         Ok(())
     }
 }

@@ -111,16 +111,8 @@ impl Assembly {
             Storage::open(&dir, &loaded.config, &host)?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
         let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
-        let acts = Acts::new(ActsParts {
-            store: Arc::clone(&store),
-            log: log.clone(),
-            clock: Arc::clone(&host.clock),
-            ids: Arc::clone(&host.ids),
-            redactor: Arc::clone(&redactor),
-        });
-        let logins =
-            Arc::new(Logins::new(&host, Arc::clone(&documents), acts.clone(), sealing.clone()));
-        host.logins = Some(Arc::clone(&logins));
+        let acts = acts(&store, &log, &host, &redactor);
+        let logins = hold_logins(&mut host, &documents, &acts, &sealing);
         let host = Arc::new(host);
         open_egress(&host, loaded)?;
         let agents = store.agents().await?;
@@ -146,9 +138,7 @@ impl Assembly {
             admin,
             acts,
         });
-        if let Err(error) = operations.settle().await {
-            tracing::warn!(%error, "outcomes of earlier acts can't be written down yet");
-        }
+        operations.settle().await;
         let assembly = Self {
             operations,
             keeper,
@@ -358,6 +348,34 @@ fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Cal
     let callers = Arc::new(Callers::new(config.auth.as_ref()));
     callers.set(admin, agents);
     callers
+}
+
+fn acts(
+    store: &Arc<dyn Store>,
+    log: &Arc<SqliteAudit>,
+    host: &Host,
+    redactor: &Arc<ArcSwap<Redactor>>,
+) -> Acts {
+    Acts::new(ActsParts {
+        store: Arc::clone(store),
+        log: log.clone(),
+        clock: Arc::clone(&host.clock),
+        ids: Arc::clone(&host.ids),
+        redactor: Arc::clone(redactor),
+    })
+}
+
+/// The logins, which the machine's sources use too.
+fn hold_logins(
+    host: &mut Host,
+    documents: &Arc<dyn Documents>,
+    acts: &Acts,
+    sealing: &SealingKey,
+) -> Arc<Logins> {
+    let logins = Logins::new(host, Arc::clone(documents), acts.clone(), sealing.clone());
+    let logins = Arc::new(logins);
+    host.logins = Some(Arc::clone(&logins));
+    logins
 }
 
 fn pins(

@@ -248,9 +248,7 @@ pub(super) async fn upkeep(assembly: Arc<Assembly>, mcp: Mcp) {
         if let Err(error) = assembly.audit.checkpoint().await {
             tracing::warn!(error = %error, "the audit log's head could not be signed");
         }
-        if let Err(error) = assembly.operations.settle().await {
-            tracing::warn!(error = %error, "outcomes of acts could not be written down yet");
-        }
+        assembly.operations.settle().await;
     }
 }
 

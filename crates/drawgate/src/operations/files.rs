@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 use super::Operations;
 use crate::assemble::Toolpacks;
 use crate::peers::Door;
-use crate::toolpacks::{Folder, PackId};
+use crate::toolpacks::{Folder, PackId, Trust};
 
 impl Operations {
     /// The files that acts change.
@@ -74,8 +74,13 @@ impl OnDisk {
             let folder = Folder::open(&path).ok()?;
             let lock = folder.lock().ok()?;
             let entry = lock.toolpacks.get(&id);
+            // A manifest that can't be read, or that somebody else has changed, was not written here.
             let is = |wanted: bool| match entry {
-                Some(_) => folder.get(&id).ok().map(|pack| pack.is_enabled() == wanted),
+                Some(_) => {
+                    let pack = folder.get(&id).ok()?;
+                    let is_ours = !wanted || pack.trust == Trust::Locked;
+                    Some(is_ours && pack.manifest.is_ok_and(|it| it.enabled == wanted))
+                }
                 None => Some(false),
             };
             match kind {

@@ -136,11 +136,11 @@ impl Operations {
         work: impl FnOnce(&Folder) -> Result<(), ToolpackError> + Send + 'static,
     ) -> anyhow::Result<()> {
         let (work, toolpacks) = (self.on_folder(work), Arc::clone(&self.toolpacks));
-        let work = async move {
+        let work = Box::pin(async move {
             let done = work.await;
             toolpacks.refresh().await;
             done.map_err(|error| format!("{error:#}"))
-        };
+        });
         Ok(turn.act_on_files(vec![outcome], self.files(), work).await?)
     }
 

@@ -3,7 +3,7 @@
 
 mod opened;
 #[path = "../../../drawgate-host/tests/it/oauth/world.rs"]
-mod world;
+pub(crate) mod world;
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;

@@ -91,17 +91,6 @@ mod tests {
                 "grant_issued  local  file.read  user:bot  g_1",
             ),
             (
-                json!({ "kind": "act_started", "act": "grant_revoked", "principal": "local",
-                        "actId": "a1", "grantIds": ["g_1"] }),
-                "begins: grant_revoked  local  g_1",
-            ),
-            (
-                json!({ "kind": "act_failed", "act": "toolpack_enabled", "principal": "local",
-                        "actId": "a2", "toolpack": "kit",
-                        "reason": "it can't be read\r  1  forged line\n  2  another" }),
-                "failed: toolpack_enabled  local  kit  it can't be read",
-            ),
-            (
                 json!({ "kind": "approval_decided", "principal": "local", "toolId": "a:b",
                         "approvalId": "a_1", "approved": true }),
                 "approval_decided  local  a:b  a_1  approved",
@@ -130,6 +119,26 @@ mod tests {
         ];
         for (mut event, expected) in rows {
             event["kind"] = "outcome".into();
+            assert_eq!(line(&event), expected);
+        }
+    }
+
+    #[test]
+    fn an_act_that_is_not_done_does_not_look_as_if_it_were() {
+        let rows = [
+            (
+                json!({ "kind": "act_started", "act": "grant_revoked", "principal": "local",
+                        "actId": "a1", "grantIds": ["g_1"] }),
+                "begins: grant_revoked  local  g_1",
+            ),
+            (
+                json!({ "kind": "act_failed", "act": "toolpack_enabled", "principal": "local",
+                        "actId": "a2", "toolpack": "kit",
+                        "reason": "it can't be read\r  1  forged line\n  2  another" }),
+                "failed: toolpack_enabled  local  kit  it can't be read",
+            ),
+        ];
+        for (event, expected) in rows {
             assert_eq!(line(&event), expected);
         }
     }

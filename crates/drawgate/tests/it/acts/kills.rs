@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::table::{Act, Case};
-use super::{World, for_each_act};
+use super::{World, for_each_act, until};
 
 /// Kills at moments of no choice.
 const ROUNDS: u64 = 4;
@@ -44,23 +44,23 @@ fn kill_at(world: &mut World, act: &Act, case: &Case, step: Step) {
     let (begun, done) = (world.begun(act.kind), world.done(act.kind));
     let store = hold(world, "drawgate.db");
     let mut command = world.begin(case);
-    world.until("the intent is in the log", || world.begun(act.kind) > begun);
+    until("the intent is in the log", || world.begun(act.kind) > begun);
     // What is held stays held until the gateway is dead.
     let mut held = vec![store];
     if step != Step::Intent {
         let log = hold(world, "audit.db");
         held.clear();
         held.push(log);
-        world.until("the outcome is owed", || owed(world) > 0);
+        until("the outcome is owed", || owed(world) > 0);
     }
     if matches!(step, Step::Changed | Step::Outcome) {
-        world.until("the change is in force", || (case.is_done)(world) == Some(true));
+        until("the change is in force", || (case.is_done)(world) == Some(true));
     }
     if step == Step::Outcome {
         let store = hold(world, "drawgate.db");
         held.clear();
         held.push(store);
-        world.until("the outcome is in the log", || world.done(act.kind) > done);
+        until("the outcome is in the log", || world.done(act.kind) > done);
     }
     world.kill();
     drop(held);

@@ -8,39 +8,88 @@ mod table;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::process::{Child, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
+use crate::oauth::world as oauth;
 use crate::support::{Gateway, Place};
 use table::{ACTS, Act, Case};
 
 /// A gateway of its own for one kind of act.
 struct World {
     place: Place,
+    /// Where its protected server is.
+    _far: Option<Far>,
     gateway: Option<Gateway>,
     runtime: tokio::runtime::Runtime,
     count: Cell<u32>,
 }
 
+/// A protected server and its authorization server, which serve by themselves.
+struct Far {
+    _runtime: tokio::runtime::Runtime,
+    server: oauth::World,
+}
+
 /// Runs a check for each act, each in a world of its own.
 fn for_each_act(check: fn(&mut World, &Act)) {
+    at_once(|act| {
+        let mut world = World::new(Place::new(""), act);
+        check(&mut world, act);
+        world.end();
+    });
+}
+
+fn at_once(work: impl Fn(&Act) + Sync) {
     std::thread::scope(|scope| {
         for act in ACTS {
-            scope.spawn(move || {
-                let mut world = World::new(Place::new(act.config));
-                check(&mut world, act);
-                world.end();
-            });
+            let work = &work;
+            scope.spawn(move || work(act));
         }
     });
 }
 
-impl World {
-    fn new(place: Place) -> Self {
+impl Far {
+    fn start() -> Self {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+        let server = runtime.block_on(oauth::World::start());
+        Self { _runtime: runtime, server }
+    }
+}
+
+/// Looks again and again until something is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_mins(1);
+    while !is_so() {
+        assert!(Instant::now() < end, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Agrees to a login, as a person does in a browser.
+fn agree(output: ChildStdout) {
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    if let Some(url) = lines.find(|line| line.starts_with("http")) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let mut world = Self { place, gateway: None, runtime, count: Cell::new(0) };
+        // A gateway that is killed meanwhile answers nothing.
+        let _ = runtime
+            .block_on(async { tokio::spawn(async move { oauth::browse(&url).await }).await });
+    }
+    lines.for_each(drop);
+}
+
+impl World {
+    fn new(place: Place, act: &Act) -> Self {
+        let far = act.config.contains("URL").then(Far::start);
+        let url = far.as_ref().map(|far| far.server.url()).unwrap_or_default();
+        place.configure(&act.config.replace("URL", &url));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut world = Self { place, _far: far, gateway: None, runtime, count: Cell::new(0) };
         world.start();
         world
     }
@@ -48,8 +97,9 @@ impl World {
     fn start(&mut self) {
         table::before_start(&self.place);
         self.gateway = Some(self.place.serve());
-        self.until("its servers are ready", || {
-            self.json(&["servers", "list"]).iter().all(|server| server["state"] == "ready")
+        until("its servers are ready", || {
+            let all = self.json(&["servers", "list"]);
+            all.iter().all(|it| it["state"] == "ready" || it["login"]["state"] == "needed")
         });
     }
 
@@ -84,7 +134,10 @@ impl World {
     fn begin(&self, case: &Case) -> Child {
         let args: Vec<&str> = case.args.iter().map(String::as_str).collect();
         let mut command = self.place.command(&args);
-        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        std::thread::spawn(move || agree(output));
+        child
     }
 
     /// Performs an act, and returns what it said if it failed.
@@ -112,14 +165,6 @@ impl World {
     fn is_known(&self, token: &str) -> bool {
         let answer = self.gateway().stateless(token, "tools/list", json!({}));
         self.runtime.block_on(answer).status == http::StatusCode::OK
-    }
-
-    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
-        while !is_so() {
-            assert!(std::time::Instant::now() < until, "never happened: {what}");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
     }
 
     /// One of the gateway's databases, for writing beside it.

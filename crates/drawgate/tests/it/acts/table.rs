@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::{World, until};
 use crate::peers::fixture::key;
 use crate::support::Place;
 
@@ -10,17 +10,21 @@ use crate::support::Place;
 pub(super) struct Act {
     /// The event that says that it was done.
     pub(super) kind: &'static str,
+    /// `URL` stands for the protected server's address.
     pub(super) config: &'static str,
     /// Sees to it that the act can be done, for the n-th time.
     pub(super) prepare: fn(&World, u32) -> Case,
 }
+
+/// Looks whether an act was done.
+type Look = dyn Fn(&World) -> Option<bool>;
 
 /// One time that an act is done.
 pub(super) struct Case {
     /// The command.
     pub(super) args: Vec<String>,
     /// Whether what the gateway lists has the change; `None` where it has a part of it.
-    pub(super) is_done: Box<dyn Fn(&World) -> Option<bool>>,
+    pub(super) is_done: Box<Look>,
     /// Tokens that count as long as the act is not done.
     pub(super) until_done: Vec<String>,
 }
@@ -55,6 +59,8 @@ const CHANGING: &str = concat!(
     "/tests/fixtures/changing.py\", \"tools.json\"]\n"
 );
 
+const PROTECTED: &str = "[egress]\nallow = [\"127.0.0.1:*\"]\n[servers.far]\nurl = \"URL\"\n";
+
 pub(super) const ACTS: &[Act] = &[
     Act { kind: "grant_issued", config: "", prepare: grant_issued },
     Act { kind: "grant_revoked", config: "", prepare: grant_revoked },
@@ -64,6 +70,8 @@ pub(super) const ACTS: &[Act] = &[
     Act { kind: "agent_removed", config: "", prepare: agent_removed },
     Act { kind: "approval_decided", config: ASKING, prepare: approval_decided },
     Act { kind: "tool_accepted", config: CHANGING, prepare: tool_accepted },
+    Act { kind: "server_login", config: PROTECTED, prepare: server_login },
+    Act { kind: "server_logout", config: PROTECTED, prepare: server_logout },
     Act { kind: "artifact_removed", config: FIXTURE, prepare: artifact_removed },
     Act { kind: "key_added", config: "", prepare: key_added },
     Act { kind: "key_removed", config: "", prepare: key_removed },
@@ -187,12 +195,31 @@ fn tool_accepted(world: &World, n: u32) -> Case {
         let shown = world.place.run(&["servers", "review", "s", "--json"]);
         serde_json::from_slice::<Value>(&shown.stdout).unwrap_or_default()
     };
-    world.until("the change is seen", || review().to_string().contains(&words(n)));
+    until("the change is seen", || review().to_string().contains(&words(n)));
     let digest = review()["digest"].as_str().unwrap().to_owned();
     Case::new(&["servers", "review", "s", "--accept", &digest], move |world| {
         let tools = world.json(&["tools", "list"]);
         tools.iter().any(|tool| tool["tool"]["description"] == words(n))
     })
+}
+
+fn is_logged_in(world: &World) -> bool {
+    let all = world.json(&["servers", "list"]);
+    all.iter().any(|server| server["id"] == "far" && server["login"]["state"] == "active")
+}
+
+fn server_login(world: &World, _: u32) -> Case {
+    if is_logged_in(world) {
+        world.place.ok(&["servers", "logout", "far"]);
+    }
+    Case::new(&["servers", "login", "far"], is_logged_in)
+}
+
+fn server_logout(world: &World, n: u32) -> Case {
+    if !is_logged_in(world) {
+        world.perform(&server_login(world, n)).unwrap();
+    }
+    Case::new(&["servers", "logout", "far"], |world| !is_logged_in(world))
 }
 
 fn artifact_removed(world: &World, n: u32) -> Case {

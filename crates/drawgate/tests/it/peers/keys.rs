@@ -67,7 +67,7 @@ fn a_key_comes_from_a_file_from_standard_input_or_as_text() {
     let table = place.ok(&["keys", "list"]);
     assert!(table.trim_start().starts_with("FOR") && table.contains(&fingerprint(3)), "{table}");
     let log = place.ok(&["audit", "export"]);
-    assert_eq!(log.matches("\"key_added\"").count(), 3);
+    assert_eq!(log.matches("\"kind\":\"key_added\"").count(), 3);
 }
 
 #[test]
@@ -166,5 +166,5 @@ fn removal_takes_what_is_meant_and_nothing_else() {
     for arguments in [vec!["keys", "remove"], vec!["keys", "remove", "--pack", "none"]] {
         refused(&place, &arguments);
     }
-    assert_eq!(place.ok(&["audit", "export"]).matches("\"key_removed\"").count(), 4);
+    assert_eq!(place.ok(&["audit", "export"]).matches("\"kind\":\"key_removed\"").count(), 4);
 }
