@@ -79,10 +79,10 @@ impl Program {
         &self.0
     }
 
-    /// A command on this folder, which is also where it runs, so that no other file is picked up.
+    /// A command on this folder, which is also where it runs.
     fn command(&self, folder: &Folder) -> Command {
         let mut command = Command::new(&self.0);
-        command.env_remove("DRAWGATE_CONFIG").env_remove("DRAWGATE_LISTEN");
+        command.env("DRAWGATE_CONFIG", folder.config()).env_remove("DRAWGATE_LISTEN");
         command.arg("--data").arg(folder.data()).current_dir(folder.0.path());
         command.stdin(Stdio::null()).kill_on_drop(true);
         command
@@ -114,6 +114,12 @@ impl Folder {
             std::fs::write(folder.path().join("drawgate.toml"), config)?;
         }
         Ok(Self(folder))
+    }
+
+    /// The configuration, or the word for none.
+    fn config(&self) -> PathBuf {
+        let file = self.0.path().join("drawgate.toml");
+        if file.exists() { file } else { "none".into() }
     }
 
     fn data(&self) -> PathBuf {

@@ -38,8 +38,12 @@ pub enum EventKind {
     AgentRemoved,
     /// An artifact was removed by hand.
     ArtifactRemoved,
-    /// The configuration was read.
+    /// An edited configuration is about to be put in force.
+    ConfigApplying,
+    /// A configuration is in force.
     ConfigLoaded,
+    /// An edited configuration is not in force, and why.
+    ConfigRejected,
     /// A source's tools changed.
     SourceChanged,
     /// A definition that nobody has accepted was kept from callers.
@@ -93,7 +97,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -106,7 +110,9 @@ impl EventKind {
         Self::AgentRotated,
         Self::AgentRemoved,
         Self::ArtifactRemoved,
+        Self::ConfigApplying,
         Self::ConfigLoaded,
+        Self::ConfigRejected,
         Self::SourceChanged,
         Self::ToolQuarantined,
         Self::ToolAccepted,
@@ -149,7 +155,9 @@ impl EventKind {
             Self::AgentRotated => "agent_rotated",
             Self::AgentRemoved => "agent_removed",
             Self::ArtifactRemoved => "artifact_removed",
+            Self::ConfigApplying => "config_applying",
             Self::ConfigLoaded => "config_loaded",
+            Self::ConfigRejected => "config_rejected",
             Self::SourceChanged => "source_changed",
             Self::ToolQuarantined => "tool_quarantined",
             Self::ToolAccepted => "tool_accepted",

@@ -44,6 +44,18 @@ pub enum Origin {
     Discovered,
 }
 
+impl Origin {
+    /// What becomes of definitions that nobody has accepted, by terms and by who wrote them.
+    pub(super) const fn trust_under(self, terms: &SourceTerms) -> Trust {
+        match self {
+            // What an author declared in the configuration, the operator has accepted with it; what comes
+            // by itself has proved who it is.
+            Self::Declared | Self::Admitted => Trust::Follow,
+            Self::Discovered => terms.trust,
+        }
+    }
+}
+
 /// Bounds of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

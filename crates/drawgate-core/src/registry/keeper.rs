@@ -18,10 +18,11 @@ use tokio::task::JoinHandle;
 
 use super::pins::Ward;
 use super::{
-    Acceptance, Held, Origin, Pins, RegistrationError, Registry, ReviewError, SourceTerms, Trust,
+    Acceptance, Held, Origin, Pins, RegistrationError, Registry, ReviewError, SourceTerms,
 };
 use crate::model::{SourceId, shown_name};
 use crate::source::ToolSource;
+use crate::store::StoreError;
 use admitted::Stay;
 use attendant::Attendant;
 pub use reserved::Holder;
@@ -100,23 +101,39 @@ impl Keeper {
         origin: Origin,
     ) -> Arc<Attendant> {
         let id = source.id().clone();
-        let trust = match origin {
-            // What an author declared in the configuration, the operator has accepted with it; what comes
-            // by itself has proved who it is.
-            Origin::Declared | Origin::Admitted => Trust::Follow,
-            Origin::Discovered => terms.trust,
-        };
+        let trust = origin.trust_under(&terms);
         let ward = Ward::new(id.clone(), trust, &terms.identity, self.pins.clone());
         Arc::new(Attendant {
             registry: Arc::clone(&self.registry),
             clock: Arc::clone(&self.pins.clock),
             source,
-            terms,
+            terms: Mutex::new(terms),
             origin,
+            manifest: Mutex::default(),
             status: Mutex::new(SourceStatus::starting(id, self.pins.clock.now_ms())),
             settled: self.settled.clone(),
             ward: Arc::new(tokio::sync::Mutex::new(ward)),
         })
+    }
+
+    /// Does what [`set_terms`](Self::set_terms) needs the store for. Changes nothing for callers.
+    pub async fn prepare_terms(
+        &self,
+        id: &SourceId,
+        terms: &SourceTerms,
+    ) -> Result<(), StoreError> {
+        match self.kept_attendant(id.as_str()) {
+            Some(attendant) => attendant.prepare(terms).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Puts other terms into force for a source: its tools are registered again as it described them
+    /// last. Neither the source nor its calls are touched. `false` if there is no such source.
+    pub async fn set_terms(&self, id: &SourceId, terms: SourceTerms) -> bool {
+        let Some(attendant) = self.kept_attendant(id.as_str()) else { return false };
+        attendant.set_terms(terms).await;
+        true
     }
 
     /// Stops keeping a source: its tools go, its connections and children end.
@@ -187,9 +204,11 @@ impl Keeper {
     }
 
     fn attendant(&self, id: &str) -> Result<Arc<Attendant>, ReviewError> {
-        let kept = self.kept.lock();
-        let found = kept.get(id).map(|kept| Arc::clone(&kept.attendant));
-        found.ok_or_else(|| ReviewError::NoServer(shown_name(id)))
+        self.kept_attendant(id).ok_or_else(|| ReviewError::NoServer(shown_name(id)))
+    }
+
+    fn kept_attendant(&self, id: &str) -> Option<Arc<Attendant>> {
+        self.kept.lock().get(id).map(|kept| Arc::clone(&kept.attendant))
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::attendant::{FIRST_RETRY, LAST_RETRY, MANIFEST_TIME, REFRESH_PAUSE};
 use super::*;
 use crate::model::{McpManifest, McpToolSpec, ToolOutput};
-use crate::registry::{Naming, Registration};
+use crate::registry::{Naming, Registration, Trust};
 use crate::source::{CallContext, PermittedCall, SourceError};
 use crate::testing::{MemoryStore, TestClock, acts, tool};
 
@@ -210,6 +210,53 @@ async fn tools_leave_the_list_while_their_source_is_gone() {
     assert_eq!(fixture.registry.snapshot().entries().count(), 1, "known, but not listed");
     source.become_(Mood::Works);
     fixture.until("back", || fixture.listed() == ["s:a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_terms_touch_neither_the_source_nor_its_tools_names_in_vain() {
+    let fixture = fixture();
+    let source = Moody::new("s", Mood::Works, &["a", "b"]);
+    fixture.add(&source);
+    fixture.until("ready", || fixture.listed() == ["s:a", "s:b"]).await;
+    let seconds = |seconds| crate::registry::Limits {
+        timeout: Duration::from_secs(seconds),
+        ..crate::registry::Limits::default()
+    };
+    let revision = fixture.registry.snapshot().revision();
+    let follow = SourceTerms { trust: Trust::Follow, ..SourceTerms::default() };
+    let terms = SourceTerms { limits: seconds(7), ..follow.clone() };
+    assert!(fixture.keeper.set_terms(&source.id, terms).await);
+    let snapshot = fixture.registry.snapshot();
+    assert!(snapshot.entries().all(|entry| entry.limits.timeout == Duration::from_secs(7)));
+    assert_eq!(snapshot.revision(), revision, "callers see the same tools");
+
+    // Its names are another's: under these terms it has no tools, and not those of the earlier ones.
+    let other = Moody::new("other", Mood::Works, &["a"]);
+    let flat = || SourceTerms { naming: Naming::Flat, ..follow.clone() };
+    fixture.keeper.add(other, flat(), Origin::Discovered).unwrap();
+    fixture.until("the other", || fixture.listed().contains(&"other:a".to_owned())).await;
+    fixture.keeper.set_terms(&source.id, flat()).await;
+    assert_eq!(fixture.states()["s"], SourceState::Refused);
+    assert_eq!(fixture.listed(), ["other:a"]);
+    fixture.keeper.set_terms(&source.id, follow.clone()).await;
+    assert_eq!(fixture.listed(), ["other:a", "s:a", "s:b"]);
+    assert_eq!((source.asked(), source.closed.load(Ordering::SeqCst)), (1, false));
+
+    // One that is down comes back under the terms of then.
+    source.become_(Mood::Fails);
+    source.announce(&["a"]);
+    fixture.until("down", || fixture.states()["s"] == SourceState::Failed).await;
+    fixture
+        .keeper
+        .set_terms(&source.id, SourceTerms { limits: seconds(9), ..follow.clone() })
+        .await;
+    assert_eq!(fixture.listed(), ["other:a"]);
+    source.become_(Mood::Works);
+    fixture.until("back", || fixture.states()["s"] == SourceState::Ready).await;
+    let snapshot = fixture.registry.snapshot();
+    let own = snapshot.entries().find(|entry| entry.id.source().as_str() == "s").unwrap();
+    assert_eq!(own.limits.timeout, Duration::from_secs(9));
+    assert!(!fixture.keeper.set_terms(&SourceId::new("none").unwrap(), flat()).await);
 }
 
 #[tokio::test(start_paused = true)]

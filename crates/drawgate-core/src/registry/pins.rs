@@ -71,13 +71,33 @@ impl Ward {
         self.whole = None;
     }
 
+    /// Reads or makes the pins that another trust needs, before it is [set](Self::set_trust).
+    pub(super) async fn prepare_trust(
+        &mut self,
+        trust: Trust,
+        manifest: &McpManifest,
+    ) -> Result<(), StoreError> {
+        if trust == Trust::Follow {
+            return Ok(());
+        }
+        self.prepare(trust, &definitions(&self.source, manifest)).await
+    }
+
+    /// From now on definitions are trusted by another rule.
+    pub(super) fn set_trust(&mut self, trust: Trust) {
+        if trust == Trust::Follow {
+            self.retire();
+        }
+        self.trust = trust;
+    }
+
     /// Splits a manifest: returns what is trusted and keeps the rest. Fails if that can't be told.
     pub(super) async fn sift(&mut self, manifest: McpManifest) -> Result<McpManifest, StoreError> {
         if self.trust == Trust::Follow {
             return Ok(manifest);
         }
         let all = definitions(&self.source, &manifest);
-        self.prepare(&all).await?;
+        self.prepare(self.trust, &all).await?;
         let record = self.record.as_ref();
         let held: Vec<Held> =
             all.into_iter().filter_map(|definition| hold(record, definition)).collect();
@@ -92,7 +112,7 @@ impl Ward {
     }
 
     /// Reads the pins, and makes them if this server is seen for the first time.
-    async fn prepare(&mut self, all: &[Definition]) -> Result<(), StoreError> {
+    async fn prepare(&mut self, trust: Trust, all: &[Definition]) -> Result<(), StoreError> {
         if self.record.is_none() {
             self.record = self.load().await?;
         }
@@ -101,7 +121,7 @@ impl Ward {
         }
         let now = self.pins.clock.now_ms();
         let mut record = Record::new(&self.identity, now);
-        if self.trust == Trust::Pin {
+        if trust == Trust::Pin {
             record.pin_all(all.iter(), now);
         }
         self.save(record).await

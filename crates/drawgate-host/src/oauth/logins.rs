@@ -7,6 +7,7 @@ use drawgate_core::acts::Acts;
 use drawgate_core::model::SourceId;
 use drawgate_core::store::{Documents, StoreError};
 use parking_lot::RwLock;
+use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::address::Address;
@@ -26,6 +27,9 @@ pub struct Wanted {
     /// What the operator says about the login.
     pub settings: LoginSettings,
 }
+
+/// Sealed logins as the store has them, by their server's id.
+pub struct StoredLogins(BTreeMap<String, Value>);
 
 /// Every server's login, by its id.
 pub struct Logins {
@@ -62,10 +66,15 @@ impl Logins {
         self.vault.news.subscribe()
     }
 
-    /// Takes these servers in place of those before. Logins whose server stays the same go on.
-    pub async fn set(&self, wanted: BTreeMap<SourceId, Wanted>) -> Result<(), StoreError> {
+    /// Reads the logins that are kept, for [`set`](Self::set).
+    pub async fn stored(&self) -> Result<StoredLogins, StoreError> {
         let documents = self.vault.documents.documents(KIND).await?;
-        let mut documents: BTreeMap<String, _> = documents.into_iter().collect();
+        Ok(StoredLogins(documents.into_iter().collect()))
+    }
+
+    /// Takes these servers in place of those before. Logins whose server stays the same go on.
+    pub fn set(&self, wanted: BTreeMap<SourceId, Wanted>, stored: StoredLogins) {
+        let StoredLogins(mut documents) = stored;
         let mut servers = self.servers.write();
         let before = std::mem::take(&mut *servers);
         *servers = wanted
@@ -86,6 +95,5 @@ impl Logins {
                 (id, login)
             })
             .collect();
-        Ok(())
     }
 }

@@ -34,7 +34,7 @@ pub use address::Address;
 pub use attempt::Begun;
 pub use error::{LoginError, LoginNeeded};
 pub use login::{Grant, LoginSettings, LoginSummary, ServerLogin, Standing};
-pub use logins::{Logins, Wanted};
+pub use logins::{Logins, StoredLogins, Wanted};
 
 /// Which attempt at a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

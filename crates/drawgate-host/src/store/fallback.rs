@@ -2,7 +2,7 @@
 //! in until the log is back. The gap is then written down before what was kept.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -118,6 +118,7 @@ impl Shared {
             return Err(error.unwrap_or_else(full));
         }
         kept.drafts.push_back(draft);
+        kept.is_refusing = false;
         if kept.since.is_none() {
             kept.since = Some(self.clock.now_ms());
             tracing::error!("the audit log can't be written; events are kept in memory");
@@ -126,6 +127,17 @@ impl Shared {
         }
         // The event has no place in the log yet.
         Ok(0)
+    }
+
+    /// Notes that an event was refused. The first one starts the task that finds out when the log can
+    /// be written again, so that nobody has to call for it.
+    fn refuse(self: &Arc<Self>) {
+        let mut kept = self.kept.lock();
+        if !std::mem::replace(&mut kept.is_refusing, true) {
+            tracing::error!("the audit log can't be written; calls are refused");
+            let (shared, retry) = (Arc::downgrade(self), self.retry);
+            drop(tokio::spawn(probe(shared, retry, self.clock.now_ms())));
+        }
     }
 
     async fn restore(self: Arc<Self>) {
@@ -176,6 +188,24 @@ impl Shared {
     }
 }
 
+/// Tries a log that refused an event until it takes one, or until another event went through.
+async fn probe(shared: Weak<Shared>, retry: Duration, since: u64) {
+    loop {
+        tokio::time::sleep(retry).await;
+        let Some(shared) = shared.upgrade() else { return };
+        if !shared.kept.lock().is_refusing {
+            return;
+        }
+        let gap = EventDraft::new(EventKind::AuditGap, shared.clock.now_ms());
+        let gap = gap.number("kept", 0).number("since", since);
+        if shared.log.append(gap).await.is_ok() {
+            shared.kept.lock().is_refusing = false;
+            tracing::info!("the audit log is written again");
+            return;
+        }
+    }
+}
+
 #[async_trait]
 impl AuditLog for ResilientAudit {
     /// Returns 0 for an event that is kept in memory.
@@ -186,16 +216,14 @@ impl AuditLog for ResilientAudit {
         let result = self.shared.log.append(draft.clone()).await;
         match (&result, self.mode) {
             (Ok(_), _) => {
-                if self.mode == OnAuditFailure::Refuse {
-                    self.shared.kept.lock().is_refusing = false;
-                }
+                self.shared.kept.lock().is_refusing = false;
                 result
             }
             (Err(StoreError::Unavailable { .. }), OnAuditFailure::Memory) => {
                 self.shared.keep(draft, result.err())
             }
             (Err(_), _) => {
-                self.shared.kept.lock().is_refusing = true;
+                self.shared.refuse();
                 result
             }
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drawgate_host::oauth::{self, Address, LoginSettings, Wanted};
+use drawgate_host::oauth::{self, Address, LoginSettings, StoredLogins, Wanted};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Assembly;
@@ -25,11 +25,11 @@ pub async fn follow_logins(assembly: Arc<Assembly>) {
 
 impl Assembly {
     /// Brings the logins in line with the configuration.
-    pub(super) async fn apply_logins(&self, loaded: &Loaded) -> anyhow::Result<()> {
+    pub(super) fn apply_logins(&self, loaded: &Loaded, stored: StoredLogins) {
         let servers = loaded.config.servers.iter();
         let wanted: BTreeMap<_, _> =
             servers.filter_map(|(id, server)| Some((id.clone(), self.wanted(server)?))).collect();
-        Ok(self.operations.logins.set(wanted).await?)
+        self.operations.logins.set(wanted, stored);
     }
 
     fn wanted(&self, server: &Server) -> Option<Wanted> {

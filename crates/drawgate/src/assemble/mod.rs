@@ -2,6 +2,7 @@
 
 mod confine;
 mod door;
+mod edits;
 mod keys;
 mod logins;
 mod packs;
@@ -10,6 +11,7 @@ mod set_aside;
 mod sources;
 mod toolpacks;
 
+pub use edits::{Applied, ConfigStatus, Edits, InForce, Pending};
 pub use logins::follow_logins;
 pub use toolpacks::{Toolpacks, complaint};
 
@@ -21,7 +23,6 @@ use std::time::Duration;
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use drawgate_core::acts::{Acts, ActsParts};
-use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayParts, GatewaySettings};
 use drawgate_core::policy::{Approvals, ApprovalsConfig, Expose, Grants, Rules, standing_grants};
@@ -44,6 +45,7 @@ use crate::config::{self, Config, Loaded};
 use crate::operations::Operations;
 use crate::surface::callers::Callers;
 use crate::surface::mcp::tasks::Tasks;
+use edits::Files;
 
 /// The key that logins and tasks are sealed with.
 const SEALING_KEY: &str = "sealing.key";
@@ -79,9 +81,11 @@ pub struct Assembly {
     pub data: PathBuf,
     /// The same, without its fallback.
     pub log: Arc<SqliteAudit>,
+    /// The configuration in force, and the edit that is not.
+    pub edits: Arc<Edits>,
     start: Start,
     /// What the running sources were started with.
-    servers: Mutex<BTreeMap<SourceId, (config::Server, SourceTerms)>>,
+    servers: Mutex<BTreeMap<SourceId, sources::Wanted>>,
     builtin: Mutex<Option<(config::Builtin, SourceTerms)>>,
     /// The configuration in force, for servers that are started again.
     in_force: Mutex<Loaded>,
@@ -114,17 +118,18 @@ impl Assembly {
         let acts = acts(&store, &log, &host, &redactor);
         let logins = hold_logins(&mut host, &documents, &acts, &sealing);
         let host = Arc::new(host);
-        open_egress(&host, loaded)?;
+        let (edits, rules) = open_files(&host, loaded)?;
         let agents = store.agents().await?;
         let books = Books { store: &store, agents: &agents, dir: &dir };
-        let parts = books.parts(loaded, redactor, &host, &audit, &artifacts).await?;
+        let parts = books.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
         let keeper =
             Arc::new(Keeper::new(parts.registry.clone(), pins(&documents, &audit, &acts, &host)));
         let callers = callers(&loaded.config, &admin, &agents);
         let gateway = Gateway::new(parts);
         let door = door::open(loaded, &dir, &host, &audit, start)?;
         let packs = packs::open(&loaded.config, &gateway, &keeper, &host, &door);
-        let toolpacks = Toolpacks::new(&host, &keeper, audit.clone(), data, start, loaded);
+        let parts = toolpacks::Parts::of(&host, &keeper, &audit, &documents);
+        let toolpacks = Toolpacks::new(parts, data, start, loaded);
         let operations = Arc::new(Operations {
             gateway,
             store,
@@ -147,6 +152,7 @@ impl Assembly {
             host,
             data: data.to_owned(),
             log,
+            edits,
             start,
             servers: Mutex::default(),
             builtin: Mutex::default(),
@@ -156,14 +162,16 @@ impl Assembly {
             at_start: loaded.config.clone(),
             _lock: lock,
         };
-        assembly.apply_logins(loaded).await?;
-        if start == Start::Sources {
-            assembly.start_sources(loaded).await?;
-        }
+        assembly.apply_logins(loaded, assembly.operations.logins.stored().await?);
+        assembly.start_sources(loaded).await?;
         Ok(assembly)
     }
 
+    /// Starts what is configured, if anything is to be started.
     async fn start_sources(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        if self.start == Start::Nothing {
+            return Ok(());
+        }
         self.apply_builtin(loaded).await?;
         // They are there at once, and nobody should find them missing.
         self.keeper.settle(BUILTIN_TIME).await;
@@ -201,37 +209,6 @@ impl Assembly {
         settings.store(Arc::new(next));
     }
 
-    /// Takes over an edited configuration. Rules, limits, the local user's capabilities and sources
-    /// change at once, sources by a restart of those that the edit touches; one that can't be set
-    /// up is reported and left out. What is read only at the start stays, and a warning names it.
-    /// On an error nothing changes: the audit log must hold the event first.
-    pub async fn apply(&self, loaded: &Loaded) -> anyhow::Result<()> {
-        let (rules, authorities) = (rules(loaded)?, authorities(loaded)?);
-        let parts = self.gateway().parts();
-        let now = self.host.clock.now_ms();
-        let draft =
-            EventDraft::new(EventKind::ConfigLoaded, now).text("configHash", &loaded.text_hash);
-        parts.audit.append(draft).await.context("the audit log can't be written")?;
-        parts.rules.store(Arc::new(rules));
-        parts.settings.store(Arc::new(settings(&loaded.config, self.pages.get())));
-        parts.grants.stand(&Principal::local(), local_grants(&loaded.config)).await;
-        parts.exposures.set(&Principal::local(), loaded.config.local.expose.into());
-        self.in_force.lock().clone_from(loaded);
-        self.host.egress.allow(allowed_hosts(&loaded.config));
-        self.host.egress.trust(authorities);
-        self.apply_logins(loaded).await?;
-        self.operations.packs.set_terms(sources::base_terms(&loaded.config));
-        if self.start == Start::Sources {
-            // What can't be set up has been reported, and the rest is in force.
-            let _ = self.apply_builtin(loaded).await;
-            self.operations.toolpacks.make_way(loaded).await;
-            self.apply_servers(loaded).await;
-            self.operations.toolpacks.refresh().await;
-        }
-        restart::warn(&self.at_start, &loaded.config);
-        Ok(())
-    }
-
     /// Ends sources and closes the log. Calls under way should have ended.
     pub async fn close(&self) {
         self.keeper.close().await;
@@ -252,13 +229,13 @@ struct Books<'a> {
 impl Books<'_> {
     async fn parts(
         &self,
-        loaded: &Loaded,
+        config: &Config,
+        rules: Rules,
         redactor: Arc<ArcSwap<Redactor>>,
         host: &Host,
         audit: &Arc<ResilientAudit>,
         artifacts: &Arc<FileArtifacts>,
     ) -> anyhow::Result<GatewayParts> {
-        let config = &loaded.config;
         let standing = self.agents.iter().flat_map(standing_grants).chain(local_grants(config));
         let key = keys::approval_key(&self.dir.file("approvals.key"))?;
         let (clock, ids) = (Arc::clone(&host.clock), Arc::clone(&host.ids));
@@ -269,7 +246,7 @@ impl Books<'_> {
             grants: Arc::new(Grants::load(store(), standing.collect()).await?),
             approvals: Arc::new(approvals.await?),
             exposures: Arc::default(),
-            rules: Arc::new(ArcSwap::from_pointee(rules(loaded)?)),
+            rules: Arc::new(ArcSwap::from_pointee(rules)),
             redactor,
             settings: Arc::new(ArcSwap::from_pointee(settings(config, None))),
             audit: audit.clone(),
@@ -403,10 +380,13 @@ fn local_grants(config: &Config) -> Vec<CapabilityGrant> {
     })
 }
 
-fn open_egress(host: &Host, loaded: &Loaded) -> anyhow::Result<()> {
+/// Reads what the configuration says in other files, and opens egress as it says.
+fn open_files(host: &Host, loaded: &Loaded) -> anyhow::Result<(Arc<Edits>, Rules)> {
+    let files = Files::read(loaded)?;
+    let edits = Edits::new(loaded, &files);
     host.egress.allow(allowed_hosts(&loaded.config));
-    host.egress.trust(authorities(loaded)?);
-    Ok(())
+    host.egress.trust(files.authorities);
+    Ok((edits, files.rules))
 }
 
 /// Hosts that the operator opens to tools, wherever they are. The configuration has been checked.
@@ -417,25 +397,34 @@ fn allowed_hosts(config: &Config) -> Vec<HostRule> {
 
 /// Whom the operator trusts to vouch for servers, beside the authorities of this machine.
 pub(crate) fn authorities(loaded: &Loaded) -> anyhow::Result<Authorities> {
-    let Some(file) = &loaded.config.egress.ca_file else { return Ok(Authorities::default()) };
-    let path = loaded.resolve(file);
-    let named = || format!("`egress.ca_file`, `{}`", path.display());
-    Authorities::from_pem(&std::fs::read(&path).with_context(named)?).with_context(named)
+    authorities_and_text(loaded).map(|(authorities, _)| authorities)
 }
 
-fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
+/// The same, with the text of their file.
+fn authorities_and_text(loaded: &Loaded) -> anyhow::Result<(Authorities, Vec<u8>)> {
+    let Some(file) = &loaded.config.egress.ca_file else {
+        return Ok((Authorities::default(), Vec::new()));
+    };
+    let path = loaded.resolve(file);
+    let named = || format!("`egress.ca_file`, `{}`", path.display());
+    let text = std::fs::read(&path).with_context(named)?;
+    Ok((Authorities::from_pem(&text).with_context(named)?, text))
+}
+
+/// The rules in force, with the text of their file.
+fn rules(loaded: &Loaded) -> anyhow::Result<(Rules, Vec<u8>)> {
     let policy = &loaded.config.policy;
-    let document = match (&policy.file, policy.inline()) {
+    let (document, text) = match (&policy.file, policy.inline()) {
         (Some(file), _) => {
             let path = loaded.resolve(file);
             let text = std::fs::read(&path)
                 .with_context(|| format!("policy file `{}`", path.display()))?;
             let parsed = drawgate_core::json::parse(&text);
-            Some(parsed.with_context(|| format!("policy file `{}`", path.display()))?)
+            (Some(parsed.with_context(|| format!("policy file `{}`", path.display()))?), text)
         }
-        (None, inline) => inline,
+        (None, inline) => (inline, Vec::new()),
     };
-    Ok(document.map(Rules::from_value).transpose()?.unwrap_or_default())
+    Ok((document.map(Rules::from_value).transpose()?.unwrap_or_default(), text))
 }
 
 fn settings(config: &Config, pages: Option<&String>) -> GatewaySettings {

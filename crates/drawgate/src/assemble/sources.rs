@@ -3,29 +3,69 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{
     Holder, Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust,
 };
-use drawgate_host::sandbox::Profile;
+use drawgate_core::store::StoreError;
+use drawgate_host::sandbox::{Profile, ResourceLimits};
 use serde_json::{Value, json};
 
 use super::{Assembly, confine};
 use crate::config::{self, Config, Loaded, Names, Protocol, Server, ToolSettings, Transport};
 
+/// What a server is started with, and under which terms.
+#[derive(Clone, PartialEq)]
+pub(super) struct Wanted {
+    /// What its process or connection is made from: with anything else it is started again.
+    server: Server,
+    sandbox: ResourceLimits,
+    /// What its tools are registered under: with anything else they are registered again.
+    terms: SourceTerms,
+}
+
+impl Wanted {
+    fn of(loaded: &Loaded, server: &Server) -> Self {
+        let bare = server.without_terms();
+        Self { terms: terms(loaded, server), sandbox: loaded.config.sandbox, server: bare }
+    }
+
+    fn is_made_like(&self, other: &Self) -> bool {
+        let boxes = self.server.transport() != Transport::Stdio || self.sandbox == other.sandbox;
+        self.server == other.server && boxes && self.terms.identity == other.terms.identity
+    }
+}
+
 impl Assembly {
+    /// Asks the store for what other terms of running sources need.
+    pub(super) async fn prepare_terms(&self, loaded: &Loaded) -> Result<(), StoreError> {
+        let before = self.servers.lock().clone();
+        for (id, new) in wanted(loaded) {
+            if before.get(&id).is_some_and(|old| old.is_made_like(&new) && *old != new) {
+                self.keeper.prepare_terms(&id, &new.terms).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Brings the built-in tools in line with the configuration.
     pub(super) async fn apply_builtin(&self, loaded: &Loaded) -> anyhow::Result<()> {
         let builtin = loaded.config.builtin.clone();
         let terms = SourceTerms { naming: Naming::Flat, ..base_terms(&loaded.config) };
         let wanted = builtin.enabled.then_some((builtin, terms));
-        if *self.builtin.lock() == wanted {
+        let before = std::mem::replace(&mut *self.builtin.lock(), wanted.clone());
+        if before == wanted {
             return Ok(());
         }
         let id = SourceId::new("builtin")?;
+        if let (Some((before, _)), Some((builtin, terms))) = (&before, &wanted)
+            && before == builtin
+            && self.keeper.set_terms(&id, terms.clone()).await
+        {
+            return Ok(());
+        }
         self.keeper.remove(&id).await;
-        self.builtin.lock().clone_from(&wanted);
         let Some((builtin, terms)) = wanted else { return Ok(()) };
         let settings = json!({ "workspace": self.data.join(&builtin.workspace) });
         let source = drawgate_sources::build("builtin", id.clone(), settings, &self.host);
@@ -36,30 +76,38 @@ impl Assembly {
     }
 
     /// Brings the running servers in line with the configuration. A server that can't be set up is
-    /// reported and left out; those whose table and terms stay the same are not touched.
+    /// reported and left out; those that are made from the same stay, under the terms that they have
+    /// now.
     pub(super) async fn apply_servers(&self, loaded: &Loaded) {
         let _turn = self.changing.lock().await;
         let config = &loaded.config;
-        let wanted: BTreeMap<SourceId, (Server, SourceTerms)> = config
-            .servers
-            .iter()
-            .filter(|(_, server)| server.enabled)
-            .map(|(id, server)| (id.clone(), (server.clone(), terms(loaded, server))))
-            .collect();
-        let before = self.servers.lock().clone();
+        let wanted = wanted(loaded);
+        let before = std::mem::replace(&mut *self.servers.lock(), wanted.clone());
         // What an operator configures goes before what has dialled in.
         let ids = config.servers.keys().cloned().chain(builtin()).collect();
         self.keeper.reserve(Holder::Server, ids).await;
-        for (id, _) in before.iter().filter(|(id, server)| wanted.get(*id) != Some(server)) {
+        let stays =
+            |id: &SourceId, old: &Wanted| wanted.get(id).is_some_and(|new| old.is_made_like(new));
+        for (id, _) in before.iter().filter(|(id, old)| !stays(id, old)) {
             self.keeper.remove(id).await;
         }
-        for (id, new) in wanted.iter().filter(|(id, server)| before.get(*id) != Some(server)) {
-            let (server, terms) = new;
-            if let Err(error) = self.start_server(loaded, id, server, terms.clone()) {
+        let mut refused = Vec::new();
+        for (id, new) in wanted.iter().filter(|(id, new)| before.get(*id) != Some(new)) {
+            if self.keeper.set_terms(id, new.terms.clone()).await {
+                refused.extend(self.is_refused(id).then_some((id, new)));
+            } else if let Err(error) = self.start_server(loaded, id, new) {
                 self.report_unusable(id, &error);
             }
         }
-        *self.servers.lock() = wanted;
+        // A name that it wants may have been given up by one that came after it.
+        for (id, new) in refused {
+            self.keeper.set_terms(id, new.terms.clone()).await;
+        }
+    }
+
+    fn is_refused(&self, id: &SourceId) -> bool {
+        let statuses = self.keeper.status();
+        statuses.iter().any(|status| status.id == *id && status.state == SourceState::Refused)
     }
 
     /// Starts a server again that is not at work.
@@ -69,10 +117,10 @@ impl Assembly {
         if statuses.iter().any(|status| status.id == *id && status.state == SourceState::Ready) {
             return;
         }
-        let Some((server, terms)) = self.servers.lock().get(id).cloned() else { return };
+        let Some(wanted) = self.servers.lock().get(id).cloned() else { return };
         let loaded = self.in_force.lock().clone();
         self.keeper.remove(id).await;
-        if let Err(error) = self.start_server(&loaded, id, &server, terms) {
+        if let Err(error) = self.start_server(&loaded, id, &wanted) {
             self.report_unusable(id, &error);
         }
     }
@@ -82,13 +130,11 @@ impl Assembly {
         self.keeper.report_unusable(id, format!("{error:#}"));
     }
 
-    fn start_server(
-        &self,
-        loaded: &Loaded,
-        id: &SourceId,
-        server: &Server,
-        terms: SourceTerms,
-    ) -> anyhow::Result<()> {
+    fn start_server(&self, loaded: &Loaded, id: &SourceId, wanted: &Wanted) -> anyhow::Result<()> {
+        let server = &wanted.server;
+        if let Some(reason) = loaded.withheld(server) {
+            bail!(reason);
+        }
         let (kind, origin) = match server.protocol {
             Protocol::Mcp => ("mcp", Origin::Discovered),
             Protocol::Call => ("oneshot", Origin::Declared),
@@ -102,9 +148,15 @@ impl Assembly {
             settings["sandbox"] = json!(sandbox);
         }
         let source = drawgate_sources::build(kind, id.clone(), settings, &self.host)?;
-        self.keeper.add(source, terms, origin)?;
+        self.keeper.add(source, wanted.terms.clone(), origin)?;
         Ok(())
     }
+}
+
+/// The servers that are to run.
+fn wanted(loaded: &Loaded) -> BTreeMap<SourceId, Wanted> {
+    let servers = loaded.config.servers.iter().filter(|(_, server)| server.enabled);
+    servers.map(|(id, server)| (id.clone(), Wanted::of(loaded, server))).collect()
 }
 
 /// The id of the built-in tools, which is theirs even where they are switched off.
@@ -182,7 +234,12 @@ pub(super) fn base_terms(config: &Config) -> SourceTerms {
 }
 
 fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {
-    let base = base_terms(&loaded.config);
+    SourceTerms { identity: identity(loaded, server), ..declared_terms(&loaded.config, server) }
+}
+
+/// The operator's terms for a server's tools, whichever server it is.
+fn declared_terms(config: &Config, server: &Server) -> SourceTerms {
+    let base = base_terms(config);
     let tools = server.tools.iter().map(|(name, own)| (name.clone(), tool_terms(own)));
     SourceTerms {
         naming: match server.names {
@@ -202,7 +259,6 @@ fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {
             config::Trust::Follow => Trust::Follow,
             config::Trust::Review => Trust::Review,
         },
-        identity: identity(loaded, server),
         ..base
     }
 }

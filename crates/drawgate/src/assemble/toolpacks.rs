@@ -1,6 +1,7 @@
 //! Installed toolpacks as sources: those that are enabled, and that nobody has changed since they
 //! were installed. What stays the same is not restarted.
 
+mod approved;
 mod find;
 mod report;
 mod wanted;
@@ -13,8 +14,9 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Holder, Keeper, Origin, SourceStatus};
-use drawgate_core::store::AuditLog;
+use drawgate_core::store::{AuditLog, Documents};
 use drawgate_host::Host;
+use drawgate_host::store::ResilientAudit;
 use drawgate_sources::toolpack::{ToolpackConfig, ToolpackSource};
 use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
@@ -29,11 +31,33 @@ use wanted::{BUILTIN, Wanted, settings, source_id};
 /// How long an act waits for the tools of a pack to be there.
 const START_TIME: Duration = Duration::from_secs(20);
 
+/// What they need of a gateway.
+pub(super) struct Parts {
+    pub(super) host: Arc<Host>,
+    pub(super) keeper: Arc<Keeper>,
+    pub(super) audit: Arc<dyn AuditLog>,
+    pub(super) documents: Arc<dyn Documents>,
+}
+
+impl Parts {
+    pub(super) fn of(
+        host: &Arc<Host>,
+        keeper: &Arc<Keeper>,
+        audit: &Arc<ResilientAudit>,
+        documents: &Arc<dyn Documents>,
+    ) -> Self {
+        let (host, keeper) = (Arc::clone(host), Arc::clone(keeper));
+        Self { host, keeper, audit: audit.clone(), documents: Arc::clone(documents) }
+    }
+}
+
 /// The toolpacks of a gateway.
 pub struct Toolpacks {
     host: Arc<Host>,
     keeper: Arc<Keeper>,
     audit: Arc<dyn AuditLog>,
+    /// Which packs were enabled on this data folder.
+    documents: Arc<dyn Documents>,
     /// For packs, which tell when their files change.
     me: Weak<Self>,
     data: PathBuf,
@@ -46,18 +70,13 @@ pub struct Toolpacks {
 }
 
 impl Toolpacks {
-    pub(super) fn new(
-        host: &Arc<Host>,
-        keeper: &Arc<Keeper>,
-        audit: Arc<dyn AuditLog>,
-        data: &Path,
-        start: Start,
-        loaded: &Loaded,
-    ) -> Arc<Self> {
+    pub(super) fn new(parts: Parts, data: &Path, start: Start, loaded: &Loaded) -> Arc<Self> {
+        let Parts { host, keeper, audit, documents } = parts;
         Arc::new_cyclic(|me| Self {
-            host: Arc::clone(host),
-            keeper: Arc::clone(keeper),
+            host,
+            keeper,
             audit,
+            documents,
             me: Weak::clone(me),
             data: data.to_owned(),
             start,
@@ -117,7 +136,11 @@ impl Toolpacks {
         }
         self.report(&loaded, unusable).await;
         for (id, new) in wanted {
-            if running.contains_key(&id) {
+            if let Some(pack) = running.get_mut(&id) {
+                if pack.wanted.terms != new.terms {
+                    self.keeper.set_terms(&id, new.terms.clone()).await;
+                    pack.wanted = new;
+                }
                 continue;
             }
             match self.start_pack(&loaded, &id, &new).await {
@@ -229,10 +252,10 @@ struct Running {
 }
 
 impl Running {
-    /// Whether it is what is wanted. One that found its files changed starts nothing any more, even
+    /// Whether it is what is wanted, if perhaps under other terms. One that found its files changed starts nothing any more, even
     /// when they are right again.
     fn serves(&self, wanted: Option<&Wanted>) -> bool {
-        wanted == Some(&self.wanted) && !self.source.is_changed()
+        wanted.is_some_and(|wanted| wanted.is_made_like(&self.wanted)) && !self.source.is_changed()
     }
 }
 

@@ -25,7 +25,15 @@ fn place() -> TempDir {
     place
 }
 
-fn toolpacks(place: &Path) -> Arc<Toolpacks> {
+async fn toolpacks(place: &Path) -> Arc<Toolpacks> {
+    let toolpacks = unapproved(place);
+    let packs = toolpacks.installed().await.unwrap();
+    let entry = packs[0].entry.as_ref().unwrap();
+    toolpacks.approve("own", &entry.content_hash).await.unwrap();
+    toolpacks
+}
+
+fn unapproved(place: &Path) -> Arc<Toolpacks> {
     let store = Arc::new(MemoryStore::default());
     let clock = Arc::new(TestClock::default());
     let acts = acts(store.clone(), store.clone());
@@ -34,13 +42,14 @@ fn toolpacks(place: &Path) -> Arc<Toolpacks> {
     let host = Arc::new(Host::new(Secrets::from_process(), None).unwrap());
     let loaded = Config::parse("", &place.join("drawgate.toml")).unwrap();
     let data = place.join("data");
-    Toolpacks::new(&host, &keeper, store, &data, Start::Sources, &loaded)
+    let parts = Parts { host, keeper, audit: store.clone(), documents: store };
+    Toolpacks::new(parts, &data, Start::Sources, &loaded)
 }
 
 #[tokio::test]
 async fn a_pack_whose_files_are_right_again_is_made_anew() {
     let place = place();
-    let toolpacks = toolpacks(place.path());
+    let toolpacks = toolpacks(place.path()).await;
     toolpacks.refresh().await;
     let id = SourceId::new("own").unwrap();
     let script = place.path().join("toolpacks/own/run.sh");
@@ -66,10 +75,36 @@ async fn a_pack_whose_files_are_right_again_is_made_anew() {
 #[tokio::test]
 async fn a_pack_that_stays_the_same_is_left_alone() {
     let place = place();
-    let toolpacks = toolpacks(place.path());
+    let toolpacks = toolpacks(place.path()).await;
     toolpacks.refresh().await;
     let id = SourceId::new("own").unwrap();
     let before = Arc::clone(&toolpacks.running.lock().await[&id].source);
     toolpacks.refresh().await;
     assert!(Arc::ptr_eq(&before, &toolpacks.running.lock().await[&id].source));
+}
+
+#[tokio::test]
+async fn a_pack_runs_only_as_it_was_enabled_with_this_data_folder() {
+    let place = place();
+    let toolpacks = unapproved(place.path());
+    let id = SourceId::new("own").unwrap();
+    let hash = |text: &str| format!("{text:0>64}");
+    let installed = toolpacks.installed().await.unwrap();
+    let own = installed[0].entry.as_ref().unwrap().content_hash.clone();
+    for (approved, runs) in [(None, false), (Some(hash("1")), false), (Some(own), true)] {
+        if let Some(approved) = &approved {
+            toolpacks.approve("own", approved).await.unwrap();
+        }
+        toolpacks.refresh().await;
+        assert_eq!(toolpacks.running.lock().await.contains_key(&id), runs, "{approved:?}");
+        let complaint = toolpacks.complaint("own");
+        assert_eq!(complaint.is_none(), runs, "{complaint:?}");
+        assert!(runs || complaint.unwrap().contains("drawgate toolpacks enable own"));
+    }
+    toolpacks.approve("own", &hash("2")).await.unwrap();
+    toolpacks.refresh().await;
+    assert!(toolpacks.running.lock().await.contains_key(&id), "until the next version is there");
+    toolpacks.withdraw("own").await;
+    toolpacks.refresh().await;
+    assert!(toolpacks.running.lock().await.is_empty());
 }

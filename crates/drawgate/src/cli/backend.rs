@@ -39,10 +39,18 @@ impl Backend {
     /// Finds the running gateway, or puts one together without an endpoint.
     pub(super) async fn open(context: &Context, start: Start) -> anyhow::Result<Self> {
         if let Some(running) = Running::find(&context.data).await {
+            context.warn_of_errors();
             return Ok(Self::Running(running));
         }
+        let loaded = match start {
+            Start::Sources => context.whole()?,
+            Start::Nothing => {
+                context.warn_of_errors();
+                &context.loaded
+            }
+        };
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
-        match Assembly::open(&context.loaded, &context.data, start, redactor).await {
+        match Assembly::open(loaded, &context.data, start, redactor).await {
             Ok(assembly) => Self::own(assembly).await,
             Err(error) if is_in_use(&error) => {
                 Ok(Self::Running(Running::wait(&context.data).await?))
@@ -150,6 +158,7 @@ pub(super) fn control(assembly: &Assembly, mcp: Option<(Mcp, String)>) -> Contro
         log: assembly.log.clone(),
         mcp,
         endpoint,
+        edits: Arc::clone(&assembly.edits),
     }
 }
 

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use drawgate_core::model::{IdError, SourceId};
 
+use crate::config::NO_FILE;
 pub use client::Client;
 pub use command::{ConnectArgs, Gateway, Report, run};
 pub use merge::MergeError;
@@ -66,14 +67,15 @@ impl Endpoint {
         Self::Http { url: format!("{scheme}://{host}/mcp"), token: TokenRef::default() }
     }
 
-    /// The stdio form: `PROGRAM mcp --data DIR`, with `--config FILE` if there is one. The client
-    /// starts it in a folder of its own choice, so both must be absolute.
+    /// The stdio form: `PROGRAM mcp --data DIR --config FILE`, or `--config none`. The client starts it
+    /// in a folder of its own choice, so both must be absolute, and no file there may count.
     #[must_use]
     pub fn stdio(program: &Path, data: &Path, config: Option<&Path>) -> Self {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let mut args = vec!["mcp".to_owned(), "--data".to_owned(), text(data)];
-        args.extend(config.into_iter().flat_map(|file| ["--config".to_owned(), text(file)]));
-        Self::Stdio { program: text(program), args }
+        let config = config.map_or_else(|| NO_FILE.to_owned(), text);
+        let args =
+            ["mcp".to_owned(), "--data".to_owned(), text(data), "--config".to_owned(), config];
+        Self::Stdio { program: text(program), args: args.into() }
     }
 }
 

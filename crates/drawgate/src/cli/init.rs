@@ -38,7 +38,7 @@ pub(super) fn run(args: &InitArgs, out: Output) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("`{}` can't be written", schema.display()))?;
     out.either(&serde_json::json!({ "written": args.file, "schema": schema }), || {
         format!(
-            "wrote {path}, and {} for editors\nedit it, then: drawgate config check, drawgate serve",
+            "wrote {path}, and {} for editors\nedit it, then: drawgate config check --config {path}, drawgate serve --config {path}",
             schema.display()
         )
     })?;

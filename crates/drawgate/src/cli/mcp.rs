@@ -16,8 +16,9 @@ use tokio::net::UnixStream;
 
 use super::Context;
 use super::backend::is_in_use;
+use super::follow::follow_config;
 use super::running::Running;
-use super::serve::{Signals, drain, follow_config, open_control, upkeep};
+use super::serve::{Signals, drain, open_control, upkeep};
 use crate::assemble::{Assembly, Start, follow_logins};
 use crate::server::Server;
 use crate::surface::control::SOCKET;
@@ -73,6 +74,7 @@ impl Gate for Home {
     async fn ensure(&self) -> anyhow::Result<()> {
         let mut own = self.own.lock().await;
         if own.is_some() || answers(&self.context.data).await {
+            self.context.warn_of_errors();
             return Ok(());
         }
         match self.become_gateway().await {
@@ -88,7 +90,7 @@ impl Gate for Home {
 
 impl Home {
     async fn become_gateway(&self) -> anyhow::Result<Own> {
-        let loaded = &self.context.loaded;
+        let loaded = self.context.whole()?;
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
         let telemetry = &loaded.config.telemetry;
         telemetry::init_logs(telemetry.log, telemetry.log_format, Arc::clone(&redactor));

@@ -9,6 +9,7 @@ mod config;
 pub mod connect;
 mod diff;
 mod doctor;
+mod follow;
 mod grants;
 mod init;
 mod keys;
@@ -28,10 +29,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{Config, Loaded};
+use crate::assemble::InForce;
+use crate::config::{Chosen, Config, ConfigErrors, DEFAULT_FILE, Loaded, NO_FILE};
 use output::Output;
 
 /// The tool gateway for AI agents: one gate to all tools, where every call is named, validated,
@@ -48,6 +50,7 @@ struct Cli {
 const HELP: &str = "\
 Begin with:
   drawgate serve                                   run the gateway on this machine
+  drawgate serve --config drawgate.toml            the same, with the servers of a configuration
   drawgate tools list                              see the tools
   drawgate tools call vfs_write path=hello.txt content=hi
   drawgate toolpacks install ./my-pack             add tools of your own, or OWNER/REPO from GitHub
@@ -62,7 +65,8 @@ Then, in another terminal in the same folder:
 
 #[derive(Debug, Clone, clap::Args)]
 struct Globals {
-    /// The configuration file [default: `drawgate.toml` in the current folder, if it is there]
+    /// The configuration file, or `none` [default: `drawgate.toml` in the current folder, if it is
+    /// there; one that is found and not named starts no programs]
     #[arg(long, global = true, env = "DRAWGATE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// The data folder [default: `.drawgate`]
@@ -137,10 +141,36 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 
 /// What every command starts from.
 struct Context {
+    /// The configuration. Where its file has errors, only what says where the data folder is and how
+    /// it is kept: enough to reach a running gateway, or for commands that start nothing.
     loaded: Loaded,
+    /// The errors.
+    errors: Option<ConfigErrors>,
     data: PathBuf,
     listen: SocketAddr,
     out: Output,
+}
+
+impl Context {
+    /// The configuration, for commands that need all of it.
+    fn whole(&self) -> anyhow::Result<&Loaded> {
+        match &self.errors {
+            None => Ok(&self.loaded),
+            Some(errors) => Err(errors.clone().into()),
+        }
+    }
+
+    /// Says once that a command goes on without the configuration, if it does.
+    fn warn_of_errors(&self) {
+        static SAID: std::sync::Once = std::sync::Once::new();
+        if self.errors.is_some() {
+            SAID.call_once(|| {
+                eprintln!(
+                    "drawgate: warning: the configuration has errors, and only where the data folder is was taken from it; `drawgate config check` shows them"
+                );
+            });
+        }
+    }
 }
 
 /// Parses the command line and runs the command.
@@ -194,12 +224,15 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Agents(command) => agents::run(command, context).await,
         Command::Grants(command) => grants::run(command, context).await,
         Command::Approvals(command) => approvals::run(command, context).await,
-        Command::Audit(command) => audit::run(command, &context).await,
+        Command::Audit(command) => {
+            context.warn_of_errors();
+            audit::run(command, &context).await
+        }
         Command::Artifacts(command) => artifacts::run(command, context).await,
         Command::Toolpacks(command) => toolpacks::run(command, context).await,
         Command::Keys(command) => keys::run(command, context).await,
         Command::Packs(command) => packs::run(command, context).await,
-        Command::Connect(args) => connect_client(&args, &context),
+        Command::Connect(args) => connect_client(&args, &context).await,
         Command::Init(_)
         | Command::Config(_)
         | Command::Sandbox(_)
@@ -208,13 +241,20 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 fn context(globals: Globals) -> anyhow::Result<Context> {
-    let loaded = Config::load(globals.config.as_deref())?;
+    let file = globals.config.as_deref();
+    let (loaded, errors) = match Config::load(file) {
+        Ok(loaded) => (loaded, None),
+        Err(errors) => match Config::salvage(file) {
+            Some(loaded) => (loaded, Some(errors)),
+            None => return Err(errors.into()),
+        },
+    };
     for warning in &loaded.warnings {
         eprintln!("drawgate: {warning}");
     }
     let data = globals.data.unwrap_or_else(|| loaded.resolve(&loaded.config.data));
     let listen = globals.listen.unwrap_or(loaded.config.listen);
-    Ok(Context { loaded, data, listen, out: Output::new(globals.json) })
+    Ok(Context { loaded, errors, data, listen, out: Output::new(globals.json) })
 }
 
 fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
@@ -224,13 +264,17 @@ fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn connect_client(args: &connect::ConnectArgs, context: &Context) -> anyhow::Result<ExitCode> {
+async fn connect_client(
+    args: &connect::ConnectArgs,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("this program's own path is not known")?;
     let data = std::path::absolute(&context.data)?;
-    let config = context.loaded.path.as_deref().map(std::path::absolute).transpose()?;
+    let loaded = context.whole()?;
+    let config = if args.http { None } else { pinned(context, loaded).await? };
     let gateway = connect::Gateway {
         listen: context.listen,
-        scheme: if context.loaded.config.server.tls.is_some() { "https" } else { "http" },
+        scheme: if loaded.config.server.tls.is_some() { "https" } else { "http" },
         program: &program,
         data: &data,
         config: config.as_deref(),
@@ -241,4 +285,25 @@ fn connect_client(args: &connect::ConnectArgs, context: &Context) -> anyhow::Res
     let report = connect::run(args, gateway, &folders)?;
     context.out.either(&report, || report.to_string())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The configuration that a client's file names: the one that was named here, or that the running
+/// gateway was started with. One that was merely found must not come to be named unnoticed.
+async fn pinned(context: &Context, loaded: &Loaded) -> anyhow::Result<Option<PathBuf>> {
+    let own = loaded.path.as_deref().map(std::path::absolute).transpose()?;
+    if loaded.chosen == Chosen::Named {
+        return Ok(own);
+    }
+    if let Some(running) = running::Running::find(&context.data).await {
+        let in_force: InForce = running.configuration().await?;
+        if in_force.chosen == Chosen::Named {
+            return Ok(in_force.file);
+        }
+    }
+    if own.is_some() {
+        bail!(
+            "`{DEFAULT_FILE}` in the current folder was found, not named, and a client's file must name it; add `--config {DEFAULT_FILE}`, or `--config {NO_FILE}` to go without"
+        );
+    }
+    Ok(None)
 }

@@ -12,6 +12,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
+use crate::assemble::InForce;
 use crate::surface::control::SOCKET;
 
 /// A gateway that holds the folder but does not answer yet is given this long.
@@ -58,6 +59,15 @@ impl Running {
         let (mut head, body) = request.into_parts();
         head.headers.insert(http::header::HOST, http::HeaderValue::from_static("localhost"));
         sender.send_request(Request::from_parts(head, body)).await.with_context(lost)
+    }
+
+    /// The configuration that it runs with.
+    pub(super) async fn configuration(&self) -> anyhow::Result<InForce> {
+        let request = Request::builder().uri("/status").body(Body::empty())?;
+        let answer = self.exchange(request).await?;
+        let mut status: serde_json::Value = serde_json::from_slice(answer.body())?;
+        let configuration = status["configuration"].take();
+        serde_json::from_value(configuration).context("the gateway's answer can't be read")
     }
 
     /// Sends one request and reads the whole answer.

@@ -1,7 +1,6 @@
 //! `drawgate serve`: the gateway, until a signal ends it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +11,13 @@ use arc_swap::ArcSwap;
 use drawgate_core::redact::Redactor;
 use drawgate_core::store::AuditLog;
 use metrics_exporter_prometheus::PrometheusHandle;
-use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
-use super::{Context, Output};
+use super::follow::follow_config;
+use super::Context;
 use crate::assemble::{ADMIN_TOKEN, Assembly, Start, follow_logins};
 use crate::config::{Config, Loaded};
 use crate::server::{self, Endpoint, Offer, Refusals, Server};
@@ -31,8 +30,6 @@ use crate::surface::mcp::{Mcp, Sessions};
 use crate::surface::ops::Ops;
 use crate::telemetry::{self, Exporter, Spans};
 
-/// How often the configuration file is looked at.
-const CONFIG_PAUSE: Duration = Duration::from_secs(1);
 /// How often idle sessions are looked for, and the log's head is signed.
 const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
 /// How often samples are folded into the metrics.
@@ -52,7 +49,7 @@ pub(super) struct ServeArgs {
 }
 
 pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<ExitCode> {
-    let config = &context.loaded.config;
+    let config = &context.whole()?.config;
     // Before anything that must be ended in order: a signal at the default would just kill.
     let mut signals = Signals::new()?;
     let (listener, tls) = listen(args, &context).await?;
@@ -62,7 +59,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
     let assembly = Assembly::open(&context.loaded, &context.data, Start::Sources, redactor).await?;
     let assembly = Arc::new(assembly);
-    let spans = spans(&assembly, config)?;
+    let spans = spans(&assembly, &context.loaded)?;
     let mcp = mcp(&assembly, config, spans.clone()).await?;
     let server = Server::new(config.server.max_connections);
     let ready = Arc::new(AtomicBool::new(false));
@@ -80,6 +77,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
             gateway: assembly.gateway().clone(),
             keeper: Arc::clone(&assembly.keeper),
             audit: Arc::clone(&assembly.audit),
+            edits: Arc::clone(&assembly.edits),
             ready: Arc::clone(&ready),
             metrics: metrics.clone(),
             mcp: mcp.clone(),
@@ -103,7 +101,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         tokio::spawn(fold_metrics(metrics));
     }
     tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone()));
-    greet(context.out, &context.data, &url, config.grpc.enabled.then_some(&*origin))?;
+    greet(&context, &assembly, &url, config.grpc.enabled.then_some(&*origin))?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
     let grace = Duration::from_secs(config.server.drain_seconds);
@@ -199,8 +197,14 @@ fn grpc(
     Grpc::new(parts, &config.grpc, &server.stop).map(Some)
 }
 
-fn spans(assembly: &Assembly, config: &Config) -> anyhow::Result<Spans> {
+fn spans(assembly: &Assembly, loaded: &Loaded) -> anyhow::Result<Spans> {
+    let config = &loaded.config;
     let Some(endpoint) = &config.telemetry.otlp_endpoint else { return Ok(Spans::default()) };
+    let secret = config.telemetry.headers.values().any(|value| value.variable().is_some());
+    if let Some(reason) = loaded.starts_no_programs().filter(|_| secret) {
+        tracing::error!(reason, "traces are not sent");
+        return Ok(Spans::default());
+    }
     let mut headers = http::HeaderMap::new();
     for (name, value) in &config.telemetry.headers {
         let value = assembly.host.secrets.resolve(value.expose())?;
@@ -260,85 +264,23 @@ async fn fold_metrics(metrics: PrometheusHandle) {
     }
 }
 
-/// Takes over edits of the configuration file. A file that can't be used changes nothing.
-pub(super) async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded) {
-    let Some(path) = loaded.path.clone() else { return };
-    let mut hangups = signal(SignalKind::hangup()).ok();
-    let mut policy = policy_file(&loaded);
-    let mut seen = stamps(&path, policy.as_deref());
-    // It may have been edited while the gateway was put together.
-    let mut asked = is_edited(&path, &loaded.text_hash);
-    loop {
-        // Taken before the files are read, so that a later edit is seen the next time.
-        let now = stamps(&path, policy.as_deref());
-        if now != seen || asked {
-            seen = now;
-            if let Some(loaded) = load(&path) {
-                policy = policy_file(&loaded);
-                seen[1] = policy.as_deref().and_then(stamp);
-                take_over(&assembly, &loaded).await;
-            }
-        }
-        asked = tokio::select! {
-            () = tokio::time::sleep(CONFIG_PAUSE) => false,
-            () = hangup(&mut hangups) => true,
-        };
-    }
-}
-
-fn load(path: &Path) -> Option<Loaded> {
-    Config::load(Some(path))
-        .inspect_err(|errors| {
-            tracing::error!(error = %errors, "configuration not taken over; the old one stays");
-        })
-        .ok()
-}
-
-async fn take_over(assembly: &Assembly, loaded: &Loaded) {
-    match assembly.apply(loaded).await {
-        Ok(()) => tracing::info!("configuration taken over"),
-        Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "configuration not taken over");
-        }
-    }
-}
-
-fn is_edited(path: &Path, text_hash: &str) -> bool {
-    std::fs::read(path).is_ok_and(|text| hex::encode(Sha256::digest(text)) != text_hash)
-}
-
-async fn hangup(hangups: &mut Option<Signal>) {
-    match hangups {
-        Some(hangups) => drop(hangups.recv().await),
-        None => std::future::pending().await,
-    }
-}
-
-/// A file's time, size and inode.
-type Stamp = (std::time::SystemTime, u64, u64);
-
-/// Changes when the configuration or the policy that it names does.
-fn stamps(path: &Path, policy: Option<&Path>) -> [Option<Stamp>; 2] {
-    [stamp(path), policy.and_then(stamp)]
-}
-
-fn policy_file(loaded: &Loaded) -> Option<PathBuf> {
-    loaded.config.policy.file.as_deref().map(|file| loaded.resolve(file))
-}
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    let metadata = std::fs::metadata(path).ok()?;
-    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
-    Some((metadata.modified().ok()?, metadata.len(), inode))
-}
-
-fn greet(out: Output, data: &Path, url: &str, dial: Option<&str>) -> anyhow::Result<()> {
+/// Says that the gateway is up, where it is, and what to do next.
+fn greet(
+    context: &Context,
+    assembly: &Assembly,
+    url: &str,
+    dial: Option<&str>,
+) -> anyhow::Result<()> {
+    let (out, data) = (context.out, &context.data);
+    let not_started = assembly.edits.status().in_force.not_started;
+    let reason = context.loaded.starts_no_programs();
     let token = data.join(ADMIN_TOKEN);
     let report = serde_json::json!({
         "endpoint": url,
         "grpc": dial,
         "token": token,
         "pid": std::process::id(),
+        "notStarted": not_started,
     });
     if out.is_json() {
         return out.raw(format!("{report}\n").as_bytes());
@@ -348,9 +290,16 @@ fn greet(out: Output, data: &Path, url: &str, dial: Option<&str>) -> anyhow::Res
             "packs    drawgate keys add --pack NAME KEY.pub    (packs and agents dial {dial}, over gRPC)\n"
         )
     });
+    let servers = match reason {
+        Some(reason) if !not_started.is_empty() => {
+            format!("servers  {}: {reason}\n", not_started.join(", "))
+        }
+        _ => String::new(),
+    };
     out.text(&format!(
         "Drawgate serves MCP at {url}\n\
          token    in {}\n\
+         {servers}\
          tools    drawgate tools list\n\
          connect  drawgate connect claude --write    (or codex, gemini, cursor, vscode)\n\
          {packs}\

@@ -79,6 +79,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
     }
     let servers = backend.get::<Vec<Value>>("/servers").await;
     let keys = backend.get::<ShownKeys>("/keys").await;
+    let status = backend.get::<Value>("/status").await;
     backend.close().await;
     let mut servers = servers?;
     let keys = keys?;
@@ -111,12 +112,26 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
                     "there is no server `{name}`; `drawgate servers list` shows them"
                 );
             }
-            let well = keys::are_well(&keys) & servers.iter().all(doctor::is_well);
+            let is_in_force = edit_is_in_force(&status?);
+            let well = is_in_force & keys::are_well(&keys) & servers.iter().all(doctor::is_well);
             let explained = || servers.iter().map(doctor::explain).collect::<Vec<_>>().join("\n");
             context.out.either(&servers, explained)?;
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
+}
+
+/// Says which edit of the configuration is not in force, if there is one.
+fn edit_is_in_force(status: &Value) -> bool {
+    let pending = &status["configuration"]["pending"];
+    if pending.is_null() {
+        return true;
+    }
+    eprintln!(
+        "drawgate: an edit of the configuration is not in force, and is tried again: {}",
+        text(pending, "problem")
+    );
+    false
 }
 
 /// What is wrong with a server, in a few words.

@@ -135,7 +135,11 @@ pub(super) fn run_alone(
 
 pub(super) async fn run(command: ToolpacksCommand, context: Context) -> anyhow::Result<ExitCode> {
     let backend = Backend::open(&context, Start::Nothing).await?;
-    let done = perform(command, &context, &backend).await;
+    // Without a running gateway, the configuration says where the packs are.
+    let done = match context.whole() {
+        Err(errors) if !backend.is_running() => Err(errors),
+        _ => perform(command, &context, &backend).await,
+    };
     backend.close().await;
     done
 }

@@ -17,6 +17,7 @@ use super::Context;
 use super::agents::{list, text};
 use super::backend::{Backend, part};
 use crate::assemble::Start;
+use crate::config::NOT_STARTED;
 use crate::surface::control::CliCall;
 use crate::time::shown as time;
 
@@ -96,6 +97,7 @@ async fn perform(
             let header = ["name", "source", "since", "requires", "description"];
             let empty = next::no_tools(agent.as_deref());
             context.out.table(&tools, &header, rows.collect(), &empty)?;
+            note_not_started(backend).await?;
         }
         ToolsCommand::Show { name } => {
             let tool = find(backend, &name, None).await?.with_context(|| {
@@ -119,6 +121,18 @@ async fn perform(
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says which servers have no tools here because the configuration may not start them.
+async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
+    let servers: Vec<Value> = backend.get("/servers").await?;
+    for server in servers.iter().filter(|server| server["state"] == "refused") {
+        let problem = text(server, "problem");
+        if problem.starts_with(NOT_STARTED) {
+            eprintln!("drawgate: `{}` is {problem}", text(server, "id"));
+        }
+    }
+    Ok(())
 }
 
 fn row(tool: &Value) -> Vec<String> {

@@ -3,15 +3,48 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::problem::{ConfigErrors, Problem, Severity};
 use super::tree::{Places, is_within};
-use super::{Config, schema, shape, tree};
+use super::{Config, Server, Transport, schema, shape, tree};
 
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "drawgate.toml";
+/// The name for no file at all: the defaults hold, and the current folder is not looked at.
+pub const NO_FILE: &str = "none";
+
+/// What the reason begins with why a configuration starts no programs.
+pub const NOT_STARTED: &str = "not started:";
+
+/// How a configuration came to be the one that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Chosen {
+    /// `--config` or `DRAWGATE_CONFIG` names its file, or says that there is none.
+    Named,
+    /// It lies in the current folder, or may come to lie there.
+    Found,
+}
+
+/// What a command names as its configuration: a file, [`NO_FILE`], or nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked<'a> {
+    File(&'a Path),
+    Nothing,
+    CurrentFolder,
+}
+
+impl<'a> Asked<'a> {
+    fn of(path: Option<&'a Path>) -> Self {
+        match path {
+            None => Self::CurrentFolder,
+            Some(path) if path == Path::new(NO_FILE) => Self::Nothing,
+            Some(path) => Self::File(path),
+        }
+    }
+}
 
 /// A configuration without errors.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +53,8 @@ pub struct Loaded {
     pub config: Config,
     /// The file; `None` when there is none and the defaults hold.
     pub path: Option<PathBuf>,
+    /// Whether the operator named it.
+    pub chosen: Chosen,
     /// SHA-256 of the text, in hexadecimal: has an edit changed anything?
     pub text_hash: String,
     /// What is worth knowing about it.
@@ -32,6 +67,43 @@ impl Loaded {
     pub fn resolve(&self, path: &Path) -> PathBuf {
         resolve(self.path.as_deref(), path)
     }
+
+    /// The file whose edits count, which need not exist yet.
+    #[must_use]
+    pub fn watched(&self) -> Option<&Path> {
+        match self.chosen {
+            Chosen::Named => self.path.as_deref(),
+            Chosen::Found => Some(self.path.as_deref().unwrap_or(Path::new(DEFAULT_FILE))),
+        }
+    }
+
+    /// Reads the file again as it was read before.
+    pub fn reload(&self) -> Result<Self, ConfigErrors> {
+        match self.chosen {
+            Chosen::Named => Config::load(Some(self.path.as_deref().unwrap_or(Path::new(NO_FILE)))),
+            Chosen::Found => Config::load(None),
+        }
+    }
+
+    /// Why this configuration may not start a program, if it may not: a file that came with a folder
+    /// says nothing about what the owner of this machine wants.
+    #[must_use]
+    pub fn starts_no_programs(&self) -> Option<String> {
+        let file = self.path.as_deref().filter(|_| self.chosen == Chosen::Found)?;
+        Some(format!(
+            "{NOT_STARTED} the configuration in the current folder was found, not named; run with `--config {}`",
+            file.display()
+        ))
+    }
+
+    /// Why a server is not used, if this configuration may not: it is a program, or it would be sent a
+    /// secret of the environment.
+    #[must_use]
+    pub fn withheld(&self, server: &Server) -> Option<String> {
+        let reason = self.starts_no_programs()?;
+        let is_withheld = server.transport() == Transport::Stdio || server.uses_environment();
+        is_withheld.then_some(reason)
+    }
 }
 
 fn resolve(file: Option<&Path>, path: &Path) -> PathBuf {
@@ -43,16 +115,46 @@ fn resolve(file: Option<&Path>, path: &Path) -> PathBuf {
 
 impl Config {
     /// Reads the named file, which must be there, or `drawgate.toml` in the current folder, which
-    /// need not.
+    /// need not. The name [`NO_FILE`] stands for no file.
     pub fn load(path: Option<&Path>) -> Result<Loaded, ConfigErrors> {
-        let file = path.unwrap_or(Path::new(DEFAULT_FILE));
+        let none = |chosen| Loaded { chosen, ..loaded(Self::default(), None, "", Vec::new()) };
+        let (file, chosen) = match Asked::of(path) {
+            Asked::Nothing => return Ok(none(Chosen::Named)),
+            Asked::File(file) => (file, Chosen::Named),
+            Asked::CurrentFolder => (Path::new(DEFAULT_FILE), Chosen::Found),
+        };
         match std::fs::read_to_string(file) {
-            Ok(text) => Self::parse(&text, file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_none() => {
-                Ok(loaded(Self::default(), None, "", Vec::new()))
+            Ok(text) => Ok(Loaded { chosen, ..Self::parse(&text, file)? }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && chosen == Chosen::Found => {
+                Ok(none(chosen))
             }
             Err(error) => Err(ConfigErrors { problems: vec![unreadable(file, &error)] }),
         }
+    }
+
+    /// What a file with errors still says about where the data folder is and how it is kept, for
+    /// commands that need no more. All else is as if it were not there. Nothing if the file can't be
+    /// read.
+    #[must_use]
+    pub fn salvage(path: Option<&Path>) -> Option<Loaded> {
+        let (file, chosen) = match Asked::of(path) {
+            Asked::File(file) => (file, Chosen::Named),
+            Asked::Nothing | Asked::CurrentFolder => (Path::new(DEFAULT_FILE), Chosen::Found),
+        };
+        let text = std::fs::read_to_string(file).ok()?;
+        let mut tree = tree::salvage(&text);
+        shape::check(&schema::SCHEMA, &mut tree);
+        let read = Self::deserialize(&tree.value).unwrap_or_default();
+        let config = Self {
+            listen: read.listen,
+            data: read.data,
+            grpc: read.grpc,
+            local: read.local,
+            audit: read.audit,
+            artifacts: read.artifacts,
+            ..Self::default()
+        };
+        Some(Loaded { chosen, ..loaded(config, Some(file.to_owned()), &text, Vec::new()) })
     }
 
     /// Reads a text as if it stood in the file `path`. Every problem is reported at once: of form,
@@ -73,7 +175,8 @@ impl Config {
 }
 
 fn loaded(config: Config, path: Option<PathBuf>, text: &str, warnings: Vec<Problem>) -> Loaded {
-    Loaded { config, path, text_hash: hex::encode(Sha256::digest(text)), warnings }
+    let text_hash = hex::encode(Sha256::digest(text));
+    Loaded { config, path, chosen: Chosen::Named, text_hash, warnings }
 }
 
 fn read(text: &str, path: &Path) -> (Option<Config>, Vec<Problem>) {

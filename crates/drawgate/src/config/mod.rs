@@ -35,7 +35,7 @@ pub use auth::{Algorithm, Auth};
 pub use endpoint::{Endpoint, Tls};
 pub use execution::{Egress, Pack, Permissions, Toolpacks};
 pub use grpc::Grpc;
-pub use load::{DEFAULT_FILE, Loaded};
+pub use load::{Chosen, DEFAULT_FILE, Loaded, NO_FILE, NOT_STARTED};
 pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
 pub use sections::{

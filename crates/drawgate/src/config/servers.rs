@@ -158,6 +158,33 @@ impl Server {
         }
     }
 
+    /// Whether something that is sent to it comes from the environment.
+    #[must_use]
+    pub fn uses_environment(&self) -> bool {
+        let oauth = self.oauth.iter().flat_map(|oauth| [&oauth.client_secret, &oauth.private_key]);
+        let settings = self.headers.values().chain(oauth.flatten());
+        let url = self.url.as_deref().is_some_and(|url| url.starts_with("env:"));
+        url || settings.into_iter().any(|setting| setting.variable().is_some())
+    }
+
+    /// What its process or connection is made from: everything but the operator's terms for its
+    /// tools, which can change while it runs.
+    #[must_use]
+    pub fn without_terms(&self) -> Self {
+        let defaults = Self::default();
+        Self {
+            names: defaults.names,
+            trust: defaults.trust,
+            capabilities: defaults.capabilities,
+            description: None,
+            timeout_seconds: None,
+            max_output_bytes: None,
+            max_output_lines: None,
+            tools: defaults.tools,
+            ..self.clone()
+        }
+    }
+
     /// The tools of `manifest`, for `protocol = "call"`.
     pub fn manifest_tools(&self) -> Result<Vec<McpToolSpec>, serde_json::Error> {
         self.manifest_items().iter().map(McpToolSpec::deserialize).collect()

@@ -38,6 +38,15 @@ pub(super) fn parse(text: &str) -> Result<Tree, Vec<Problem>> {
     Ok(Tree { value, places })
 }
 
+/// Reads what can be read of a text that may not be TOML.
+pub(super) fn salvage(text: &str) -> Tree {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut places =
+        Places { text: text.to_owned(), keys: BTreeMap::new(), values: BTreeMap::new() };
+    let value = places.table(table.get_ref(), "");
+    Tree { value, places }
+}
+
 /// The path of a key inside a table.
 pub(super) fn child(table: &str, key: &str) -> String {
     let bare =

@@ -34,6 +34,16 @@ pub enum Afterwards {
     Same,
 }
 
+/// What an act says about the operator's consent that a pack runs.
+enum Consent {
+    /// Nothing.
+    Unchanged,
+    /// It may run with this content; noted before the folder changes.
+    Given { id: String, content_hash: String },
+    /// It may not run any more; forgotten once the folder has changed.
+    Withdrawn(String),
+}
+
 impl Operations {
     /// All packs.
     pub async fn toolpacks(&self) -> anyhow::Result<Vec<Installed>> {
@@ -62,12 +72,18 @@ impl Operations {
         let before = self.toolpacks().await?;
         let id = staged.id.clone();
         let old = before.iter().find(|pack| pack.id == id.as_str());
-        if afterwards == Afterwards::Same && old.is_some_and(Installed::is_enabled) {
+        let stays_on = afterwards == Afterwards::Same && old.is_some_and(Installed::is_enabled);
+        if stays_on {
             self.refuse_conflicts(id.as_str(), &staged.entry, &before)?;
             staged.set_enabled(Enabled::On)?;
         }
         let draft = self.draft_of_install(&staged);
-        self.act(turn, draft, move |folder| folder.commit(staged).map(drop)).await?;
+        let consent = if stays_on {
+            Consent::Given { id: id.to_string(), content_hash }
+        } else {
+            Consent::Unchanged
+        };
+        self.act(turn, draft, consent, move |folder| folder.commit(staged).map(drop)).await?;
         self.after(id).await
     }
 
@@ -76,18 +92,24 @@ impl Operations {
         let turn = self.acts.turn().await;
         let id: PackId = id.parse()?;
         let all = self.toolpacks().await?;
-        let draft = match all.iter().find(|pack| pack.id == id.as_str()).and_then(locked) {
+        let found = all.iter().find(|pack| pack.id == id.as_str());
+        let (draft, consent) = match found.and_then(locked) {
             Some(entry) => {
                 self.refuse_conflicts(id.as_str(), entry, &all)?;
                 let draft = self.draft_of(EventKind::ToolpackEnabled, &id, entry);
-                draft.texts("permissions", texts(&entry.permissions.lines()))
+                let draft = draft.texts("permissions", texts(&entry.permissions.lines()));
+                let content_hash = entry.content_hash.clone();
+                (draft, Consent::Given { id: id.to_string(), content_hash })
             }
-            None => self.draft(EventKind::ToolpackEnabled).text("toolpack", id.as_str()),
+            None => {
+                let draft = self.draft(EventKind::ToolpackEnabled).text("toolpack", id.as_str());
+                (draft, Consent::Unchanged)
+            }
         };
         let own = id.clone();
         // What can't be enabled is explained there.
         let enable = move |folder: &Folder| folder.set_enabled(&own, Enabled::On).map(drop);
-        self.act(turn, draft, enable).await?;
+        self.act(turn, draft, consent, enable).await?;
         self.after(id).await
     }
 
@@ -99,7 +121,7 @@ impl Operations {
         let draft = self.draft_of_end(EventKind::ToolpackDisabled, &pack);
         let own = id.clone();
         let disable = move |folder: &Folder| folder.set_enabled(&own, Enabled::Off).map(drop);
-        self.act(turn, draft, disable).await?;
+        self.act(turn, draft, Consent::Withdrawn(id.to_string()), disable).await?;
         self.after(id).await
     }
 
@@ -109,7 +131,8 @@ impl Operations {
         let id: PackId = id.parse()?;
         let pack = self.toolpack(id.as_str()).await?;
         let draft = self.draft_of_end(EventKind::ToolpackRemoved, &pack);
-        self.act(turn, draft, move |folder| folder.remove(&id)).await
+        let consent = Consent::Withdrawn(id.to_string());
+        self.act(turn, draft, consent, move |folder| folder.remove(&id)).await
     }
 
     /// Looks whether a pack works, enabled or not. One that is not what was installed is not tried.
@@ -133,11 +156,19 @@ impl Operations {
         &self,
         turn: Turn,
         outcome: EventDraft,
+        consent: Consent,
         work: impl FnOnce(&Folder) -> Result<(), ToolpackError> + Send + 'static,
     ) -> anyhow::Result<()> {
         let (work, toolpacks) = (self.on_folder(work), Arc::clone(&self.toolpacks));
         let work = Box::pin(async move {
+            if let Consent::Given { id, content_hash } = &consent {
+                let noted = toolpacks.approve(id, content_hash).await;
+                noted.map_err(|error| error.to_string())?;
+            }
             let done = work.await;
+            if let (Consent::Withdrawn(id), Ok(())) = (&consent, &done) {
+                toolpacks.withdraw(id).await;
+            }
             toolpacks.refresh().await;
             done.map_err(|error| format!("{error:#}"))
         });

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::mcp::{self, Mcp, Transport};
+use crate::assemble::Edits;
 use crate::operations::Operations;
 pub use approvals::{Decision, Reveal};
 pub use keys::{AddKey, RemoveKeys, ShownFault, ShownKey, ShownKeys, Whose};
@@ -53,6 +54,8 @@ pub struct Control {
     pub mcp: Mcp,
     /// The address of the endpoint, if there is one.
     pub endpoint: Option<String>,
+    /// The configuration in force, and the edit that is not.
+    pub edits: Arc<Edits>,
 }
 
 impl Control {
@@ -133,6 +136,7 @@ async fn status(State(control): State<Control>) -> Answer {
         "tools": parts.registry.snapshot().available().count(),
         "callsUnderWay": control.operations.gateway.under_way(),
         "auditHead": parts.audit.head(),
+        "configuration": control.edits.status(),
     }))
 }
 

@@ -12,6 +12,7 @@ use http::StatusCode;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use super::mcp::Mcp;
+use crate::assemble::Edits;
 
 /// What the operator's endpoints look at.
 #[derive(Clone)]
@@ -22,6 +23,8 @@ pub struct Ops {
     pub keeper: Arc<Keeper>,
     /// The audit log.
     pub audit: Arc<ResilientAudit>,
+    /// The configuration in force, and the edit that is not.
+    pub edits: Arc<Edits>,
     /// Set once every source has been tried, unset when the gateway takes no more calls.
     pub ready: Arc<AtomicBool>,
     /// The metrics, if they are collected.
@@ -48,11 +51,16 @@ impl Ops {
     /// Whether calls should be sent here now.
     #[must_use]
     pub fn readyz(&self) -> Response {
-        if self.ready.load(Ordering::Relaxed) {
-            (StatusCode::OK, "ready\n").into_response()
+        let (status, text) = if !self.ready.load(Ordering::Relaxed) {
+            (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n")
+        } else if self.audit.health() == AuditHealth::Failed {
+            (StatusCode::SERVICE_UNAVAILABLE, "calls are refused: audit log\n")
+        } else if self.edits.is_pending() {
+            (StatusCode::OK, "ready, but an edit of the configuration is not in force\n")
         } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n").into_response()
-        }
+            (StatusCode::OK, "ready\n")
+        };
+        (status, text).into_response()
     }
 
     /// Prometheus' text form.

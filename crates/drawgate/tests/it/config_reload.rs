@@ -70,6 +70,43 @@ async fn a_server_that_did_not_change_is_left_alone() {
 }
 
 #[tokio::test]
+async fn a_limit_is_edited_while_a_call_runs() {
+    let place = Place::new(&fixture());
+    let gateway = place.serve();
+    names(&gateway, "the fixture", |names| names.contains(&"fixture__wait".to_owned())).await;
+    let (begun, until) = (place.path().join("begun"), place.path().join("until"));
+    let arguments = json!({ "begun": begun, "until": until });
+    let edits = [
+        format!("[limits]\ntimeout_seconds = 77\n{}", fixture()),
+        format!("{}timeout_seconds = 1\ncapabilities = [\"demo\"]\n", fixture()),
+        format!(
+            "{}timeout_seconds = 1\nnames = \"flat\"\n[servers.fixture.tools.big]\nenabled = false\n",
+            fixture()
+        ),
+    ];
+    let edit = async {
+        eventually("a call under way", async || begun.exists().then_some(())).await;
+        for (index, text) in edits.iter().enumerate() {
+            place.configure(text);
+            logged(&place, "configuration taken over", index + 1).await;
+        }
+        // In force, before the call that began earlier has ended.
+        let names = gateway.tool_names(&gateway.token).await;
+        assert!(names.contains(&"wait".to_owned()) && !names.contains(&"big".to_owned()));
+        let again =
+            json!({ "begun": place.path().join("again"), "until": place.path().join("no") });
+        let answer = gateway.call(&gateway.token, "wait", again).await;
+        assert_eq!(answer["_meta"]["drawgate/error"]["code"], "TIMEOUT", "{answer}");
+        std::fs::write(&until, "").unwrap();
+    };
+    let (answer, ()) = tokio::join!(gateway.call(&gateway.token, "fixture__wait", arguments), edit);
+    assert_eq!(answer["content"][0]["text"], "waited", "{answer}");
+    let servers = place.json(&["servers", "list"]);
+    let fixture = servers.as_array().unwrap().iter().find(|it| it["id"] == "fixture").unwrap();
+    assert_eq!(fixture["diagnostics"]["restarts"], 0, "{fixture}");
+}
+
+#[tokio::test]
 async fn limits_and_the_built_in_tools_change_without_a_restart() {
     let place = Place::new(&fixture());
     let gateway = place.serve();

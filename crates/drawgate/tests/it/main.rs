@@ -13,6 +13,8 @@ mod beyond_tools;
 mod callers;
 mod catalogue;
 mod commands;
+mod config_faults;
+mod config_found;
 mod config_reload;
 mod crash;
 mod endurance;

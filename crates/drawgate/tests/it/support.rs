@@ -56,6 +56,10 @@ impl Place {
         for name in ["DRAWGATE_CONFIG", "DRAWGATE_DATA", "DRAWGATE_LISTEN"] {
             command.env_remove(name);
         }
+        if self.path().join("drawgate.toml").exists() {
+            // One that is merely found starts no programs.
+            command.env("DRAWGATE_CONFIG", "drawgate.toml");
+        }
         command
     }
 
@@ -84,8 +88,17 @@ impl Place {
         self.serve_with(|_| {})
     }
 
+    /// The same, where the configuration names another data folder.
+    pub(crate) fn serve_on(&self, data: &str) -> Gateway {
+        self.serve_at(&self.path().join(data), |_| {})
+    }
+
     /// The same, after a change to the command.
     pub(crate) fn serve_with(&self, change: impl FnOnce(&mut Command)) -> Gateway {
+        self.serve_at(&self.data(), change)
+    }
+
+    fn serve_at(&self, data: &Path, change: impl FnOnce(&mut Command)) -> Gateway {
         let mut command = self.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
         let log = std::fs::File::create(self.path().join("serve.log")).unwrap();
         command.stdout(Stdio::piped()).stderr(log);
@@ -103,8 +116,7 @@ impl Place {
         });
         let url = report["endpoint"].as_str().unwrap();
         let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-        let token =
-            std::fs::read_to_string(self.data().join("admin.token")).unwrap().trim().to_owned();
+        let token = std::fs::read_to_string(data.join("admin.token")).unwrap().trim().to_owned();
         Gateway { child, address, token }
     }
 

@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::guard;
 use crate::model::{McpManifest, shown_name};
 use crate::source::ToolSource;
+use crate::store::StoreError;
 
 /// A server that announces changes all the time is asked no more often than this.
 pub(super) const REFRESH_PAUSE: Duration = Duration::from_secs(1);
@@ -32,8 +33,10 @@ pub(super) struct Attendant {
     pub(super) registry: Arc<Registry>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) source: Arc<dyn ToolSource>,
-    pub(super) terms: SourceTerms,
+    pub(super) terms: Mutex<SourceTerms>,
     pub(super) origin: Origin,
+    /// What the source said last, to be registered again under other terms.
+    pub(super) manifest: Mutex<Option<McpManifest>>,
     pub(super) status: Mutex<SourceStatus>,
     pub(super) settled: watch::Sender<u64>,
     /// Held while tools are registered or marked as gone, so that an acceptance can't mix with either.
@@ -104,7 +107,7 @@ impl Attendant {
     pub(super) fn registration(&self, manifest: McpManifest) -> Registration {
         Registration {
             manifest,
-            terms: self.terms.clone(),
+            terms: self.terms.lock().clone(),
             origin: self.origin,
             source: Arc::clone(&self.source),
         }
@@ -113,6 +116,7 @@ impl Attendant {
     /// Registers what is trusted of a manifest. `true` if there is nothing to retry.
     async fn register(&self, ward: &mut Ward, manifest: McpManifest) -> bool {
         let server = format!("{} {}", manifest.name, manifest.version);
+        *self.manifest.lock() = Some(manifest.clone());
         // What speaks for another source is refused below; nothing of it is worth a pin.
         let sifted = if manifest.server_id == *self.source.id() {
             ward.sift(manifest).await
@@ -185,6 +189,33 @@ impl Attendant {
         };
         turn.act(outcomes, vec![write], memory).await?;
         Ok(found)
+    }
+
+    /// Reads and writes the pins that other terms need, so that [`set_terms`](Self::set_terms) needs
+    /// no store.
+    pub(super) async fn prepare(&self, terms: &SourceTerms) -> Result<(), StoreError> {
+        let mut ward = self.ward.lock().await;
+        let manifest = self.manifest.lock().clone();
+        match manifest {
+            Some(manifest) => ward.prepare_trust(self.origin.trust_under(terms), &manifest).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Registers what the source said last under other terms.
+    pub(super) async fn set_terms(&self, terms: SourceTerms) {
+        let mut ward = self.ward.lock().await;
+        ward.set_trust(self.origin.trust_under(&terms));
+        *self.terms.lock() = terms;
+        let manifest = self.manifest.lock().clone();
+        let is_there = self.status.lock().state != SourceState::Failed;
+        if let Some(manifest) = manifest.filter(|_| is_there) {
+            self.register(&mut ward, manifest).await;
+        }
+        // What is left of it is registered under the earlier terms.
+        if matches!(self.status.lock().state, SourceState::Failed | SourceState::Refused) {
+            self.registry.remove(self.source.id());
+        }
     }
 
     fn failed(&self, problem: String) -> bool {

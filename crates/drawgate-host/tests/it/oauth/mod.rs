@@ -78,7 +78,8 @@ impl Stage {
         let acts = acts(shared.clone(), shared.clone());
         let logins = Logins::new(&host, shared, acts, key);
         let wanted = Wanted { url: Address::parse(url).unwrap(), settings };
-        logins.set(BTreeMap::from([(id(), wanted)])).await.unwrap();
+        let stored = logins.stored().await.unwrap();
+        logins.set(BTreeMap::from([(id(), wanted)]), stored);
         let login = logins.get(&id()).unwrap();
         Self { world, clock, store, host, logins, login }
     }

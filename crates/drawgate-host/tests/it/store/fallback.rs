@@ -123,3 +123,21 @@ async fn refusing_keeps_nothing_and_recovers() {
     assert_eq!(log.append(event(2)).await.unwrap(), 1);
     assert_eq!(log.health(), AuditHealth::Ok);
 }
+
+#[tokio::test]
+async fn a_log_that_refuses_finds_out_by_itself_that_it_can_be_written() {
+    let (inner, log) = log(OnAuditFailure::Refuse);
+    inner.is_down.store(true, Ordering::SeqCst);
+    log.append(event(1)).await.unwrap_err();
+    inner.asked.notified().await;
+    inner.asked.notified().await;
+    assert_eq!(log.health(), AuditHealth::Failed, "it was tried in vain");
+    inner.is_down.store(false, Ordering::SeqCst);
+    while log.health() != AuditHealth::Ok {
+        inner.asked.notified().await;
+        tokio::task::yield_now().await;
+    }
+    let events = inner.store.events();
+    let kinds: Vec<_> = events.iter().map(|event| event.event().unwrap().kind).collect();
+    assert_eq!(kinds, [EventKind::AuditGap], "the log says that something is missing");
+}

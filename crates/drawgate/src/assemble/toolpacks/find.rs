@@ -26,17 +26,14 @@ impl Toolpacks {
     /// Looks at everything that is installed.
     pub(super) async fn find(&self, loaded: &Loaded) -> Found {
         let mut found = Found::default();
-        let packs = match path(loaded) {
-            Ok(path) => installed(path).await,
-            Err(error) => Err(error),
-        };
-        let packs = packs.unwrap_or_else(|error| {
+        let look = async { anyhow::Ok((installed(path(loaded)?).await?, self.approved().await?)) };
+        let (packs, approved) = look.await.unwrap_or_else(|error| {
             let error = format!("{error:#}");
             tracing::error!(error, "the installed toolpacks can't be read; none is used");
-            Vec::new()
+            (Vec::new(), BTreeMap::new())
         });
         for pack in packs {
-            match wanted(loaded, &self.data, &pack) {
+            match wanted(loaded, &self.data, &approved, &pack) {
                 Ok(None) => {}
                 Ok(Some((id, one))) => drop(found.wanted.insert(id, one)),
                 Err(error) => {

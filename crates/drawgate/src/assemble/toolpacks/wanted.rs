@@ -9,7 +9,8 @@ use drawgate_core::registry::{Naming, SourceTerms, ToolTerms, Trust};
 use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
 
 use super::super::sources::{base_terms, tool_terms};
-use crate::config::{self, Loaded};
+use super::approved::Approved;
+use crate::config::{self, Loaded, NOT_STARTED};
 use crate::toolpacks::{Installed, Trust as Standing};
 
 /// The id that the built-in tools have.
@@ -22,10 +23,18 @@ pub(super) struct Wanted {
     pub(super) terms: SourceTerms,
 }
 
+impl Wanted {
+    /// Whether a pack that was started with the one need not be started again for the other.
+    pub(super) fn is_made_like(&self, other: &Self) -> bool {
+        self.settings == other.settings && self.terms.identity == other.terms.identity
+    }
+}
+
 /// What a pack is started with; nothing if it is not enabled.
 pub(super) fn wanted(
     loaded: &Loaded,
     data: &Path,
+    approved: &Approved,
     pack: &Installed,
 ) -> anyhow::Result<Option<(SourceId, Wanted)>> {
     if let Some(complaint) = complaint(&pack.trust) {
@@ -38,6 +47,18 @@ pub(super) fn wanted(
     let id = source_id(loaded, &pack.id).map_err(anyhow::Error::msg)?;
     let settings = settings(loaded, data, pack)?;
     let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
+    let is_approved = |hash: &str| {
+        approved.get(&pack.id).is_some_and(|hashes| hashes.iter().any(|one| one == hash))
+    };
+    if !hash.is_some_and(is_approved) {
+        bail!(
+            "{NOT_STARTED} it was not enabled with this data folder; look at it, then run `drawgate toolpacks enable {}`",
+            pack.id
+        );
+    }
+    if let Some(reason) = loaded.starts_no_programs() {
+        bail!(reason);
+    }
     let terms = terms(loaded, &pack.id, manifest, hash.unwrap_or_default());
     Ok(Some((id, Wanted { settings, terms })))
 }

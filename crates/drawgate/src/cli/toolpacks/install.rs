@@ -30,7 +30,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let origin = origin(source)?;
     let all: AllPacks = backend.get("/toolpacks").await?;
-    let stage = Stage::new(&all.folder, &context.loaded)?;
+    let stage = Stage::new(&all.folder, context.whole()?)?;
     let terms = stage.terms(Intent::Install, downgrade);
     let staged = stage.stage(&origin, terms).await?;
     let before = all.toolpacks.iter().find(|pack| pack.id == staged.id.as_str());

@@ -39,7 +39,7 @@ pub(super) async fn run(
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
     let all: AllPacks = backend.get("/toolpacks").await?;
-    let stage = Stage::new(&all.folder, &context.loaded)?;
+    let stage = Stage::new(&all.folder, context.whole()?)?;
     let chosen: Vec<&ShownPack> =
         all.toolpacks.iter().filter(|pack| wanted.id.is_none_or(|id| id == pack.id)).collect();
     if let (Some(id), true) = (wanted.id, chosen.is_empty()) {

@@ -113,7 +113,7 @@ pub(super) async fn show(State(control): State<Control>, Path(id): Path<String>)
 pub(super) async fn commit(State(control): State<Control>, Json(commit): Json<Commit>) -> Answer {
     let Commit { staged, content_hash, afterwards } = commit;
     let act = control.operations.clone().install_toolpack(staged, content_hash, afterwards);
-    acted(&control, act).await
+    Box::pin(acted(&control, act)).await
 }
 
 pub(super) async fn enable(State(control): State<Control>, Path(id): Path<String>) -> Answer {
