@@ -246,6 +246,12 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), regex })
     }
 
+    /// The pattern as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
     /// Whether `candidate` matches as a whole.
     #[must_use]
     pub fn matches(&self, candidate: &str) -> bool {

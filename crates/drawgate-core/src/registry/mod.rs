@@ -4,6 +4,7 @@
 //! why. Readers take an immutable [`Snapshot`] and never wait.
 
 mod contents;
+mod declared;
 mod definitions;
 mod entry;
 mod keeper;
@@ -22,6 +23,7 @@ mod trust;
 mod visible;
 mod wanted;
 
+pub use declared::declared_faults;
 pub use definitions::Provider;
 pub use entry::{
     BadTool, Entry, Limits, Naming, Origin, Registration, SourceTerms, ToolTerms, definition_hash,

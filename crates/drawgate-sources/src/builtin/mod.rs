@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use drawgate_core::model::{McpManifest, Offer, SourceId, ToolOutput};
+use drawgate_core::model::{McpManifest, McpToolSpec, Offer, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
 use schemars::JsonSchema;
@@ -21,6 +21,12 @@ use serde::{Deserialize, Serialize};
 use crate::kind::{self, ConfigError, SourceKind};
 use web::Web;
 use workspace::Workspace;
+
+/// The definitions of the built-in tools.
+#[must_use]
+pub fn tools() -> Vec<McpToolSpec> {
+    specs::tools()
+}
 
 /// What an operator may say about the built-in tools.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

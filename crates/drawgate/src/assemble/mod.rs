@@ -13,6 +13,7 @@ mod toolpacks;
 
 pub use edits::{Applied, ConfigStatus, Edits, InForce, Pending};
 pub use logins::follow_logins;
+pub(crate) use sources::declared_terms;
 pub use toolpacks::{Toolpacks, complaint};
 
 use std::collections::BTreeMap;

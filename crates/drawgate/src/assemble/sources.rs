@@ -238,7 +238,7 @@ fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {
 }
 
 /// The operator's terms for a server's tools, whichever server it is.
-fn declared_terms(config: &Config, server: &Server) -> SourceTerms {
+pub(crate) fn declared_terms(config: &Config, server: &Server) -> SourceTerms {
     let base = base_terms(config);
     let tools = server.tools.iter().map(|(name, own)| (name.clone(), tool_terms(own)));
     SourceTerms {

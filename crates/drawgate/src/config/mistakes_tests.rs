@@ -551,6 +551,104 @@ decision = "deny""#,
 ",
     },
     Case {
+        name: "rules about nothing",
+        text: r#"[builtin]
+enabled = true
+[servers.once]
+protocol = "call"
+url = "http://127.0.0.1/"
+manifest = [{ name = "ping", description = "p", inputSchema = { type = "object" }, annotations = { policyAction = "connector.read" } }]
+[[policy.rules]]
+id = "typo"
+action = "file.raed"
+decision = "deny"
+[[policy.rules]]
+id = "own"
+action = "mail.send"
+decision = "deny"
+[[policy.rules]]
+id = "idle"
+action = "connector.action"
+decision = "deny"
+[[policy.rules]]
+id = "where"
+action = "*"
+when = { toolId = ["onec:ping", "once:pong", "builtin:vfs_read", "once:*", "vfs_read"], connectorScope = "far" }
+decision = "deny"
+[[policy.rules]]
+id = "good"
+action = "file.*"
+when = { toolId = "*:vfs_*" }
+decision = "deny""#,
+        said: "drawgate.toml:9:1: error: the rule `typo` is about an unknown policy action, `file.raed`; did you mean `file.read`?
+drawgate.toml:13:1: error: the rule `own` is about an unknown policy action, `mail.send`; use `file.read`, `file.write`, `file.*`, `network.request`, `connector.read` or `connector.action`, or add it to `policy.actions`
+drawgate.toml:17:1: warning: the rule `idle` can match no tool: none that is configured does `connector.action`; set `policy_action` for the tools that do
+drawgate.toml:22:10: warning: the rule `where` can match no tool: there is no server or toolpack `onec`; did you mean `once`?
+drawgate.toml:22:10: warning: the rule `where` can match no tool: `once` has no tool `pong`; did you mean `once:ping`?
+drawgate.toml:22:10: warning: the rule `where` can match no tool: `vfs_read` is no id of a tool; write it as `SERVER:TOOL`, or `*` for the one or the other
+drawgate.toml:22:89: warning: the rule `where` can match no tool: there is no server or toolpack `far`; it counts only once a pack of that name dials in
+",
+    },
+    Case {
+        name: "rules that do not reach a server",
+        text: r#"[servers.files]
+command = "x"
+[servers.told]
+command = "x"
+tools.read.policy_action = "file.read"
+[policy.defaults]
+fallback = "allow"
+[[policy.rules]]
+id = "no-keys"
+action = "file.*"
+when = { path = "**/*.pem" }
+decision = "deny"
+[[policy.rules]]
+id = "elsewhere"
+action = "file.*"
+when = { toolId = "builtin:*" }
+decision = "deny"
+[[policy.rules]]
+id = "all"
+action = "*"
+when = { path = "**/*.pem" }
+decision = "deny""#,
+        said: "drawgate.toml:10:1: warning: the rule `no-keys` does not hold for tools of `files`, which have no policy action; set `policy_action` for them in [servers.files.tools.NAME], or write `action = \"*\"` for a rule about every tool
+",
+    },
+    Case {
+        name: "rules where what is not known is denied",
+        text: r#"[servers.files]
+command = "x"
+[[policy.rules]]
+id = "no-keys"
+action = "file.*"
+decision = "deny""#,
+        said: "",
+    },
+    Case {
+        name: "a manifest that the registry would refuse",
+        text: r#"[servers.once]
+protocol = "call"
+url = "http://127.0.0.1/"
+manifest = [
+  { name = "a", description = "p", inputSchema = { type = "objet" } },
+  { name = "b", description = "p", inputSchema = { type = "object" }, annotations = { policyAction = "no.such" } },
+  { name = "c", description = "p", inputSchema = { type = "object" }, annotations = { colour = "red" } },
+]"#,
+        said: "drawgate.toml:4:1: error: the tool `a` can't be offered: `inputSchema`: the schema must have type `object`
+drawgate.toml:4:1: error: the tool `b` can't be offered: `annotations.policyAction` is `no.such`, which is not known; add it to `policy.actions`
+drawgate.toml:4:1: error: the tool `c` can't be offered: annotation `colour` is not supported
+",
+    },
+    Case {
+        name: "a workspace that holds the gateway",
+        text: r#"[builtin]
+workspace = "..""#,
+        said: "drawgate.toml:2:1: warning: the workspace of the built-in tools holds the data folder; name a folder of its own: tools must not reach what decides about them
+",
+    },
+    Case {
         name: "policy file",
         text: r#"[policy]
 file = "no-such-policy.json""#,

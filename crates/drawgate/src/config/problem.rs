@@ -59,6 +59,12 @@ impl Problem {
         Self { severity, file: None, location: None, key, message, hint: None }
     }
 
+    /// Whether it keeps the configuration from being used.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
     /// Adds what to do about it.
     #[must_use]
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -21,7 +21,7 @@ use super::journal::{self, Act};
 use super::list::{self, Installed, Trust};
 use super::lock::LockFile;
 
-const LOCK_FILE: &str = "toolpacks.lock";
+pub(super) const LOCK_FILE: &str = "toolpacks.lock";
 const BUSY: &str = ".busy";
 const JOURNAL: &str = ".journal";
 const STAGING: &str = ".staging";

@@ -3,7 +3,7 @@
 //! It stands beside the folder of packs, is meant to be kept in version control, and is read
 //! strictly: a lock file that is partly understood would protect nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use drawgate_core::json;
@@ -64,6 +64,13 @@ impl Default for LockFile {
 }
 
 impl LockFile {
+    /// The ids of what is installed in a folder, as far as its lock file can be read.
+    #[must_use]
+    pub fn ids(folder: &Path) -> BTreeSet<String> {
+        let lock = Self::read(&folder.with_file_name(super::folder::LOCK_FILE)).unwrap_or_default();
+        lock.toolpacks.keys().map(ToString::to_string).collect()
+    }
+
     /// Reads the file; without one, nothing is installed.
     pub(super) fn read(path: &Path) -> Result<Self, ToolpackError> {
         let Some(bytes) = files::read_if_there(path)? else { return Ok(Self::default()) };

@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::load::{events, fixture, offers};
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, Place, eventually, text};
 
 const BUILTIN: [&str; 5] = ["vfs_delete", "vfs_list", "vfs_read", "vfs_write", "web_fetch"];
 
@@ -169,6 +169,52 @@ async fn a_broken_file_changes_nothing_and_is_reported() {
     assert!(place.log().contains("`command`"), "the right key is suggested: {}", place.log());
     place.configure("");
     names(&gateway, "a repaired file", |names| names == BUILTIN).await;
+}
+
+#[test]
+fn check_and_serve_agree() {
+    let rule = |action: &str, when: &str| {
+        format!(
+            "[[policy.rules]]\nid = \"r\"\naction = \"{action}\"\nwhen = {{ {when} }}\ndecision = \"deny\"\n"
+        )
+    };
+    let once = |tool: &str| {
+        format!(
+            "[servers.once]\nprotocol = \"call\"\nurl = \"http://127.0.0.1:9/\"\nmanifest = [{{ {tool} }}]\n"
+        )
+    };
+    let cases = [
+        (String::new(), None),
+        (rule("file.raed", ""), Some("error: the rule `r` is about an unknown policy action")),
+        (rule("*", "toolId = \"no:tool\""), Some("warning: the rule `r` can match no tool")),
+        ("policy.file = \"rules.json\"\n".to_owned(), Some("error: the rule `file` is about")),
+        (
+            once("name = \"t\", description = \"d\", inputSchema = { type = \"objet\" }"),
+            Some("error: the tool `t` can't be offered"),
+        ),
+        (once("name = \"t\", description = \"d\", inputSchema = { type = \"object\" }"), None),
+    ];
+    let place = Place::new("");
+    let rules = json!({
+        "version": "1.0", "rules": [{ "id": "file", "action": "no.such", "decision": "deny" }],
+    });
+    std::fs::write(place.path().join("rules.json"), rules.to_string()).unwrap();
+    for (config, said) in cases {
+        place.configure(&config);
+        let check = place.run(&["config", "check"]);
+        let shown = text(&check.stdout);
+        assert!(shown.contains(said.unwrap_or("drawgate.toml: valid")), "{config}: {shown}");
+        let is_refused = said.is_some_and(|said| said.starts_with("error"));
+        assert_eq!(check.status.success(), !is_refused, "{config}: {shown}");
+        if is_refused {
+            let serve = place.run(&["serve", "--listen", "127.0.0.1:0"]);
+            let heard = text(&serve.stderr);
+            assert!(heard.contains(said.unwrap()), "{config}: {heard}");
+        } else {
+            drop(place.serve());
+            assert!(said.is_none_or(|said| place.log().contains(said)), "{config}");
+        }
+    }
 }
 
 fn denied(result: &Value) -> bool {

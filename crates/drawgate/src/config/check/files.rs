@@ -2,15 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use drawgate_core::json;
 use drawgate_core::policy::Rules;
 use drawgate_host::egress::Authorities;
 
+use super::rules::Known;
 use crate::config::Config;
 use crate::config::problem::Problem;
-use crate::config::tree::child;
+use crate::config::tree::{child, element};
+use crate::toolpacks::LockFile;
 
 impl Config {
     /// Everything that is wrong with the files and folders that the configuration names.
@@ -26,9 +28,21 @@ impl Config {
         if let Some(file) = &self.egress.ca_file {
             problems.extend(check_authorities(file, &resolve(file)));
         }
-        if let Some(file) = &self.policy.file {
-            problems.extend(check_policy(file, &resolve(file)));
+        let known = Known::of(self, LockFile::ids(&resolve(&self.toolpacks.folder)));
+        match (&self.policy.file, self.policy.inline().map(Rules::from_value)) {
+            (Some(file), _) => match read_policy(file, &resolve(file)) {
+                Ok(rules) => known.check(&rules, |_, _| "policy.file".to_owned(), &mut problems),
+                Err(message) => problems.push(Problem::error("policy.file", message)),
+            },
+            (None, Some(Ok(rules))) => {
+                let key =
+                    |index, member: &str| format!("{}.{member}", element("policy.rules", index));
+                known.check(&rules, key, &mut problems);
+            }
+            // What is no rule has been reported.
+            (None, Some(Err(_)) | None) => {}
         }
+        problems.extend(check_workspace(self, &resolve));
         for (name, server) in self.servers.iter().filter(|(_, server)| server.enabled) {
             let folder = server.working_dir.as_deref().map(&resolve);
             if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -50,17 +64,44 @@ fn check_authorities(named: &Path, file: &Path) -> Option<Problem> {
     Some(Problem::error("egress.ca_file", format!("in `{}`: {message}", named.display())))
 }
 
-fn check_policy(named: &Path, file: &Path) -> Option<Problem> {
-    let text = match std::fs::read(file) {
-        Ok(text) => text,
-        Err(error) => return Some(unreadable("policy.file", named, &error)),
-    };
+fn read_policy(named: &Path, file: &Path) -> Result<Rules, String> {
+    let text = std::fs::read(file).map_err(|error| not_read(named, &error))?;
     let rules = json::parse(&text).map_err(|error| error.to_string());
     let rules = rules.and_then(|it| Rules::from_value(it).map_err(|error| error.to_string()));
-    let message = rules.err()?;
-    Some(Problem::error("policy.file", format!("in `{}`: {message}", named.display())))
+    rules.map_err(|message| format!("in `{}`: {message}", named.display()))
+}
+
+/// A workspace that holds what decides about its tools would put that into their hands.
+fn check_workspace(config: &Config, resolve: impl Fn(&Path) -> PathBuf) -> Option<Problem> {
+    let data = resolve(&config.data);
+    let workspace = real(&data.join(&config.builtin.workspace))?;
+    let own = [("the data folder", data), ("the configuration", resolve(Path::new("")))];
+    let holds =
+        |(_, path): &(&str, PathBuf)| real(path).is_some_and(|it| it.starts_with(&workspace));
+    let (what, _) = own.into_iter().find(holds)?;
+    let message = format!("the workspace of the built-in tools holds {what}");
+    let hint = "name a folder of its own: tools must not reach what decides about them";
+    Some(Problem::warning("builtin.workspace", message).hint(hint))
+}
+
+/// Where a path leads, whether it is there yet or not.
+fn real(path: &Path) -> Option<PathBuf> {
+    let mut clean = PathBuf::new();
+    for part in std::path::absolute(path).ok()?.components() {
+        if part == Component::ParentDir {
+            clean.pop();
+        } else {
+            clean.push(part);
+        }
+        clean = clean.canonicalize().unwrap_or(clean);
+    }
+    Some(clean)
 }
 
 fn unreadable(key: &str, named: &Path, error: &io::Error) -> Problem {
-    Problem::error(key, format!("can't read `{}`: {error}", named.display()))
+    Problem::error(key, not_read(named, error))
+}
+
+fn not_read(named: &Path, error: &io::Error) -> String {
+    format!("can't read `{}`: {error}", named.display())
 }

@@ -3,6 +3,7 @@
 mod auth;
 mod files;
 mod oauth;
+mod rules;
 mod servers;
 
 use std::collections::BTreeSet;

@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drawgate_core::model::{McpToolSpec, SourceId};
 use drawgate_core::policy::KNOWN_ACTIONS;
+use drawgate_core::registry::declared_faults;
 use drawgate_host::sandbox::Profile;
 use http::HeaderName;
 use serde::Deserialize;
 
 use super::{Scheme, check_address, check_timeout};
+use crate::assemble::declared_terms;
 use crate::config::Config;
 use crate::config::formats::check_format;
 use crate::config::problem::Problem;
 use crate::config::servers::{Protocol, Server, Sessions, Transport};
 use crate::config::setting::{Setting, is_key_shaped, looks_like_secret};
-use crate::config::tree::{child, element};
+use crate::config::tree::{child, element, is_within};
 use drawgate_sources::shape::list;
 use drawgate_sources::suggest::nearest;
 
@@ -43,6 +45,7 @@ pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &m
     check_protocol(&table, server, found);
     check_timeout(config, &table, server.timeout_seconds, found);
     check_manifest(&table, server, found);
+    check_declared(config, name, server, found);
     super::oauth::check(&table, server, found);
     for (tool, settings) in &server.tools {
         let table = child(&child(&table, "tools"), tool);
@@ -241,6 +244,20 @@ fn check_manifest(table: &str, server: &Server, found: &mut Vec<Problem>) {
             found.push(Problem::error(table, message).hint("list the tools"));
         }
         (Protocol::Call, Some(_)) => check_tools(table, &key, server, found),
+    }
+}
+
+/// What the registry would refuse of a manifest whose form is right.
+fn check_declared(config: &Config, name: &SourceId, server: &Server, found: &mut Vec<Problem>) {
+    let key = child(&child("servers", name.as_str()), "manifest");
+    let has_faults = found.iter().any(|it| is_within(&it.key, &key) && it.is_error());
+    let (Protocol::Call, false, Ok(tools)) = (server.protocol, has_faults, server.manifest_tools())
+    else {
+        return;
+    };
+    for fault in declared_faults(name, tools, declared_terms(config, server)) {
+        let message = format!("the tool `{}` can't be offered: {}", fault.tool, fault.reason);
+        found.push(Problem::error(&key, message));
     }
 }
 
