@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anyhow::Context as _;
 use comfy_table::{Table, presets};
 use drawgate_core::registry::visible_text;
 use serde::Serialize;
@@ -90,6 +91,22 @@ fn escaped(json: &str) -> String {
         }
     }
     shown
+}
+
+/// Whether a person is at the terminal who can be asked.
+pub(super) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Asks the person at the terminal.
+pub(super) async fn agrees(question: &str) -> anyhow::Result<bool> {
+    eprint!("{question} [y/N] ");
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        io::stdin().read_line(&mut line).map(|_| line)
+    });
+    let answer = answer.await?.context("the answer can't be read")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Whoever read standard output has had enough. That ends a command, but is no failure.

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use drawgate_core::canonical;
 use drawgate_core::model::shown_name;
 use drawgate_core::registry::{Acceptance, Held, HeldReason, visible_text};
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::Context;
 use super::backend::{Backend, part};
 use super::diff::{self, Mark};
+use super::output::{agrees, can_ask};
 use crate::assemble::Start;
 use crate::surface::control::{Accept, Review};
 
@@ -40,7 +41,7 @@ pub(super) async fn run(
     context: Context,
 ) -> anyhow::Result<ExitCode> {
     if accept.is_some_and(|accept| accept.digest.is_none()) {
-        let person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let person = can_ask();
         ensure!(
             person && !context.out.is_json(),
             "`--accept` needs the digest of what was shown; `drawgate servers review {name}` shows it"
@@ -73,7 +74,9 @@ async fn review(
         context.out.raw(describe(name, &review, colours).as_bytes())?;
     }
     let agreed = match accept {
-        Some(Acceptances { digest: None, .. }) if !review.waiting.is_empty() => agrees().await?,
+        Some(Acceptances { digest: None, .. }) if !review.waiting.is_empty() => {
+            agrees("accept what is shown?").await?
+        }
         Some(_) => true,
         None => false,
     };
@@ -106,17 +109,6 @@ fn digest(waiting: &[Held]) -> String {
         waiting.iter().map(|held| (held.kind.as_str(), &held.name, &held.hash)).collect();
     all.sort_unstable();
     canonical::hash(&json!(all)).chars().take(DIGEST).collect()
-}
-
-/// Asks the person at the terminal.
-async fn agrees() -> anyhow::Result<bool> {
-    eprint!("accept what is shown? [y/N] ");
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).map(|_| line)
-    });
-    let answer = answer.await?.context("the answer can't be read")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// The hashes of what was shown: should it change meanwhile, nothing is accepted.

@@ -1,7 +1,6 @@
 //! `drawgate toolpacks update`: what would change, and then, after a yes, the change.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +11,7 @@ use super::progress::Line;
 use super::words;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
+use crate::cli::output::{agrees, can_ask};
 use crate::operations::Afterwards;
 use crate::surface::control::{AllPacks, ShownPack};
 use crate::toolpacks::{Changes, Folder, Intent, Origin, Staged};
@@ -78,11 +78,11 @@ async fn one(
     if !context.out.is_json() {
         context.out.text(&difference(pack, &changes))?;
     }
-    let person = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let person = can_ask();
     if !wanted.yes && (!person || context.out.is_json()) {
         return Ok(Outcome::Waits(changes));
     }
-    if !wanted.yes && !agrees().await? {
+    if !wanted.yes && !agrees("change it?").await? {
         return Ok(Outcome::Declined(changes));
     }
     let updated = commit(backend, staged, Afterwards::Same).await?;
@@ -182,15 +182,4 @@ fn as_json(pack: &ShownPack, done: &anyhow::Result<Outcome>) -> Value {
         }
         Err(error) => json!({ "id": id, "outcome": "failed", "error": format!("{error:#}") }),
     }
-}
-
-/// Asks the person at the terminal.
-async fn agrees() -> anyhow::Result<bool> {
-    eprint!("change it? [y/N] ");
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line).map(|_| line)
-    });
-    let answer = answer.await?.context("the answer can't be read")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
