@@ -130,7 +130,7 @@ fn count_in_summary(summary: &[u8]) -> Option<u64> {
 
 /// Counts the lines of the whole export, one event each.
 async fn count_exported(program: &Program, folder: &Folder) -> Result<u64> {
-    let output = program.output(folder, &["audit", "export", "--json"]).await?;
+    let output = program.output(folder, &["audit", "export", "--events-only"]).await?;
     if !output.status.success() {
         bail!("`audit export` failed: {}", String::from_utf8_lossy(&output.stderr));
     }

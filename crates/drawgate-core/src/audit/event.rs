@@ -1,6 +1,7 @@
 //! One audit event: on its way in, as stored, and as read back.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -93,11 +94,13 @@ pub enum EventKind {
     Recovered,
     /// Old events were removed.
     Pruned,
+    /// Arguments that are kept beside the events were removed, the oldest first, to make room.
+    PayloadsRemoved,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -137,6 +140,7 @@ impl EventKind {
         Self::ClockStep,
         Self::Recovered,
         Self::Pruned,
+        Self::PayloadsRemoved,
     ];
 
     /// As in the log.
@@ -182,6 +186,7 @@ impl EventKind {
             Self::ClockStep => "clock_step",
             Self::Recovered => "recovered",
             Self::Pruned => "pruned",
+            Self::PayloadsRemoved => "payloads_removed",
         }
     }
 
@@ -212,13 +217,55 @@ pub struct EventDraft {
     rendered: Vec<u8>,
     /// Keys, and where in `rendered` their JSON ends.
     fields: Vec<(Cow<'static, str>, usize)>,
+    /// Redacted arguments that are too large for the event itself.
+    payload: Option<Payload>,
 }
+
+/// Redacted arguments that are kept beside their event, by their hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    /// SHA-256 of the text, as the event has it in `inputHash`.
+    pub hash: String,
+    /// Canonical JSON.
+    pub text: Arc<str>,
+}
+
+/// Whether an event's arguments are kept beside it.
+const INPUT_KEPT: &str = "inputKept";
 
 impl EventDraft {
     /// An event of a kind at a time, in milliseconds since the epoch.
     #[must_use]
     pub fn new(kind: EventKind, at_ms: u64) -> Self {
-        Self { kind, at_ms, rendered: Vec::with_capacity(512), fields: Vec::with_capacity(16) }
+        Self {
+            kind,
+            at_ms,
+            rendered: Vec::with_capacity(512),
+            fields: Vec::with_capacity(16),
+            payload: None,
+        }
+    }
+
+    /// Has the log keep arguments beside the event.
+    #[must_use]
+    pub fn with_payload(self, payload: Payload) -> Self {
+        let draft = self.flag(INPUT_KEPT, true);
+        Self { payload: Some(payload), ..draft }
+    }
+
+    /// The same event, which says that its arguments are not kept.
+    #[must_use]
+    pub fn without_payload(self) -> Self {
+        match self.payload {
+            Some(_) => Self { payload: None, ..self }.flag(INPUT_KEPT, false),
+            None => self,
+        }
+    }
+
+    /// What is kept beside the event.
+    #[must_use]
+    pub const fn payload(&self) -> Option<&Payload> {
+        self.payload.as_ref()
     }
 
     /// Adds a string.

@@ -1,6 +1,6 @@
 //! The catalogue of ways to tamper with a log, each against the verifier.
 
-use super::super::{Chain, EventDraft, Signer};
+use super::super::{Chain, EventDraft, SignedHead, Signer};
 use super::*;
 
 const EVENTS: u64 = 200;
@@ -71,13 +71,17 @@ fn intact() -> Log {
 }
 
 fn anchor() -> Anchor {
-    let event = json::parse(intact().events.last().unwrap().as_bytes()).unwrap();
-    Anchor { sequence: EVENTS, hash: event["hash"].as_str().unwrap().to_owned() }
+    Anchor::new(EVENTS, hash_of(intact().events.last().unwrap()))
+}
+
+fn hash_of(body: &str) -> String {
+    json::parse(body.as_bytes()).unwrap()["hash"].as_str().unwrap().to_owned()
 }
 
 fn verify(log: &Log, anchor: Option<Anchor>) -> Report {
     let keys = Some(signer().keys().clone());
-    let mut verifier = Verifier::new(Pins { install: Some(INSTALL.to_owned()), keys, anchor });
+    let anchors = anchor.into_iter().collect();
+    let mut verifier = Verifier::new(Pins { install: Some(INSTALL.to_owned()), keys, anchors });
     let mut checkpoints = log.checkpoints.iter().peekable();
     for (place, body) in (1..).zip(&log.events) {
         verifier.push(body);
@@ -276,7 +280,8 @@ fn the_whole_file_set_back_is_found_by_an_anchor_alone() {
     let old = seal((1..=100).map(draft), &signer());
     assert_eq!(verify(&old, None).exit_code(), 0);
     let report = verify(&old, Some(anchor()));
-    assert_eq!(report.first_bad, Some((200, "anchor 200 is not in the log".to_owned())));
+    let why = "the log ends at event 100, but the anchor is of event 200: events were removed";
+    assert_eq!(report.first_bad, Some((200, why.to_owned())));
 }
 
 #[test]
@@ -352,7 +357,7 @@ fn a_pruned_log_verifies_from_its_signed_record_alone() {
     let checkpoint = Checkpoint::parse(&log.checkpoints[4]).unwrap();
     let record = PruneRecord {
         sequence: 101,
-        head: json::parse(log.events[100].as_bytes()).unwrap()["hash"].as_str().unwrap().to_owned(),
+        head: hash_of(&log.events[100]),
         checkpoint: checkpoint.hash(),
         install: INSTALL.to_owned(),
         at: 1,
@@ -360,7 +365,7 @@ fn a_pruned_log_verifies_from_its_signed_record_alone() {
     let run = |record: Option<String>| {
         let keys = Some(signer().keys().clone());
         let mut verifier =
-            Verifier::new(Pins { install: Some(INSTALL.to_owned()), keys, anchor: None });
+            Verifier::new(Pins { install: Some(INSTALL.to_owned()), keys, anchors: Vec::new() });
         if let Some(record) = record {
             verifier.pruned(&record);
         }
@@ -382,4 +387,93 @@ fn a_pruned_log_verifies_from_its_signed_record_alone() {
         2,
         "a checkpoint is no prune record"
     );
+}
+
+/// A log without its head record, as an export has it.
+fn verify_exported(log: &Log, keys: Option<VerifyKeys>, anchors: Vec<Anchor>) -> Report {
+    let mut verifier = Verifier::new(Pins { install: None, keys, anchors });
+    for (place, body) in (1..).zip(&log.events) {
+        verifier.push(body);
+        if place % EVERY == 0
+            && let Some(checkpoint) = log.checkpoints.get(place_of(place))
+        {
+            verifier.checkpoint(checkpoint);
+        }
+    }
+    verifier.finish(None)
+}
+
+fn place_of(place: u64) -> usize {
+    usize::try_from(place / EVERY).unwrap() - 1
+}
+
+#[test]
+fn what_no_signature_covers_is_not_proved() {
+    let keys = || Some(signer().keys().clone());
+    let key = signer().keys().public_hex();
+    let bare = Log { checkpoints: Vec::new(), ..intact() };
+    let gap = Log { checkpoints: intact().checkpoints[..9].to_vec(), ..intact() };
+    let head = SignedHead {
+        sequence: EVENTS,
+        hash: anchor().hash,
+        at: 1,
+        install: INSTALL.to_owned(),
+        boot: None,
+        key: String::new(),
+        signature: String::new(),
+    };
+    let (signed, other) = (head.clone().sign(&signer()), head.sign(&Signer::new(&[9; 32])));
+    let rows = [
+        (&intact(), keys(), vec![], 0, format!("intact: events 1\u{2013}200 are signed by key {key}")),
+        (&bare, keys(), vec![], 4, "not proved: events 1\u{2013}200 follow one another, but no signature covers any of them: anyone could have written them".to_owned()),
+        (&gap, keys(), vec![], 4, format!("not proved: events 1\u{2013}180 are signed by key {key}; events 181\u{2013}200 follow in the chain but no signature covers them")),
+        (&intact(), None, vec![], 4, "not proved: events 1\u{2013}200 follow one another, but without a public key no signature was checked: anyone could have written them".to_owned()),
+        (&bare, keys(), vec![anchor()], 0, "intact: events 1\u{2013}200 are those that the anchor fixes".to_owned()),
+        (&bare, keys(), vec![Anchor::signed(&signed, "the anchor")], 0, format!("intact: events 1\u{2013}200 are signed by key {key}")),
+        (&bare, keys(), vec![Anchor::signed(&other, "the anchor")], 2, format!("tampered: event 200: the anchor is signed by key {}, but the log by key {key}: one of them was replaced", other.key)),
+        (&Log { events: Vec::new(), ..intact() }, keys(), vec![], 4, "not proved: there are no events".to_owned()),
+    ];
+    for (log, keys, anchors, code, words) in rows {
+        let report = verify_exported(log, keys, anchors);
+        assert_eq!((report.exit_code(), report.finding()), (code, words));
+    }
+}
+
+#[test]
+fn a_start_that_found_events_missing_is_a_fault_and_one_without_heads_proves_nothing() {
+    let opened = |flag: &'static str| draft(1).flag(flag, true);
+    let rows = [
+        (opened("logMissing"), 2, "the log was missing, though"),
+        (opened("logMissing").number("lostHead", 77), 2, "says that there were 77 events"),
+        (
+            draft(1).number("lostHead", 77),
+            2,
+            "ended at event 0, but a signed head outside it is of event 77",
+        ),
+        (opened("headMissing"), 4, "the signed heads outside the log were gone"),
+    ];
+    for (opened, code, words) in rows {
+        let report = verify(&seal([opened, draft(2), draft(3)].into_iter(), &signer()), None);
+        assert_eq!((report.exit_code(), report.events), (code, 3), "{report}");
+        assert!(report.finding().contains(words), "{report}");
+    }
+}
+
+#[test]
+fn a_prune_record_in_the_middle_excuses_no_gap() {
+    let log = intact();
+    let record = PruneRecord {
+        sequence: 101,
+        head: hash_of(&log.events[100]),
+        checkpoint: Checkpoint::parse(&log.checkpoints[4]).unwrap().hash(),
+        install: INSTALL.to_owned(),
+        at: 1,
+    };
+    let mut verifier =
+        Verifier::new(Pins { keys: Some(signer().keys().clone()), ..Pins::default() });
+    log.events.iter().take(10).for_each(|body| verifier.push(body));
+    verifier.pruned(&record.to_signed_json(&signer()));
+    log.events.iter().skip(101).for_each(|body| verifier.push(body));
+    let report = verifier.finish(None);
+    assert_eq!(report.first_bad.as_ref().map(|bad| bad.0), Some(10), "{report}");
 }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::gateway::Gateway;
 use super::spool::Spooled;
 use super::{Refusal, refuse};
-use crate::audit::{EventDraft, EventKind};
+use crate::audit::{EventDraft, EventKind, Payload};
 use crate::canonical;
 use crate::model::{
     Caller, Ending, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, SurfaceKind,
@@ -26,8 +26,6 @@ use crate::redact::{Redactor, describe_masks};
 use crate::registry::Entry;
 use crate::store::StoreError;
 
-/// Redacted arguments beyond this size are kept as a hash only.
-const MAX_KEPT_INPUT: usize = 16 * 1024;
 /// Caller's names for calls are cut to this.
 const MAX_REQUEST_ID: usize = 256;
 /// At most this many masked parts of the arguments are described in the log, each with so many
@@ -220,13 +218,29 @@ impl Trace {
             if !input.masked.is_empty() {
                 draft = draft.texts("masked", input.masked.iter().map(String::as_str));
             }
-            if self.gate.parts.settings.load().keep_payloads
-                && input.canonical.len() <= MAX_KEPT_INPUT
-            {
-                draft = draft.canonical("input", &input.canonical);
-            }
+            draft = self.keep_input(draft, input);
         }
         self.append(draft).await
+    }
+
+    /// Keeps the redacted arguments in the event, or beside it when they are large.
+    fn keep_input(&self, draft: EventDraft, input: &Input) -> EventDraft {
+        let settings = self.gate.parts.settings.load();
+        let size = input.canonical.len();
+        if !settings.keep_payloads {
+            return draft;
+        }
+        if size <= settings.payload_bytes {
+            return draft.canonical("input", &input.canonical);
+        }
+        let draft = draft.number("inputBytes", size as u64);
+        if size as u64 > settings.payload_quota_bytes {
+            return draft.flag("inputKept", false);
+        }
+        draft.with_payload(Payload {
+            hash: input.hash.clone(),
+            text: Arc::from(input.canonical.as_str()),
+        })
     }
 
     /// Writes that a person is asked.

@@ -347,7 +347,8 @@ async fn rules_are_asked_again_when_a_call_is_taken_up_again() {
         let call = || invocation(name, json!({}), None);
         if name == "careful" {
             fixture.call("ann", call(), able()).await;
-            approvals.decide(&approvals.list()[0].id, ApprovalState::Approved).await.unwrap();
+            let id = approvals.list()[0].id.clone();
+            approvals.settle(approvals.decided(&id, ApprovalState::Approved).unwrap());
         }
         let handles = Arc::new(Handles::default());
         let options = CallOptions { progress: Some(handles.clone()), ..able() };

@@ -47,6 +47,10 @@ pub struct GatewaySettings {
     pub approval_page: Option<String>,
     /// Whether decision events carry the redacted arguments, or only their hash.
     pub keep_payloads: bool,
+    /// Bytes of redacted arguments that an event itself carries; larger ones are kept beside it.
+    pub payload_bytes: usize,
+    /// Bytes of redacted arguments that may be kept beside events, those of one event included.
+    pub payload_quota_bytes: u64,
 }
 
 impl Default for GatewaySettings {
@@ -60,6 +64,8 @@ impl Default for GatewaySettings {
             approvals: ApprovalsConfig::default(),
             approval_page: None,
             keep_payloads: true,
+            payload_bytes: 16 * 1024,
+            payload_quota_bytes: 256 * 1024 * 1024,
         }
     }
 }

@@ -389,6 +389,18 @@ async fn a_good_call_is_decided_run_and_written_down() {
         (&decision.rest["sandbox"], &outcome.rest["sandbox"]),
         (&json!("strict"), &json!("strict"))
     );
+    let large = json!({ "b": "x".repeat(100) });
+    change(&gate, |settings| settings.payload_bytes = 100);
+    gate.call("ann", "s:t", large.clone()).await;
+    let last = of_kind(&gate, EventKind::Decision).await.pop().unwrap();
+    assert!(!last.rest.contains_key("input"), "{last:?}");
+    assert_eq!((&last.rest["inputKept"], &last.rest["inputBytes"]), (&json!(true), &json!(108)));
+    let kept = gate.store.payload(last.input_hash.as_deref().unwrap()).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), large);
+    change(&gate, |settings| settings.payload_quota_bytes = 107);
+    gate.call("ann", "s:t", large).await;
+    let last = of_kind(&gate, EventKind::Decision).await.pop().unwrap();
+    assert_eq!(last.rest["inputKept"], false, "{last:?}");
     change(&gate, |settings| settings.keep_payloads = false);
     gate.call("ann", "s:t", json!({ "b": 1 })).await;
     let last = of_kind(&gate, EventKind::Decision).await.pop().unwrap();

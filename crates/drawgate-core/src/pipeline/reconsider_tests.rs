@@ -80,14 +80,14 @@ async fn check(wait: Wait, change: &str, then: Then) {
     let log = Gated::new(&gate.store, EventKind::Decision, false);
     let approve = async |asked: &mut tokio::sync::broadcast::Receiver<_>| {
         let question: crate::policy::Approval = asked.recv().await.unwrap();
-        approvals.decide(&question.id, ApprovalState::Approved).await.unwrap();
+        approvals.settle(approvals.decided(&question.id, ApprovalState::Approved).unwrap());
     };
     let (call, before) = match wait {
         Wait::Hold => {
             let call = spawn(&gate.gateway, json!({}));
             let question = asked.recv().await.unwrap();
             gate.policy(policy(change));
-            approvals.decide(&question.id, ApprovalState::Approved).await.unwrap();
+            approvals.settle(approvals.decided(&question.id, ApprovalState::Approved).unwrap());
             (call, 0)
         }
         Wait::Commit => {

@@ -45,6 +45,8 @@ struct Log {
     chain: Chain,
     open: OpenCalls,
     events: Vec<StoredEvent>,
+    /// Arguments that are kept beside their events, by hash.
+    payloads: BTreeMap<String, Arc<str>>,
     checkpoints: Vec<Checkpoint>,
     signer: Signer,
     last_at: u64,
@@ -62,6 +64,7 @@ impl Default for Log {
             chain: Chain::default(),
             open: OpenCalls::default(),
             events: Vec::new(),
+            payloads: BTreeMap::new(),
             checkpoints: Vec::new(),
             signer: Signer::new(&[7; 32]),
             last_at: 0,
@@ -87,6 +90,12 @@ impl MemoryStore {
     /// Makes appending to the log fail, or work again.
     pub fn break_log(&self, broken: bool) {
         self.log_broken.store(broken, Ordering::SeqCst);
+    }
+
+    /// Arguments that are kept beside their event, by their hash.
+    #[must_use]
+    pub fn payload(&self, hash: &str) -> Option<Arc<str>> {
+        self.log.lock().payloads.get(hash).cloned()
     }
 
     /// All audit events so far.
@@ -183,6 +192,9 @@ impl AuditLog for MemoryStore {
         let sealed = log.chain.seal(&draft);
         log.open.note(sealed.sequence, &draft);
         log.last_at = draft.at_ms();
+        if let Some(payload) = draft.payload() {
+            log.payloads.insert(payload.hash.clone(), Arc::clone(&payload.text));
+        }
         log.events.push(StoredEvent { sequence: sealed.sequence, body: sealed.body });
         Ok(sealed.sequence)
     }

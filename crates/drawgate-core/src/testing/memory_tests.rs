@@ -1,5 +1,5 @@
 use super::*;
-use crate::audit::{EventKind, HeadRecord, Pins, Verifier};
+use crate::audit::{EventKind, HeadRecord, Pins, Verifier, VerifyKeys};
 
 fn artifact(owner: &str, bytes: &[u8]) -> NewArtifact {
     NewArtifact {
@@ -22,7 +22,8 @@ async fn the_log_verifies() {
     }
     let checkpoint = store.checkpoint().await.unwrap().unwrap();
     assert_eq!(store.checkpoint().await.unwrap(), None, "nothing was appended since");
-    let mut verifier = Verifier::new(Pins::default());
+    let keys = Some(VerifyKeys::public(&checkpoint.key).unwrap());
+    let mut verifier = Verifier::new(Pins { keys, ..Pins::default() });
     store.events().iter().for_each(|event| verifier.push(&event.body));
     verifier.checkpoint(&checkpoint.to_json());
     let report = verifier.finish(None::<&HeadRecord>);

@@ -117,7 +117,8 @@ impl Shared {
             kept.is_refusing = true;
             return Err(error.unwrap_or_else(full));
         }
-        kept.drafts.push_back(draft);
+        // Large arguments would make the bounded log unbounded in bytes.
+        kept.drafts.push_back(draft.without_payload());
         kept.is_refusing = false;
         if kept.since.is_none() {
             kept.since = Some(self.clock.now_ms());

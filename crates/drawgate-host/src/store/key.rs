@@ -30,18 +30,41 @@ pub(super) fn load_or_create(dir: &DataDir) -> Result<Key, StoreError> {
         Err(error) => return Err(unusable(&path, &error)),
     };
     let public = dir.file(PUBLIC);
-    if !public.exists() {
+    if public.exists() {
+        check_public(dir, &signer)?;
+    } else {
         let text = format!("{}\n", signer.keys().public_hex());
         fs::write(&public, text).map_err(|error| unusable(&public, &error))?;
     }
     Ok(Key { signer, is_new })
 }
 
+/// The signing key, if this process may read it.
+pub(super) fn signer(dir: &DataDir) -> Result<Option<Signer>, StoreError> {
+    let path = dir.file(KEY);
+    match File::open(&path) {
+        Ok(file) => read(&path, file).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The public key beside the log is what others pin, so it must be that of the signing key.
+pub(super) fn check_public(dir: &DataDir, signer: &Signer) -> Result<(), StoreError> {
+    let path = dir.file(PUBLIC);
+    let text = fs::read_to_string(&path).map_err(|error| unusable(&path, &error))?;
+    if text.trim() == signer.keys().public_hex() {
+        return Ok(());
+    }
+    Err(unusable(
+        &path,
+        &"it is not the public key of `audit.key`: it was replaced; remove it, and the next start writes the right one",
+    ))
+}
+
 /// What a reader can check with: everything, or signatures only if it may not read the secret.
 pub(super) fn verify_keys(dir: &DataDir) -> Result<VerifyKeys, StoreError> {
-    let path = dir.file(KEY);
-    if let Ok(file) = File::open(&path) {
-        return read(&path, file).map(|signer| signer.keys().clone());
+    if let Some(signer) = signer(dir)? {
+        return Ok(signer.keys().clone());
     }
     let path = dir.file(PUBLIC);
     let text = fs::read_to_string(&path).map_err(|error| unusable(&path, &error))?;

@@ -13,5 +13,6 @@ pub use artifacts::{ArtifactLimits, FileArtifacts};
 pub use fallback::{AuditHealth, OnAuditFailure, ResilientAudit};
 pub use lock::{DataDir, DataDirError, DataDirLock};
 pub use sqlite::{
-    AuditOptions, AuditReader, Durability, SqliteAudit, SqliteStore, VerifyOptions, verify_file,
+    AuditOptions, AuditReader, Durability, PrunePlan, SqliteAudit, SqliteStore, VerifyOptions,
+    verify_file, verify_folder,
 };

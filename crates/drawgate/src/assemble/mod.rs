@@ -46,6 +46,7 @@ use crate::config::{self, Config, Loaded};
 use crate::operations::Operations;
 use crate::surface::callers::Callers;
 use crate::surface::mcp::tasks::Tasks;
+use crate::telemetry::Anchors;
 use edits::Files;
 
 /// The key that logins and tasks are sealed with.
@@ -53,6 +54,9 @@ const SEALING_KEY: &str = "sealing.key";
 
 /// The file with the local user's token.
 pub const ADMIN_TOKEN: &str = "admin.token";
+
+/// How long the signed head that is kept outside the audit log may lag behind it.
+const HEAD_PAUSE: Duration = Duration::from_millis(200);
 
 /// The built-in tools need no time; this is for a machine that stands still.
 const BUILTIN_TIME: Duration = Duration::from_secs(5);
@@ -84,6 +88,8 @@ pub struct Assembly {
     pub log: Arc<SqliteAudit>,
     /// The configuration in force, and the edit that is not.
     pub edits: Arc<Edits>,
+    /// Where its head is sent.
+    pub anchors: Anchors,
     start: Start,
     /// What the running sources were started with.
     servers: Mutex<BTreeMap<SourceId, sources::Wanted>>,
@@ -150,6 +156,7 @@ impl Assembly {
             keeper,
             audit,
             artifacts,
+            anchors: Anchors::new(&loaded.config.audit, &log, &host),
             host,
             data: data.to_owned(),
             log,
@@ -279,6 +286,8 @@ impl Storage {
         let options = AuditOptions {
             durability,
             checkpoint_every: config.audit.checkpoint_every,
+            head_pause: HEAD_PAUSE,
+            payload_quota: config.audit.payload_quota_bytes,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             clock: Arc::clone(&host.clock),
         };
@@ -443,6 +452,8 @@ fn settings(config: &Config, pages: Option<&String>) -> GatewaySettings {
         },
         approval_page: pages.cloned(),
         keep_payloads: config.audit.payloads == config::Payloads::Redacted,
+        payload_bytes: config.audit.payload_bytes,
+        payload_quota_bytes: config.audit.payload_quota_bytes,
     }
 }
 

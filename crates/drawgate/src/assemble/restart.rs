@@ -15,8 +15,9 @@ pub(super) fn warn(in_force: &Config, edited: &Config) {
 }
 
 fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
-    // The one key of its section that is followed at once.
-    let audit = Audit { payloads: in_force.audit.payloads, ..edited.audit.clone() };
+    // The keys of its section that are followed at once.
+    let Audit { payloads, payload_bytes, .. } = in_force.audit;
+    let audit = Audit { payloads, payload_bytes, ..edited.audit.clone() };
     [
         ("`listen`", in_force.listen != edited.listen),
         ("`data`", in_force.data != edited.data),
@@ -44,6 +45,7 @@ mod tests {
         edited.limits.timeout_seconds += 1;
         edited.builtin.enabled = false;
         edited.audit.payloads = Payloads::Hash;
+        edited.audit.payload_bytes += 1;
         assert_eq!(changed(&in_force, &edited), [""; 0]);
         edited.listen.set_port(1);
         edited.data = "elsewhere".into();

@@ -3,20 +3,24 @@
 mod line;
 
 use std::io::{BufWriter, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use drawgate_core::audit::{Anchor, StoredEvent, VerifyKeys};
+use anyhow::{Context as _, bail};
+use drawgate_core::audit::{Anchor, SignedHead, StoredEvent, VerifyKeys};
+use drawgate_core::clock::Clock as _;
 use drawgate_core::store::StoreError;
-use drawgate_host::store::{AuditReader, DataDir, VerifyOptions, verify_file};
+use drawgate_host::clock::SystemClock;
+use drawgate_host::store::{
+    AuditReader, DataDir, PrunePlan, VerifyOptions, verify_file, verify_folder,
+};
 use serde_json::{Value, json};
 
 use self::line::line;
 use super::Context;
 use super::backend::Backend;
-use super::output::not_written;
+use super::output::{agrees, can_ask, not_written};
 use crate::assemble::Start;
 use crate::surface::control::Prune;
 use crate::time::shown as time;
@@ -35,37 +39,53 @@ pub(super) enum AuditCommand {
         #[arg(long, short)]
         follow: bool,
     },
-    /// Show events in full, by sequence, request id or call id
+    /// Show events in full, by sequence, request id or call id, with large arguments that are kept
+    /// beside them
     Show {
         /// The sequence or id
         id: String,
     },
-    /// Print all events as JSON, one a line
+    /// Print the whole log as JSON, one a line: what was pruned, events, and signed checkpoints, the
+    /// last of them over the newest event, so that `verify --file` can check it anywhere
     Export {
-        /// Signed checkpoints too, so that the file can be verified by itself
+        /// Events alone; such a file can't be proved later
         #[arg(long)]
-        checkpoints: bool,
+        events_only: bool,
     },
     /// Remove old events; a signed record of where the log now begins stands for them
+    ///
+    /// A call keeps all its events: the cut moves back to where no call is under way.
     Prune {
-        /// All before this sequence, as far as no call under way needs them
+        /// All before this sequence
         #[arg(long, value_name = "SEQUENCE")]
         before: u64,
+        /// Say what would be removed, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Say yes without being asked
+        #[arg(long)]
+        yes: bool,
     },
-    /// Check that nothing was changed, removed, swapped or cut: exits 0 if so, 2 if it was tampered
-    /// with, 3 if only the last record is incomplete
+    /// Print the newest event's sequence and hash, signed, to be kept elsewhere for `verify --anchor`
+    Anchor,
+    /// Check that nothing was changed, removed, swapped or cut
+    ///
+    /// Exits 0 if the log is intact and signed up to its newest event, 2 if it was tampered with, 3 if
+    /// only the last record is incomplete, 4 if nothing is wrong with it but not all of it is proved.
+    /// The first line says which, and why.
     Verify {
-        /// A head kept elsewhere, `SEQUENCE:HASH`, that the log must contain
-        #[arg(long, value_name = "SEQUENCE:HASH")]
-        anchor: Option<String>,
-        /// Compare stored artifacts with their recorded hashes too
+        /// A head kept elsewhere that the log must contain: `SEQUENCE:HASH`, a line that `audit anchor`
+        /// printed, or a file of such lines. May be repeated
+        #[arg(long, value_name = "HEAD|FILE")]
+        anchor: Vec<String>,
+        /// Compare stored artifacts and kept arguments with their recorded hashes too
         #[arg(long)]
         artifacts: bool,
         /// Verify an exported file instead of the data folder
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// The public key for `--file`, in hexadecimal, as in `audit.pub`
-        #[arg(long, value_name = "HEX", requires = "file")]
+        /// The public key that must have signed, in hexadecimal, as in `audit.pub`
+        #[arg(long, value_name = "HEX")]
         key: Option<String>,
     },
 }
@@ -75,10 +95,19 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
     match command {
         AuditCommand::Tail { lines, follow } => tail(context, &reader()?, lines, follow).await?,
         AuditCommand::Show { id } => show(context, &reader()?, &id)?,
-        AuditCommand::Export { checkpoints } => export(&reader()?, checkpoints)?,
-        AuditCommand::Prune { before } => prune(context, before).await?,
+        AuditCommand::Export { events_only: true } => export_events(&reader()?)?,
+        AuditCommand::Export { events_only: false } => export(&reader()?)?,
+        AuditCommand::Prune { before, dry_run: true, .. } => {
+            let plan = reader()?.plan(before)?;
+            context.out.either(&planned(&plan), || in_words(&plan))?;
+        }
+        AuditCommand::Prune { before, yes, .. } => prune(context, &reader()?, before, yes).await?,
+        AuditCommand::Anchor => {
+            let head = reader()?.signed_head(now_ms())?;
+            context.out.raw(format!("{}\n", head.to_json()).as_bytes())?;
+        }
         AuditCommand::Verify { anchor, artifacts, file, key } => {
-            return verify(context, anchor.as_deref(), artifacts, file.as_ref(), key.as_deref());
+            return verify(context, &anchor, artifacts, file.as_deref(), key);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -91,13 +120,52 @@ fn show(context: &Context, reader: &AuditReader, id: &str) -> anyhow::Result<()>
         "there is no event `{id}`; `drawgate audit tail` shows the newest"
     );
     for event in found {
-        let value: Value = serde_json::from_str(&event.body)?;
+        let mut value: Value = serde_json::from_str(&event.body)?;
+        if value["inputKept"] == true
+            && let Some(kept) = reader.payload(value["inputHash"].as_str().unwrap_or_default())?
+        {
+            value["input"] = serde_json::from_str(&kept)?;
+        }
         context.out.json(&value)?;
     }
     Ok(())
 }
 
-async fn prune(context: &Context, before: u64) -> anyhow::Result<()> {
+fn planned(plan: &PrunePlan) -> Value {
+    let PrunePlan { first, last, events, is_held_back } = plan;
+    json!({ "first": first, "last": last, "events": events, "heldBack": is_held_back })
+}
+
+fn in_words(plan: &PrunePlan) -> String {
+    let PrunePlan { first, last, events, is_held_back } = plan;
+    let held = format!(
+        "the events from {} on stay, because a call that begins there ends later or is under way",
+        last + 1
+    );
+    let which = match events {
+        0 => return format!("no event would go: {held}"),
+        1 => format!("event {first} would go"),
+        _ => format!("events {first}\u{2013}{last} would go"),
+    };
+    if *is_held_back { format!("{which}; {held}") } else { which }
+}
+
+async fn prune(
+    context: &Context,
+    reader: &AuditReader,
+    before: u64,
+    yes: bool,
+) -> anyhow::Result<()> {
+    let plan = reader.plan(before)?;
+    if !yes {
+        let words = in_words(&plan);
+        if !can_ask() || context.out.is_json() {
+            bail!("{words}; removed events can't be brought back: say `--yes` if you mean it");
+        }
+        if !agrees(&format!("{words}; remove them for good?")).await? {
+            return context.out.text("nothing was removed");
+        }
+    }
     let backend = Backend::open(context, Start::Nothing).await?;
     let done = backend.post::<Value>("/audit/prune", &Prune { before }).await;
     backend.close().await;
@@ -111,6 +179,9 @@ async fn tail(
     lines: usize,
     follow: bool,
 ) -> anyhow::Result<()> {
+    if let Some(loss) = reader.loss()? {
+        eprintln!("drawgate: {loss}; run `drawgate audit verify`");
+    }
     let mut last = 0;
     for event in reader.tail(lines)? {
         last = event.sequence;
@@ -142,23 +213,39 @@ fn print(context: &Context, event: &StoredEvent) -> anyhow::Result<()> {
     context.out.text(&format!("{:>8}  {when}  {}", event.sequence, line(&value)))
 }
 
-fn export(reader: &AuditReader, checkpoints: bool) -> anyhow::Result<()> {
-    let mut out = Noting { out: BufWriter::new(std::io::stdout().lock()), failure: None };
-    let done = if checkpoints {
-        reader.export(&mut out)
-    } else {
+fn export(reader: &AuditReader) -> anyhow::Result<()> {
+    let unsigned = write_out(|out| reader.export(out, now_ms()))?;
+    if let Some(reason) = unsigned {
+        eprintln!("drawgate: the export's newest events are not signed: {reason}");
+    }
+    Ok(())
+}
+
+fn export_events(reader: &AuditReader) -> anyhow::Result<()> {
+    write_out(|out| {
         reader.events(0, usize::MAX, |event| {
             writeln!(out, "{}", event.body).map_err(|error| StoreError::Unavailable {
                 operation: "export the audit log",
                 reason: error.to_string(),
             })
         })
-    };
+    })
+}
+
+/// Has something written to standard output.
+fn write_out<T>(write: impl FnOnce(&mut dyn Write) -> Result<T, StoreError>) -> anyhow::Result<T> {
+    let mut out = Noting { out: BufWriter::new(std::io::stdout().lock()), failure: None };
+    let done = write(&mut out);
     if let Some(kind) = out.failure {
         return Err(not_written(kind.into()));
     }
-    done?;
-    out.flush().map_err(not_written)
+    let done = done?;
+    out.flush().map_err(not_written)?;
+    Ok(done)
+}
+
+fn now_ms() -> u64 {
+    SystemClock::new().now_ms()
 }
 
 /// Notes why writing failed, which the store's errors don't tell apart.
@@ -179,26 +266,32 @@ impl<W: Write> Write for Noting<W> {
 
 fn verify(
     context: &Context,
-    anchor: Option<&str>,
+    anchors: &[String],
     artifacts: bool,
-    file: Option<&PathBuf>,
-    key: Option<&str>,
+    file: Option<&Path>,
+    key: Option<String>,
 ) -> anyhow::Result<ExitCode> {
-    let anchor = anchor.map(parse_anchor).transpose()?;
+    let anchors: Vec<Vec<Anchor>> =
+        anchors.iter().map(|text| parse_anchors(text)).collect::<anyhow::Result<_>>()?;
+    let anchors = anchors.concat();
     let report = if let Some(file) = file {
-        verify_file(file, key.map(VerifyKeys::public).transpose()?, anchor)?
+        verify_file(file, key.as_deref().map(VerifyKeys::public).transpose()?, anchors)?
     } else {
         let dir = DataDir::existing(&context.data)?;
         let days = context.loaded.config.artifacts.max_age_days;
         let artifact_max_age_ms = days.saturating_mul(24 * 60 * 60 * 1000);
-        AuditReader::open(&dir)?.verify(VerifyOptions { anchor, artifacts, artifact_max_age_ms })?
+        verify_folder(&dir, VerifyOptions { anchors, key, artifacts, artifact_max_age_ms })?
     };
     let bad = report.first_bad.as_ref();
+    let proved = report.proved.as_ref();
     let value = json!({
         "intact": report.exit_code() == 0,
+        "finding": report.finding(),
         "events": report.events,
         "checkpoints": report.checkpoints,
         "head": { "sequence": report.head.0, "hash": report.head.1 },
+        "proved": proved.map(|(upto, by)| json!({ "upTo": upto, "by": by })),
+        "unproved": report.unproved,
         "firstBad": bad.map(|(sequence, reason)| json!({ "sequence": sequence, "reason": reason })),
         "torn": report.torn,
         "warnings": report.warnings,
@@ -207,12 +300,29 @@ fn verify(
     Ok(ExitCode::from(report.exit_code()))
 }
 
-fn parse_anchor(text: &str) -> anyhow::Result<Anchor> {
+/// A head, or a file with one a line.
+fn parse_anchors(text: &str) -> anyhow::Result<Vec<Anchor>> {
+    if let Some(anchor) = parse_anchor(text)? {
+        return Ok(vec![anchor]);
+    }
     let wrong = || {
         format!(
-            "`{text}` is not an anchor; write `SEQUENCE:HASH`, as `audit verify` prints the head"
+            "`{text}` is not an anchor; write `SEQUENCE:HASH`, as `audit verify` prints the head, a line of `audit anchor`, or a file of such lines"
         )
     };
-    let (sequence, hash) = text.split_once(':').with_context(wrong)?;
-    Ok(Anchor { sequence: sequence.parse().with_context(wrong)?, hash: hash.to_owned() })
+    let lines = std::fs::read_to_string(text).with_context(wrong)?;
+    let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| parse_anchor(line)?.with_context(wrong)).collect()
+}
+
+fn parse_anchor(text: &str) -> anyhow::Result<Option<Anchor>> {
+    if text.starts_with('{') {
+        let head = SignedHead::parse(text).context("the anchor was changed")?;
+        return Ok(Some(Anchor::signed(&head, "the anchor")));
+    }
+    let pair = text.split_once(':').and_then(|(sequence, hash)| {
+        let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Some((sequence.parse().ok()?, hash)).filter(|_| is_hash)
+    });
+    Ok(pair.map(|(sequence, hash)| Anchor::new(sequence, hash)))
 }

@@ -106,6 +106,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     ready.store(false, Ordering::Relaxed);
     let grace = Duration::from_secs(config.server.drain_seconds);
     drain(&assembly, &server, &mcp, grace, &mut signals).await;
+    take_leave(context.out, &assembly);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -243,6 +244,10 @@ async fn become_ready(assembly: Arc<Assembly>, ready: Arc<AtomicBool>) {
 
 /// What has to be done from time to time.
 pub(super) async fn upkeep(assembly: Arc<Assembly>, mcp: Mcp) {
+    tokio::spawn({
+        let assembly = Arc::clone(&assembly);
+        async move { assembly.anchors.follow().await }
+    });
     loop {
         tokio::time::sleep(UPKEEP_PAUSE).await;
         mcp.sweep().await;
@@ -275,12 +280,15 @@ fn greet(
     let not_started = assembly.edits.status().in_force.not_started;
     let reason = context.loaded.starts_no_programs();
     let token = data.join(ADMIN_TOKEN);
+    let (head, loss) = (assembly.log.signed_head(), assembly.log.loss());
     let report = serde_json::json!({
         "endpoint": url,
         "grpc": dial,
         "token": token,
         "pid": std::process::id(),
         "notStarted": not_started,
+        "auditHead": { "sequence": head.sequence, "hash": head.hash },
+        "auditLoss": loss,
     });
     if out.is_json() {
         return out.raw(format!("{report}\n").as_bytes());
@@ -296,16 +304,34 @@ fn greet(
         }
         _ => String::new(),
     };
+    let loss = loss.map_or_else(String::new, |loss| {
+        format!("WARNING  {loss}\n         run `drawgate audit verify`\n")
+    });
     out.text(&format!(
-        "Drawgate serves MCP at {url}\n\
+        "{loss}Drawgate serves MCP at {url}\n\
          token    in {}\n\
          {servers}\
          tools    drawgate tools list\n\
          connect  drawgate connect claude --write    (or codex, gemini, cursor, vscode)\n\
          {packs}\
+         audit    head {}:{}\n\
          stop     Ctrl-C",
-        token.display()
+        token.display(),
+        head.sequence,
+        head.hash
     ))
+}
+
+/// The last head, for those who keep heads elsewhere. The reader of standard output may be gone.
+fn take_leave(out: Output, assembly: &Assembly) {
+    let head = assembly.log.signed_head();
+    let line = if out.is_json() {
+        let head = serde_json::json!({ "sequence": head.sequence, "hash": head.hash });
+        serde_json::json!({ "stopped": true, "auditHead": head }).to_string()
+    } else {
+        format!("Drawgate has stopped; audit head {}:{}", head.sequence, head.hash)
+    };
+    drop(out.raw(format!("{line}\n").as_bytes()));
 }
 
 /// The signals that end a gateway.
@@ -371,4 +397,5 @@ pub(super) async fn drain(
     // A leftover socket would only make the next command try it in vain.
     let _ = std::fs::remove_file(assembly.data.join(SOCKET));
     assembly.close().await;
+    assembly.anchors.send().await;
 }

@@ -754,6 +754,13 @@ otlp_endpoint = "localhost:4318""#,
 ",
     },
     Case {
+        name: "anchor address",
+        text: r#"[audit]
+anchor_url = "anchors.example""#,
+        said: "drawgate.toml:2:1: error: `anchors.example` is not an absolute HTTP URL; write `https://host/path`
+",
+    },
+    Case {
         name: "listen everywhere",
         text: r#"listen = "0.0.0.0:7700""#,
         said: "drawgate.toml:1:1: warning: `0.0.0.0:7700` can be reached from other machines; set [server.tls], or `serve` refuses to start unless it is given `--insecure`

@@ -204,11 +204,27 @@ pub struct Audit {
     pub durability: Durability,
     /// What happens to calls while events can't be stored.
     pub on_audit_failure: AuditFailure,
-    /// What an event keeps of arguments and results.
+    /// What an event keeps of arguments. Of results it keeps the hash.
     pub payloads: Payloads,
+    /// Bytes of redacted arguments that an event itself holds; larger ones are kept beside it.
+    #[schemars(range(min = 0, max = 1_048_576))]
+    pub payload_bytes: usize,
+    /// Bytes of redacted arguments that may be kept beside events; the oldest go first. 0 keeps none.
+    #[schemars(range(min = 0, max = 1_125_899_906_842_624u64))]
+    pub payload_quota_bytes: u64,
     /// Events between two signed checkpoints.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub checkpoint_every: u64,
+    /// The socket of the system log that the log's signed head is sent to, such as `/dev/log`.
+    /// Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor_syslog: Option<PathBuf>,
+    /// Where the log's signed head is sent by HTTP `POST`, as JSON. Absent: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor_url: Option<String>,
+    /// Seconds between two heads that are sent, besides those at start and stop.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub anchor_every_seconds: u64,
 }
 
 impl Default for Audit {
@@ -217,7 +233,12 @@ impl Default for Audit {
             durability: Durability::Process,
             on_audit_failure: AuditFailure::Memory,
             payloads: Payloads::Redacted,
+            payload_bytes: 16 * 1024,
+            payload_quota_bytes: 256 * 1024 * 1024,
             checkpoint_every: 1000,
+            anchor_syslog: None,
+            anchor_url: None,
+            anchor_every_seconds: 300,
         }
     }
 }
@@ -242,11 +263,11 @@ pub enum AuditFailure {
     Refuse,
 }
 
-/// What an audit event keeps of arguments and results.
+/// What an audit event keeps of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Payloads {
-    /// The redacted payload and its hash.
+    /// The redacted arguments and their hash.
     Redacted,
     /// The hash alone.
     Hash,

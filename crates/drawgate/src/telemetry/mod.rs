@@ -1,10 +1,13 @@
-//! What the gateway tells about itself: logs to standard error, metrics, traces.
+//! What the gateway tells about itself: logs to standard error, metrics, traces, and the head of its
+//! audit log.
 //!
 //! None of it ever carries arguments or results.
 
+mod anchors;
 mod logs;
 mod otlp;
 
+pub use anchors::Anchors;
 pub use logs::init as init_logs;
 pub use otlp::{Exporter, Span, Spans};
 

@@ -46,7 +46,8 @@ const HELP: &[(&[&str], &str)] = &[
     (&["audit", "show"], "by sequence, request id or call id"),
     (&["audit", "export"], "one a line"),
     (&["audit", "prune"], "a signed record"),
-    (&["audit", "verify"], "exits 0 if so, 2 if"),
+    (&["audit", "anchor"], "kept elsewhere"),
+    (&["audit", "verify"], "Exits 0 if the log is intact and signed"),
     (&["artifacts", "list"], "newest first"),
     (&["artifacts", "get"], "or write it to a file"),
     (&["artifacts", "remove"], "Its hash or its URI"),
@@ -389,7 +390,7 @@ async fn a_reader_that_leaves_early_is_no_error() {
     }
     let commands: [&[&str]; 4] = [
         &["audit", "export", "--json"],
-        &["audit", "export", "--json", "--checkpoints"],
+        &["audit", "export", "--events-only"],
         &["audit", "tail", "--lines", "1000", "--json"],
         &["config", "schema"],
     ];

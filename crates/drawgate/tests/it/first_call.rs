@@ -47,7 +47,7 @@ fn old_events_can_be_pruned_and_the_rest_still_verifies() {
         place.ok(&["tools", "call", "vfs_write", "path=a.txt", &format!("content={number}")]);
     }
     let before = place.ok(&["audit", "export", "--json"]).lines().count();
-    let removed = place.json(&["audit", "prune", "--before", "10"]);
+    let removed = place.json(&["audit", "prune", "--before", "10", "--yes"]);
     assert_eq!(removed["removed"], 9);
     let exported = place.ok(&["audit", "export", "--json"]);
     assert!(!exported.contains("\"sequence\":9,"), "{exported}");

@@ -144,7 +144,7 @@ async fn call_on(
 
 /// All events of a data folder, oldest first.
 pub(crate) fn events(place: &Place) -> Vec<Value> {
-    let export = place.ok(&["audit", "export", "--json"]);
+    let export = place.ok(&["audit", "export", "--events-only"]);
     export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -34,6 +34,7 @@ mod sessions;
 mod stdio;
 mod streams;
 mod support;
+mod tampering;
 mod tasks;
 mod tasks_resumed;
 mod toolpacks;

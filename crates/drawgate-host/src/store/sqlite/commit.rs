@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use drawgate_core::audit::{
-    Chain, Checkpoint, EventDraft, EventKind, HeadRecord, OpenCalls, PruneRecord, Signer,
+    Chain, Checkpoint, EventDraft, EventKind, HeadRecord, OpenCalls, PruneRecord, SignedHead,
+    Signer,
 };
 use drawgate_core::clock::Clock;
 use drawgate_core::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use super::connection::{Durability, corrupt, integer, unavailable};
+use super::payload::Room;
 
 /// Owns the connection and the end of the chain.
 pub(super) struct Writer {
@@ -23,6 +25,10 @@ pub(super) struct Writer {
     pub(super) open: OpenCalls,
     /// The newest checkpoint's sequence and hash.
     pub(super) checkpointed: (u64, String),
+    /// The run of the machine, if its end may take the newest events along.
+    pub(super) boot: Option<String>,
+    /// For arguments that are kept beside their events.
+    pub(super) room: Room,
     /// Why nothing is written any more.
     pub(super) failed: Option<String>,
 }
@@ -31,33 +37,66 @@ impl Writer {
     /// Commits events in one transaction and returns the first one's sequence. If it fails, nothing
     /// of it is in the log and the chain ends where it did.
     pub(super) fn commit(&mut self, drafts: &[EventDraft]) -> Result<u64, StoreError> {
+        self.commit_with("append to the audit log", drafts, |_| Ok(()))
+    }
+
+    /// The same, with statements that hold if and only if the events do.
+    pub(super) fn commit_with(
+        &mut self,
+        operation: &'static str,
+        drafts: &[EventDraft],
+        and: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<u64, StoreError> {
         self.check_alive()?;
-        let mut chain = self.chain.clone();
-        let head = |chain: &Chain, writer: &Self| {
-            writer.signer.head_record(
-                &writer.install,
-                chain.sequence(),
-                chain.head(),
-                &writer.checkpointed.1,
-            )
-        };
+        let (mut chain, mut room) = (self.chain.clone(), self.room);
         let result = transact(&self.connection, |connection| {
+            // It comes last, so that the callers' events have the sequences that they are told.
+            let removal = room.make(connection, drafts)?;
             let mut insert =
                 connection.prepare_cached("INSERT INTO event (seq, body) VALUES (?1, ?2)")?;
-            for draft in drafts {
+            for draft in drafts.iter().chain(&removal) {
                 let sealed = chain.seal(draft);
                 insert.execute((integer(sealed.sequence), sealed.body))?;
+                if let Some(payload) = draft.payload() {
+                    room.put(connection, sealed.sequence, payload)?;
+                }
             }
-            put_head(connection, &head(&chain, self))
+            and(connection)?;
+            let (install, checkpoint) = (&self.install, &self.checkpointed.1);
+            let (sequence, head) = (chain.sequence(), chain.head());
+            put_head(connection, &self.signer.head_record(install, sequence, head, checkpoint))
         });
-        result.map_err(|error| self.note_failure("append to the audit log", &error))?;
+        result.map_err(|error| self.note_failure(operation, &error))?;
         let first = self.chain.sequence() + 1;
         for (draft, sequence) in drafts.iter().zip(first..) {
             self.open.note(sequence, draft);
         }
-        self.chain = chain;
+        (self.chain, self.room) = (chain, room);
         self.checkpoint_if_due();
         Ok(first)
+    }
+
+    /// The head as it is now, signed, for places on other machines.
+    pub(super) fn signed_head(&self) -> SignedHead {
+        self.sign_head(None)
+    }
+
+    /// The same, for the places beside the log.
+    pub(super) fn kept_head(&self) -> SignedHead {
+        self.sign_head(self.boot.clone())
+    }
+
+    fn sign_head(&self, boot: Option<String>) -> SignedHead {
+        let head = SignedHead {
+            sequence: self.chain.sequence(),
+            hash: self.chain.head().to_owned(),
+            at: self.clock.now_ms(),
+            install: self.install.clone(),
+            boot,
+            key: String::new(),
+            signature: String::new(),
+        };
+        head.sign(&self.signer)
     }
 
     /// Signs the head, if it is not signed yet.
@@ -90,40 +129,46 @@ impl Writer {
         Ok(Some(checkpoint))
     }
 
-    /// Removes the events before a sequence, as far as no call under way began there, and leaves a
-    /// signed record of where the log now begins. Returns how many events were removed.
-    pub(super) fn prune(&mut self, before: u64) -> Result<u64, StoreError> {
+    /// Removes the events up to one, and leaves a signed record of where the log now begins. The
+    /// removal and the event about it are one transaction: both are in the log or neither is.
+    pub(super) fn prune(&mut self, last: u64) -> Result<u64, StoreError> {
         const OPERATION: &str = "prune the audit log";
         self.check_alive()?;
-        let bound = self.open.oldest().unwrap_or(u64::MAX).min(self.chain.sequence());
-        let last = before.min(bound).saturating_sub(1);
-        let Some(hash) = self.hash_at(last).map_err(|error| unavailable(OPERATION, &error))? else {
-            return Ok(0);
+        let failed = |error: rusqlite::Error| unavailable(OPERATION, &error);
+        let Some(hash) = self.hash_at(last).map_err(failed)? else {
+            return Err(unavailable(OPERATION, &"it was pruned by another command meanwhile"));
         };
         let record = PruneRecord {
             sequence: last,
             head: hash,
-            checkpoint: self
-                .checkpoint_before(last)
-                .map_err(|error| unavailable(OPERATION, &error))?,
+            checkpoint: self.checkpoint_before(last).map_err(failed)?,
             install: self.install.clone(),
             at: self.clock.now_ms(),
         };
         let event = EventDraft::new(EventKind::Pruned, record.at)
+            .text("principal", "local")
             .number("upTo", last)
             .text("head", &record.head);
-        self.commit(&[event])?;
         let signed = record.to_signed_json(&self.signer);
-        let removed = transact(&self.connection, |connection| {
+        let mut removed = 0;
+        self.commit_with(OPERATION, &[event], |connection| {
             put_meta(connection, "pruned", &signed)?;
-            connection.execute("DELETE FROM checkpoint WHERE seq <= ?1", [integer(last)])?;
-            connection.execute("DELETE FROM event WHERE seq <= ?1", [integer(last)])
-        })
-        .map_err(|error| self.note_failure(OPERATION, &error))?;
+            let last = integer(last);
+            for sql in [
+                "DELETE FROM checkpoint WHERE seq <= ?1",
+                "DELETE FROM payload WHERE seq <= ?1",
+                "DELETE FROM meta WHERE key = 'loss' AND CAST(value AS INTEGER) <= ?1",
+            ] {
+                connection.execute(sql, [last])?;
+            }
+            removed = connection.execute("DELETE FROM event WHERE seq <= ?1", [last])?;
+            Ok(())
+        })?;
+        self.room = Room::measure(&self.connection, self.room.quota).map_err(failed)?;
         Ok(u64::try_from(removed).unwrap_or_default())
     }
 
-    fn hash_at(&self, sequence: u64) -> rusqlite::Result<Option<String>> {
+    pub(super) fn hash_at(&self, sequence: u64) -> rusqlite::Result<Option<String>> {
         let sql = "SELECT json_extract(body, '$.hash') FROM event WHERE seq = ?1";
         self.connection.query_row(sql, [integer(sequence)], |row| row.get(0)).optional()
     }

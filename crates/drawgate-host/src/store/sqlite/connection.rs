@@ -53,11 +53,22 @@ const STATE_SCHEMA: &[&str] = &["
     CREATE TABLE owed (act_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 "];
 
-const AUDIT_SCHEMA: &[&str] = &["
+const AUDIT_SCHEMA: &[&str] = &[
+    "
     CREATE TABLE event (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
     CREATE TABLE checkpoint (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+    CREATE TABLE payload (
+        sha256 TEXT PRIMARY KEY,
+        seq INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        body TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX payload_age ON payload (seq);
+",
+];
 
 /// Opens `drawgate.db` for writing.
 pub(in super::super) fn open_state(

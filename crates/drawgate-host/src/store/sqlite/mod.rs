@@ -3,6 +3,9 @@
 mod audit;
 mod commit;
 mod connection;
+mod outside;
+mod payload;
+mod prune;
 mod queue;
 mod reader;
 mod recover;
@@ -12,5 +15,6 @@ mod wal;
 pub use audit::{AuditOptions, SqliteAudit};
 pub use connection::Durability;
 pub(super) use connection::{corrupt, integer, open_state, read_only, unavailable};
-pub use reader::{AuditReader, VerifyOptions, verify_file};
+pub use prune::PrunePlan;
+pub use reader::{AuditReader, VerifyOptions, verify_file, verify_folder};
 pub use state::SqliteStore;

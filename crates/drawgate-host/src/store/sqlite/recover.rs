@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use drawgate_core::audit::{
-    Chain, Checkpoint, EventDraft, EventKind, HeadRecord, OpenCalls, StoredEvent, ToolAuditEvent,
-    ZERO_HASH,
+    Chain, Checkpoint, EventDraft, EventKind, HeadRecord, OpenCalls, SignedHead, StoredEvent,
+    ToolAuditEvent, ZERO_HASH,
 };
 use drawgate_core::store::StoreError;
 use drawgate_core::{canonical, json};
@@ -15,14 +15,25 @@ use super::super::key;
 use super::super::lock::DataDir;
 use super::audit::{AuditOptions, events, stored};
 use super::commit::{Writer, head_record, meta, put_meta};
-use super::connection::{corrupt, open_audit, unavailable};
+use super::connection::{Durability, corrupt, open_audit, unavailable};
+use super::outside::{self, Found, HeadKeeper};
+use super::payload::Room;
 
 const OPERATION: &str = "open the audit log";
 /// Events read at a time while looking for unfinished calls.
 const PAGE: usize = 512;
 
+/// A log that was opened.
+pub(super) struct Opened {
+    pub(super) writer: Writer,
+    pub(super) heads: HeadKeeper,
+    /// What was missing from it, in words.
+    pub(super) loss: Option<String>,
+}
+
 /// Opens the log for its one writer.
-pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Writer, StoreError> {
+pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, StoreError> {
+    let found = outside::find(dir);
     let key = key::load_or_create(dir)?;
     let connection = open_audit(dir, options.durability)?;
     let last = last_event(&connection)?;
@@ -36,22 +47,20 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Writer, Store
         return Err(damaged("the head record was not written with this `audit.key`"));
     }
     let checkpoint = last_checkpoint(&connection)?;
-    let found = find_open(&connection, checkpoint.as_ref())?;
+    let unfinished = find_open(&connection, checkpoint.as_ref())?;
     let closed = match &last {
         Some(last) => last.event()?.kind == EventKind::LogClosed,
         None => true,
     };
     let chain = head.map_or_else(Chain::default, |head| Chain::after(head.sequence, head.head));
     let checkpointed = checkpointed(checkpoint.as_ref(), &connection)?;
-    let mut opened = EventDraft::new(EventKind::LogOpened, options.clock.now_ms())
+    let opened = EventDraft::new(EventKind::LogOpened, options.clock.now_ms())
         .text("install", &install)
         .text("version", &options.version)
         .text("previousHead", chain.head())
         .flag("clean", closed);
-    if last.is_none() && !key.is_new {
-        // The key outlived its log: somebody removed the file.
-        opened = opened.flag("logMissing", true);
-    }
+    let room = Room::measure(&connection, options.payload_quota)
+        .map_err(|error| unavailable(OPERATION, &error))?;
     let mut writer = Writer {
         connection,
         durability: options.durability,
@@ -62,25 +71,123 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Writer, Store
         chain,
         open: OpenCalls::default(),
         checkpointed,
+        boot: match options.durability {
+            Durability::Process => outside::boot(),
+            Durability::Power => None,
+        },
+        room,
         failed: None,
     };
-    recover(&mut writer, opened, found)?;
-    Ok(writer)
+    let mut heads = HeadKeeper::open(dir)?;
+    let loss = match last {
+        Some(_) => find_loss(&writer, &found)?,
+        None => missing_log(&found, key.is_new),
+    };
+    if writer.chain.sequence() == 0 && found.is_empty() {
+        // Before the first event, so that a log with events always has a record outside it.
+        heads.keep(&writer.kept_head())?;
+    }
+    recover(&mut writer, loss, opened, unfinished)?;
+    heads.keep(&writer.kept_head())?;
+    let loss = noted_loss(&writer.connection)?;
+    Ok(Opened { writer, heads, loss })
+}
+
+/// What a start has found missing, now or earlier, until the event about it is pruned.
+pub(super) fn noted_loss(connection: &Connection) -> Result<Option<String>, StoreError> {
+    let noted = meta(connection, "loss").map_err(|error| unavailable(OPERATION, &error))?;
+    Ok(noted.map(|noted| match noted.split_once(' ') {
+        Some((event, words)) => format!("{words} (event {event})"),
+        None => noted,
+    }))
+}
+
+/// What a start finds missing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Loss {
+    #[error("the audit log is missing, and a new one was begun; its signed head outside was of event {}", .0.as_ref().map_or_else(|| "unknown".to_owned(), |head| head.sequence.to_string()))]
+    Log(Option<SignedHead>),
+    #[error("events are missing from the audit log: it ended at event {ended}, but its signed head outside is of event {}", .head.sequence)]
+    Events { ended: u64, head: SignedHead },
+    #[error(
+        "the signed heads outside the audit log are gone, so events may have been removed from its end"
+    )]
+    Heads,
+}
+
+impl Loss {
+    /// Writes it down in the event of the start.
+    fn note(&self, opened: EventDraft) -> EventDraft {
+        let with = |opened: EventDraft, head: &SignedHead| {
+            opened.number("lostHead", head.sequence).text("lostHash", &head.hash)
+        };
+        match self {
+            Self::Log(None) => opened.flag("logMissing", true),
+            Self::Log(Some(head)) => with(opened.flag("logMissing", true), head),
+            Self::Events { head, .. } if outside::may_be_lost(head) => {
+                with(opened, head).flag("machineRestarted", true)
+            }
+            Self::Events { head, .. } => with(opened, head),
+            Self::Heads => opened.flag("headMissing", true),
+        }
+    }
+}
+
+/// A log without events: was there one before?
+fn missing_log(found: &[Found], is_new: bool) -> Option<Loss> {
+    let newest = found.iter().filter_map(|found| found.head.as_ref().ok());
+    let newest = newest.max_by_key(|head| head.sequence);
+    match newest {
+        Some(head) if head.sequence > 0 => Some(Loss::Log(Some(head.clone()))),
+        // A start that died before its first event.
+        Some(_) => None,
+        None => (!is_new || !found.is_empty()).then_some(Loss::Log(None)),
+    }
+}
+
+/// The newest head outside the log must be in it.
+fn find_loss(writer: &Writer, found: &[Found]) -> Result<Option<Loss>, StoreError> {
+    let own = writer.signer.keys().public_hex();
+    let ours = found.iter().filter_map(|found| found.head.as_ref().ok());
+    let ours = ours.filter(|head| head.key == own && head.install == writer.install);
+    let Some(head) = ours.max_by_key(|head| head.sequence) else { return Ok(Some(Loss::Heads)) };
+    let failed = |error: rusqlite::Error| unavailable(OPERATION, &error);
+    let first: i64 = writer
+        .connection
+        .query_row("SELECT min(seq) FROM event", [], |row| row.get(0))
+        .map_err(failed)?;
+    let before_all = head.sequence < u64::try_from(first).unwrap_or_default();
+    if before_all || writer.hash_at(head.sequence).map_err(failed)?.as_ref() == Some(&head.hash) {
+        return Ok(None);
+    }
+    Ok(Some(Loss::Events { ended: writer.chain.sequence(), head: head.clone() }))
 }
 
 fn recover(
     writer: &mut Writer,
+    loss: Option<Loss>,
     opened: EventDraft,
     found: Vec<ToolAuditEvent>,
 ) -> Result<(), StoreError> {
     let now = opened.at_ms();
     let count = found.len() as u64;
-    let mut drafts = vec![opened];
+    let noted = writer.chain.sequence() + 1;
+    let mut drafts = match &loss {
+        Some(loss) => vec![loss.note(opened)],
+        None => vec![opened],
+    };
     drafts.extend(found.into_iter().map(|decision| unknown_outcome(&decision, now)));
     if count > 0 {
         drafts.push(EventDraft::new(EventKind::Recovered, now).number("calls", count));
     }
-    writer.commit(&drafts).map(drop)
+    writer.commit_with(OPERATION, &drafts, |connection| match &loss {
+        Some(loss) => put_meta(connection, "loss", &format!("{noted} {loss}")),
+        None => Ok(()),
+    })?;
+    if let Some(loss) = loss {
+        tracing::error!(event = noted, "{loss}; run `drawgate audit verify`");
+    }
+    Ok(())
 }
 
 fn unknown_outcome(decision: &ToolAuditEvent, now: u64) -> EventDraft {

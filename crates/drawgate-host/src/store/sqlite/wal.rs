@@ -1,9 +1,11 @@
-//! Moves the audit log's WAL into its database, on a thread of its own, so that no commit does.
+//! Moves the audit log's WAL into its database and keeps the signed head outside the log, on a thread
+//! of its own, so that no commit does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use drawgate_core::store::StoreError;
 use parking_lot::Mutex;
@@ -12,6 +14,7 @@ use rusqlite::Connection;
 use super::super::lock::DataDir;
 use super::commit::Writer;
 use super::connection::{Durability, open_audit, unavailable};
+use super::outside::HeadKeeper;
 
 /// So many events are about as many pages: 8 MiB of WAL.
 const EVENTS: usize = 2000;
@@ -27,12 +30,17 @@ pub(super) struct Nudge {
 
 impl Nudge {
     /// Starts the thread.
-    pub(super) fn start(dir: &DataDir, writer: Arc<Mutex<Writer>>) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        dir: &DataDir,
+        writer: Arc<Mutex<Writer>>,
+        heads: Arc<Mutex<HeadKeeper>>,
+        pause: Duration,
+    ) -> Result<Self, StoreError> {
         let connection = open_audit(dir, Durability::Process)?;
         let (wake, woken) = sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("audit-wal".to_owned())
-            .spawn(move || keep(&woken, &connection, &writer))
+            .spawn(move || keep(&woken, pause, &connection, &writer, &heads))
             .map_err(|error| unavailable("start the audit log's thread", &error))?;
         Ok(Self { thread: Mutex::new(Some((wake, thread))), written: AtomicUsize::new(0) })
     }
@@ -59,19 +67,47 @@ impl Nudge {
     }
 }
 
-fn keep(woken: &Receiver<()>, connection: &Connection, writer: &Mutex<Writer>) {
-    while woken.recv().is_ok() {
-        let moved = checkpoint(connection).and_then(|pages| {
-            if pages <= MAX_PAGES {
-                return Ok(pages);
+fn keep(
+    woken: &Receiver<()>,
+    pause: Duration,
+    connection: &Connection,
+    writer: &Mutex<Writer>,
+    heads: &Mutex<HeadKeeper>,
+) {
+    let mut kept = writer.lock().chain.sequence();
+    let mut is_failing = false;
+    loop {
+        match woken.recv_timeout(pause) {
+            Ok(()) => {
+                if let Err(error) = move_pages(connection, writer) {
+                    tracing::warn!(error = %error, "the audit log's WAL could not be moved; it is tried again");
+                }
             }
-            let _held = writer.lock();
-            checkpoint(connection)
-        });
-        if let Err(error) = moved {
-            tracing::warn!(error = %error, "the audit log's WAL could not be moved; it is tried again");
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
+        if writer.lock().chain.sequence() == kept {
+            continue;
+        }
+        let head = writer.lock().kept_head();
+        let done = heads.lock().keep(&head);
+        match &done {
+            Ok(()) => kept = head.sequence,
+            Err(error) if !is_failing => {
+                tracing::warn!(error = %error, "the audit log's head could not be kept; it is tried again");
+            }
+            Err(_) => {}
+        }
+        is_failing = done.is_err();
     }
+}
+
+fn move_pages(connection: &Connection, writer: &Mutex<Writer>) -> rusqlite::Result<()> {
+    if checkpoint(connection)? > MAX_PAGES {
+        let _held = writer.lock();
+        checkpoint(connection)?;
+    }
+    Ok(())
 }
 
 /// Moves what it can without waiting for anybody; returns the pages in the WAL.

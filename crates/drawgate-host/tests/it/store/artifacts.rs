@@ -163,7 +163,8 @@ async fn what_retention_removed_is_no_loss() {
     let draft = draft.text("callId", "a").flag("started", true).text("artifact", &old.sha256);
     log.append(draft).await.unwrap();
     let code = |artifact_max_age_ms| {
-        let options = VerifyOptions { artifacts: true, artifact_max_age_ms, anchor: None };
+        let options =
+            VerifyOptions { artifacts: true, artifact_max_age_ms, ..VerifyOptions::default() };
         AuditReader::open(&dir).unwrap().verify(options).unwrap().exit_code()
     };
     clock.advance(1000);

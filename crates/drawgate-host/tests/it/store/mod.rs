@@ -4,10 +4,14 @@ mod artifacts;
 mod audit;
 mod crash;
 mod fallback;
+mod payload;
+mod prune;
 mod state;
 mod tamper;
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use drawgate_core::audit::{EventDraft, EventKind, Report};
 use drawgate_core::testing::TestClock;
@@ -26,6 +30,9 @@ fn options(durability: Durability) -> AuditOptions {
     AuditOptions {
         durability,
         checkpoint_every: 1000,
+        // Tests that need it say so; the others are not to depend on when it comes.
+        head_pause: Duration::from_hours(1),
+        payload_quota: 1 << 20,
         version: "test".to_owned(),
         clock: Arc::new(TestClock::default()),
     }
@@ -37,6 +44,19 @@ fn open(dir: &DataDir) -> SqliteAudit {
 
 fn verify(dir: &DataDir) -> Report {
     AuditReader::open(dir).unwrap().verify(VerifyOptions::default()).unwrap()
+}
+
+/// A copy of a whole data folder.
+fn copied(dir: &DataDir, to: &Path) -> DataDir {
+    drop(std::fs::remove_dir_all(to));
+    let copy = DataDir::open(to).unwrap();
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+        }
+    }
+    copy
 }
 
 fn decision(call: &str) -> EventDraft {

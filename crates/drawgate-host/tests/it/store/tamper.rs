@@ -6,7 +6,7 @@ use drawgate_host::store::{AuditReader, DataDir, VerifyOptions};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::{decision, folder, open, outcome, verify};
+use super::{copied, decision, folder, open, outcome, verify};
 
 async fn filled(dir: &DataDir) {
     let log = open(dir);
@@ -102,7 +102,7 @@ const ROWS: &[Row] = &[
     (
         "truncate_with_head",
         |c| run(c, "DELETE FROM event; DELETE FROM checkpoint; DELETE FROM meta"),
-        0,
+        202,
     ),
     ("head_removed", |c| run(c, "DELETE FROM meta WHERE key = 'head'"), 202),
     (
@@ -168,14 +168,6 @@ async fn every_row_is_detected_and_placed() {
     }
 }
 
-fn copied(dir: &DataDir, to: &std::path::Path) -> DataDir {
-    let copy = DataDir::open(to).unwrap();
-    for name in ["audit.db", "audit.key", "audit.pub"] {
-        std::fs::copy(dir.file(name), copy.file(name)).unwrap();
-    }
-    copy
-}
-
 #[tokio::test]
 async fn a_float_of_the_same_value_verifies() {
     let (_keep, dir) = folder();
@@ -210,9 +202,9 @@ async fn an_old_copy_of_the_whole_file_is_found_by_an_anchor() {
     log.append(decision("later")).await.unwrap();
     drop(log);
     let (sequence, hash) = verify(&dir).head;
-    let anchor = Anchor { sequence, hash };
+    let anchor = Anchor::new(sequence, hash);
     let check = |dir: &DataDir| {
-        let options = VerifyOptions { anchor: Some(anchor.clone()), ..VerifyOptions::default() };
+        let options = VerifyOptions { anchors: vec![anchor.clone()], ..VerifyOptions::default() };
         AuditReader::open(dir).unwrap().verify(options).unwrap().exit_code()
     };
     assert_eq!((check(&dir), check(&old)), (0, 2));
@@ -223,6 +215,7 @@ async fn swapped_pages_are_detected() {
     let (keep, dir) = folder();
     filled(&dir).await;
     let whole = std::fs::read(dir.file("audit.db")).unwrap();
+    let events = AuditReader::open(&dir).unwrap().tail(1000).unwrap();
     let pages = whole.len() / 4096;
     assert!(pages > 8, "{pages}");
     let in_use = |page: usize| whole[page * 4096..(page + 1) * 4096].iter().any(|byte| *byte != 0);
@@ -234,9 +227,14 @@ async fn swapped_pages_are_detected() {
         let (left, right) = bytes.split_at_mut(b * 4096);
         left[a * 4096..].swap_with_slice(&mut right[..4096]);
         std::fs::write(copy.file("audit.db"), &bytes).unwrap();
-        let found = AuditReader::open(&copy)
-            .and_then(|reader| reader.verify(VerifyOptions::default()))
+        let reader = AuditReader::open(&copy);
+        let found = reader
+            .as_ref()
+            .ok()
+            .and_then(|reader| reader.verify(VerifyOptions::default()).ok())
             .map_or(2, |report| report.exit_code());
-        assert_eq!(found, 2, "pages {a} and {b}");
+        // Pages without events are not the log's.
+        let same = || reader.unwrap().tail(1000).unwrap() == events;
+        assert!(found == 2 || same(), "pages {a} and {b}");
     }
 }

@@ -39,6 +39,7 @@ fn named(event: &Value) -> String {
 
 fn ended(event: &Value) -> String {
     match event["kind"].as_str() {
+        Some("log_opened") => missing(event),
         Some("decision") => text(&event["decision"], "decision"),
         Some("outcome") => event["code"].as_str().unwrap_or("OK").to_owned(),
         Some("approval_decided") if event["approved"] == true => "approved".to_owned(),
@@ -47,6 +48,18 @@ fn ended(event: &Value) -> String {
             list(event, "grantIds")
         }
         _ => String::new(),
+    }
+}
+
+/// What a start found missing from the log.
+fn missing(event: &Value) -> String {
+    let lost = event["lostHead"].as_u64().map(|lost| format!(": a signed head is of event {lost}"));
+    let lost = lost.unwrap_or_default();
+    match (event["logMissing"] == true, event["headMissing"] == true) {
+        (true, _) => format!("THE LOG WAS MISSING{lost}"),
+        (false, true) => "THE SIGNED HEADS WERE MISSING".to_owned(),
+        (false, false) if !lost.is_empty() => format!("EVENTS WERE MISSING{lost}"),
+        (false, false) => String::new(),
     }
 }
 
@@ -100,7 +113,28 @@ mod tests {
                         "decision": { "decision": "allow", "reason": "no rule matches" } }),
                 "decision  bot  a:b  allow",
             ),
+        ];
+        for (event, expected) in rows {
+            assert_eq!(line(&event), expected);
+        }
+    }
+
+    #[test]
+    fn a_start_says_what_it_found_missing() {
+        let rows = [
             (json!({ "kind": "log_opened", "version": "1" }), "log_opened"),
+            (
+                json!({ "kind": "log_opened", "logMissing": true, "lostHead": 9 }),
+                "log_opened  THE LOG WAS MISSING: a signed head is of event 9",
+            ),
+            (
+                json!({ "kind": "log_opened", "lostHead": 9 }),
+                "log_opened  EVENTS WERE MISSING: a signed head is of event 9",
+            ),
+            (
+                json!({ "kind": "log_opened", "headMissing": true }),
+                "log_opened  THE SIGNED HEADS WERE MISSING",
+            ),
         ];
         for (event, expected) in rows {
             assert_eq!(line(&event), expected);

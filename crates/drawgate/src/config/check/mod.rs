@@ -91,6 +91,9 @@ impl Config {
         if let Some(url) = &self.telemetry.otlp_endpoint {
             check_url("telemetry.otlp_endpoint", url, problems);
         }
+        if let Some(url) = &self.audit.anchor_url {
+            check_url("audit.anchor_url", url, problems);
+        }
         servers::check_headers("telemetry.headers", &self.telemetry.headers, problems);
     }
 }
