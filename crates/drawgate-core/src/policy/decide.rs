@@ -75,14 +75,14 @@ fn holds(when: &Condition, verdict: Verdict, request: &PolicyRequest<'_>) -> boo
         && when.arguments.iter().all(|(path, matcher)| {
             let found = lookup(request.arguments, path);
             matcher.matches_absence(&found)
-                || quantified(verdict, &found, |value| matches(matcher, value))
+                || quantified(verdict, &found, |value| matches_within(matcher, verdict, value))
         })
         && when.path.as_ref().is_none_or(|patterns| {
-            let found = paths(request.arguments);
+            let found = paths(request.arguments, verdict);
             quantified(verdict, &found, |path| patterns.iter().any(|pattern| pattern.matches(path)))
         })
         && when.host.as_ref().is_none_or(|patterns| {
-            let found = hosts(request.arguments);
+            let found = hosts(request.arguments, verdict);
             quantified(verdict, &found, |host| patterns.iter().any(|pattern| pattern.matches(host)))
         })
 }
@@ -95,24 +95,45 @@ fn quantified<T>(verdict: Verdict, found: &[T], matches: impl Fn(&T) -> bool) ->
     }
 }
 
-/// The values under a dotted name. An argument may itself have a dot in its name, and then there can
-/// be two: a harmless one must not hide the other.
+/// The values under a dotted name. A name may itself have dots, and then there can be several: a
+/// harmless one must not hide the others. A name that goes through an array means each of its items,
+/// unless it has the number of one.
 fn lookup<'a>(arguments: &'a Map<String, Value>, path: &str) -> Vec<&'a Value> {
-    let nested = path.contains('.').then(|| descend(arguments, path)).flatten();
-    arguments.get(path).into_iter().chain(nested).collect()
+    let mut found: Vec<&Value> = arguments.get(path).into_iter().collect();
+    for (at, _) in path.match_indices('.') {
+        let (name, rest) = (path.get(..at), path.get(at + 1..));
+        if let (Some(value), Some(rest)) = (name.and_then(|name| arguments.get(name)), rest) {
+            descend(value, rest, &mut found);
+        }
+    }
+    found
 }
 
-fn descend<'a>(arguments: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
-    let mut parts = path.split('.');
-    let mut value = arguments.get(parts.next()?)?;
-    for part in parts {
-        value = match value {
-            Value::Object(map) => map.get(part)?,
-            Value::Array(list) => list.get(part.parse::<usize>().ok()?)?,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
-        };
+fn descend<'a>(value: &'a Value, path: &str, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(map) => found.extend(lookup(map, path)),
+        Value::Array(list) => {
+            let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+            match first.parse::<usize>().ok().map(|at| list.get(at)) {
+                Some(Some(item)) if rest.is_empty() => found.push(item),
+                Some(Some(item)) => descend(item, rest, found),
+                Some(None) => {}
+                None => list.iter().for_each(|item| descend(item, path, found)),
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-    Some(value)
+}
+
+/// Whether a value matches, as a whole or by what is in it.
+fn matches_within(matcher: &Matcher, verdict: Verdict, value: &Value) -> bool {
+    let within: Vec<&Value> = match value {
+        Value::Array(list) => list.iter().collect(),
+        Value::Object(map) => map.values().collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    matches(matcher, value)
+        || quantified(verdict, &within, |inner| matches_within(matcher, verdict, inner))
 }
 
 impl Matcher {

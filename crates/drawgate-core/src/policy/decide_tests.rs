@@ -153,6 +153,11 @@ fn paths() {
         ("deny", &etc, json!({ "paths": ["/data/a", "/etc/passwd"] }), true),
         ("deny", &etc, json!({ "edits": [{ "filePath": "/etc/passwd" }] }), true),
         ("deny", &etc, json!({ "output_file": "/etc/passwd" }), true),
+        ("deny", &etc, json!({ "files": [{ "name": "/etc/passwd" }] }), true),
+        ("deny", &etc, json!({ "files": [{ "name": "/etc/passwd", "path": "/data/a" }] }), true),
+        ("deny", &etc, json!({ "target": { "location": [["/etc/passwd"]] } }), true),
+        ("deny", &etc, json!({ "files": { "/etc/passwd": "text" } }), true),
+        ("deny", &etc, json!({ "edits": [{ "text": "/etc/passwd" }] }), false),
         ("deny", &etc, json!({ "OLD-PATH": "/etc/passwd" }), true),
         ("deny", &etc, json!({ "destination": "/etc/passwd", "source": "/data/x" }), true),
         ("deny", &etc, json!({}), false),
@@ -162,6 +167,11 @@ fn paths() {
         ("allow", &work, json!({ "paths": ["/data/a", "/data/b"] }), true),
         ("allow", &work, json!({ "paths": ["/data/a", "/etc/b"] }), false),
         ("allow", &work, json!({ "path": "/data/../etc/passwd" }), false),
+        ("allow", &work, json!({ "files": [{ "path": "/data/a", "content": "x" }] }), true),
+        ("allow", &work, json!({ "files": [{ "name": "/data/a" }] }), true),
+        ("allow", &work, json!({ "files": [{ "name": "/etc/b" }], "path": "/data/a" }), false),
+        ("allow", &work, json!({ "files": { "/etc/b": "/data/a" } }), false),
+        ("allow", &work, json!({ "path": "/data/a", "from": { "line": 1 } }), true),
         ("allow", &work, json!({ "path": "/data/a\\..\\..\\..\\etc" }), false),
         ("allow", &work, json!({ "path": "/data/a", "target": "../x" }), false),
         ("allow", &work, json!({ "path": "work/a" }), false),
@@ -209,6 +219,8 @@ fn hosts() {
         json!({ "host": "evil.example" }),
         json!({ "host": "Evil.Example.:443" }),
         json!({ "hostname": "x.evil.example" }),
+        json!({ "server": { "name": "evil.example" } }),
+        json!({ "hosts": [{ "name": "evil.example:443", "weight": 1 }] }),
         json!({ "url": "http://[::1]:8080/" }),
         json!({ "url": "http://[FE80::1]/" }),
         json!({ "host": "::1" }),
@@ -279,6 +291,13 @@ fn argument_matchers() {
         (json!({ "a.1.b": { "equals": 1 } }), json!({ "a": [0, { "b": 1 }] }), true),
         (json!({ "a.9": { "equals": 1 } }), json!({ "a": [1] }), false),
         (json!({ "a.b": { "equals": 1 } }), json!({ "a": 1 }), false),
+        (json!({ "a.b": { "equals": 1 } }), json!({ "a": [{ "b": 1 }] }), true),
+        (json!({ "a.b.c": { "equals": 1 } }), json!({ "a": [{ "b": [{ "c": 1 }] }] }), true),
+        (json!({ "a.b.c": { "equals": 1 } }), json!({ "a": { "b.c": 1 } }), true),
+        (json!({ "s": { "matches": "*.pem" } }), json!({ "s": ["a.pem"] }), true),
+        (json!({ "s": { "matches": "*.pem" } }), json!({ "s": { "x": [{ "y": "a.pem" }] } }), true),
+        (json!({ "n": { "greaterThan": 10 } }), json!({ "n": [[11]] }), true),
+        (json!({ "n": { "equals": 1 } }), json!({ "n": [] }), false),
         (json!({ "a.b": { "equals": 1 } }), json!({ "a.b": 1 }), true),
         (json!({ "x": { "equals": 1 }, "y": { "equals": 2 } }), json!({ "x": 1, "y": 3 }), false),
         (json!({ "n": { "equals": 5, "greaterThan": 9 } }), json!({ "n": 5 }), false),
@@ -295,6 +314,14 @@ fn a_dotted_argument_does_not_hide_a_nested_one() {
     let both = json!({ "a.b": "harmless", "a": { "b": "danger" } });
     check(&when, "deny", both.clone(), true);
     check(&when, "allow", both, false);
+}
+
+#[test]
+fn of_several_values_one_is_enough_to_deny_and_all_must_be_allowed() {
+    let when = json!({ "arguments": { "to.name": { "matches": "*@good.example" } } });
+    let mixed = json!({ "to": [{ "name": "a@good.example" }, { "name": ["b@evil.example"] }] });
+    check(&when, "deny", mixed.clone(), true);
+    check(&when, "allow", mixed, false);
 }
 
 #[test]

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::model::Verdict;
+
 /// Argument names that hold paths, beside those that end in one of [`PATH_ENDINGS`].
 const PATH_KEYS: [&str; 12] = [
     "prefix",
@@ -30,30 +32,30 @@ const URL_ENDINGS: [&str; 5] = ["url", "urls", "uri", "uris", "endpoint"];
 /// Schemes that clients read even without the two slashes.
 const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
-/// Every path in the arguments, without `.` and `..`.
-pub(super) fn paths(arguments: &Map<String, Value>) -> Vec<String> {
+/// Every path in the arguments that a rule of this verdict looks at, without `.` and `..`.
+pub(super) fn paths(arguments: &Map<String, Value>, verdict: Verdict) -> Vec<String> {
     let mut found = Vec::new();
-    collect(arguments, &mut |key, text| {
+    collect(arguments, is_path_key, &mut |held, text| {
         if let Some(rest) = file_url(text) {
             found.extend(clean(rest));
             let path = rest.split(['?', '#']).next().unwrap_or_default();
             found.extend(clean(&decoded(path)));
-        } else if holds_path(key) && !is_web(text) {
+        } else if held.counts_for(verdict) && !is_web(text) {
             found.extend(clean(text));
         }
     });
     found
 }
 
-/// Every host in the arguments, in lower case, without port, user and trailing dot.
-pub(super) fn hosts(arguments: &Map<String, Value>) -> Vec<String> {
+/// Every host in the arguments that a rule of this verdict looks at, in lower case, without port, user
+/// and trailing dot.
+pub(super) fn hosts(arguments: &Map<String, Value>, verdict: Verdict) -> Vec<String> {
     let mut found = Vec::new();
-    collect(arguments, &mut |key, text| {
+    collect(arguments, is_host_key, &mut |held, text| {
         let text = squeezed(text);
         if let Some((_, rest)) = split_scheme(&text) {
             found.extend(authority_hosts(rest));
-        } else if HOST_KEYS.contains(&key) || URL_ENDINGS.iter().any(|ending| key.ends_with(ending))
-        {
+        } else if held.counts_for(verdict) {
             found.extend(authority_hosts(text.trim_start_matches(['/', '\\'])));
         }
     });
@@ -61,27 +63,69 @@ pub(super) fn hosts(arguments: &Map<String, Value>) -> Vec<String> {
     found
 }
 
-/// Every string in the arguments, with its key in lower case without `_` and `-`.
-fn collect(arguments: &Map<String, Value>, visit: &mut dyn FnMut(&str, &str)) {
-    fn walk(key: &str, value: &Value, visit: &mut dyn FnMut(&str, &str)) {
-        match value {
-            Value::String(text) => visit(key, text),
-            Value::Array(list) => list.iter().for_each(|item| walk(key, item, visit)),
-            Value::Object(map) => {
-                map.iter().for_each(|(name, item)| walk(&plain(name), item, visit));
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+/// Where a string stands, seen from the keys that name what is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// Under such a key, or inside of what is: `{ "files": [{ "name": "…" }] }`.
+    Inside,
+    /// Inside, but beside such a key of its own: `{ "files": [{ "path": "…", "content": "…" }] }`. It is
+    /// more likely something else, so that rules that allow need not cover it.
+    Beside,
+    Elsewhere,
+}
+
+impl Held {
+    fn counts_for(self, verdict: Verdict) -> bool {
+        match (self, verdict) {
+            (Self::Inside, _) | (Self::Beside, Verdict::AllowWithConfirm | Verdict::Deny) => true,
+            (Self::Beside, Verdict::Allow) | (Self::Elsewhere, _) => false,
         }
     }
-    arguments.iter().for_each(|(name, value)| walk(&plain(name), value, visit));
+}
+
+type Visit<'a> = &'a mut dyn FnMut(Held, &str);
+
+/// Visits every string in the arguments. The names in an object that is held are strings too:
+/// `{ "files": { "/etc/passwd": "…" } }`.
+fn collect(arguments: &Map<String, Value>, is_key: fn(&str) -> bool, visit: Visit<'_>) {
+    walk_object(Held::Elsewhere, arguments, is_key, visit);
+}
+
+fn walk(held: Held, value: &Value, is_key: fn(&str) -> bool, visit: Visit<'_>) {
+    match value {
+        Value::String(text) => visit(held, text),
+        Value::Array(list) => list.iter().for_each(|item| walk(held, item, is_key, visit)),
+        Value::Object(map) => walk_object(held, map, is_key, visit),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn walk_object(held: Held, map: &Map<String, Value>, is_key: fn(&str) -> bool, visit: Visit<'_>) {
+    let has_own = map.keys().any(|name| is_key(&plain(name)));
+    for (name, item) in map {
+        if held != Held::Elsewhere {
+            let is_likely = name.contains(['/', '\\']);
+            visit(if is_likely { held } else { Held::Beside }, name);
+        }
+        let inner = match held {
+            _ if is_key(&plain(name)) => Held::Inside,
+            Held::Inside if has_own => Held::Beside,
+            Held::Inside | Held::Beside | Held::Elsewhere => held,
+        };
+        walk(inner, item, is_key, visit);
+    }
 }
 
 fn plain(key: &str) -> String {
     key.chars().filter(|c| *c != '_' && *c != '-').map(|c| c.to_ascii_lowercase()).collect()
 }
 
-fn holds_path(key: &str) -> bool {
+fn is_path_key(key: &str) -> bool {
     PATH_KEYS.contains(&key) || PATH_ENDINGS.iter().any(|ending| key.ends_with(ending))
+}
+
+fn is_host_key(key: &str) -> bool {
+    HOST_KEYS.contains(&key) || URL_ENDINGS.iter().any(|ending| key.ends_with(ending))
 }
 
 fn is_web(text: &str) -> bool {

@@ -145,18 +145,19 @@ pub struct Condition {
     #[serde(default, deserialize_with = "one_or_many")]
     #[schemars(with = "Option<OneOrMany>")]
     pub connector_scope: Option<Vec<Pattern>>,
-    /// Paths in the arguments; `*` stays within one folder, `**` does not.
+    /// Paths in the arguments, in objects and arrays too; `*` stays within one folder, `**` does not.
     #[serde(default, deserialize_with = "paths")]
     #[schemars(with = "Option<OneOrMany>")]
     pub path: Option<Vec<PathPattern>>,
-    /// Hosts in the arguments, of URLs too.
+    /// Hosts in the arguments, in objects and arrays and of URLs too.
     #[serde(default, deserialize_with = "one_or_many")]
     #[schemars(with = "Option<OneOrMany>")]
     pub host: Option<Vec<Pattern>>,
     /// The arguments' size in bytes is above this.
     #[serde(default)]
     pub size_over: Option<u64>,
-    /// Values of arguments, by dotted name.
+    /// Values of arguments, by dotted name: `edits.path` is `path` of each of `edits`. What a value has
+    /// inside is looked at too.
     #[serde(default)]
     pub arguments: BTreeMap<String, Matcher>,
 }
