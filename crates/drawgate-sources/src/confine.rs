@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use drawgate_core::source::SourceError;
 use drawgate_host::egress::{HostRule, Reach};
 use drawgate_host::process::Spawn;
-use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
+use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits, SandboxError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,16 @@ impl SandboxConfig {
 /// The profile that a command is held to.
 pub(crate) fn profile(spawn: &Spawn) -> Profile {
     spawn.confinement.as_ref().map_or(Profile::None, |confinement| confinement.profile)
+}
+
+/// Why a call failed whose box was not built or was ended. What other programs had a part in is no
+/// violation of this call's.
+pub(crate) fn ended_by_box(error: &SandboxError) -> SourceError {
+    if error.is_shared() {
+        SourceError::lost(error.to_string())
+    } else {
+        SourceError::Sandbox(error.to_string())
+    }
 }
 
 /// What a person should know about the sandbox of a program that failed, to be put behind the

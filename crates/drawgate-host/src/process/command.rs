@@ -11,7 +11,7 @@ use rustix::fs::{Access, access};
 use tokio::process::Command;
 
 use super::without_blocking_others;
-use super::{Processes, Running, SetAside, Spawn, SpawnError, launcher, open_files};
+use super::{Processes, Running, SetAside, Spawn, SpawnError, Terminal, launcher, open_files};
 use crate::sandbox::launch::{self, Started, Way};
 use crate::sandbox::plan::Request;
 use crate::sandbox::wire::{Enforced, Swept};
@@ -19,17 +19,29 @@ use crate::sandbox::{Confinement, Profile, SandboxError};
 
 pub(super) fn spawn(processes: &Processes, spawn: &Spawn) -> Result<Running, SpawnError> {
     match spawn.confinement.as_ref().filter(|held| held.profile != Profile::None) {
-        Some(confinement) => spawn_boxed(processes, spawn, confinement),
+        Some(confinement) => spawn_boxed(processes, spawn, confinement, None),
         None => spawn_plain(processes, spawn),
     }
+}
+
+pub(super) fn spawn_on(
+    processes: &Processes,
+    spawn: &Spawn,
+    terminal: &Terminal,
+) -> Result<Running, SpawnError> {
+    let confinement = spawn.confinement.as_ref().filter(|held| held.profile != Profile::None);
+    let confinement = confinement
+        .ok_or_else(|| SpawnError::Refused("a terminal is for programs in a sandbox".to_owned()))?;
+    spawn_boxed(processes, spawn, confinement, Some(terminal))
 }
 
 fn spawn_boxed(
     processes: &Processes,
     spawn: &Spawn,
     confinement: &Confinement,
+    terminal: Option<&Terminal>,
 ) -> Result<Running, SpawnError> {
-    let mut started = start_boxed(processes, spawn, confinement)?;
+    let mut started = start_boxed(processes, spawn, confinement, terminal)?;
     if processes.proven.get().is_none() {
         match without_blocking_others(|| started.wait()) {
             Ok(enforced) => {
@@ -67,6 +79,7 @@ fn start_boxed(
     processes: &Processes,
     spawn: &Spawn,
     confinement: &Confinement,
+    terminal: Option<&Terminal>,
 ) -> Result<Started, SpawnError> {
     let launcher = processes.launcher.as_deref().ok_or(SandboxError::NoLauncher)?;
     if confinement.profile == Profile::Network && processes.egress.is_none() {
@@ -90,7 +103,9 @@ fn start_boxed(
     let stay = processes.rooms.enter(plan.writable());
     plan.absent = stay.absent.clone();
     plan.cgroups = processes.proven.get().map(|first| first.cgroups.clone()).unwrap_or_default();
-    launch::start(&processes.nursery, launcher, &plan, stay).map_err(failed)
+    let memory = processes.memory.enter();
+    let order = launch::Order { plan: &plan, terminal: terminal.map(Terminal::far) };
+    launch::start(&processes.nursery, launcher, &order, stay, memory).map_err(failed)
 }
 
 /// Builds a box for a program that does nothing, and takes it down.
@@ -99,7 +114,7 @@ pub(super) fn try_box(
     confinement: &Confinement,
 ) -> Result<Enforced, SandboxError> {
     let spawn = Spawn { program: "true".to_owned(), ..Spawn::default() };
-    match start_boxed(processes, &spawn, confinement) {
+    match start_boxed(processes, &spawn, confinement, None) {
         Ok(mut started) => {
             let enforced = started.wait();
             started.end();

@@ -8,6 +8,7 @@ mod group;
 pub mod launcher;
 mod open_files;
 mod running;
+mod terminal;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -18,9 +19,11 @@ use std::sync::{Arc, OnceLock};
 pub use open_files::raise_open_files;
 pub use running::Running;
 pub(crate) use running::Streams;
+pub use terminal::Terminal;
 pub(crate) use waiting::without_blocking_others;
 
 use crate::egress::Egress;
+use crate::sandbox::memory::TotalMemory;
 use crate::sandbox::nursery::Nursery;
 use crate::sandbox::rooms::Rooms;
 use crate::sandbox::wire::Enforced;
@@ -110,6 +113,7 @@ pub struct Processes {
     proven: Arc<OnceLock<Enforced>>,
     abilities: Arc<OnceLock<Arc<Abilities>>>,
     rooms: Rooms,
+    memory: TotalMemory,
     nursery: Nursery,
 }
 
@@ -128,6 +132,7 @@ impl Processes {
             proven: Arc::default(),
             abilities: Arc::default(),
             rooms: Rooms::default(),
+            memory: TotalMemory::default(),
             nursery: Nursery::default(),
         }
     }
@@ -158,6 +163,12 @@ impl Processes {
         Self { witness: Some(Arc::new(witness)), ..self }
     }
 
+    /// Sets how much memory all programs in sandboxes may use together, in MiB; half of the machine's
+    /// without a number. Holds for all clones.
+    pub fn limit_memory(&self, most_mb: Option<u64>) {
+        self.memory.limit(most_mb);
+    }
+
     /// Where a program is: a path as it stands, or the first of this name in the absolute folders of
     /// the gateway's own `PATH`.
     #[must_use]
@@ -177,6 +188,14 @@ impl Processes {
             check().map_err(SpawnError::Refused)?;
         }
         command::spawn(self, spawn)
+    }
+
+    /// The same for a command in a sandbox, with a terminal in place of the pipes.
+    pub fn spawn_on(&self, spawn: &Spawn, terminal: &Terminal) -> Result<Running, SpawnError> {
+        if let Some(check) = &self.check {
+            check().map_err(SpawnError::Refused)?;
+        }
+        command::spawn_on(self, spawn, terminal)
     }
 
     pub(crate) fn abilities(&self) -> &OnceLock<Arc<Abilities>> {

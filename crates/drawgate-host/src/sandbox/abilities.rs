@@ -132,7 +132,9 @@ fn missing(error: &SandboxError) -> Ability {
         SandboxError::Folder { .. } => Part::Workspace,
         SandboxError::NoEgress => Part::Network,
         SandboxError::NoLauncher | SandboxError::Program { .. } => Part::Program,
-        SandboxError::Limit { .. } => Part::Limits,
+        SandboxError::Limit { .. }
+        | SandboxError::SharedLimit { .. }
+        | SandboxError::TotalMemory { .. } => Part::Limits,
     };
     Ability {
         part: part.as_str(),

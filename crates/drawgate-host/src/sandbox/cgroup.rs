@@ -78,6 +78,30 @@ impl Groups {
         })
     }
 
+    /// What its processes use, in MiB, if the kernel counts it; without files in memory that can be
+    /// dropped at any time.
+    pub(crate) fn memory_mib(&self) -> Option<u64> {
+        if !self.held.iter().any(|held| held == "memory") {
+            return None;
+        }
+        let number = |text: String| text.trim().parse::<u64>().ok();
+        self.folders.iter().find_map(|folder| {
+            let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+            let (used, cache, shared) = match read("memory.current").and_then(number) {
+                Some(used) => (used, "file ", "shmem "),
+                None => (read("memory.usage_in_bytes").and_then(number)?, "cache ", "shmem "),
+            };
+            let stat = read("memory.stat")?;
+            let part = |name: &str| {
+                let found = stat.lines().find_map(|line| line.strip_prefix(name));
+                found.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or_default()
+            };
+            // Files of `/tmp` in the box are in the cache, too, but can't be dropped.
+            let droppable = part(cache).saturating_sub(part(shared));
+            Some(used.saturating_sub(droppable) / (1024 * 1024))
+        })
+    }
+
     fn try_in(
         &mut self,
         above: &Path,

@@ -140,6 +140,26 @@ pub enum SandboxError {
         /// How much it may use.
         most: u64,
     },
+    /// More was added to its folders than it may add, while other programs had them too.
+    #[error(
+        "stopped: {}, by this program or by another that ran in the same folder at that time",
+        limit.sentence_of_all(*most)
+    )]
+    SharedLimit {
+        /// Which limit.
+        limit: Limit,
+        /// How much it may use.
+        most: u64,
+    },
+    /// All programs in sandboxes together used too much, and it used most.
+    #[error(
+        "stopped: all sandboxed programs together used more than {most} MiB of memory \
+         (`limits.sandbox_memory_mb`), and this one most of it"
+    )]
+    TotalMemory {
+        /// How much all may use, in MiB.
+        most: u64,
+    },
 }
 
 impl SandboxError {
@@ -148,16 +168,33 @@ impl SandboxError {
         Self::Build { part, reason: format!("{what}: {error}") }
     }
 
-    /// Whether the program ran, and was stopped for what it did.
+    /// Whether the program ran, and was stopped.
     #[must_use]
-    pub const fn is_violation(&self) -> bool {
+    pub const fn was_stopped(&self) -> bool {
         match self {
-            Self::Limit { .. } => true,
+            Self::Limit { .. } | Self::SharedLimit { .. } | Self::TotalMemory { .. } => true,
             Self::NoLauncher
             | Self::NoEgress
             | Self::Folder { .. }
             | Self::Build { .. }
             | Self::Program { .. } => false,
+        }
+    }
+
+    /// Whether it was stopped although it may have kept to its own limits: others had a part in it.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        matches!(self, Self::SharedLimit { .. } | Self::TotalMemory { .. })
+    }
+
+    /// The same, where other programs had the same folders meanwhile: files have no mark of who made
+    /// them.
+    pub(crate) fn in_company(self) -> Self {
+        match self {
+            Self::Limit { limit: limit @ (Limit::Disk | Limit::Files), most } => {
+                Self::SharedLimit { limit, most }
+            }
+            other => other,
         }
     }
 }
@@ -168,6 +205,14 @@ impl Limit {
             Self::Memory => format!("it used more than {most} MiB of memory (`memory_mb`)"),
             Self::Disk => format!("it wrote more than {most} MiB to its folders (`disk_mb`)"),
             Self::Files => format!("it made more than {most} files in its folders (`files`)"),
+        }
+    }
+
+    fn sentence_of_all(self, most: u64) -> String {
+        match self {
+            Self::Memory => self.sentence(most),
+            Self::Disk => format!("more than {most} MiB were written to its folders (`disk_mb`)"),
+            Self::Files => format!("more than {most} files were made in its folders (`files`)"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The gateway's side of a box: has it built, hears what becomes of it.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -18,7 +18,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::error::{Part, SandboxError};
 use super::init::sweep::Folder;
-use super::nursery::{Newborn, Nursery, Order};
+use super::memory::MemoryShare;
+use super::nursery::{self, Newborn, Nursery};
 use super::plan::Plan;
 use super::rooms::Stay;
 use super::wire::{self, Enforced, KILL, Report, Swept, TERM};
@@ -105,23 +106,50 @@ pub(crate) struct Started {
     streams: Streams,
     listener: Option<OwnedFd>,
     stay: Stay,
+    memory: MemoryShare,
 }
 
-/// Has a box built for a plan.
+/// What to start.
+pub(crate) struct Order<'a> {
+    pub(crate) plan: &'a Plan,
+    /// The program's streams, if they are not pipes.
+    pub(crate) terminal: Option<BorrowedFd<'a>>,
+}
+
+/// Has a box built.
 pub(crate) fn start(
     nursery: &Nursery,
     launcher: &Path,
-    plan: &Plan,
+    order: &Order<'_>,
     stay: Stay,
+    memory: MemoryShare,
 ) -> io::Result<Started> {
     let text = memfd_create("plan", MemfdFlags::CLOEXEC)?;
     let mut text = std::fs::File::from(text);
-    io::Write::write_all(&mut text, &serde_json::to_vec(plan)?)?;
+    io::Write::write_all(&mut text, &serde_json::to_vec(order.plan)?)?;
+    let plan = text.as_fd();
+    let (newborn, streams) = match order.terminal {
+        Some(terminal) => {
+            let (stdin, stdout, stderr) = (terminal, terminal, terminal);
+            let order = nursery::Order { plan, stdin, stdout, stderr };
+            let streams = Streams { stdin: None, stdout: None, stderr: None };
+            (nursery.order(launcher, &order)?, streams)
+        }
+        None => on_pipes(nursery, launcher, plan)?,
+    };
+    Ok(Started { newborn, streams, listener: None, stay, memory })
+}
+
+fn on_pipes(
+    nursery: &Nursery,
+    launcher: &Path,
+    plan: BorrowedFd<'_>,
+) -> io::Result<(Newborn, Streams)> {
     let (stdin, writer) = io::pipe()?;
     let (out_reader, stdout) = io::pipe()?;
     let (err_reader, stderr) = io::pipe()?;
-    let order = Order {
-        plan: text.as_fd(),
+    let order = nursery::Order {
+        plan,
         stdin: stdin.as_fd(),
         stdout: stdout.as_fd(),
         stderr: stderr.as_fd(),
@@ -135,7 +163,7 @@ pub(crate) fn start(
         stdout: Some(ChildStdout::from_std(out_reader)?),
         stderr: Some(ChildStderr::from_std(err_reader)?),
     };
-    Ok(Started { newborn, streams, listener: None, stay })
+    Ok((newborn, streams))
 }
 
 impl Started {
@@ -165,7 +193,7 @@ impl Started {
                     self.listener = Some(listener.ok_or_else(|| failed("its proxy is missing"))?);
                 }
                 Report::Ended(_) => return Err(failed("it ended without a reason")),
-                Report::Born(_) | Report::Swept(_) => {}
+                Report::Born(_) | Report::Uses(_) | Report::Swept(_) => {}
             }
         }
     }
@@ -194,7 +222,8 @@ impl Started {
             listening.begin(listener);
         }
         let (told, outcome) = watch::channel(None);
-        tokio::spawn(hear(Arc::clone(&control), listening, told, witness, self.stay));
+        let held = Held { stay: self.stay, memory: self.memory };
+        tokio::spawn(hear(Arc::clone(&control), listening, told, witness, held));
         Ok((self.streams, Boxed { pid, control, outcome, _proxy: stop.drop_guard() }))
     }
 }
@@ -222,17 +251,32 @@ impl Listening {
     }
 }
 
+/// What a box has in common with others, until it has ended.
+struct Held {
+    stay: Stay,
+    memory: MemoryShare,
+}
+
 /// Hears init to its end. The first failure is the reason of all others.
 async fn hear(
     control: Control,
     mut listening: Listening,
     told: watch::Sender<Option<Outcome>>,
     witness: Option<Witness>,
-    stay: Stay,
+    Held { stay, memory }: Held,
 ) {
     let mut failure = None;
     let mut ended = None;
-    while let Some((report, descriptors)) = next(&control).await {
+    loop {
+        let heard = tokio::select! {
+            heard = next(&control) => heard,
+            () = memory.stop.cancelled(), if failure.is_none() => {
+                failure = memory.failure();
+                let _gone = wire::send(control.get_ref().as_fd(), &[KILL], &[]);
+                continue;
+            }
+        };
+        let Some((report, descriptors)) = heard else { break };
         match report {
             Report::Failed(error) => failure = failure.or(Some(error)),
             Report::Proxy => {
@@ -245,6 +289,7 @@ async fn hear(
                     let _gone = wire::send(control.get_ref().as_fd(), &[KILL], &[]);
                 }
             }
+            Report::Uses(mib) => memory.uses(mib),
             Report::Swept(swept) => tell(witness.as_ref(), swept),
             Report::Ended(how) => {
                 ended = Some(how);
@@ -257,8 +302,11 @@ async fn hear(
         // An init that says nothing at its end was killed, and the kernel has killed the rest.
         sweep(&stay).await.into_iter().for_each(|swept| tell(witness.as_ref(), swept));
     }
+    if stay.had_company() {
+        failure = failure.map(SandboxError::in_company);
+    }
     // It has left its folders: whoever comes now finds there what others have put there since.
-    drop(stay);
+    drop((stay, memory));
     let status = ExitStatus::from_raw(ended.unwrap_or(libc::SIGKILL));
     let _nobody_waits = told.send(Some(Outcome { status, failure }));
 }

@@ -9,6 +9,7 @@ mod cgroup;
 mod error;
 pub mod init;
 pub(crate) mod launch;
+pub(crate) mod memory;
 pub(crate) mod nursery;
 pub(crate) mod plan;
 mod protected;

@@ -167,9 +167,11 @@ fn first_word(control: &OwnedFd) -> io::Result<Option<u32>> {
     match serde_json::from_slice(&packet.bytes)? {
         Report::Born(pid) => Ok(u32::try_from(pid).ok()),
         Report::Failed(error) => Err(io::Error::other(error)),
-        Report::Proxy | Report::Started(_) | Report::Swept(_) | Report::Ended(_) => {
-            Err(io::Error::other("the sandbox's init spoke out of turn"))
-        }
+        Report::Proxy
+        | Report::Started(_)
+        | Report::Uses(_)
+        | Report::Swept(_)
+        | Report::Ended(_) => Err(io::Error::other("the sandbox's init spoke out of turn")),
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) enum Report {
     Proxy,
     /// The program runs.
     Started(Enforced),
+    /// The memory of all its processes, in MiB, now and then.
+    Uses(u64),
     /// It had planted something in a folder.
     Swept(Swept),
     /// It does not, or was stopped.

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::kept::Kept;
 use super::report::{Line, Report};
+use crate::confine::ended_by_box;
 
 /// How long pipes are read after the program has ended: somebody may still hold them open.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -49,7 +50,7 @@ pub(super) async fn run(
     let status = status.map_err(|error| SourceError::lost(error.to_string()))?;
     // What the box says counts more than how the program ended, which may be the box's own doing.
     if let Some(error) = child.box_failure().await {
-        return Err(SourceError::Sandbox(error.to_string()));
+        return Err(ended_by_box(&error));
     }
     let margin = known.iter().map(String::len).max().unwrap_or_default() * SPELLING;
     Ok(Finished {

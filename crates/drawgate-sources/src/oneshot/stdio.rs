@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin};
 
 use super::MAX_RESULT;
-use crate::confine::note;
+use crate::confine::{ended_by_box, note};
 use crate::excerpt::{MAX_READ, excerpt};
 
 pub(super) async fn perform(
@@ -26,7 +26,7 @@ pub(super) async fn perform(
     let output = output?;
     let status = child.wait().await.map_err(|error| SourceError::lost(error.to_string()))?;
     if let Some(error) = child.box_failure().await {
-        return Err(SourceError::Sandbox(error.to_string()));
+        return Err(ended_by_box(&error));
     }
     if output.trim_ascii().is_empty() {
         let complaint = excerpt(&complaint, &host.secrets.known_values());

@@ -213,6 +213,7 @@ impl Assembly {
         self.in_force.lock().clone_from(loaded);
         self.host.egress.allow(allowed_hosts(&loaded.config));
         self.host.egress.trust(files.authorities);
+        self.host.processes.limit_memory(loaded.config.limits.sandbox_memory_mb);
         self.apply_logins(loaded, logins);
         self.operations.packs.set_terms(sources::base_terms(&loaded.config));
         if self.start == Start::Sources {

@@ -390,12 +390,13 @@ fn local_grants(config: &Config) -> Vec<CapabilityGrant> {
     })
 }
 
-/// Reads what the configuration says in other files, and opens egress as it says.
+/// Reads what the configuration says in other files, and sets up the machine as it says.
 fn open_files(host: &Host, loaded: &Loaded) -> anyhow::Result<(Arc<Edits>, Rules)> {
     let files = Files::read(loaded)?;
     let edits = Edits::new(loaded, &files);
     host.egress.allow(allowed_hosts(&loaded.config));
     host.egress.trust(files.authorities);
+    host.processes.limit_memory(loaded.config.limits.sandbox_memory_mb);
     Ok((edits, files.rules))
 }
 

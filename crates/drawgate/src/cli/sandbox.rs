@@ -3,6 +3,7 @@
 mod doctor;
 mod exec;
 mod streams;
+mod terminal;
 mod watch;
 
 use std::process::ExitCode;

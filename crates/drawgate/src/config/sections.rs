@@ -98,6 +98,11 @@ pub struct Limits {
     /// Largest arguments of a call, in bytes of JSON.
     #[schemars(range(min = 256, max = 1_073_741_824))]
     pub max_argument_bytes: usize,
+    /// Memory that all sandboxed programs may use together, in MiB; half of the machine's unless set.
+    /// When they use more, the one that uses most is stopped.
+    #[schemars(range(min = 16, max = 1_073_741_824))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox_memory_mb: Option<u64>,
 }
 
 impl Default for Limits {
@@ -112,6 +117,7 @@ impl Default for Limits {
             max_concurrent_calls: 1024,
             max_concurrent_calls_per_agent: 256,
             max_argument_bytes: 1024 * 1024,
+            sandbox_memory_mb: None,
         }
     }
 }

@@ -184,6 +184,9 @@ fn watch(
                 wire::report(control, &Report::Failed(error));
                 return tell.write_all(&[program::STOPPED]);
             }
+            if let Some(mib) = usage.news() {
+                wire::report(control, &Report::Uses(mib));
+            }
             next = Instant::now() + usage.pause();
         }
     }

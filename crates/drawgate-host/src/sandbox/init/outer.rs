@@ -95,7 +95,7 @@ fn live(
             return Err(error);
         }
     };
-    let ended = inner.watch(&folders, quota);
+    let ended = inner.watch(&folders, quota, &groups);
     sweep(&folders, control);
     let ended = ended?;
     if !matches!(ended, Ended::Code(0)) && groups.ran_out_of_memory() {

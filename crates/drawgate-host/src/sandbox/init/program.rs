@@ -5,13 +5,13 @@
     reason = "this is the one place that starts programs in a box"
 )]
 
-use std::io::{self, PipeWriter, Write};
+use std::io::{self, IsTerminal, PipeWriter, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
+use rustix::process::{Signal, chdir, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
 
 use super::inner::{Groups, Inner};
 use super::limits::{self, Uncontrolled};
@@ -79,6 +79,11 @@ fn start(inner: Inner, groups: Groups) -> SandboxError {
 fn prepare(streams: &[OwnedFd; 3], working_dir: &Path) -> io::Result<()> {
     sys::heed_requests_to_end();
     setsid()?;
+    // Only a terminal that was made for this box gets here, and then Ctrl-C and job control are the
+    // program's own.
+    if streams.iter().all(IsTerminal::is_terminal) {
+        ioctl_tiocsctty(&streams[0])?;
+    }
     set_parent_process_death_signal(Some(Signal::KILL))?;
     for (file, stream) in streams.iter().zip(Stream::ALL) {
         sys::replace_stream(file, stream)?;

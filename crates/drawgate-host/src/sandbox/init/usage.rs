@@ -21,12 +21,34 @@ pub(super) struct Usage {
     most_mib: u64,
     counted: bool,
     page: u64,
+    /// What was last seen, in bytes, with shared pages counted for each process.
+    seen: u64,
+    told: Told,
+}
+
+/// What the gateway was told, so that it is told again only when it matters.
+#[derive(Default)]
+pub(crate) struct Told(u64);
+
+/// A change in MiB that matters.
+const STEP: u64 = 16;
+
+impl Told {
+    /// Whether this differs enough from what was told before; then it is what was told.
+    pub(crate) fn is_news(&mut self, mib: u64) -> bool {
+        let is_news = self.0.abs_diff(mib) >= STEP;
+        if is_news {
+            self.0 = mib;
+        }
+        is_news
+    }
 }
 
 impl Usage {
     pub(super) fn new(limits: &ResourceLimits, counted: bool) -> Self {
         let page = sys::page_size();
-        Self { most_mib: limits.memory_mb, counted, page }
+        let (seen, told) = (0, Told::default());
+        Self { most_mib: limits.memory_mb, counted, page, seen, told }
     }
 
     /// How long until the next count.
@@ -42,10 +64,21 @@ impl Usage {
         let most = self.most_mib.saturating_mul(MIB);
         let loose = sockets::waiting(most);
         let is_over = |total: u64| total.saturating_add(loose) > most;
-        let exceeded = self.total(Self::resident).is_none_or(is_over)
+        let resident = self.total(Self::resident);
+        self.seen = resident.unwrap_or_default().saturating_add(loose);
+        let exceeded = resident.is_none_or(is_over)
             // Shared pages are counted once for each process there; exactly, only if it matters.
             && self.total(Self::proportional).is_none_or(is_over);
         exceeded.then_some(SandboxError::Limit { limit: Limit::Memory, most: self.most_mib })
+    }
+
+    /// What to tell the gateway after a count, in MiB, if it has not been told the like.
+    pub(super) fn news(&mut self) -> Option<u64> {
+        if !self.counted || !self.told.is_news(self.seen / MIB) {
+            return None;
+        }
+        let exact = self.total(Self::proportional).unwrap_or(self.seen);
+        Some(exact.min(self.seen) / MIB)
     }
 
     fn total(&self, count: impl Fn(&Self, &str) -> Option<u64>) -> Option<u64> {

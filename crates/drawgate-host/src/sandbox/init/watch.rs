@@ -19,7 +19,9 @@ use super::losses::Amount;
 use super::quota::{Counted, Quota, Verdict};
 use super::sweep::Folder;
 use super::unlinked::Namespace;
+use super::usage::Told;
 use super::{NOT_BUILT, program};
+use crate::sandbox::cgroup::Groups;
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::wire::{self, Enforced, KILL, Report, TERM};
 
@@ -96,8 +98,13 @@ impl Watched<'_> {
     }
 
     /// Until the box is empty: passes orders on, and looks after the folders.
-    pub(super) fn watch(self, folders: &[Folder], quota: Quota) -> Result<Ended, SandboxError> {
-        let over = self.until_over(folders, quota);
+    pub(super) fn watch(
+        self,
+        folders: &[Folder],
+        quota: Quota,
+        groups: &Groups,
+    ) -> Result<Ended, SandboxError> {
+        let over = self.until_over(folders, quota, groups);
         // Whatever has happened, nobody may be left.
         let ended = self.end();
         Ok(match over? {
@@ -106,7 +113,13 @@ impl Watched<'_> {
         })
     }
 
-    fn until_over(&self, folders: &[Folder], mut quota: Quota) -> Result<Over, SandboxError> {
+    fn until_over(
+        &self,
+        folders: &[Folder],
+        mut quota: Quota,
+        groups: &Groups,
+    ) -> Result<Over, SandboxError> {
+        let mut told = Told::default();
         let failed = failed::<rustix::io::Errno>("watch");
         let exit = pidfd_open(self.child, PidfdFlags::empty()).map_err(&failed)?;
         let mut next = Instant::now() + TICK;
@@ -133,6 +146,10 @@ impl Watched<'_> {
                 if let Verdict::Exceeded(error) = quota.look(folders, &running) {
                     wire::report(self.control, &Report::Failed(error));
                     return Ok(Over::Stopped);
+                }
+                // Where there is no group, the inner process counts.
+                if let Some(mib) = groups.memory_mib().filter(|mib| told.is_news(*mib)) {
+                    wire::report(self.control, &Report::Uses(mib));
                 }
                 next = Instant::now() + quota.pause(TICK);
             }

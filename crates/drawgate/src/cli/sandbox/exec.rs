@@ -8,12 +8,13 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use drawgate_host::Host;
 use drawgate_host::egress::{HostRule, Reach};
-use drawgate_host::process::{Running, Spawn, SpawnError};
+use drawgate_host::process::{Running, Spawn, SpawnError, Terminal};
 use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits, SandboxError};
 use drawgate_host::secrets::Secrets;
 use serde_json::{Map, Value};
 
 use super::streams::Streams;
+use super::terminal::{self, Connected};
 use super::watch::Interruptions;
 
 /// The command ran into its time limit; as `timeout` of the shell says it.
@@ -64,7 +65,8 @@ pub(in super::super) struct ExecArgs {
     /// A resource limit, such as `memory_mb=256` or `processes=32`; may be repeated
     #[arg(long, value_name = "NAME=NUMBER", value_parser = limit)]
     limit: Vec<(String, u64)>,
-    /// Pass standard input on; without this the command finds it empty
+    /// Pass standard input on; without this the command finds it empty, unless input and output are a
+    /// terminal: then the command gets one too
     #[arg(long)]
     stdin: bool,
     /// The command and its arguments, as they are: no shell reads them
@@ -83,6 +85,7 @@ not started, with the reason on standard error; 126 if it can't be executed; 127
 command.
 
 Try to break out:
+  drawgate sandbox exec --workspace . --timeout 600 -- sh
   drawgate sandbox exec --workspace . --timeout 5 -- sh -c 'ls /home; cat /etc/shadow; id'
   drawgate sandbox exec --workspace . --timeout 5 -- curl https://example.com
   drawgate sandbox exec --workspace . --timeout 5 --profile network --allow-host example.com -- \\
@@ -121,8 +124,7 @@ async fn execute(args: &ExecArgs) -> anyhow::Result<ExitCode> {
     let host = Host::new(secrets, std::env::current_exe().ok())?;
     // Before the start: a signal at the default would leave the command without its keeper.
     let mut interruptions = Interruptions::new()?;
-    let mut running = host.processes.spawn(&spawn)?;
-    let mut streams = Streams::connect(&mut running, args.stdin);
+    let (mut running, mut streams) = start(args, &host, &spawn)?;
     let deadline = tokio::time::Instant::now() + args.timeout;
     let ending = tokio::select! {
         ended = ended(&mut running, &mut streams) => ended?,
@@ -135,13 +137,27 @@ async fn execute(args: &ExecArgs) -> anyhow::Result<ExitCode> {
         // Whoever reads may have stopped reading; that is no reason to stay.
         let _unread = tokio::time::timeout(LAST_WORDS, streams.finish()).await;
     }
+    // A person's terminal is as it was before anything is said.
+    drop(streams);
     if let Some(failure) = running.box_failure().await {
-        if !failure.is_violation() {
+        if !failure.was_stopped() {
             return Err(failure.into());
         }
         eprintln!("drawgate: {failure}");
     }
     Ok(ExitCode::from(code(&ending, args.timeout)))
+}
+
+/// Starts the command: with a terminal where a person sits at one, otherwise with pipes.
+fn start(args: &ExecArgs, host: &Host, spawn: &Spawn) -> anyhow::Result<(Running, Streams)> {
+    if args.profile == Profile::None || !terminal::is_there() {
+        let mut running = host.processes.spawn(spawn)?;
+        let streams = Streams::connect(&mut running, args.stdin);
+        return Ok((running, streams));
+    }
+    let terminal = Terminal::open().context("a terminal for the command can't be had")?;
+    let running = host.processes.spawn_on(spawn, &terminal)?;
+    Ok((running, Streams::Terminal(Connected::connect(terminal)?)))
 }
 
 /// Waits for the command and for the last of its output.
@@ -199,7 +215,7 @@ fn spawn(args: &ExecArgs, secrets: &Secrets) -> anyhow::Result<Spawn> {
     Ok(Spawn {
         program: program.clone(),
         args: rest.to_vec(),
-        env: environment(&args.env, secrets)?,
+        env: environment(args, secrets)?,
         working_dir: Some(workspace),
         confinement: Some(confinement),
     })
@@ -216,8 +232,8 @@ fn absolute(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     paths.iter().map(existing).collect()
 }
 
-fn environment(wanted: &[String], secrets: &Secrets) -> anyhow::Result<BTreeMap<String, String>> {
-    let one = |text: &String| {
+fn environment(args: &ExecArgs, secrets: &Secrets) -> anyhow::Result<BTreeMap<String, String>> {
+    let one = |text: &String| -> anyhow::Result<(String, String)> {
         if let Some((name, value)) = text.split_once('=') {
             return Ok((name.to_owned(), value.to_owned()));
         }
@@ -225,7 +241,12 @@ fn environment(wanted: &[String], secrets: &Secrets) -> anyhow::Result<BTreeMap<
         let value = value.with_context(|| format!("`--env {text}` can't be passed on"))?;
         Ok((text.clone(), value.expose().to_owned()))
     };
-    wanted.iter().map(one).collect()
+    let mut all: BTreeMap<String, String> = args.env.iter().map(one).collect::<Result<_, _>>()?;
+    // Without it, programs take the terminal for one that can do nothing.
+    if let (true, Ok(kind)) = (terminal::is_there(), secrets.resolve("env:TERM")) {
+        all.entry("TERM".to_owned()).or_insert_with(|| kind.expose().to_owned());
+    }
+    Ok(all)
 }
 
 fn limits(given: &[(String, u64)]) -> anyhow::Result<ResourceLimits> {

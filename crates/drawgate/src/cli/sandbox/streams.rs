@@ -8,11 +8,19 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::terminal::Connected;
+
 /// How much is read at once: the size of a pipe.
 const CHUNK: usize = 64 * 1024;
 
+/// What a command's streams are connected with.
+pub(super) enum Streams {
+    Pipes(Pipes),
+    Terminal(Connected),
+}
+
 /// The tasks that pass bytes on.
-pub(super) struct Streams {
+pub(super) struct Pipes {
     outputs: Vec<JoinHandle<()>>,
     input: Option<JoinHandle<()>>,
     /// Says that an output has lost its reader.
@@ -33,12 +41,16 @@ impl Streams {
         // Closed at once unless it is wanted: the command reads the end of an empty input.
         let pipe = running.take_stdin().filter(|_| stdin);
         let input = pipe.map(|pipe| tokio::spawn(feed(pipe)));
-        Self { outputs, input, unread }
+        Self::Pipes(Pipes { outputs, input, unread })
     }
 
     /// Comes back when nobody reads an output any more.
     pub(super) async fn unread(&mut self) {
-        if self.unread.recv().await.is_none() {
+        let lost = match self {
+            Self::Pipes(pipes) => pipes.unread.recv().await,
+            Self::Terminal(_) => None,
+        };
+        if lost.is_none() {
             // Both outputs have ended in order, so nothing can be lost any more.
             std::future::pending::<()>().await;
         }
@@ -46,6 +58,15 @@ impl Streams {
 
     /// Waits until all output has been written.
     pub(super) async fn finish(&mut self) {
+        match self {
+            Self::Pipes(pipes) => pipes.finish().await,
+            Self::Terminal(connected) => connected.finish().await,
+        }
+    }
+}
+
+impl Pipes {
+    async fn finish(&mut self) {
         if let Some(input) = &self.input {
             input.abort();
         }

@@ -16,5 +16,6 @@ mod network;
 mod nursery;
 mod outcome;
 mod planted;
+mod shared;
 mod table;
 mod terminal;

@@ -67,3 +67,40 @@ async fn no_name_and_no_error_commands_the_terminal() {
         }
     }
 }
+
+/// A person who types commands into a shell in the box, and what they see.
+#[tokio::test]
+async fn a_shell_in_the_box_has_a_terminal_of_its_own() {
+    const PERSON: &str = r#"
+import os, pty, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+before = termios.tcgetattr(terminal)
+seen = b""
+def until(mark):
+    global seen
+    while mark not in seen:
+        try: part = os.read(terminal, 4096)
+        except OSError: part = b""
+        if not part: sys.exit("ended before %r: %r" % (mark, seen))
+        seen += part
+os.write(terminal, b"tty -s && echo is-a-$((1+1))-terminal; stty size | tr ' ' x\n")
+until(b"is-a-2-terminal")
+os.write(terminal, b"sleep 1000\n\x03echo interrupted-$((2+3))\n")
+until(b"interrupted-5")
+os.write(terminal, b"exit 7\n")
+_, status = os.waitpid(child, 0)
+assert termios.tcgetattr(terminal) == before, "the terminal is as it was"
+print("code", os.waitstatus_to_exitcode(status))
+"#;
+    for caller in Caller::all() {
+        let lab = Lab::new(caller);
+        let workspace = lab.workspace();
+        let mut person = lab.bare("python3");
+        person.args(["-c", PERSON, lab.program_path(), "sandbox", "exec", "--workspace"]);
+        person.arg(workspace).args(["--timeout", "60", "--", "sh"]);
+        let seen = run(&mut person).await;
+        assert_eq!((seen.code, seen.stdout.trim()), (0, "code 7"), "{seen:?}");
+    }
+}
