@@ -1,6 +1,7 @@
 //! Sockets: who may connect, for how long, and how it all ends.
 
 mod patience;
+mod places;
 mod sniff;
 
 use std::convert::Infallible;
@@ -23,13 +24,13 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 pub use patience::Patience;
+use places::{Answering, Place, Places};
 use sniff::Version;
 
 use crate::surface::approvals::{self, Pages};
@@ -91,7 +92,7 @@ impl Refusals {
 impl Endpoint {
     /// Answers one request. Everything but health, readiness, where
     /// tokens come from and the pages of approvals needs one.
-    async fn answer(&self, request: Request<Body>, local: IpAddr) -> Response {
+    async fn answer(&self, request: Request<Body>, local: IpAddr, place: &Place) -> Response {
         if let Err((status, message)) = self.guard.check(request.uri(), request.headers(), local) {
             return refused(status, message);
         }
@@ -107,7 +108,10 @@ impl Endpoint {
             return self.pages.answer(id, request).await;
         }
         let identity = match self.callers.identify(request.uri(), request.headers()).await {
-            Ok(identity) => identity,
+            Ok(identity) => {
+                place.is_callers();
+                identity
+            }
             Err(problem) => return self.unauthenticated(problem).await,
         };
         match request.uri().path() {
@@ -188,7 +192,7 @@ pub struct Server {
     pub cut: CancellationToken,
     /// The connections.
     pub connections: TaskTracker,
-    slots: Arc<Semaphore>,
+    places: Arc<Places>,
     patience: Patience,
 }
 
@@ -207,7 +211,7 @@ impl Server {
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
             connections: TaskTracker::new(),
-            slots: Arc::new(Semaphore::new(max_connections)),
+            places: Places::new(max_connections),
         }
     }
 
@@ -233,30 +237,44 @@ impl Server {
                 stream.local_addr().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip());
             let ends = Ends { local, remote: remote.ip() };
             // Refused at once rather than queued: the peer can go elsewhere.
-            let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { continue };
+            let Some(place) = self.places.take() else { continue };
             let (server, tls, endpoint) = (self.clone(), tls.clone(), Arc::clone(&endpoint));
             self.connections.spawn(async move {
-                let _slot = slot;
-                match tls {
-                    None => server.plain(stream, endpoint, ends).await,
-                    Some(tls) => server.encrypted(stream, &tls, endpoint, ends).await,
+                let leave = place.leave.clone();
+                let connection = async {
+                    match tls {
+                        None => server.plain(stream, endpoint, ends, place).await,
+                        Some(tls) => server.encrypted(stream, &tls, endpoint, ends, place).await,
+                    }
+                };
+                tokio::select! {
+                    () = connection => {}
+                    () = leave.cancelled() => {}
                 }
             });
         }
     }
 
     /// The first bytes tell which HTTP it is.
-    async fn plain(&self, stream: TcpStream, endpoint: Arc<Endpoint>, ends: Ends) {
+    async fn plain(
+        &self,
+        stream: TcpStream,
+        endpoint: Arc<Endpoint>,
+        ends: Ends,
+        place: Arc<Place>,
+    ) {
         let Some(grpc) = &endpoint.grpc else {
-            return self.connection(stream, endpoint, ends.local).await;
+            return self.connection(stream, endpoint, ends.local, place).await;
         };
         let told = tokio::select! {
             told = tokio::time::timeout(self.patience.idle, sniff::version(&stream)) => told,
             () = self.stop.cancelled() => return,
         };
         match told {
-            Ok(Ok(Some(Version::Two))) => grpc.serve(stream, ends, self).await,
-            Ok(Ok(Some(Version::One))) => self.connection(stream, endpoint, ends.local).await,
+            Ok(Ok(Some(Version::Two))) => self.grpc(grpc, stream, ends, &place).await,
+            Ok(Ok(Some(Version::One))) => {
+                self.connection(stream, endpoint, ends.local, place).await;
+            }
             // Gone, or silent for too long.
             Ok(Ok(None) | Err(_)) | Err(_) => {}
         }
@@ -269,14 +287,25 @@ impl Server {
         tls: &TlsAcceptor,
         endpoint: Arc<Endpoint>,
         ends: Ends,
+        place: Arc<Place>,
     ) {
         let handshake = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await;
         let Ok(Ok(stream)) = handshake else { return };
         let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
         match &endpoint.grpc {
-            Some(grpc) if is_h2 => grpc.serve(stream, ends, self).await,
-            Some(_) | None => self.connection(stream, endpoint, ends.local).await,
+            Some(grpc) if is_h2 => self.grpc(grpc, stream, ends, &place).await,
+            Some(_) | None => self.connection(stream, endpoint, ends.local, place).await,
         }
+    }
+
+    /// Packs and agents. Their door itself bounds how many have not logged in.
+    async fn grpc<I>(&self, grpc: &Arc<Grpc>, stream: I, ends: Ends, place: &Arc<Place>)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        place.is_callers();
+        let _until_it_ends = place.request();
+        grpc.serve(stream, ends, self).await;
     }
 
     /// A stream that gives up on a peer that does not take what it is sent.
@@ -292,18 +321,21 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         endpoint: Arc<Endpoint>,
         local: IpAddr,
+        place: Arc<Place>,
     ) {
         let service = move |request: Request<Body>| {
-            let endpoint = endpoint.clone();
+            let (endpoint, place) = (endpoint.clone(), place.clone());
             async move {
+                let under_way = place.request();
                 // Whoever stands in front may have seen another end of this request than we do: what
                 // follows on the connection is not to be trusted.
                 let chunked = request.headers().contains_key(TRANSFER_ENCODING);
-                let mut response = endpoint.answer(request, local).await;
+                let mut response = endpoint.answer(request, local, &place).await;
                 if chunked {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                Ok::<_, Infallible>(response)
+                let answer = |body| Body::new(Answering { body, _request: under_way });
+                Ok::<_, Infallible>(response.map(answer))
             }
         };
         self.drive(stream, service).await;
