@@ -15,6 +15,16 @@ use parking_lot::Mutex;
 /// What a reference to a variable begins with.
 const REFERENCE: &str = "env:";
 
+/// Why a reference can't stand in a command line, and what to do.
+pub const NOT_IN_COMMAND_LINES: &str = "`env:NAME` can't stand in a command line, which other users of \
+     this machine can read; pass the variable in `env`, and let the program read it there";
+
+/// Whether a string is a reference to a variable, good or bad.
+#[must_use]
+pub fn is_reference(text: &str) -> bool {
+    text.starts_with(REFERENCE)
+}
+
 /// Where variables come from.
 pub trait Environment: Send + Sync + 'static {
     /// The variable's value, if it is set.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use drawgate_host::egress::address::{AddressError, parse, to_uri};
 use drawgate_host::egress::{Admission, Reach};
 use drawgate_host::process::Spawn;
-use drawgate_host::secrets::{Resolved, Secrets};
+use drawgate_host::secrets::{NOT_IN_COMMAND_LINES, Resolved, Secrets, is_reference};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use crate::confine::{SandboxConfig, rules};
@@ -25,7 +25,7 @@ pub(crate) fn unused(
     if present { Err(ConfigError::Unused { field, why }) } else { Ok(()) }
 }
 
-/// A command whose references have been followed.
+/// A command; references in its environment have been followed.
 pub(crate) fn spawn(
     command: &str,
     args: &[String],
@@ -33,11 +33,8 @@ pub(crate) fn spawn(
     working_dir: Option<PathBuf>,
     secrets: &Secrets,
 ) -> Result<Spawn, ConfigError> {
-    let program = resolve("command", command, secrets)?.expose().to_owned();
-    let args = args
-        .iter()
-        .map(|arg| Ok(resolve("args", arg, secrets)?.expose().to_owned()))
-        .collect::<Result<_, ConfigError>>()?;
+    let program = word("command", command)?;
+    let args = args.iter().map(|arg| word("args", arg)).collect::<Result<_, ConfigError>>()?;
     let env = env
         .iter()
         .map(|(name, value)| {
@@ -45,6 +42,14 @@ pub(crate) fn spawn(
         })
         .collect::<Result<_, ConfigError>>()?;
     Ok(Spawn { program, args, env, working_dir, confinement: None })
+}
+
+/// A word of a command line, which holds no secret.
+fn word(field: &str, text: &str) -> Result<String, ConfigError> {
+    if is_reference(text) {
+        return Err(ConfigError::value(field, NOT_IN_COMMAND_LINES));
+    }
+    Ok(text.to_owned())
 }
 
 /// The command in its sandbox, if there is one.

@@ -29,7 +29,7 @@ pub use entry::{
     BadTool, Entry, Limits, Naming, Origin, Registration, SourceTerms, ToolTerms, definition_hash,
 };
 pub use keeper::{Holder, Keeper, SourceState, SourceStatus};
-pub use names::visible_text;
+pub use names::{skeleton, visible_text};
 pub use refusal::{NameConflict, RegistrationError};
 pub use revisions::Registry;
 pub use schema::{CompiledSchema, SchemaError};

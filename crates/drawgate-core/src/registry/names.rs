@@ -37,7 +37,8 @@ fn derived(id: &ToolId, text: &str) -> Result<WireName, IdError> {
 }
 
 /// What two names have in common if people, or clients that rewrite names, take them for the same.
-pub(super) fn skeleton(name: &str) -> String {
+#[must_use]
+pub fn skeleton(name: &str) -> String {
     let fold = |c: char| match c.to_ascii_lowercase() {
         '-' => '_',
         // Look-alikes among the legal characters.

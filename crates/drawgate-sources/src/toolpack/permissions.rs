@@ -194,15 +194,6 @@ pub(super) fn document_addresses(openapi: &OpenapiConnector, folder: &Path) -> V
 impl Program {
     fn line(&self) -> String {
         let sandbox = self.sandbox.as_str();
-        if let Some(name) = is_reference(&self.name) {
-            let with = match self.args.as_slice() {
-                [] => String::new(),
-                args => format!(" with `{}`", shown_words(args.iter())),
-            };
-            return format!(
-                "runs the program that the variable {name} names{with} on this machine, in the sandbox `{sandbox}`"
-            );
-        }
         let words = shown_words(std::iter::once(&self.name).chain(&self.args));
         format!("runs `{words}` on this machine, in the sandbox `{sandbox}`")
     }

@@ -11,7 +11,7 @@ fn whole() -> Value {
     json!({
         "id": "p", "name": "P", "version": "1",
         "connectors": [
-            { "id": "local", "type": "mcp", "mcp": { "command": "node", "args": ["env:ARG"] } },
+            { "id": "local", "type": "mcp", "mcp": { "command": "node", "args": ["--arg"], "env": { "ARG": "env:ARG" } } },
             { "id": "remote", "type": "mcp", "mcp": { "url": "https://mcp.example.com/x", "headers": { "A": "env:MCP_TOKEN" } } },
             { "id": "by_env", "type": "mcp", "mcp": { "url": "env:MCP_URL" } },
             { "id": "api", "type": "openapi", "openapi": {
@@ -35,7 +35,7 @@ fn permissions_are_told_in_words() {
         permissions(&whole()).lines(),
         [
             "runs `gh` on this machine, in the sandbox `network`",
-            "runs `node env:ARG` on this machine, in the sandbox `network`",
+            "runs `node --arg` on this machine, in the sandbox `network`",
             "runs `wc` on this machine, in the sandbox `strict`",
             "reaches every host below github.com",
             "reaches 10.0.0.0/8, which is in a private network",
@@ -79,11 +79,6 @@ fn an_update_that_changes_only_arguments_shows_them() {
     let change = long("a").change(&long("b"));
     assert_eq!((change.added.len(), change.removed.len()), (1, 1));
     assert!(change.added[0].len() < 600 && change.added[0].contains("more characters, digest "));
-    let mut by_variable = whole();
-    by_variable["connectors"][0]["mcp"] =
-        json!({ "command": "env:SERVER", "args": ["--root", "/"] });
-    let lines = permissions(&by_variable).lines().join("\n");
-    assert!(lines.contains("the variable SERVER names with `--root /` on this machine"), "{lines}");
 }
 
 #[test]

@@ -507,6 +507,15 @@ env = { A = "env:" }"#,
 ",
     },
     Case {
+        name: "a reference in a command line",
+        text: r#"[servers.a]
+command = "env:SERVER"
+args = ["--token", "env:TOKEN"]"#,
+        said: "drawgate.toml:2:1: error: `env:NAME` can't stand in a command line, which other users of this machine can read; pass the variable in `env`, and let the program read it there
+drawgate.toml:3:20: error: `env:NAME` can't stand in a command line, which other users of this machine can read; pass the variable in `env`, and let the program read it there
+",
+    },
+    Case {
         name: "policy twice",
         text: r#"[policy]
 file = "Cargo.toml"

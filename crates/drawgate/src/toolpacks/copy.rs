@@ -21,6 +21,27 @@ pub(super) fn copy(source: &Path, to: &Path, home: &Path) -> Result<Vec<String>,
     Ok(copier.left_out)
 }
 
+/// Whether a folder could be taken over: it has nothing but regular files and folders, and not too many.
+pub fn check_files(source: &Path) -> Result<(), ToolpackError> {
+    walk::walk(source, &mut Looker)
+}
+
+struct Looker;
+
+impl Visitor for Looker {
+    fn passes_over(&mut self, _path: &[u8], name: &CStr) -> bool {
+        name.to_str().is_ok_and(paths::is_git)
+    }
+
+    fn folder(&mut self, _path: &str, _stat: &Stat) -> Result<(), ToolpackError> {
+        Ok(())
+    }
+
+    fn file(&mut self, _path: &str, _file: File, _executable: bool) -> Result<(), ToolpackError> {
+        Ok(())
+    }
+}
+
 struct Copier {
     tree: Tree,
     home: Stat,

@@ -36,6 +36,7 @@ mod catalogue_tests;
 mod testing;
 
 pub use changes::{Changes, ToolChanges};
+pub use copy::check_files;
 pub use enabled::Enabled;
 pub use error::{Code, ToolpackError, Unread};
 pub use folder::Folder;

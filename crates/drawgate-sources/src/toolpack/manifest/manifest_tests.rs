@@ -64,7 +64,7 @@ fn the_whole_form_is_read_and_written_the_same() {
         "id": "all", "name": "All", "version": "1.2.3-rc.1+b5", "description": "a\nb", "enabled": true,
         "connectors": [
             { "id": "s", "type": "mcp", "description": "d", "mcp": {
-                "transport": "stdio", "command": "node", "args": ["x", "env:A"], "env": { "B": "env:B" },
+                "transport": "stdio", "command": "node", "args": ["x", "env-A"], "env": { "B": "env:B" },
                 "working_dir": "server", "timeout_seconds": 1, "retries": 0, "concurrency": 1 } },
             { "id": "o", "type": "openapi", "openapi": {
                 "spec_url": "https://a.example/spec", "base_url": "env:BASE", "headers": { "X": "y" },
@@ -194,7 +194,7 @@ fn what_is_declared_may_be_inside() {
 #[test]
 fn programs_of_the_system_of_the_pack_and_of_declared_folders_may_run() {
     let server = |command: &str| with("/connectors/0/mcp", json!({ "command": command }));
-    for command in ["node", "/usr/local/bin/x", "/bin/x", "./x", "bin/x", "env:SERVER"] {
+    for command in ["node", "/usr/local/bin/x", "/bin/x", "./x", "bin/x"] {
         assert_eq!(problems(&server(command)), [], "{command}");
     }
     for (read, fits) in [
@@ -223,6 +223,25 @@ fn programs_of_the_system_of_the_pack_and_of_declared_folders_may_run() {
 fn tools_have_names_of_their_own() {
     let twice = with("/tools/1/name", "mcp_issue_search".into());
     check(&twice, "$.tools[1].name", "is used twice, first at $.tools[0].name", "choose another");
+    for twin in ["mcp_1ssue_search", "mcp_lssue_search"] {
+        let alike = with("/tools/1/name", twin.into());
+        let message = format!("`{twin}` looks like `mcp_issue_search` at $.tools[0].name");
+        check(&alike, "$.tools[1].name", &message, "choose another");
+    }
+    let builtin = with("/tools/0/name", "vfs_l1st".into());
+    check(&builtin, "$.tools[0].name", "looks like `vfs_list`, a built-in tool", "choose another");
+}
+
+#[test]
+fn references_stand_in_no_command_line() {
+    let server = |command: &str, arg: &str| {
+        let env = json!({ "KEY": "env:KEY" });
+        with("/connectors/0/mcp", json!({ "command": command, "args": [arg], "env": env }))
+    };
+    assert_eq!(problems(&server("node", "x")), []);
+    let (message, advice) = ("can't stand in a command line", "pass the variable in `env`");
+    check(&server("node", "env:KEY"), "$.connectors[0].mcp.args[0]", message, advice);
+    check(&server("env:SERVER", "x"), "$.connectors[0].mcp.command", message, advice);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use drawgate_sources::toolpack::Manifest;
+use drawgate_sources::toolpack::{FILE as MANIFEST, Manifest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use crate::cli::Context;
 use crate::cli::backend::{Backend, part};
 use crate::cli::output::Output;
 use crate::surface::control::{AllPacks, ShownPack};
+use crate::toolpacks::check_files;
 
 /// What was found out about one thing.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,12 +28,26 @@ struct Found {
 /// Checks a folder that is named like one, or is one. Needs no gateway.
 pub(super) fn validate_folder(folder: &str, out: Output) -> Option<anyhow::Result<ExitCode>> {
     let path = Path::new(folder);
+    // The manifest stands for its folder.
+    let path =
+        match path.parent() {
+            Some(parent) if path.ends_with(MANIFEST) && path.is_file() => {
+                if parent == Path::new("") { Path::new(".") } else { parent }
+            }
+            Some(_) | None => path,
+        };
     let meant = folder.starts_with('.') || folder.contains('/') || path.is_dir();
     meant.then(|| {
-        let problems = match Manifest::read(path) {
+        let mut problems: Vec<Value> = match Manifest::read(path) {
             Ok(_) => Vec::new(),
             Err(all) => all.problems.iter().map(|problem| json!(problem)).collect(),
         };
+        // What else would keep it from being installed: symbolic links, for instance.
+        if path.is_dir()
+            && let Err(error) = check_files(path)
+        {
+            problems.push(json!({ "path": "its files", "message": error.to_string() }));
+        }
         let value =
             json!([{ "folder": folder, "valid": problems.is_empty(), "problems": problems }]);
         out.either(&value, || verdict(folder, &problems, None))?;

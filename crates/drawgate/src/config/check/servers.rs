@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drawgate_core::model::{McpToolSpec, SourceId};
 use drawgate_core::policy::KNOWN_ACTIONS;
-use drawgate_core::registry::declared_faults;
+use drawgate_core::registry::{declared_faults, skeleton};
 use drawgate_host::sandbox::Profile;
+use drawgate_host::secrets::{NOT_IN_COMMAND_LINES, is_reference};
 use http::HeaderName;
 use serde::Deserialize;
 
@@ -78,6 +79,10 @@ fn check_stdio(table: &str, server: &Server, found: &mut Vec<Problem>) {
     check_sandbox(table, server, found);
     check_environment(&child(table, "env"), &server.env, found);
     for (index, arg) in server.args.iter().enumerate() {
+        if is_reference(arg) {
+            let key = element(&child(table, "args"), index);
+            found.push(Problem::error(key, NOT_IN_COMMAND_LINES));
+        }
         if is_key_shaped(arg.rsplit('=').next().unwrap_or(arg)) {
             let message = "the argument looks like a secret, and other users can read arguments";
             let hint = "pass it in `env` as `env:NAME`";
@@ -117,6 +122,9 @@ fn check_sandbox(table: &str, server: &Server, found: &mut Vec<Problem>) {
 
 /// No shell splits the command, a habit from other files.
 fn check_command(table: &str, command: &str, server: &Server, found: &mut Vec<Problem>) {
+    if is_reference(command) {
+        found.push(Problem::error(child(table, "command"), NOT_IN_COMMAND_LINES));
+    }
     if command.contains(char::is_whitespace) && server.args.is_empty() && !command.contains('/') {
         let message = "`command` is one program, without arguments";
         found
@@ -306,6 +314,10 @@ fn check_tool(
     }
     if names.contains(&tool.name) {
         let message = format!("`manifest` has two tools `{}`", tool.name.escape_debug());
+        found.push(Problem::error(path, message).hint("rename one"));
+    } else if let Some(twin) = names.iter().find(|name| skeleton(name) == skeleton(&tool.name)) {
+        let name = tool.name.escape_debug();
+        let message = format!("the tool `{name}` looks like `{}`", twin.escape_debug());
         found.push(Problem::error(path, message).hint("rename one"));
     }
     names.insert(tool.name);

@@ -139,6 +139,23 @@ fn validate_reports_everything_at_once() {
 }
 
 #[test]
+fn validate_finds_what_would_keep_a_folder_from_being_installed() {
+    let place = Place::new("");
+    place.ok(&["toolpacks", "new", "my-pack"]);
+    for way in ["./my-pack", "my-pack", "my-pack/toolpack.json"] {
+        assert_eq!(place.ok(&["toolpacks", "validate", way]), format!("{way}: valid\n"));
+    }
+    let link = place.path().join("my-pack/deep/er");
+    std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", link).unwrap();
+    let refused = place.run(&["toolpacks", "validate", "./my-pack"]);
+    let said = text(&refused.stdout);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("`deep/er` is a symbolic link"), "{said}");
+    assert!(!place.run(&["toolpacks", "install", "./my-pack"]).status.success());
+}
+
+#[test]
 fn the_published_schema_is_current() {
     let place = Place::new("");
     let printed = place.ok(&["toolpacks", "schema"]);

@@ -12,7 +12,8 @@ use super::super::types::{
 use super::Draft;
 use super::programs::check_program;
 use super::text::{
-    address, check_header, check_id, check_reference, check_text, check_value, is_variable_name,
+    address, check_header, check_id, check_reference, check_text, check_value, check_word,
+    is_variable_name,
 };
 use super::variables::check_given;
 
@@ -129,7 +130,7 @@ fn check_server(draft: &Draft, mcp: &McpConnector, path: &str, sink: &mut Sink) 
     match mcp.command.as_deref() {
         Some("") => sink.add(&at("command"), "it is empty", hint("name the server's program")),
         Some(command) => {
-            check_value(&at("command"), command, sink);
+            check_word(&at("command"), command, sink);
             if !sink.knows(&at("command")) {
                 check_program(draft, &at("command"), command, sink);
             }
@@ -143,7 +144,7 @@ fn check_server(draft: &Draft, mcp: &McpConnector, path: &str, sink: &mut Sink) 
     }
     few(&at("args"), mcp.args.len(), sink);
     for (index, arg) in mcp.args.iter().enumerate() {
-        check_value(&element(&at("args"), index), arg, sink);
+        check_word(&element(&at("args"), index), arg, sink);
     }
     few(&at("env"), mcp.env.len(), sink);
     for (name, value) in &mcp.env {

@@ -9,7 +9,7 @@ use super::super::problem::{Sink, element, hint, member};
 use super::super::types::{Connector, Tool};
 use super::Draft;
 use super::connectors::check_declared;
-use super::text::{check_reference, is_reference};
+use super::text::check_reference;
 use crate::openapi::{Document, Operation, Operations, SelectError};
 
 /// The documents of APIs that could be read, by the place of their connector.
@@ -138,5 +138,5 @@ pub(in crate::toolpack) fn expanded<'a>(
 
 /// Whether a command is a file of the pack: a relative path.
 pub(in crate::toolpack) fn is_bundled(command: &str) -> bool {
-    is_reference(command).is_none() && command.contains('/') && !command.starts_with('/')
+    command.contains('/') && !command.starts_with('/')
 }

@@ -9,11 +9,10 @@ use drawgate_host::sandbox::is_system;
 use super::super::problem::{Sink, hint};
 use super::Draft;
 use super::files::inside;
-use super::text::is_reference;
 
-/// Checks a program, or the script of an interpreter. One that a variable names is the operator's.
+/// Checks a program, or the script of an interpreter.
 pub(super) fn check_program(draft: &Draft, path: &str, program: &str, sink: &mut Sink) {
-    if is_reference(program).is_some() || !program.contains('/') {
+    if !program.contains('/') {
         return;
     }
     let place = Path::new(program);

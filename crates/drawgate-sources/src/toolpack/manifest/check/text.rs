@@ -72,6 +72,16 @@ pub(super) fn check_value(path: &str, text: &str, sink: &mut Sink) {
     }
 }
 
+/// A word of a command line, which holds no secret.
+pub(super) fn check_word(path: &str, text: &str, sink: &mut Sink) {
+    if text.starts_with(REFERENCE) {
+        let message = "`env:NAME` can't stand in a command line, which other users can read";
+        let advice = "pass the variable in `env`, and let the program read it there";
+        return sink.add(path, message, hint(advice));
+    }
+    check_value(path, text, sink);
+}
+
 /// Whether it is a reference to the environment; a bad one is reported.
 pub(super) fn check_reference(path: &str, text: &str, sink: &mut Sink) -> bool {
     let Some(name) = text.strip_prefix(REFERENCE) else { return false };

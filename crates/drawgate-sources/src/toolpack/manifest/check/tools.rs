@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use drawgate_core::model::{ToolAnnotations, shown_name};
-use drawgate_core::registry::CompiledSchema;
+use drawgate_core::registry::{CompiledSchema, skeleton};
 use serde_json::Value;
 
 use super::super::problem::{Sink, element, hint, member};
@@ -58,23 +58,32 @@ pub(super) fn check(draft: &Draft, folder: Option<&Path>, documents: &Documents,
     }
 }
 
-/// Who has which name.
+/// Who has which name. Names that look alike count as the same, as they do in the gateway.
 #[derive(Default)]
 struct Names {
-    places: BTreeMap<String, String>,
+    /// Names and their places, by what look-alikes have in common.
+    taken: BTreeMap<String, (String, String)>,
 }
 
 impl Names {
     /// Takes a name for a place, or says who has it.
     fn take(&mut self, name: &str, path: &str) -> Result<(), String> {
-        if BUILTIN.iter().any(|builtin| builtin == name) {
-            return Err(format!("`{}` is the name of a built-in tool", shown_name(name)));
+        let (skeleton, shown) = (skeleton(name), shown_name(name));
+        if let Some(builtin) = BUILTIN.iter().find(|builtin| self::skeleton(builtin) == skeleton) {
+            return Err(if builtin == name {
+                format!("`{shown}` is the name of a built-in tool")
+            } else {
+                format!("the name `{shown}` looks like `{builtin}`, a built-in tool")
+            });
         }
-        if let Some(first) = self.places.get(name) {
-            let name = shown_name(name);
-            return Err(format!("the name `{name}` is used twice, first at {first}"));
+        if let Some((twin, first)) = self.taken.get(&skeleton) {
+            return Err(if twin == name {
+                format!("the name `{shown}` is used twice, first at {first}")
+            } else {
+                format!("the name `{shown}` looks like `{}` at {first}", shown_name(twin))
+            });
         }
-        self.places.insert(name.to_owned(), path.to_owned());
+        self.taken.insert(skeleton, (name.to_owned(), path.to_owned()));
         Ok(())
     }
 }
