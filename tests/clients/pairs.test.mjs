@@ -60,6 +60,8 @@ const OPTIONS = {
   names: "qualified",
   trust: "follow",
   client_requests: ["elicitation", "sampling", "roots"],
+  // Further agents call it too.
+  capabilities: ["public"],
 };
 
 /** JSON's strings and lists are also TOML's. */

@@ -92,6 +92,14 @@ pub struct CallContext {
     pub affinity: Arc<str>,
 }
 
+impl CallContext {
+    /// Who calls, whatever its session: callers take turns by this name where calls wait.
+    #[must_use]
+    pub fn caller(&self) -> &str {
+        self.affinity.split('/').next().unwrap_or_default()
+    }
+}
+
 /// Something that happened outside of any call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceEvent {

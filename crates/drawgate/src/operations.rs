@@ -2,6 +2,7 @@
 //! [`Acts`], which keeps the order: intent, store, memory, outcome.
 
 mod files;
+mod grantee;
 mod keys;
 mod logins;
 mod packs;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Caller, IdError};
+use super::{Caller, IdError, SourceId};
 
 /// A flat string that a tool requires and a caller holds, such as `file.read` or `demo`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -23,6 +23,19 @@ impl Capability {
             return Err(CapabilityError(value.chars().take(MAX_CAPABILITY).collect()));
         }
         Ok(Self(value.into()))
+    }
+
+    /// The use of a source whose tools require nothing else: `source.ID`. The local user holds it with
+    /// `*`; agents need a grant.
+    #[must_use]
+    pub fn of_source(source: &SourceId) -> Self {
+        Self(format!("source.{source}").into())
+    }
+
+    /// Whether it is `public`, the operator's word for tools that are open to every caller.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        &*self.0 == "public"
     }
 
     /// The capability as text.

@@ -87,9 +87,9 @@ impl Gateway {
             affinity: affinity(caller),
         };
         let work = async {
-            let _slot = entry.slots.acquire().await;
+            let _slot = entry.slots.acquire(context.caller()).await;
             let _alone = match &entry.exclusive {
-                Some(exclusive) => Some(exclusive.acquire().await),
+                Some(exclusive) => Some(exclusive.acquire(context.caller()).await),
                 None => None,
             };
             self.perform(caller, call, &context, trace).await

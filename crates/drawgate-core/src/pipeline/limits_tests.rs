@@ -159,3 +159,48 @@ async fn waiting_for_a_slot_is_part_of_the_time() {
     assert_eq!(source.starts(), 1, "it never had a slot");
     assert_eq!(code(&first.await.unwrap()), Some(ErrorCode::Timeout));
 }
+
+/// Records whose call starts when, and lets one go for each permit.
+fn recording(
+    annotations: &Value,
+) -> (Arc<Probe>, Arc<parking_lot::Mutex<Vec<String>>>, Arc<Semaphore>) {
+    let (order, go) = (Arc::new(parking_lot::Mutex::new(Vec::new())), Arc::new(Semaphore::new(0)));
+    let (record, gate) = (order.clone(), go.clone());
+    let source = Probe::new("s", vec![tool("t", annotations)], move |_, cx| {
+        record.lock().push(cx.caller().to_owned());
+        let gate = gate.clone();
+        Box::pin(async move {
+            gate.acquire().await.unwrap().forget();
+            Ok(ToolOutput::text("ok"))
+        })
+    });
+    (source, order, go)
+}
+
+#[tokio::test]
+async fn one_callers_queue_does_not_delay_another_by_its_length() {
+    for (annotations, concurrency) in
+        [(Value::Null, 1), (json!({ "concurrency": "exclusive" }), 64)]
+    {
+        let (source, order, go) = recording(&annotations);
+        let terms = SourceTerms { concurrency, ..SourceTerms::default() };
+        let gate = gate_under(&source, terms).await;
+        gate.grant("bob", "*", None).await;
+        let mut calls: Vec<_> = (0..24).map(|_| spawn(&gate, "ann")).collect();
+        while gate.gateway.under_way() < 24 || source.starts() < 1 {
+            tokio::task::yield_now().await;
+        }
+        calls.push(spawn(&gate, "bob"));
+        // Until all of them wait for the slot.
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+        go.add_permits(25);
+        for call in calls {
+            assert!(call.await.unwrap().success);
+        }
+        let place = order.lock().iter().position(|caller| caller == "bob");
+        // One runs, and one of the queue had its turn first.
+        assert!(place.is_some_and(|place| place <= 2), "{annotations}: {place:?}");
+    }
+}

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use super::offered::{self, Offered};
 use super::schema::{CompiledSchema, normalised};
 use super::{Snapshot, Trust, names, visible};
 use crate::canonical;
+use crate::fair::FairSlots;
 use crate::model::{
     Capability, Concurrency, IdError, McpManifest, McpToolSpec, Operation, SourceId, ToolId,
     ToolRegistryEntry, WireName,
@@ -82,7 +82,7 @@ impl Default for Limits {
 pub struct ToolTerms {
     /// Not offered at all.
     pub disabled: bool,
-    /// What a caller needs, instead of the source's.
+    /// What a caller needs, instead of the source's; `public` for nothing.
     pub capabilities: Option<Vec<Capability>>,
     /// A person must confirm.
     pub requires_confirmation: Option<bool>,
@@ -105,7 +105,8 @@ pub struct ToolTerms {
 pub struct SourceTerms {
     /// How tools are named.
     pub naming: Naming,
-    /// What a caller needs for all of its tools.
+    /// What a caller needs for all of its tools; `public` for nothing. Without any, tools that are not
+    /// restricted otherwise require [the use of the source](Capability::of_source).
     pub capabilities: Vec<Capability>,
     /// Bounds of its calls.
     pub limits: Limits,
@@ -197,10 +198,10 @@ pub struct Entry {
     pub(crate) output: Option<CompiledSchema>,
     pub(crate) source: Arc<dyn ToolSource>,
     /// Slots of the source's calls, shared by its tools, and how many there are.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) slots: Arc<FairSlots>,
     pub(super) concurrency: usize,
     /// The one slot of a tool whose calls must not overlap.
-    pub(crate) exclusive: Option<Arc<Semaphore>>,
+    pub(crate) exclusive: Option<Arc<FairSlots>>,
     pub(crate) meter: crate::pipeline::Meter,
 }
 
@@ -255,7 +256,7 @@ pub fn definition_hash(source: &SourceId, spec: &McpToolSpec) -> String {
 /// Turns a manifest into entries, and the tools that can't be ones into faults.
 pub(super) fn build(registration: Registration) -> (Vec<Entry>, Offered, Vec<BadTool>) {
     let Registration { manifest, terms, origin, source } = registration;
-    let slots = Arc::new(Semaphore::new(terms.concurrency.max(1)));
+    let slots = FairSlots::new(terms.concurrency);
     let mut specs = manifest.tools;
     specs.sort_by(|a, b| a.name.cmp(&b.name));
     let mut entries: Vec<Entry> = Vec::with_capacity(specs.len());
@@ -303,7 +304,7 @@ pub(super) struct Part<'a> {
     pub(super) own: ToolTerms,
     pub(super) origin: Origin,
     pub(super) source: &'a Arc<dyn ToolSource>,
-    pub(super) slots: &'a Arc<Semaphore>,
+    pub(super) slots: &'a Arc<FairSlots>,
 }
 
 impl Part<'_> {
@@ -328,8 +329,11 @@ impl Part<'_> {
         let exclusive = annotations.concurrency == Some(Concurrency::Exclusive);
         let limits = &self.terms.limits;
         Ok(Entry {
-            requires: self
-                .requires(annotations.required_scopes, [action.as_deref(), claimed.as_deref()]),
+            requires: self.requires(
+                annotations.required_scopes,
+                action.as_deref(),
+                claimed.as_deref(),
+            ),
             confirm: self.own.requires_confirmation == Some(true)
                 || annotations.requires_confirmation == Some(true),
             idempotent: self.own.idempotent,
@@ -352,7 +356,7 @@ impl Part<'_> {
             source: Arc::clone(self.source),
             slots: Arc::clone(self.slots),
             concurrency: self.terms.concurrency,
-            exclusive: exclusive.then(|| Arc::new(Semaphore::new(1))),
+            exclusive: exclusive.then(|| FairSlots::new(1)),
         })
     }
 
@@ -400,16 +404,30 @@ impl Part<'_> {
         })
     }
 
+    /// What a caller must hold: what the operator wrote, the author's scopes, and the actions. Where
+    /// none of these restricts the tool, it requires [the use of its source](Capability::of_source),
+    /// unless the operator wrote `public`. What a running server says restricts it further, but does not
+    /// open it: it could name what many callers hold.
     fn requires(
         &self,
         scopes: Option<Vec<Capability>>,
-        actions: [Option<&str>; 2],
+        action: Option<&str>,
+        claimed: Option<&str>,
     ) -> Vec<Capability> {
+        let parsed = |action: &str| Capability::new(action).ok();
         let own = self.own.capabilities.as_ref().unwrap_or(&self.terms.capabilities);
-        let actions =
-            actions.into_iter().flatten().filter_map(|action| Capability::new(action).ok());
-        let all = own.iter().cloned().chain(scopes.into_iter().flatten()).chain(actions);
-        all.collect::<BTreeSet<_>>().into_iter().collect()
+        let said = scopes.into_iter().flatten().chain(claimed.and_then(parsed));
+        let said: BTreeSet<Capability> = said.filter(|scope| !scope.is_public()).collect();
+        let operators = own.iter().cloned().chain(action.and_then(parsed));
+        let mut all: BTreeSet<Capability> = operators.collect();
+        let is_restricted =
+            !all.is_empty() || (self.origin != Origin::Discovered && !said.is_empty());
+        if !is_restricted {
+            all.insert(Capability::of_source(self.id));
+        }
+        all.retain(|capability| !capability.is_public());
+        all.extend(said);
+        all.into_iter().collect()
     }
 }
 

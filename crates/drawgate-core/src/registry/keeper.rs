@@ -180,6 +180,12 @@ impl Keeper {
         self.kept.lock().keys().cloned().collect()
     }
 
+    /// Whether the source of this id came by itself.
+    #[must_use]
+    pub fn is_admitted(&self, id: &str) -> bool {
+        self.kept.lock().get(id).is_some_and(|kept| !kept.is_configured())
+    }
+
     /// One source.
     #[must_use]
     pub fn source(&self, id: &SourceId) -> Option<Arc<dyn ToolSource>> {

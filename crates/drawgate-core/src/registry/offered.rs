@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, json};
-use tokio::sync::Semaphore;
 
 use super::entry::{Entry, Naming, Origin, Part, SourceTerms, ToolTerms};
+use crate::fair::FairSlots;
 use crate::model::{Capability, McpToolSpec, Offer, Operation, SourceId, ToolId};
 use crate::pipeline::Meter;
 use crate::source::ToolSource;
@@ -42,7 +42,7 @@ pub(super) fn build(
     offer: Offer,
     origin: Origin,
     source: &Arc<dyn ToolSource>,
-    slots: &Arc<Semaphore>,
+    slots: &Arc<FairSlots>,
 ) -> Offered {
     let common = SourceTerms {
         capabilities: common(terms),
@@ -82,6 +82,8 @@ fn common(terms: &SourceTerms) -> Vec<Capability> {
             let action = own.policy_action.as_deref().and_then(|text| Capability::new(text).ok());
             own.capabilities.iter().flatten().cloned().chain(action)
         })
+        // A tool that is open to every caller opens nothing else.
+        .filter(|capability| !capability.is_public())
         .collect();
     all.into_iter().collect()
 }

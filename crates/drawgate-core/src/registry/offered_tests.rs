@@ -53,7 +53,14 @@ fn restricting_tools_restricts_everything_beside_them() {
     };
     let action = ToolTerms { requires_confirmation: None, ..confirmed.clone() };
     for (name, server, own, expected) in [
-        ("nothing is restricted", vec![], tools(&[]), vec![]),
+        ("nothing is restricted", vec![], tools(&[]), vec!["source.s"]),
+        ("the operator opens it to all", vec!["public"], tools(&[]), vec![]),
+        (
+            "one open tool opens nothing else",
+            vec![],
+            tools(&[("a", needing(&["public"]))]),
+            vec!["source.s"],
+        ),
         ("one tool", vec![], tools(&[("a", needing(&["x"]))]), vec!["x"]),
         (
             "all that is required",
@@ -62,13 +69,13 @@ fn restricting_tools_restricts_everything_beside_them() {
             vec!["x", "y", "z"],
         ),
         ("a person must confirm", vec![], tools(&[("a", confirmed)]), vec!["file.write"]),
-        ("an action is no restriction", vec![], tools(&[("a", action)]), vec![]),
+        ("an action is no restriction", vec![], tools(&[("a", action)]), vec!["source.s"]),
         ("the server's word", vec!["base"], tools(&[("a", needing(&["x"]))]), vec!["base"]),
         (
             "terms of operations say nothing about others",
             vec![],
             tools(&[("@tools/call", needing(&["x"]))]),
-            vec![],
+            vec!["source.s"],
         ),
     ] {
         let terms =

@@ -225,6 +225,46 @@ fn a_server_may_tighten_and_the_operator_decides() {
     assert!(!lies.idempotent, "a server's hint does not make a retry safe");
 }
 
+/// The server's capabilities and the tool's own, what the tool says, who wrote that, and what is required.
+type Access<'a> = (&'a [&'a str], Option<&'a [&'a str]>, &'a Value, Origin, &'a [&'a str]);
+
+#[test]
+fn what_nobody_restricts_is_for_who_may_use_its_source() {
+    let scoped = json!({ "requiredScopes": ["scope"] });
+    let claimed = json!({ "policyAction": "file.read" });
+    let open = json!({ "requiredScopes": ["public"] });
+    let cases: [Access<'_>; 14] = [
+        (&[], None, &Value::Null, Origin::Discovered, &["source.s"]),
+        (&[], None, &Value::Null, Origin::Declared, &["source.s"]),
+        (&[], None, &Value::Null, Origin::Admitted, &["source.s"]),
+        (&["public"], None, &Value::Null, Origin::Discovered, &[]),
+        (&["public"], None, &Value::Null, Origin::Admitted, &[]),
+        (&["base"], None, &Value::Null, Origin::Declared, &["base"]),
+        (&["base"], Some(&["public"]), &Value::Null, Origin::Discovered, &[]),
+        (&["public"], Some(&["own"]), &Value::Null, Origin::Discovered, &["own"]),
+        // A running server may tighten, but can't name what many callers hold instead.
+        (&[], None, &scoped, Origin::Discovered, &["scope", "source.s"]),
+        (&[], None, &claimed, Origin::Discovered, &["file.read", "source.s"]),
+        (&[], None, &open, Origin::Discovered, &["source.s"]),
+        (&[], None, &open, Origin::Admitted, &["source.s"]),
+        (&[], None, &scoped, Origin::Declared, &["scope"]),
+        (&["public"], None, &scoped, Origin::Admitted, &["scope"]),
+    ];
+    let caps = |list: &[&str]| -> Vec<Capability> {
+        list.iter().map(|c| Capability::new(c).unwrap()).collect()
+    };
+    for (server, own, said, origin, expected) in cases {
+        let mut terms = SourceTerms { capabilities: caps(server), ..SourceTerms::default() };
+        let own = ToolTerms { capabilities: own.map(caps), ..ToolTerms::default() };
+        terms.tools.insert("t".to_owned(), own.clone());
+        let registry = Registry::default();
+        put(&registry, "s", vec![tool("t", said)], terms, origin).unwrap();
+        let snapshot = registry.snapshot();
+        let entry = snapshot.get(&ToolId::new(&sid("s"), "t").unwrap()).unwrap();
+        assert_eq!(entry.requires, caps(expected), "{server:?} {own:?} {said} {origin:?}");
+    }
+}
+
 #[test]
 fn revisions_grow_only_on_real_change() {
     let registry = Registry::default();

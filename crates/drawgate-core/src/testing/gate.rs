@@ -80,14 +80,17 @@ impl TestGate {
             .unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// Registers a manifest under terms.
+    /// Registers a manifest under terms. Without capabilities, the source is open to every caller.
     pub fn declare(
         &self,
         source: Arc<dyn ToolSource>,
         manifest: McpManifest,
-        terms: SourceTerms,
+        mut terms: SourceTerms,
         origin: Origin,
     ) -> Result<Vec<BadTool>, RegistrationError> {
+        if terms.capabilities.is_empty() {
+            terms.capabilities.extend(Capability::new("public"));
+        }
         self.gateway.parts().registry.replace(Registration { manifest, terms, origin, source })
     }
 

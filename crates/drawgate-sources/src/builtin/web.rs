@@ -10,12 +10,12 @@ mod nesting;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use drawgate_core::fair::FairSlots;
 use drawgate_core::model::ToolOutput;
 use drawgate_host::egress::address;
 use drawgate_host::egress::{Egress, EgressError, Excerpt, Fetch, Fetched, Reach};
 use http::header::{self, HeaderMap, HeaderValue};
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
 
 /// The tool's name.
 pub(super) const FETCH: &str = "web_fetch";
@@ -37,7 +37,7 @@ const ACCEPT: HeaderValue = HeaderValue::from_static(
 /// What `web_fetch` works with.
 pub(super) struct Web {
     egress: Arc<Egress>,
-    readers: Arc<Semaphore>,
+    readers: Arc<FairSlots>,
 }
 
 /// A page as text.
@@ -48,12 +48,13 @@ struct Page {
 
 impl Web {
     pub(super) fn new(egress: &Arc<Egress>) -> Self {
-        Self { egress: Arc::clone(egress), readers: Arc::new(Semaphore::new(READERS)) }
+        Self { egress: Arc::clone(egress), readers: FairSlots::new(READERS) }
     }
 
     pub(super) async fn fetch(
         &self,
         arguments: &Map<String, Value>,
+        caller: &str,
         deadline: Instant,
     ) -> ToolOutput {
         let text = arguments.get("url").and_then(Value::as_str).unwrap_or_default();
@@ -62,7 +63,7 @@ impl Web {
         let soon = Instant::now() + TIME;
         let deadline = deadline.checked_sub(REST).unwrap_or(deadline).min(soon);
         match self.excerpt(text, deadline).await {
-            Ok(excerpt) => self.show(excerpt, most.clamp(1, MOST_CHARACTERS)).await,
+            Ok(excerpt) => self.show(excerpt, caller, most.clamp(1, MOST_CHARACTERS)).await,
             Err(error) => failure(&error),
         }
     }
@@ -74,7 +75,7 @@ impl Web {
         self.egress.excerpt(fetch).await
     }
 
-    async fn show(&self, excerpt: Excerpt, most: usize) -> ToolOutput {
+    async fn show(&self, excerpt: Excerpt, caller: &str, most: usize) -> ToolOutput {
         let Excerpt { fetched, is_cut } = excerpt;
         let kind = content_type(&fetched.headers);
         let Fetched { url, status, body, .. } = fetched;
@@ -82,7 +83,7 @@ impl Web {
             "url": url.as_str(), "status": status.as_u16(), "contentType": kind, "truncated": is_cut,
         });
         let size = body.len();
-        let page = match self.read(kind.clone(), body).await {
+        let page = match self.read(kind.clone(), body, caller).await {
             Ok(page) => page,
             Err(reason) => {
                 let more = if is_cut { "more than " } else { "" };
@@ -113,9 +114,14 @@ impl Web {
         ToolOutput { structured: Some(structured), is_error, ..ToolOutput::text(text) }
     }
 
-    async fn read(&self, kind: String, body: bytes::Bytes) -> Result<Page, &'static str> {
+    async fn read(
+        &self,
+        kind: String,
+        body: bytes::Bytes,
+        caller: &str,
+    ) -> Result<Page, &'static str> {
         let broken = "can't be turned into text";
-        let reader = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| broken)?;
+        let reader = self.readers.acquire(caller).await;
         let work = tokio::task::spawn_blocking(move || {
             let _reader = reader;
             read(&kind, &body)

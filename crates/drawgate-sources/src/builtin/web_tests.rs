@@ -59,7 +59,7 @@ async fn web() -> Web {
 
 async fn fetch(web: &Web, arguments: Value) -> ToolOutput {
     let deadline = Instant::now() + Duration::from_secs(20);
-    web.fetch(arguments.as_object().unwrap(), deadline).await
+    web.fetch(arguments.as_object().unwrap(), "ann", deadline).await
 }
 
 fn text(output: &ToolOutput) -> &str {
@@ -187,6 +187,6 @@ async fn absurd_pages_do_no_harm() {
     let open = "<".repeat(100_000);
     for page in [deep, inline, tables, open, String::new(), "\u{fffd}".repeat(10)] {
         // Text or refusal; the point is that the thread comes back.
-        let _either = web.read("text/html".to_owned(), page.into()).await;
+        let _either = web.read("text/html".to_owned(), page.into(), "ann").await;
     }
 }

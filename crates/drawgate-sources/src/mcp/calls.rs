@@ -63,7 +63,7 @@ impl McpSource {
             return Ok(None);
         };
         let Some(waiting) = self.parked.take(state, &cx.affinity).await else { return Ok(None) };
-        let permit = timeout_at(cx.deadline.into(), self.permits.acquire());
+        let permit = timeout_at(cx.deadline.into(), self.permits.acquire(cx.caller()));
         let _permit = permit.await.map_err(|_| too_late())?;
         let given = responses.get(&waiting.key());
         let next = timeout_at(cx.deadline.into(), waiting.go_on(given, cx)).await;

@@ -44,12 +44,13 @@ use async_trait::async_trait;
 use breaker::Breaker;
 pub use config::{McpConfig, Sessions, Transport};
 pub use diagnostics::{ClientConnections, LeftOut, SourceDiagnostics, SourceState};
+use drawgate_core::fair::FairSlots;
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, SourceEvent, ToolSource};
 use drawgate_host::Host;
 use drawgate_host::sandbox::Profile;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{broadcast, watch};
 use tokio::time::timeout_at;
 
 use crate::kind::{self, ConfigError, SourceKind};
@@ -78,7 +79,7 @@ pub struct McpSource {
     id: SourceId,
     host: Arc<Host>,
     profile: Option<Profile>,
-    permits: Semaphore,
+    permits: Arc<FairSlots>,
     breaker: Breaker,
     supervisor: Supervisor,
     /// Connections for single clients, if they do not share the supervisor's.
@@ -129,7 +130,7 @@ impl McpSource {
             id,
             host: Arc::clone(host),
             profile,
-            permits: Semaphore::new(concurrency),
+            permits: FairSlots::new(concurrency),
             breaker: Breaker::new(breaker_pause),
             supervisor: Supervisor::new(link, hub, care),
             clients,
@@ -176,7 +177,7 @@ impl McpSource {
         call: &PermittedCall,
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
-        let permit = timeout_at(cx.deadline.into(), self.permits.acquire());
+        let permit = timeout_at(cx.deadline.into(), self.permits.acquire(cx.caller()));
         let _permit = permit.await.map_err(|_| too_late())?;
         self.converse(peer, call, cx).await
     }

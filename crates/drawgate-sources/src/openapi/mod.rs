@@ -31,6 +31,7 @@ pub use config::OpenApiConfig;
 pub use document::{
     Document, DocumentError, Operation, ReferenceError, ServerError, UnknownOperation,
 };
+use drawgate_core::fair::FairSlots;
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
@@ -38,7 +39,7 @@ pub use origins::Stray;
 pub use parameter::PlanError;
 pub use select::{Choice, ListedOperation, Operations, SelectError};
 use serde_json::{Value, json};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use tokio::time::timeout_at;
 
 use crate::kind::{self, ConfigError, SourceKind};
@@ -61,7 +62,7 @@ pub struct OpenApiSource {
     settings: Arc<Settings>,
     /// The document is read once, when it is first needed; a failure is tried again.
     loaded: OnceCell<Arc<Loaded>>,
-    slots: Semaphore,
+    slots: Arc<FairSlots>,
 }
 
 impl OpenApiSource {
@@ -71,7 +72,7 @@ impl OpenApiSource {
         Ok(Self {
             id,
             host: Arc::clone(host),
-            slots: Semaphore::new(settings.concurrency),
+            slots: FairSlots::new(settings.concurrency),
             settings: Arc::new(settings),
             loaded: OnceCell::new(),
         })
@@ -97,6 +98,7 @@ impl OpenApiSource {
     async fn perform(
         &self,
         call: &PermittedCall,
+        caller: &str,
         deadline: Instant,
     ) -> Result<ToolOutput, SourceError> {
         let loaded = self.loaded().await?;
@@ -104,8 +106,7 @@ impl OpenApiSource {
             message: format!("there is no tool `{}`", document::shown(call.tool())),
             details: None,
         })?;
-        // Never closed.
-        let _slot = self.slots.acquire().await;
+        let _slot = self.slots.acquire(caller).await;
         let (host, settings) = (&*self.host, &*self.settings);
         Means { host, settings, loaded, deadline }.perform(plan, call).await
     }
@@ -124,7 +125,7 @@ impl ToolSource for OpenApiSource {
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
         let timeout = self.settings.timeout;
         let deadline = cx.deadline.min(Instant::now() + timeout);
-        let work = timeout_at(deadline.into(), self.perform(&call, deadline));
+        let work = timeout_at(deadline.into(), self.perform(&call, cx.caller(), deadline));
         match work.await {
             Ok(Err(SourceError::Timeout(_))) | Err(_) => Err(SourceError::Timeout(format!(
                 "there was no answer within {} s; `timeout_seconds` of the connector says how long to wait",

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use drawgate_core::model::SourceId;
-use drawgate_core::registry::{Holder, Keeper, Origin, SourceStatus};
+use drawgate_core::registry::{Holder, Keeper, Origin, SourceStatus, skeleton};
 use drawgate_core::store::{AuditLog, Documents};
 use drawgate_host::Host;
 use drawgate_host::store::ResilientAudit;
@@ -175,23 +175,33 @@ impl Toolpacks {
     #[must_use]
     pub fn conflicts(&self, id: &str, tools: &[&str], all: &[Installed]) -> Vec<String> {
         let taken = source_id(&self.in_force.lock(), id).err();
+        let pack = self.keeper.is_admitted(id).then(|| {
+            format!(
+                "a connected pack has its id; `drawgate packs show {id}` shows it, and it must be \
+                 gone for good first (`drawgate keys remove`)"
+            )
+        });
         let mut holders: BTreeMap<String, String> = BTreeMap::new();
         for other in all.iter().filter(|other| other.id != id && other.is_enabled()) {
             let names = other.entry.iter().flat_map(|entry| entry.definitions.keys());
             holders
-                .extend(names.map(|name| (name.clone(), format!("the toolpack `{}`", other.id))));
+                .extend(names.map(|name| (skeleton(name), format!("the toolpack `{}`", other.id))));
         }
         for entry in self.keeper.registry().snapshot().entries() {
             let source = entry.id.source();
             if source.as_str() != id {
-                holders.entry(entry.wire.to_string()).or_insert_with(|| format!("`{source}`"));
+                holders
+                    .entry(skeleton(entry.wire.as_str()))
+                    .or_insert_with(|| format!("`{source}`"));
             }
         }
         let clash = |name: &&str| {
-            let holder = holders.get(*name)?;
-            Some(format!("its tool `{name}` has a name that {holder} holds"))
+            let holder = holders.get(&skeleton(name))?;
+            Some(format!(
+                "its tool `{name}` has a name that {holder} holds, or one that looks like it"
+            ))
         };
-        taken.into_iter().chain(tools.iter().filter_map(clash)).collect()
+        taken.into_iter().chain(pack).chain(tools.iter().filter_map(clash)).collect()
     }
 
     /// What a pack's source is made from, enabled or not.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::agents::text;
 use super::login;
+use super::tools::callers;
 
 /// Whether nothing needs a person.
 pub(super) fn is_well(server: &Value) -> bool {
@@ -18,6 +19,7 @@ pub(super) fn explain(server: &Value) -> String {
     let mut lines = vec![state(server)];
     lines.extend(login::complaint(server).map(|complaint| format!("  {complaint}")));
     lines.extend(supervision(diagnostics).into_iter().map(|line| format!("  {line}")));
+    lines.extend(access(server).map(|line| format!("  {line}")));
     for held in list(&server["quarantined"]) {
         let (kind, name, reason) = (text(held, "kind"), text(held, "name"), text(held, "reason"));
         let command = format!("drawgate servers review {}", text(server, "id"));
@@ -32,6 +34,15 @@ pub(super) fn explain(server: &Value) -> String {
         lines.extend(last_words.iter().filter_map(Value::as_str).map(|line| format!("    {line}")));
     }
     lines.join("\n")
+}
+
+/// Who may call its tools.
+fn access(server: &Value) -> Option<String> {
+    match list(&server["requires"]) {
+        [] => None,
+        [all] => Some(format!("callers: {}", callers(all))),
+        [..] => Some("callers: differ by tool; `drawgate tools list` shows them".to_owned()),
+    }
 }
 
 fn state(server: &Value) -> String {
@@ -122,6 +133,20 @@ mod tests {
              left out: `x`: it has no name",
         );
         assert!(is_well(&server));
+    }
+
+    #[test]
+    fn who_may_call_is_said() {
+        let with = |requires: &Value| json!({ "id": "a", "state": "ready", "tools": 1, "server": "s 1", "requires": requires });
+        for (requires, expected) in [
+            (json!([["source.a"]]), "local user; others with source.a"),
+            (json!([["demo", "file.read"]]), "with demo, file.read"),
+            (json!([[]]), "everyone"),
+            (json!([[], ["demo"]]), "differ by tool; `drawgate tools list` shows them"),
+        ] {
+            let said = format!("a: ready, 1 tools, s 1\n  callers: {expected}");
+            check(&with(&requires), &said);
+        }
     }
 
     #[test]

@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use drawgate_core::model::Principal;
 use serde_json::{Value, json};
 
 use super::Context;
 use super::agents::text;
 use super::backend::{Backend, part};
 use crate::assemble::Start;
-use crate::surface::control::{NewGrant, ShownKeys};
+use crate::surface::control::NewGrant;
 use crate::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
@@ -20,9 +19,14 @@ pub(super) enum GrantsCommand {
         /// What it allows, such as `file.read`
         capability: String,
         /// To this agent
-        #[arg(long, value_name = "NAME", conflicts_with = "scope")]
+        #[arg(
+            long,
+            value_name = "NAME",
+            conflicts_with = "scope",
+            required_unless_present = "scope"
+        )]
         agent: Option<String>,
-        /// To a scope: `workspace`, `user:NAME` or `session:ID` [default: `workspace`]
+        /// To a scope: `user:NAME`, `session:ID`, or `workspace` for every caller
         #[arg(long)]
         scope: Option<String>,
         /// For this long: `90s`, `15m`, `8h`, `7d` [default: until revoked]
@@ -61,7 +65,7 @@ async fn perform(
         GrantsCommand::Add { capability, agent, scope, lifetime, quiet } => {
             let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose()?;
             let whom = agent.as_ref().map(|name| format!("user:{name}"));
-            let scope = whom.or(scope);
+            let scope = whom.or(scope).context("say to whom: `--agent NAME` or `--scope SCOPE`")?;
             let grant: Value =
                 backend.post("/grants", &NewGrant { capability, scope, lifetime_ms }).await?;
             let id = text(&grant, "grantId");
@@ -69,10 +73,6 @@ async fn perform(
                 context.out.raw(format!("{id}\n").as_bytes())?;
             } else {
                 context.out.either(&grant, || granted(&grant))?;
-            }
-            // Callers of an authorization server are not listed anywhere.
-            if let Some(name) = agent.filter(|_| context.loaded.config.auth.is_none()) {
-                warn_if_unknown(backend, &name).await;
             }
             Ok(())
         }
@@ -98,25 +98,6 @@ async fn perform(
             backend.delete(&format!("/grants/{}", part(&id))).await?;
             context.out.either(&json!({ "revoked": id }), || format!("revoked {id}"))
         }
-    }
-}
-
-/// A grant may come before its agent, but more often its name is misspelt.
-async fn warn_if_unknown(backend: &Backend, name: &str) {
-    let (Ok(agents), Ok(keys)) =
-        (backend.get::<Vec<Value>>("/agents").await, backend.get::<ShownKeys>("/keys").await)
-    else {
-        // The grant is in force, whatever can be said about its agent.
-        return;
-    };
-    let is_known = name == Principal::local().as_str()
-        || agents.iter().any(|agent| agent["name"] == name)
-        || keys.keys.iter().any(|key| key.purpose == "agent" && key.name == name);
-    if !is_known {
-        let shown = drawgate_core::model::shown_name(name);
-        eprintln!(
-            "drawgate: there is no agent `{shown}` yet; `drawgate agents list` and `drawgate keys list` show them"
-        );
     }
 }
 

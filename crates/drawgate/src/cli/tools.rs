@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use self::arguments::Typed;
 
 use super::Context;
-use super::agents::{list, text};
+use super::agents::text;
 use super::backend::{Backend, part};
 use crate::assemble::Start;
 use crate::config::NOT_STARTED;
@@ -94,7 +94,7 @@ async fn perform(
             }
             let tools: Vec<Value> = backend.get(&format!("/tools{query}")).await?;
             let rows = tools.iter().map(row);
-            let header = ["name", "source", "since", "requires", "description"];
+            let header = ["name", "source", "since", "callers", "description"];
             let empty = next::no_tools(agent.as_deref());
             context.out.table(&tools, &header, rows.collect(), &empty)?;
             note_not_started(backend).await?;
@@ -139,7 +139,19 @@ fn row(tool: &Value) -> Vec<String> {
     let description = text(&tool["tool"], "description");
     let first = description.lines().next().unwrap_or_default();
     let short: String = first.chars().take(SHORT).collect();
-    vec![text(tool, "wireName"), served_by(tool), since(tool), list(tool, "requires"), short]
+    vec![text(tool, "wireName"), served_by(tool), since(tool), callers(&tool["requires"]), short]
+}
+
+/// Who may call what requires these capabilities, in words.
+pub(super) fn callers(requires: &Value) -> String {
+    let all: Vec<&str> =
+        requires.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let is_of_source = all.iter().any(|capability| capability.starts_with("source."));
+    match all.as_slice() {
+        [] => "everyone".to_owned(),
+        all if is_of_source => format!("local user; others with {}", all.join(", ")),
+        all => format!("with {}", all.join(", ")),
+    }
 }
 
 /// Who serves a tool; a pack that is gone for a moment still lists its own.

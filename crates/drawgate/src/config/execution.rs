@@ -89,8 +89,8 @@ pub struct Pack {
     /// What its programs may touch beside what it asks for itself.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub permissions: Permissions,
-    /// What a caller needs for all of its tools; with none, every agent that has a token may call
-    /// them.
+    /// What a caller needs for all of its tools. With none, they are for the local user, and for agents
+    /// that are granted `source.NAME`; `public` opens them to every agent that has a token.
     #[schemars(with = "Vec<CapabilityText>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,

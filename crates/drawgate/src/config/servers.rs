@@ -61,8 +61,8 @@ pub struct Server {
     pub names: Names,
     /// What becomes of definitions of tools that nobody has accepted.
     pub trust: Trust,
-    /// What a caller needs for all of its tools; with none, every agent that has a token may call
-    /// them.
+    /// What a caller needs for all of its tools. With none, they are for the local user, and for agents
+    /// that are granted `source.NAME`; `public` opens them to every agent that has a token.
     #[schemars(with = "Vec<CapabilityText>")]
     pub capabilities: Vec<Capability>,
     /// What it is for, in your words.

@@ -10,6 +10,7 @@ mod packs;
 mod review;
 mod toolpacks;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::rejection::JsonRejection;
@@ -18,7 +19,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Json, Router};
 use drawgate_core::model::{
-    Caller, Capability, ErrorCode, GrantScope, Principal, SurfaceKind, ToolError, ToolInvocation,
+    Caller, Capability, ErrorCode, GrantScope, Principal, SourceId, SurfaceKind, ToolError,
+    ToolInvocation,
 };
 use drawgate_core::pipeline::{CallOptions, UNREAD};
 use drawgate_core::registry::{Entry, Keeper, Provider, ReviewError, SourceStatus};
@@ -225,6 +227,7 @@ async fn servers(State(control): State<Control>) -> Answer {
         if let Some(source) = control.keeper.source(&status.id) {
             value["diagnostics"] = source.diagnostics();
         }
+        value["requires"] = json!(required(&control, &status.id));
         if let Some(login) = logins::standing(&control, &status.id) {
             value["login"] = login;
         }
@@ -232,6 +235,13 @@ async fn servers(State(control): State<Control>) -> Answer {
         all.push(redactor.redact(&value, &[]).into_owned());
     }
     answer(all)
+}
+
+/// What the tools of a source require, each combination once.
+fn required(control: &Control, id: &SourceId) -> BTreeSet<Vec<Capability>> {
+    let registry = control.keeper.registry().snapshot();
+    let own = registry.entries().filter(|entry| entry.id.source() == id);
+    own.map(|entry| entry.requires.clone()).collect()
 }
 
 async fn agents(State(control): State<Control>) -> Answer {
@@ -283,15 +293,16 @@ pub struct NewGrant {
     /// What it allows.
     pub capability: String,
     /// To whom: `workspace`, `user:NAME` or `session:ID`.
-    pub scope: Option<String>,
+    pub scope: String,
     /// For how long.
     pub lifetime_ms: Option<u64>,
 }
 
 async fn issue_grant(State(control): State<Control>, Json(new): Json<NewGrant>) -> Answer {
-    let scope = new.scope.map(GrantScope::try_from).transpose()?;
+    let scope = GrantScope::try_from(new.scope)?;
     let capability = Capability::new(&new.capability)?;
-    answer(control.operations.issue_grant(capability, scope, new.lifetime_ms).await?)
+    control.operations.check_grantee(&scope).await?;
+    answer(control.operations.issue_grant(capability, Some(scope), new.lifetime_ms).await?)
 }
 
 async fn revoke_grant(State(control): State<Control>, Path(id): Path<String>) -> Answer {

@@ -336,3 +336,46 @@ async fn a_new_agent_of_an_old_name_inherits_nothing() {
     assert_eq!(gateway.tool_names(token.trim()).await, Vec::<String>::new());
     assert_eq!(place.json(&["grants", "list", "--agent", "bot"]), serde_json::json!([]));
 }
+
+/// A server without `capabilities`, one for all, and one for some.
+fn servers() -> String {
+    let server = |name: &str, more: &str| {
+        format!(
+            "[servers.{name}]\nprotocol = \"call\"\ncommand = \"cat\"\n{more}\n\
+             [[servers.{name}.manifest]]\nname = \"go\"\ndescription = \"d\"\ninputSchema = {{}}\n"
+        )
+    };
+    server("plain", "")
+        + &server("open", "capabilities = [\"public\"]")
+        + &server("some", "capabilities = [\"demo\"]")
+}
+
+#[tokio::test]
+async fn a_source_without_capabilities_is_for_the_local_user() {
+    let place = Place::new(&servers());
+    let gateway = ready(&place).await;
+    let seen = async |token: &str| {
+        let all = gateway.tool_names(token).await;
+        all.into_iter().filter(|name| name.ends_with("__go")).collect::<Vec<_>>()
+    };
+    eventually("all are there", async || (seen(&gateway.token).await.len() == 3).then_some(()))
+        .await;
+    let token = agent(&place, "worker", &["demo"]);
+    assert_eq!(seen(&token).await, ["open__go", "some__go"]);
+    let call = async |tool: &str| {
+        let params = json!({ "name": tool, "arguments": {} });
+        gateway.stateless(&token, "tools/call", params).await.rpc_code()
+    };
+    assert_eq!(call("plain__go").await, Some(-32602));
+    let id = place.ok(&["grants", "add", "source.plain", "--agent", "worker", "--quiet"]);
+    assert_eq!(seen(&token).await, ["open__go", "plain__go", "some__go"]);
+    assert_eq!(call("plain__go").await, None);
+    place.ok(&["grants", "revoke", id.trim()]);
+    assert_eq!(call("plain__go").await, Some(-32602));
+    let listed = place.ok(&["tools", "list"]);
+    let doctor = place.ok(&["servers", "doctor"]);
+    for words in ["local user; others with source.plain", "everyone", "with demo"] {
+        assert!(listed.contains(words), "{words}: {listed}");
+        assert!(doctor.contains(&format!("callers: {words}")), "{words}: {doctor}");
+    }
+}

@@ -289,7 +289,9 @@ const MISTAKES: &[&[&str]] = &[
     &["init"],
     &["agents", "add", "bad name"],
     &["agents", "remove", "nobody"],
-    &["grants", "add", "demo", "--for", "soon"],
+    &["grants", "add", "demo", "--agent", "idle", "--for", "soon"],
+    &["grants", "add", "demo", "--agent", "nobody"],
+    &["grants", "add", "demo", "--scope", "user:nobody"],
     &["grants", "revoke", "g_0"],
     &["approvals", "approve", "a_0"],
     &["approvals", "deny", "a_0"],
@@ -338,6 +340,8 @@ fn common_mistakes_get_a_helpful_line() {
     drawgate: `bad name` is not a valid agent name; use 1 to 64 of `a-z A-Z 0-9 _ - .`
     drawgate: there is no agent `nobody`; `drawgate agents list` shows them
     drawgate: `soon` is not a time; write it like `90s`, `15m`, `8h` or `7d`
+    drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
+    drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
     drawgate: there is no grant `g_0`; `drawgate grants list` shows them
     drawgate: a person must do this: run it at a terminal, or give the operator's token by `--token-file PATH`
     drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
@@ -357,6 +361,7 @@ fn words_that_clap_knows_better() {
         (vec!["serve", "--listen", "nonsense"], "--listen <ADDR>"),
         (vec!["serve", "--listen", "localhost:7700"], "write it like `127.0.0.1:7700`"),
         (vec!["tools", "call"], "<NAME>"),
+        (vec!["grants", "add", "demo"], "--agent <NAME>"),
     ] {
         let output = place.run(&args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

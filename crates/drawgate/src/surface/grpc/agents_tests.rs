@@ -125,7 +125,8 @@ impl House {
 }
 
 fn flat() -> SourceTerms {
-    SourceTerms { naming: Naming::Flat, ..SourceTerms::default() }
+    let capabilities = vec![Capability::new("public").unwrap()];
+    SourceTerms { naming: Naming::Flat, capabilities, ..SourceTerms::default() }
 }
 
 fn file_tools() -> Vec<drawgate_core::model::McpToolSpec> {

@@ -66,7 +66,7 @@ fn missing(path: &str) -> ToolError {
 
 fn lines() -> Vec<String> {
     vec![
-        key_line(r#"pack="file-tools",tools="*_file""#, &key(PACK)),
+        key_line(r#"pack="file-tools",tools="*_file",capabilities="public""#, &key(PACK)),
         key_line(r#"agent="research-bot",capabilities="filesystem web""#, &key(RESEARCH)),
         key_line(r#"agent="admin-bot",capabilities="filesystem destructive""#, &key(ADMIN)),
     ]

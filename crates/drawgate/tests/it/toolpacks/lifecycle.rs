@@ -111,7 +111,7 @@ async fn only_what_was_touched_is_started_again() {
     })
     .await;
     assert_eq!(ready(&place.log(), "one"), 1);
-    let agent = place.ok(&["agents", "add", "ann", "--quiet"]);
+    let agent = place.ok(&["agents", "add", "ann", "--capability", "source.*", "--quiet"]);
     let names = gateway.tool_names(agent.trim()).await;
     assert!(
         names.contains(&"first".to_owned()) && !names.contains(&"second".to_owned()),

@@ -124,7 +124,10 @@ async fn a_pack_works_on_so_many_calls_and_the_rest_waits() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn news_and_withdrawal_pass_between_an_agent_and_a_pack() {
-    let lines = [key_line("pack=\"one\",tools=\"*\"", &key(1)), key_line("agent=\"bot\"", &key(2))];
+    let lines = [
+        key_line("pack=\"one\",tools=\"*\"", &key(1)),
+        key_line("agent=\"bot\",capabilities=\"source.one\"", &key(2)),
+    ];
     let peers = Peers::start(&lines);
     let pack = one(&peers).await;
     let mut calls = pack.connect(full("one", &["work"])).await.unwrap();

@@ -43,7 +43,7 @@ async fn a_pack_brings_its_tools_and_takes_them_along() {
     assert_eq!((&shown["id"], &shown["state"]), (&json!("one"), &json!("ready")));
     assert_eq!((&shown["version"], &shown["tools"]), (&json!("1.0.0"), &json!(1)));
     let text = peers.place.ok(&["packs", "show", "one"]);
-    assert!(text.contains("greet [] 7 s  Tool `greet` of pack `one`."), "{text}");
+    assert!(text.contains("greet [source.one] 7 s  Tool `greet` of pack `one`."), "{text}");
     assert!(text.contains(shown["fingerprint"].as_str().unwrap()), "{text}");
     let tools = peers.place.json(&["tools", "list"]);
     let greet = tools.as_array().unwrap().iter().find(|tool| tool["wireName"] == "greet").unwrap();
@@ -116,8 +116,8 @@ async fn a_refusal_names_every_fault_and_leaves_nothing() {
     assert!(is_listed(&peers.gateway, "good").await);
 }
 
-/// A toolpack `kit` with the tool `look`.
-fn enable_kit(place: &Place) {
+/// Installs a toolpack `kit` with the tool `look`.
+fn install_kit(place: &Place) {
     let folder = place.path().join("sources/kit");
     std::fs::create_dir_all(&folder).unwrap();
     let toolpack = json!({ "id": "kit", "name": "kit", "version": "1.0.0", "tools": [{
@@ -126,7 +126,6 @@ fn enable_kit(place: &Place) {
     }] });
     std::fs::write(folder.join("toolpack.json"), toolpack.to_string()).unwrap();
     place.ok(&["toolpacks", "install", folder.to_str().unwrap()]);
-    place.ok(&["toolpacks", "enable", "kit"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,7 +135,8 @@ async fn a_name_that_somebody_holds_is_refused_with_the_holder() {
         "[servers.files]\ncommand = \"python3\"\nargs = [\"{script}\"]\nsandbox = \"none\"\nnames = \"flat\"\n"
     ));
     let place = &peers.place;
-    enable_kit(place);
+    install_kit(place);
+    place.ok(&["toolpacks", "enable", "kit"]);
     let server_tool = eventually("the server's tools", async || {
         let tools = place.json(&["tools", "list"]);
         let tools = tools.as_array().unwrap();
@@ -190,9 +190,19 @@ async fn what_an_operator_sets_up_keeps_its_id() {
     let refused = peers.pack("builtin", &key(4)).await.connect(full("builtin", &["y"])).await;
     assert_eq!(refused.unwrap_err().code(), Code::AlreadyExists);
     let pack = peers.pack("kit", &key(3)).await;
-    let mut calls = pack.connect(full("kit", &["z"])).await.unwrap();
-    enable_kit(&peers.place);
-    assert_eq!(calls.message().await.unwrap_err().code(), Code::Unavailable);
+    let _calls = pack.connect(full("kit", &["z"])).await.unwrap();
+    // A toolpack does not send a connected pack away.
+    install_kit(&peers.place);
+    let refused = peers.place.run(&["toolpacks", "enable", "kit"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("a connected pack has its id"), "{said}");
+    assert!(is_listed(&peers.gateway, "z").await);
+    pack.wire.cut();
+    unlisted(&peers.gateway, "z").await;
+    eventually("the id is free", async || {
+        peers.place.run(&["toolpacks", "enable", "kit"]).status.success().then_some(())
+    })
+    .await;
     let pack = peers.pack("kit", &key(3)).await;
     let refused = pack.connect(full("kit", &["z"])).await.unwrap_err();
     assert!(refused.message().contains("`kit` is an installed toolpack"), "{refused:?}");
