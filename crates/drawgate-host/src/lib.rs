@@ -8,10 +8,12 @@ pub mod clock;
 pub mod egress;
 pub mod host;
 pub mod oauth;
+pub mod ownership;
 pub mod process;
 pub mod sandbox;
 pub mod seal;
 pub mod secrets;
 pub mod store;
+pub mod trusted;
 
 pub use host::Host;

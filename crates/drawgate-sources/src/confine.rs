@@ -1,11 +1,12 @@
 //! What a source's programs are held to, in the spelling of configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use drawgate_core::source::SourceError;
 use drawgate_host::egress::{HostRule, Reach};
 use drawgate_host::process::Spawn;
 use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits, SandboxError};
+use drawgate_host::trusted::Trusted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ pub struct SandboxConfig {
     /// Whether the hosts were written by the operator, who may mean any address by a name.
     #[serde(default)]
     pub hosts_anywhere: bool,
+    /// Protected names that it may write all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unprotected: Vec<String>,
     /// How much it may use.
     #[serde(default)]
     pub limits: ResourceLimits,
@@ -46,9 +50,18 @@ impl SandboxConfig {
             read: self.read.clone(),
             write: self.write.clone(),
             reach: Reach::only(rules(&self.hosts, self.hosts_anywhere)?),
+            unprotected: self.unprotected.clone(),
             limits: self.limits,
         })
     }
+}
+
+/// Whether programs or tools may write a folder: nothing that decides about them is in reach there.
+pub fn check_writable(trusted: &Trusted, field: &str, folder: &Path) -> Result<(), ConfigError> {
+    trusted.check_writable(folder).map_err(|conflict| {
+        let reason = format!("`{}` can't be written by tools: {conflict}", folder.display());
+        ConfigError::value(field, reason)
+    })
 }
 
 /// The profile that a command is held to.

@@ -76,6 +76,7 @@ async fn one(host: &Host, way: Way, workspace: &TempDir) -> Result<Duration> {
         read: Vec::new(),
         write: Vec::new(),
         reach: Reach::nobody(),
+        unprotected: Vec::new(),
         limits: ResourceLimits::default(),
     };
     let spawn = Spawn {

@@ -95,12 +95,12 @@ fn start_boxed(
         given: &spawn.env,
         inherited: &processes.inherited,
         working_dir: spawn.working_dir.as_deref(),
-        hidden: &processes.hidden,
+        trusted: &processes.trusted,
         confinement,
     };
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
     let mut plan = request.plan()?;
-    let stay = processes.rooms.enter(plan.writable());
+    let stay = processes.rooms.enter(plan.writable(), &plan.unprotected);
     plan.absent = stay.absent.clone();
     plan.cgroups = processes.proven.get().map(|first| first.cgroups.clone()).unwrap_or_default();
     let memory = processes.memory.enter();

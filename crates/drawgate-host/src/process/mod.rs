@@ -29,6 +29,7 @@ use crate::sandbox::rooms::Rooms;
 use crate::sandbox::wire::Enforced;
 use crate::sandbox::{Abilities, Confinement, SandboxError};
 use crate::secrets::Secrets;
+use crate::trusted::Trusted;
 
 /// What a child inherits of the gateway's own environment. Everything else, above all what makes a
 /// program load foreign code (`LD_PRELOAD`, `NODE_OPTIONS`, `BASH_ENV`), it has only if the operator
@@ -108,7 +109,7 @@ pub struct Processes {
     witness: Option<Witness>,
     inherited: BTreeMap<String, OsString>,
     egress: Option<Arc<Egress>>,
-    hidden: Vec<PathBuf>,
+    trusted: Trusted,
     /// What the first box had. From then on nobody waits for one to be built, and none may have less.
     proven: Arc<OnceLock<Enforced>>,
     abilities: Arc<OnceLock<Arc<Abilities>>>,
@@ -128,7 +129,7 @@ impl Processes {
             witness: None,
             inherited: INHERITED.iter().filter_map(inherit).collect(),
             egress: None,
-            hidden: Vec::new(),
+            trusted: Trusted::default(),
             proven: Arc::default(),
             abilities: Arc::default(),
             rooms: Rooms::default(),
@@ -143,12 +144,10 @@ impl Processes {
         Self { egress: Some(egress), ..self }
     }
 
-    /// The same, with a file or folder (the gateway's own data) that no program in a sandbox sees, even
-    /// where it lies in a folder that it was given.
+    /// What decides about programs, and is reached by none that is in a sandbox.
     #[must_use]
-    pub fn hiding(mut self, path: PathBuf) -> Self {
-        self.hidden.push(path);
-        self
+    pub const fn trusted(&self) -> &Trusted {
+        &self.trusted
     }
 
     /// The same, with a question before each start: its answer is why a program is not started.

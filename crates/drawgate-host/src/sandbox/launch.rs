@@ -330,10 +330,10 @@ fn tell(witness: Option<&Witness>, swept: Swept) {
 
 /// What an init does that is not killed.
 async fn sweep(stay: &Stay) -> Vec<Swept> {
-    let absent = stay.absent.clone();
+    let (absent, unprotected) = (stay.absent.clone(), stay.unprotected.clone());
     let all = move || {
         let each = absent.into_iter().map(|(folder, absent)| {
-            Folder::look(&folder, &absent).map_or_else(
+            Folder::look(&folder, &absent, &unprotected).map_or_else(
                 |_| Swept { folder: folder.clone(), left: absent.clone(), ..Swept::default() },
                 |found| found.sweep(),
             )

@@ -12,7 +12,7 @@ pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod nursery;
 pub(crate) mod plan;
-mod protected;
+pub mod protected;
 pub(crate) mod rooms;
 mod view;
 pub(crate) mod wire;
@@ -101,6 +101,8 @@ pub struct Confinement {
     pub write: Vec<PathBuf>,
     /// Whom it may reach; for [`Profile::Network`] only.
     pub reach: Reach,
+    /// Protected names (see [`protected`]) that it may write all the same.
+    pub unprotected: Vec<String>,
     /// How much it may use.
     pub limits: ResourceLimits,
 }

@@ -10,6 +10,7 @@ use super::error::SandboxError;
 use super::protected::SECRETS;
 use super::view::{self, View};
 use super::{Confinement, Profile, ResourceLimits};
+use crate::trusted::Trusted;
 
 /// Where the proxy listens, in the box's own network.
 pub(crate) const PROXY_PORT: u16 = 3128;
@@ -40,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) hidden: Vec<PathBuf>,
     /// Protected names that are new if they are there at the end, by writable folder.
     pub(crate) absent: BTreeMap<PathBuf, Vec<String>>,
+    /// Protected names that it may write all the same.
+    pub(crate) unprotected: Vec<String>,
     pub(crate) limits: ResourceLimits,
     /// Control groups that earlier boxes had, and that this one must have, too.
     pub(crate) cgroups: Vec<String>,
@@ -78,7 +81,7 @@ pub(crate) struct Request<'a> {
     pub(crate) given: &'a BTreeMap<String, String>,
     pub(crate) inherited: &'a BTreeMap<String, OsString>,
     pub(crate) working_dir: Option<&'a Path>,
-    pub(crate) hidden: &'a [PathBuf],
+    pub(crate) trusted: &'a Trusted,
     pub(crate) confinement: &'a Confinement,
 }
 
@@ -100,17 +103,20 @@ impl Request<'_> {
         let working_dir =
             working_dir.filter(|dir| view.shows(dir)).unwrap_or_else(|| workspace.clone());
         let env = self.environment(&view, &workspace, path.as_deref());
-        let mut hidden: Vec<PathBuf> =
-            self.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let survey = self.trusted.survey();
         let secrets = self.secrets();
-        let (binds, links) = view.into_parts(&[hidden.as_slice(), &secrets].concat());
-        if let Some(bind) = binds.iter().find(|bind| hidden.contains(&bind.path)) {
-            return Err(SandboxError::Folder {
-                path: bind.path.display().to_string(),
-                reason: "it holds the gateway's own data; use a folder in it, or another"
-                    .to_owned(),
-            });
+        let (binds, links) = view.into_parts(&[survey.secrets(), secrets.clone()].concat());
+        for Bind { path, access } in &binds {
+            let checked = match access {
+                Access::Read => survey.check_readable(path),
+                Access::Write => survey.check_writable(path),
+            };
+            checked.map_err(|conflict| SandboxError::Folder {
+                path: path.display().to_string(),
+                reason: conflict.to_string(),
+            })?;
         }
+        let mut hidden = survey.secrets_in(binds.iter().map(|bind| bind.path.as_path()));
         // Those in a visible folder, unless they were opened by name.
         let is_shown = |path: &PathBuf| {
             binds.iter().any(|bind| path.starts_with(&bind.path))
@@ -127,6 +133,7 @@ impl Request<'_> {
             links,
             hidden,
             absent: BTreeMap::new(),
+            unprotected: self.confinement.unprotected.clone(),
             limits: self.confinement.limits,
             cgroups: Vec::new(),
             proxy: self.confinement.profile == Profile::Network,

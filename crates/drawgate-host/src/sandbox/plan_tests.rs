@@ -2,11 +2,13 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 use crate::egress::Reach;
+use crate::trusted::{Kind, TrustedPath};
 
 struct Lab {
     folder: tempfile::TempDir,
     confinement: Confinement,
     inherited: BTreeMap<String, OsString>,
+    trusted: Trusted,
 }
 
 impl Lab {
@@ -22,6 +24,7 @@ impl Lab {
             read: Vec::new(),
             write: Vec::new(),
             reach: Reach::nobody(),
+            unprotected: Vec::new(),
             limits: ResourceLimits::default(),
         };
         let inherited = BTreeMap::from([
@@ -29,7 +32,13 @@ impl Lab {
             ("HOME".to_owned(), root.join("home").into_os_string()),
             ("TMPDIR".to_owned(), OsString::from("/somewhere/else")),
         ]);
-        Self { folder, confinement, inherited }
+        let trusted = Trusted::default();
+        trusted.replace(vec![TrustedPath {
+            what: "the data folder".to_owned(),
+            path: root.join("data"),
+            kind: Kind::Secret(&["workspace"]),
+        }]);
+        Self { folder, confinement, inherited, trusted }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -52,7 +61,7 @@ impl Lab {
             given: &given,
             inherited: &self.inherited,
             working_dir: None,
-            hidden: &[self.path("data")],
+            trusted: &self.trusted,
             confinement: &self.confinement,
         };
         request.plan()
@@ -84,7 +93,7 @@ fn the_gateways_data_is_given_to_nobody() {
     assert_eq!(lab.plan(Path::new("/usr/bin/env")).unwrap().hidden, [lab.path("data")]);
     lab.confinement.workspace = lab.path("data");
     let error = lab.plan(Path::new("/usr/bin/env")).unwrap_err();
-    assert!(error.to_string().contains("the gateway's own data"), "{error}");
+    assert!(error.to_string().contains("it belongs to the data folder"), "{error}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Names that a program must not plant in a folder it may write.
 //!
-//! Whoever opens that folder later (an editor, an agent, a shell, git, this gateway) executes or
-//! trusts them. What is there already is read-only in the box; what is new is moved away afterwards.
+//! Whoever opens that folder later (an editor, an agent, a shell, git, this gateway) executes them,
+//! trusts them, or takes them for instructions. What is there already is read-only in the box; what is
+//! new is moved away afterwards. The gateway's own file tools refuse to write them, at any depth.
 
 use std::io;
 use std::path::Path;
@@ -30,6 +31,53 @@ pub(crate) const PROTECTED: &[&str] = &[
     ".qwen",
     ".opencode",
     "opencode.json",
+    ".trae",
+    ".augment",
+    ".junie",
+    // Agents: what they take for the instructions of the folder's owner.
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "AGENT.md",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "GEMINI.md",
+    "QWEN.md",
+    "CRUSH.md",
+    "WARP.md",
+    "CONVENTIONS.md",
+    ".cursorrules",
+    ".windsurfrules",
+    ".clinerules",
+    ".roorules",
+    ".roomodes",
+    ".goosehints",
+    ".rules",
+    ".agents",
+    ".agent",
+    ".github/copilot-instructions.md",
+    ".github/instructions",
+    ".github/prompts",
+    ".github/chatmodes",
+    ".github/agents",
+    // Services that run what they find in a repository.
+    ".github/workflows",
+    ".github/actions",
+    ".gitea",
+    ".forgejo",
+    ".gitlab-ci.yml",
+    ".gitlab",
+    ".circleci",
+    ".buildkite",
+    ".woodpecker",
+    ".woodpecker.yml",
+    ".drone.yml",
+    ".travis.yml",
+    ".appveyor.yml",
+    "Jenkinsfile",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
     // Editors: tasks, debuggers, interpreters of the workspace.
     ".vscode",
     ".idea",
@@ -110,11 +158,37 @@ pub(crate) const PROTECTED: &[&str] = &[
     ".rhosts",
 ];
 
+/// All protected names, as they are written in configuration and documentation.
+#[must_use]
+pub const fn names() -> &'static [&'static str] {
+    PROTECTED
+}
+
+/// The protected name by which a file, given by its path in a writable folder, must not be written:
+/// at any depth, and in any case, since the same folder may be looked at by a system that knows none.
+#[must_use]
+pub fn by_path(path: &str, unprotected: &[String]) -> Option<&'static str> {
+    let parts: Vec<&str> = path.split('/').collect();
+    names_but(unprotected).find(|name| {
+        (0..parts.len()).any(|start| {
+            let below = parts.iter().skip(start);
+            // The name, what is below it, or a file in the place of a folder above it.
+            below.zip(name.split('/')).all(|(part, own)| part.eq_ignore_ascii_case(own))
+        })
+    })
+}
+
+/// The protected names but for those that the operator opened.
+pub(crate) fn names_but(unprotected: &[String]) -> impl Iterator<Item = &'static str> {
+    let open = move |name: &&str| !unprotected.iter().any(|open| open == name);
+    PROTECTED.iter().copied().filter(open)
+}
+
 /// The protected names and the folders above them, outermost first.
-pub(crate) fn with_folders_above() -> impl Iterator<Item = &'static str> {
-    PROTECTED.iter().flat_map(|name| {
-        let above = name.match_indices('/').filter_map(|(at, _)| name.get(..at));
-        above.chain([*name])
+pub(crate) fn with_folders_above(unprotected: &[String]) -> impl Iterator<Item = &'static str> {
+    names_but(unprotected).flat_map(|name| {
+        let above = name.match_indices('/').filter_map(move |(at, _)| name.get(..at));
+        above.chain([name])
     })
 }
 
@@ -130,7 +204,7 @@ pub(crate) fn absent_in(folder: &Path) -> Vec<String> {
         let found = folder.join(name).symlink_metadata();
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     };
-    with_folders_above().filter(is_absent).map(str::to_owned).collect()
+    with_folders_above(&[]).filter(is_absent).map(str::to_owned).collect()
 }
 
 /// Secrets of the folder's owner, hidden in the box where a whole home folder was opened.
@@ -166,3 +240,41 @@ pub(crate) const SECRETS: &[&str] = &[
     ".local/share/keyrings",
     ".local/share/drawgate",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_protected_at_any_depth_and_in_any_case() {
+        let rows = [
+            ("AGENTS.md", Some("AGENTS.md")),
+            ("sub/folder/agents.MD", Some("AGENTS.md")),
+            (".git/hooks/pre-commit", Some(".git/hooks")),
+            ("vendor/inner/.git/config", Some(".git/config")),
+            ("vendor/.GIT/Hooks", Some(".git/hooks")),
+            (".github/workflows/ci.yml", Some(".github/workflows")),
+            // A file in the place of a folder above leads elsewhere.
+            ("sub/.git", Some(".git/hooks")),
+            ("AGENTS.md.txt", None),
+            ("docs/agents/index.md", None),
+            (".git/refs/heads/main", None),
+            (".github/ISSUE_TEMPLATE.md", None),
+            ("src/main.rs", None),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(by_path(path, &[]), expected, "{path}");
+        }
+        let open = ["AGENTS.md".to_owned()];
+        assert_eq!(by_path("sub/AGENTS.md", &open), None);
+        assert_eq!(by_path("CLAUDE.md", &open), Some("CLAUDE.md"));
+    }
+
+    #[test]
+    fn the_documentation_lists_every_name() {
+        let documentation = include_str!("../../../../docs/sandbox.md");
+        for name in names() {
+            assert!(documentation.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+}

@@ -30,11 +30,17 @@ pub(crate) struct Stay {
     /// Protected names that are new if they are there at the end, by folder.
     pub(crate) absent: BTreeMap<PathBuf, Vec<String>>,
     company: Arc<AtomicBool>,
+    /// Protected names that it may leave there.
+    pub(crate) unprotected: Vec<String>,
 }
 
 impl Rooms {
     /// Comes to these folders.
-    pub(crate) fn enter<'a>(&self, folders: impl Iterator<Item = &'a Path>) -> Stay {
+    pub(crate) fn enter<'a>(
+        &self,
+        folders: impl Iterator<Item = &'a Path>,
+        unprotected: &[String],
+    ) -> Stay {
         let mut rooms = self.0.lock();
         let mut absent = BTreeMap::new();
         let company = Arc::new(AtomicBool::new(false));
@@ -55,7 +61,7 @@ impl Rooms {
             absent.insert(folder.to_owned(), room.absent.clone());
         }
         drop(rooms);
-        Stay { rooms: self.clone(), absent, company }
+        Stay { rooms: self.clone(), absent, company, unprotected: unprotected.to_vec() }
     }
 }
 
@@ -109,13 +115,13 @@ mod tests {
         let rooms = Rooms::default();
         let is_new =
             |stay: &Stay| stay.absent[folder.path()].iter().any(|name| name == ".mcp.json");
-        let first = rooms.enter([folder.path()].into_iter());
+        let first = rooms.enter([folder.path()].into_iter(), &[]);
         std::fs::write(folder.path().join(".mcp.json"), "{}").unwrap();
-        let second = rooms.enter([folder.path()].into_iter());
+        let second = rooms.enter([folder.path()].into_iter(), &[]);
         assert!(is_new(&first) && is_new(&second));
         drop(first);
-        assert!(is_new(&rooms.enter([folder.path()].into_iter())), "the second is still in");
+        assert!(is_new(&rooms.enter([folder.path()].into_iter(), &[])), "the second is still in");
         drop(second);
-        assert!(!is_new(&rooms.enter([folder.path()].into_iter())), "nobody was in");
+        assert!(!is_new(&rooms.enter([folder.path()].into_iter(), &[])), "nobody was in");
     }
 }

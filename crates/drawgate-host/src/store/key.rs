@@ -34,7 +34,10 @@ pub(super) fn load_or_create(dir: &DataDir) -> Result<Key, StoreError> {
         check_public(dir, &signer)?;
     } else {
         let text = format!("{}\n", signer.keys().public_hex());
-        fs::write(&public, text).map_err(|error| unusable(&public, &error))?;
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&public);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| unusable(&public, &error))?;
     }
     Ok(Key { signer, is_new })
 }

@@ -1,9 +1,12 @@
 //! The data folder and the lock that lets one process write in it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use crate::ownership;
+use crate::trusted::way::Way;
 
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -16,15 +19,33 @@ pub enum DataDirError {
         /// What the system said.
         source: io::Error,
     },
-    /// It belongs to somebody else.
-    #[error("data folder `{}` belongs to user id {owner}, and you are {user}; choose a folder of your own", path.display())]
+    /// It, or a file in it, belongs to somebody else.
+    #[error("data folder: `{}` belongs to user id {owner}, and you are {user}; choose a folder of your own", path.display())]
     Foreign {
-        /// The folder.
+        /// The folder, or the file in it.
         path: PathBuf,
         /// Its owner.
         owner: u32,
         /// This process's user.
         user: u32,
+    },
+    /// Others may look into it, or change something in it.
+    #[error("data folder: others may open `{}` (mode {mode:03o}); if it is your own, run `chmod -R go-rwx {}`; if it came with a repository or from somebody else, remove it", path.display(), dir.display())]
+    Open {
+        /// The folder, or the file in it.
+        path: PathBuf,
+        /// The folder.
+        dir: PathBuf,
+        /// The mode.
+        mode: u32,
+    },
+    /// Others may put another folder in its place.
+    #[error("others may write `{}`, and put another data folder in the place of `{}`; run `chmod go-w {}`, or choose a folder elsewhere (`--data`)", path.display(), dir.display(), path.display())]
+    Replaceable {
+        /// The folder above.
+        path: PathBuf,
+        /// The data folder.
+        dir: PathBuf,
     },
     /// Another process writes in it.
     #[error("data folder `{}` is in use by process {pid}; stop it or choose another folder", path.display())]
@@ -50,7 +71,15 @@ pub struct DataDirLock {
 }
 
 impl DataDir {
-    /// Opens a folder for writing; makes it, for its owner alone, if it is not there.
+    /// The folder in it that the built-in tools write.
+    pub const WORKSPACE: &str = "workspace";
+    /// The folder in it where servers have folders of their own.
+    pub const SERVERS: &str = "servers";
+    /// What is in these is not the gateway's own.
+    pub const ROOMS: &[&str] = &[Self::WORKSPACE, Self::SERVERS];
+
+    /// Opens a folder for writing; makes it, for its owner alone, if it is not there. What is there must
+    /// be its owner's alone as well, with all that is in it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, DataDirError> {
         let path = path.into();
         DirBuilder::new()
@@ -59,17 +88,17 @@ impl DataDir {
             .create(&path)
             .map_err(|source| DataDirError::Io { path: path.clone(), source })?;
         let dir = Self::existing(path)?;
-        dir.check_owner()?;
+        dir.check_files()?;
+        dir.keep_out_of_git()?;
         Ok(dir)
     }
 
-    /// Opens a folder that must be there, for reading.
+    /// Opens a folder that must be there, for reading. It must be its owner's alone.
     pub fn existing(path: impl Into<PathBuf>) -> Result<Self, DataDirError> {
-        let path = path.into();
-        match fs::read_dir(&path) {
-            Ok(_) => Ok(Self { path }),
-            Err(source) => Err(DataDirError::Io { path, source }),
-        }
+        let dir = Self { path: path.into() };
+        fs::read_dir(&dir.path).map_err(failed(&dir.path))?;
+        dir.check_folder()?;
+        Ok(dir)
     }
 
     /// Takes the lock.
@@ -105,15 +134,87 @@ impl DataDir {
         self.path.join(name)
     }
 
-    fn check_owner(&self) -> Result<(), DataDirError> {
-        let metadata = fs::metadata(&self.path)
-            .map_err(|source| DataDirError::Io { path: self.path.clone(), source })?;
-        let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
-        if owner == user {
-            return Ok(());
+    /// Checks the folder itself, and that nobody else can put another in its place. (Who owns a folder
+    /// above can, but that one would be theirs, and is refused.)
+    fn check_folder(&self) -> Result<(), DataDirError> {
+        let found = fs::metadata(&self.path).map_err(failed(&self.path))?;
+        check_owner(&self.path, &found)?;
+        if ownership::is_open(&found) {
+            return Err(self.open_to_others(&self.path, &found));
         }
-        Err(DataDirError::Foreign { path: self.path.clone(), owner, user })
+        let way = Way::of(&self.path);
+        for above in way.entries().flat_map(|entry| entry.ancestors().skip(1)) {
+            let found = fs::metadata(above).map_err(failed(above))?;
+            if ownership::others_replace_in(&found) {
+                let (path, dir) = (above.to_owned(), self.path.clone());
+                return Err(DataDirError::Replaceable { path, dir });
+            }
+        }
+        Ok(())
     }
+
+    /// Checks all that is in it but for what is not the gateway's own. Nobody else can read what is in a
+    /// closed folder, but they may have written it while it was open.
+    fn check_files(&self) -> Result<(), DataDirError> {
+        let rooms: Vec<PathBuf> = Self::ROOMS.iter().map(|room| self.file(room)).collect();
+        let mut folders = vec![self.path.clone()];
+        while let Some(folder) = folders.pop() {
+            // What is gone by now needs no check.
+            let Some(entries) = unless_gone(fs::read_dir(&folder)).map_err(failed(&folder))? else {
+                continue;
+            };
+            for entry in entries {
+                let path = entry.map_err(failed(&folder))?.path();
+                let found = unless_gone(path.symlink_metadata()).map_err(failed(&path))?;
+                let Some(found) = found else { continue };
+                check_owner(&path, &found)?;
+                if rooms.contains(&path) || found.is_symlink() {
+                    continue;
+                }
+                if ownership::others_write(&found) {
+                    return Err(self.open_to_others(&path, &found));
+                }
+                if found.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_to_others(&self, path: &Path, found: &Metadata) -> DataDirError {
+        let (path, dir) = (path.to_owned(), self.path.clone());
+        DataDirError::Open { path, dir, mode: found.mode() & 0o777 }
+    }
+
+    /// Nobody means to publish it, and what a repository brings is not to be trusted.
+    fn keep_out_of_git(&self) -> Result<(), DataDirError> {
+        let path = self.file(".gitignore");
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made.and_then(|mut file| file.write_all(b"*\n")).map_err(failed(&path)),
+        }
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
+    let path = path.to_owned();
+    move |source| DataDirError::Io { path, source }
+}
+
+fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), DataDirError> {
+    if ownership::is_ours(found) {
+        return Ok(());
+    }
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    Err(DataDirError::Foreign { path: path.to_owned(), owner, user })
 }
 
 fn holder(file: &mut File) -> String {

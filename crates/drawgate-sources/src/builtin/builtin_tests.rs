@@ -1,6 +1,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use drawgate_core::model::ToolOutput;
+use drawgate_host::trusted::{Kind, Trusted, TrustedPath};
 use serde_json::{Value, json};
 
 use super::files::perform;
@@ -12,8 +13,15 @@ struct Bench {
 }
 
 fn bench() -> Bench {
+    bench_with(&[])
+}
+
+fn bench_with(unprotected: &[String]) -> Bench {
     let folder = tempfile::tempdir().unwrap();
-    let workspace = Workspace::open(&folder.path().join("ws")).unwrap();
+    let trusted = Trusted::default();
+    let (what, path) = ("the configuration file".to_owned(), folder.path().join("gate.toml"));
+    trusted.replace(vec![TrustedPath { what, path, kind: Kind::Secret(&[]) }]);
+    let workspace = Workspace::open(&folder.path().join("ws"), trusted, unprotected).unwrap();
     std::fs::write(folder.path().join("secret"), "outside").unwrap();
     Bench { folder, workspace }
 }
@@ -188,4 +196,39 @@ fn the_folder_and_its_files_are_the_owners_alone() {
     assert_eq!(mode(bench.root()), 0o700);
     assert_eq!(mode(bench.root().join("a")), 0o700);
     assert_eq!(mode(bench.root().join("a/b")), 0o600);
+}
+
+#[test]
+fn protected_names_are_read_and_not_changed_unless_the_operator_says_so() {
+    let names =
+        ["AGENTS.md", "sub/CLAUDE.md", ".git/hooks/pre-commit", "x/.GITHUB/workflows/a.yml"];
+    let closed = bench();
+    let open = bench_with(&["AGENTS.md".to_owned()]);
+    for (bench, path, expected) in names
+        .iter()
+        .map(|name| (&closed, *name, true))
+        .chain([(&open, "AGENTS.md", false), (&open, "CLAUDE.md", true)])
+    {
+        let file = bench.root().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "mine").unwrap();
+        assert_eq!(bench.text("vfs_read", &json!({ "path": path })), "mine", "{path}");
+        for tool in ["vfs_write", "vfs_delete"] {
+            let output = bench.call(tool, &json!({ "path": path, "content": "evil" }));
+            assert_eq!(output.is_error, expected, "{tool} {path}: {output:?}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).is_ok(), expected, "{path}");
+    }
+    let said = closed.text("vfs_write", &json!({ "path": "AGENTS.md", "content": "" }));
+    assert!(said.contains("`builtin.unprotected`"), "{said}");
+}
+
+#[test]
+fn another_name_of_what_is_trusted_is_not_read() {
+    let bench = bench();
+    let trusted = bench.folder.path().join("gate.toml");
+    std::fs::write(&trusted, "secret").unwrap();
+    std::fs::hard_link(&trusted, bench.root().join("notes.txt")).unwrap();
+    let output = bench.call("vfs_read", &json!({ "path": "notes.txt" }));
+    assert!(output.is_error && !format!("{output:?}").contains("secret"), "{output:?}");
 }

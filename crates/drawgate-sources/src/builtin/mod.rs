@@ -8,7 +8,7 @@ pub(crate) mod specs;
 mod web;
 mod workspace;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,6 +18,7 @@ use drawgate_host::Host;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::confine::check_writable;
 use crate::kind::{self, ConfigError, SourceKind};
 use web::Web;
 use workspace::Workspace;
@@ -34,12 +35,15 @@ pub fn tools() -> Vec<McpToolSpec> {
 pub struct BuiltinConfig {
     /// The folder that holds the workspace's files; it is created if it is missing.
     pub workspace: PathBuf,
+    /// Protected names that may be written all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unprotected: Vec<String>,
 }
 
 /// Kind `builtin`.
 pub const KIND: SourceKind = SourceKind::new("builtin", |id, config, host| {
     let config: BuiltinConfig = kind::parse(config)?;
-    Ok(Arc::new(BuiltinSource::new(id, &config.workspace, host)?))
+    Ok(Arc::new(BuiltinSource::new(id, &config, host)?))
 });
 
 /// The built-in tools.
@@ -51,8 +55,10 @@ pub struct BuiltinSource {
 
 impl BuiltinSource {
     /// Opens the workspace, creating its folder with access for its owner alone.
-    pub fn new(id: SourceId, workspace: &Path, host: &Host) -> Result<Self, ConfigError> {
-        let opened = Workspace::open(workspace);
+    pub fn new(id: SourceId, config: &BuiltinConfig, host: &Host) -> Result<Self, ConfigError> {
+        let trusted = host.processes.trusted();
+        check_writable(trusted, "workspace", &config.workspace)?;
+        let opened = Workspace::open(&config.workspace, trusted.clone(), &config.unprotected);
         let workspace =
             opened.map_err(|error| ConfigError::value("workspace", error.to_string()))?;
         Ok(Self { id, workspace: Arc::new(workspace), web: Web::new(&host.egress) })

@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use drawgate_host::sandbox::protected;
+use drawgate_host::trusted::Trusted;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -31,6 +33,10 @@ const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLO
 pub(super) struct Workspace {
     root: OwnedFd,
     next: AtomicU64,
+    /// What is read by no name.
+    trusted: Trusted,
+    /// Protected names that may be written.
+    unprotected: Vec<String>,
 }
 
 /// What a file holds.
@@ -68,6 +74,13 @@ pub(super) enum WorkspaceError {
     NotFolder(String),
     #[error("`{path}` is too large: {size} bytes, at most {limit} are possible")]
     TooLarge { path: String, size: u64, limit: u64 },
+    #[error(
+        "`{path}` can't be changed: `{name}` is a protected name, which people and programs trust; \
+         use another name, or ask the operator to list it in `builtin.unprotected`"
+    )]
+    Protected { path: String, name: &'static str },
+    #[error("`{0}` is another name of a file of the gateway's own; it can't be read")]
+    Trusted(String),
     #[error("`content` is not valid base64")]
     Encoding,
     #[error("`{path}`: {source}")]
@@ -75,10 +88,16 @@ pub(super) enum WorkspaceError {
 }
 
 impl Workspace {
-    pub(super) fn open(folder: &Path) -> io::Result<Self> {
+    pub(super) fn open(
+        folder: &Path,
+        trusted: Trusted,
+        unprotected: &[String],
+    ) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        Ok(Self { root: rustix::fs::open(folder, FOLDER, Mode::empty())?, next: AtomicU64::new(0) })
+        let root = rustix::fs::open(folder, FOLDER, Mode::empty())?;
+        let unprotected = unprotected.to_vec();
+        Ok(Self { root, next: AtomicU64::new(0), trusted, unprotected })
     }
 
     pub(super) fn read(&self, path: &FilePath) -> Result<Contents, WorkspaceError> {
@@ -90,6 +109,9 @@ impl Workspace {
         let metadata = file.metadata().map_err(system)?;
         if !metadata.is_file() {
             return Err(WorkspaceError::NotFile(path.to_string()));
+        }
+        if self.trusted.is(&metadata) {
+            return Err(WorkspaceError::Trusted(path.to_string()));
         }
         let mut bytes = Vec::new();
         (&mut file).take(MAX_READ + 1).read_to_end(&mut bytes).map_err(system)?;
@@ -109,6 +131,7 @@ impl Workspace {
             let (size, limit) = (bytes.len() as u64, MAX_WRITE as u64);
             return Err(WorkspaceError::TooLarge { path: path.to_string(), size, limit });
         }
+        self.check_name(path)?;
         let (folders, name) = path.split();
         let folder = self.make_folders(folders).map_err(|error| explain(path, error))?;
         make_way(&folder, name, path)?;
@@ -126,6 +149,7 @@ impl Workspace {
     }
 
     pub(super) fn delete(&self, path: &FilePath) -> Result<(), WorkspaceError> {
+        self.check_name(path)?;
         let (folder, name) = path.as_str().rsplit_once('/').unwrap_or((".", path.as_str()));
         let parent = beneath(&self.root, folder, FOLDER, Mode::empty())
             .map_err(|error| explain(path, error))?;
@@ -133,6 +157,13 @@ impl Workspace {
             return Err(WorkspaceError::NotFile(path.to_string()));
         }
         rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(|error| explain(path, error))
+    }
+
+    fn check_name(&self, path: &FilePath) -> Result<(), WorkspaceError> {
+        match protected::by_path(path.as_str(), &self.unprotected) {
+            Some(name) => Err(WorkspaceError::Protected { path: path.to_string(), name }),
+            None => Ok(()),
+        }
     }
 
     /// Files whose paths begin with `prefix`.

@@ -38,6 +38,9 @@ pub struct ToolpackConfig {
     /// Hosts that it may reach, beside what the pack declares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Protected names that its programs may write all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unprotected: Vec<String>,
     /// Folders of the gateway that nothing which the pack declares may touch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep_out: Vec<PathBuf>,

@@ -8,7 +8,7 @@ use drawgate_host::sandbox::{Profile, ResourceLimits};
 
 use super::config::ToolpackConfig;
 use super::manifest::{Manifest, Paths};
-use crate::confine::SandboxConfig;
+use crate::confine::{self, SandboxConfig};
 use crate::kind::ConfigError;
 
 /// Keeps Python from putting what it has compiled beside the source. A compiled file there is code that
@@ -24,6 +24,7 @@ pub(super) struct Grounds {
     pub(super) hosts: Vec<String>,
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
+    unprotected: Vec<String>,
     limits: ResourceLimits,
 }
 
@@ -37,6 +38,8 @@ impl Grounds {
         let folder = config.folder.canonicalize().map_err(|error| {
             ConfigError::value("folder", format!("`{}`: {error}", config.folder.display()))
         })?;
+        let trusted = host.processes.trusted();
+        confine::check_writable(trusted, "workspace", &config.workspace)?;
         let workspace = prepare(&config.workspace)?;
         let home = host.secrets.home();
         let paths = &manifest.permissions.paths;
@@ -52,8 +55,17 @@ impl Grounds {
         // What is not there can't be shown to a program.
         read.retain(|path| path.exists());
         write.retain(|path| path.exists());
+        for folder in &write {
+            confine::check_writable(trusted, "permissions.write", folder)?;
+        }
         let hosts = manifest.permissions.hosts.iter().chain(&config.hosts).cloned().collect();
-        Ok(Self { folder, workspace, hosts, read, write, limits: config.limits })
+        let unprotected = config.unprotected.clone();
+        Ok(Self { folder, workspace, hosts, read, write, unprotected, limits: config.limits })
+    }
+
+    /// The folders that its programs may write.
+    pub(super) fn writable(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.workspace).chain(&self.write).cloned().collect()
     }
 
     /// The sandbox of one program.
@@ -65,6 +77,7 @@ impl Grounds {
             write: self.write.clone(),
             hosts: self.hosts.clone(),
             hosts_anywhere: false,
+            unprotected: self.unprotected.clone(),
             limits: self.limits,
         }
     }

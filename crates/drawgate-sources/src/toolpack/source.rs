@@ -7,6 +7,7 @@
 mod survey;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,8 @@ pub struct ToolpackSource {
     survey: Survey,
     routes: RwLock<Arc<BTreeMap<String, Route>>>,
     left_out: Mutex<Vec<LeftOut>>,
+    /// The folders that its programs may write.
+    writable: Vec<PathBuf>,
 }
 
 /// Where calls of a tool go.
@@ -81,6 +84,7 @@ impl ToolpackSource {
             survey,
             routes: RwLock::default(),
             left_out: Mutex::default(),
+            writable: grounds.writable(),
         })
     }
 
@@ -94,6 +98,13 @@ impl ToolpackSource {
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.seal.is_broken()
+    }
+
+    /// Whether its programs may still write what they may: what decides about them may have changed.
+    #[must_use]
+    pub fn may_write(&self) -> bool {
+        let trusted = self.host.processes.trusted();
+        self.writable.iter().all(|folder| trusted.check_writable(folder).is_ok())
     }
 
     async fn check_files(&self) -> Result<(), SourceError> {

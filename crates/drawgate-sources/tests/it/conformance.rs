@@ -1,11 +1,12 @@
 //! Every kind of source passes the shared suite; a kind without instances fails the test.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use drawgate_core::source::ToolSource;
 use drawgate_core::testing::conformance::{Instances, check_source};
 use drawgate_sources::KINDS;
-use drawgate_sources::builtin::BuiltinSource;
+use drawgate_sources::builtin::{BuiltinConfig, BuiltinSource};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -24,18 +25,23 @@ async fn every_kind() {
     }
 }
 
+fn builtin(workspace: &Path) -> BuiltinConfig {
+    BuiltinConfig { workspace: workspace.to_owned(), unprotected: Vec::new() }
+}
+
 /// A working, a slow and a broken instance of a kind.
 fn instances(kind: &str, folder: &TempDir) -> Instances {
     match kind {
         "builtin" => {
             let lost = folder.path().join("lost");
-            let broken = Arc::new(BuiltinSource::new(id(), &lost, &host()).unwrap());
+            let broken = Arc::new(BuiltinSource::new(id(), &builtin(&lost), &host()).unwrap());
             std::fs::remove_dir(&lost).unwrap();
             Instances {
                 tool: "vfs_write",
                 arguments: |message| json!({ "path": message, "content": "x" }),
                 working: Arc::new(
-                    BuiltinSource::new(id(), &folder.path().join("files"), &host()).unwrap(),
+                    BuiltinSource::new(id(), &builtin(&folder.path().join("files")), &host())
+                        .unwrap(),
                 ),
                 // Its tools can't be made to wait.
                 slow: None,

@@ -1,22 +1,51 @@
 //! What a configured server's program may touch: a folder of its own, what the operator allowed, and
 //! the files that its own command line names.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use drawgate_core::model::SourceId;
 use drawgate_host::sandbox::Profile;
+use drawgate_host::store::DataDir;
 use drawgate_sources::confine::SandboxConfig;
 
 use super::Assembly;
-use crate::config::{Loaded, Server};
+use crate::config::{Loaded, Server, Transport};
 
-/// Where servers have their folders, in the data folder.
-const FOLDERS: &str = "servers";
 /// What the root of a project has; a script needs what lies beside it.
 const MARKS: [&str; 5] =
     ["package.json", "node_modules", "pyproject.toml", "pyvenv.cfg", "Cargo.toml"];
 /// How far above a script its project may begin.
 const MAX_HEIGHT: usize = 6;
+
+/// The folder of the built-in tools.
+pub(super) fn workspace(loaded: &Loaded, data: &Path) -> PathBuf {
+    let folder = loaded.config.builtin.workspace.as_ref();
+    absolute(folder.map_or_else(|| data.join(DataDir::WORKSPACE), |folder| loaded.resolve(folder)))
+}
+
+/// The folders that a server's program may write, by the settings that name them; none where it has no
+/// program, or no sandbox.
+pub(super) fn writable(
+    loaded: &Loaded,
+    data: &Path,
+    id: &SourceId,
+    server: &Server,
+) -> Vec<(&'static str, PathBuf)> {
+    if server.transport() != Transport::Stdio || server.sandbox == Some(Profile::None) {
+        return Vec::new();
+    }
+    let own = server.working_dir.as_ref().map(|folder| loaded.resolve(folder));
+    let own = own.unwrap_or_else(|| data.join(DataDir::SERVERS).join(id.as_str()));
+    let more = server.permissions.write.iter();
+    let more = more.map(|folder| ("permissions.write", absolute(loaded.resolve(folder))));
+    std::iter::once(("working_dir", absolute(own))).chain(more).collect()
+}
+
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
 
 impl Assembly {
     /// The sandbox of a server that is a program.
@@ -27,16 +56,16 @@ impl Assembly {
         server: &Server,
     ) -> std::io::Result<SandboxConfig> {
         let profile = server.sandbox.unwrap_or_default();
-        let absolute = |path: &PathBuf| std::path::absolute(loaded.resolve(path));
+        let absolute = |path: &PathBuf| absolute(loaded.resolve(path));
         let workspace = match &server.working_dir {
-            Some(folder) => absolute(folder)?,
-            None => std::path::absolute(self.data.join(FOLDERS).join(id.as_str()))?,
+            Some(folder) => absolute(folder),
+            None => std::path::absolute(self.data.join(DataDir::SERVERS).join(id.as_str()))?,
         };
         if profile != Profile::None && server.working_dir.is_none() {
-            std::fs::create_dir_all(&workspace)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(&workspace)?;
         }
         let allowed = &server.permissions;
-        let mut read = allowed.read.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
+        let mut read: Vec<PathBuf> = allowed.read.iter().map(absolute).collect();
         let home = self.host.secrets.home();
         read.extend(server.args.iter().filter_map(|arg| named(Path::new(arg), home.as_deref())));
         read.dedup();
@@ -44,9 +73,10 @@ impl Assembly {
             profile,
             workspace,
             read,
-            write: allowed.write.iter().map(absolute).collect::<Result<_, _>>()?,
+            write: allowed.write.iter().map(absolute).collect(),
             hosts: allowed.hosts.clone(),
             hosts_anywhere: true,
+            unprotected: allowed.unprotected.clone(),
             limits: loaded.config.sandbox,
         })
     }

@@ -217,6 +217,7 @@ impl Assembly {
         self.apply_logins(loaded, logins);
         self.operations.packs.set_terms(sources::base_terms(&loaded.config));
         if self.start == Start::Sources {
+            self.trust(loaded).await;
             // What can't be set up has been reported, and the rest is in force.
             let _ = self.apply_builtin(loaded).await;
             self.operations.toolpacks.make_way(loaded).await;

@@ -10,11 +10,13 @@ mod restart;
 mod set_aside;
 mod sources;
 mod toolpacks;
+mod trusted;
 
 pub use edits::{Applied, ConfigStatus, Edits, InForce, Pending};
 pub use logins::follow_logins;
 pub(crate) use sources::declared_terms;
 pub use toolpacks::{Toolpacks, complaint};
+pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -117,7 +119,7 @@ impl Assembly {
         let dir = DataDir::open(data)?;
         let lock = dir.exclusive()?;
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
-        let mut host = machine(&admin, data, &redactor)?;
+        let mut host = machine(&admin, loaded, data, &redactor)?;
         let Storage { store, documents, log, audit, artifacts } =
             Storage::open(&dir, &loaded.config, &host)?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
@@ -171,21 +173,21 @@ impl Assembly {
             _lock: lock,
         };
         assembly.apply_logins(loaded, assembly.operations.logins.stored().await?);
-        assembly.start_sources(loaded).await?;
+        assembly.start_sources(loaded).await;
         Ok(assembly)
     }
 
     /// Starts what is configured, if anything is to be started.
-    async fn start_sources(&self, loaded: &Loaded) -> anyhow::Result<()> {
+    async fn start_sources(&self, loaded: &Loaded) {
         if self.start == Start::Nothing {
-            return Ok(());
+            return;
         }
-        self.apply_builtin(loaded).await?;
+        // What can't be set up has been reported.
+        let _ = self.apply_builtin(loaded).await;
         // They are there at once, and nobody should find them missing.
         self.keeper.settle(BUILTIN_TIME).await;
         self.apply_servers(loaded).await;
         self.operations.toolpacks.refresh().await;
-        Ok(())
     }
 
     /// The gate.
@@ -317,16 +319,17 @@ impl Storage {
     }
 }
 
-/// The machine, which hides the data folder from its programs.
+/// The machine, which knows what its programs must not reach.
 fn machine(
     admin: &Secret<String>,
+    loaded: &Loaded,
     data: &Path,
     redactor: &Arc<ArcSwap<Redactor>>,
 ) -> anyhow::Result<Host> {
     let secrets = Secrets::from_process();
     secrets.remember(admin.expose());
-    let mut host = Host::new(secrets, std::env::current_exe().ok())?;
-    host.processes = host.processes.hiding(std::path::absolute(data)?);
+    let host = Host::new(secrets, std::env::current_exe().ok())?;
+    host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
     teach(redactor, &host);
     Ok(host)
 }

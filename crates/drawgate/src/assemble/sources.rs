@@ -10,6 +10,7 @@ use drawgate_core::registry::{
 };
 use drawgate_core::store::StoreError;
 use drawgate_host::sandbox::{Profile, ResourceLimits};
+use drawgate_sources::confine::check_writable;
 use serde_json::{Value, json};
 
 use super::{Assembly, confine};
@@ -67,7 +68,8 @@ impl Assembly {
         }
         self.keeper.remove(&id).await;
         let Some((builtin, terms)) = wanted else { return Ok(()) };
-        let settings = json!({ "workspace": self.data.join(&builtin.workspace) });
+        let workspace = confine::workspace(loaded, &self.data);
+        let settings = json!({ "workspace": workspace, "unprotected": builtin.unprotected });
         let source = drawgate_sources::build("builtin", id.clone(), settings, &self.host);
         let added = source
             .map_err(anyhow::Error::from)
@@ -141,6 +143,9 @@ impl Assembly {
         };
         let mut settings = settings(loaded, server)?;
         if server.transport() == Transport::Stdio {
+            for (field, folder) in confine::writable(loaded, &self.data, id, server) {
+                check_writable(self.host.processes.trusted(), field, &folder)?;
+            }
             let sandbox = self.sandbox(loaded, id, server).context("its folder can't be made")?;
             if sandbox.profile != Profile::None && !server.args.is_empty() {
                 settings["args"] = json!(confine::arguments(&server.args));

@@ -265,7 +265,9 @@ impl Running {
     /// Whether it is what is wanted, if perhaps under other terms. One that found its files changed starts nothing any more, even
     /// when they are right again.
     fn serves(&self, wanted: Option<&Wanted>) -> bool {
-        wanted.is_some_and(|wanted| wanted.is_made_like(&self.wanted)) && !self.source.is_changed()
+        wanted.is_some_and(|wanted| wanted.is_made_like(&self.wanted))
+            && !self.source.is_changed()
+            && self.source.may_write()
     }
 }
 

@@ -34,6 +34,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::assemble::InForce;
 use crate::config::{Chosen, Config, ConfigErrors, DEFAULT_FILE, Loaded, NO_FILE};
+use drawgate_host::store::DataDir;
 use output::Output;
 
 /// The tool gateway for AI agents: one gate to all tools, where every call is named, validated,
@@ -206,7 +207,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Init(args) => return init::run(args, Output::new(cli.globals.json)),
         Command::Config(command) => return config::run(command, &cli.globals),
         Command::Sandbox(command) => {
-            return sandbox::run(command, Output::new(cli.globals.json)).await;
+            return sandbox::run(command, &cli.globals).await;
         }
         Command::Toolpacks(command) => {
             if let Some(done) = toolpacks::run_alone(command, Output::new(cli.globals.json)) {
@@ -253,6 +254,10 @@ fn context(globals: Globals) -> anyhow::Result<Context> {
         eprintln!("drawgate: {warning}");
     }
     let data = globals.data.unwrap_or_else(|| loaded.resolve(&loaded.config.data));
+    // Before anything in it is believed, a socket among it.
+    if data.exists() {
+        DataDir::existing(&data)?;
+    }
     let listen = globals.listen.unwrap_or(loaded.config.listen);
     Ok(Context { loaded, errors, data, listen, out: Output::new(globals.json) })
 }

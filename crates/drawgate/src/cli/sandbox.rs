@@ -9,6 +9,7 @@ mod watch;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::Globals;
 use super::output::Output;
 
 /// The longest time limit that is taken: a day.
@@ -24,9 +25,9 @@ pub(super) enum SandboxCommand {
 }
 
 /// Needs neither a configuration nor a data folder.
-pub(super) async fn run(command: &SandboxCommand, out: Output) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(command: &SandboxCommand, globals: &Globals) -> anyhow::Result<ExitCode> {
     match command {
-        SandboxCommand::Exec(args) => Ok(exec::run(args).await),
-        SandboxCommand::Doctor => doctor::run(out),
+        SandboxCommand::Exec(args) => Ok(exec::run(args, globals).await),
+        SandboxCommand::Doctor => doctor::run(Output::new(globals.json)),
     }
 }

@@ -7,7 +7,7 @@ use drawgate_core::model::Capability;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::formats::{CapabilityText, HostRuleText};
+use super::formats::{CapabilityText, HostRuleText, ProtectedName};
 use super::servers::ToolSettings;
 
 /// What a program may touch beside its workspace, and whom it may reach.
@@ -25,13 +25,18 @@ pub struct Permissions {
     #[schemars(with = "Vec<HostRuleText>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Protected names, such as `AGENTS.md`, that it may write all the same. `docs/sandbox.md` lists
+    /// them.
+    #[schemars(with = "Vec<ProtectedName>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unprotected: Vec<String>,
 }
 
 impl Permissions {
     /// Whether it allows nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.read.is_empty() && self.write.is_empty() && self.hosts.is_empty()
+        *self == Self::default()
     }
 }
 

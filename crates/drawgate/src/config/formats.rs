@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use drawgate_core::model::{Capability, Operation, SourceId, ToolId};
 use drawgate_host::egress::HostRule;
+use drawgate_host::sandbox::protected;
+use drawgate_sources::suggest::nearest;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// Checks a string against one of our own formats. The error says what to write instead.
@@ -18,6 +20,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "policy-action" => policy_action(text),
         "host-name" => host_name(text),
         "web-origin" => web_origin(text),
+        "protected-name" => protected_name(text),
         "host-rule" => text.parse().map(|_: HostRule| ()).map_err(|error| error.to_string()),
         _ => Ok(()),
     }
@@ -94,6 +97,18 @@ fn web_origin(text: &str) -> Result<(), String> {
     ))
 }
 
+fn protected_name(text: &str) -> Result<(), String> {
+    let known = protected::names();
+    if known.contains(&text) {
+        return Ok(());
+    }
+    let near = nearest(text, known.iter().copied());
+    let hint = near.map_or("write one of those in `docs/sandbox.md`".to_owned(), |near| {
+        format!("did you mean `{near}`?")
+    });
+    Err(format!("`{}` is not a protected name; {hint}", text.escape_debug()))
+}
+
 macro_rules! format_type {
     ($(#[$doc:meta])* $name:ident, $format:literal) => {
         $(#[$doc])*
@@ -136,4 +151,8 @@ format_type!(
 format_type!(
     /// Stands in the schema for a rule about hosts.
     HostRuleText, "host-rule"
+);
+format_type!(
+    /// Stands in the schema for a protected name.
+    ProtectedName, "protected-name"
 );

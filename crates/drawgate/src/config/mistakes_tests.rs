@@ -28,6 +28,11 @@ fn every_mistake_is_explained() {
 
 const CASES: &[Case] = &[
     Case {
+        name: "a name that is not protected",
+        text: "[builtin]\nunprotected = [\"AGENT.MD\"]\n",
+        said: "drawgate.toml:2:16: error: `AGENT.MD` is not a protected name; did you mean `AGENT.md`?\n",
+    },
+    Case {
         name: "syntax",
         text: "listen =
 [server
@@ -54,7 +59,7 @@ comand = "npx""#,
         name: "unknown key without suggestion",
         text: "[builtin]
 colour = 1",
-        said: "drawgate.toml:2:1: error: unknown key `colour` in [builtin]; known keys are `enabled` and `workspace`
+        said: "drawgate.toml:2:1: error: unknown key `colour` in [builtin]; known keys are `enabled`, `workspace` and `unprotected`
 ",
     },
     Case {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::formats::{CapabilityText, PolicyAction};
+use super::formats::{CapabilityText, PolicyAction, ProtectedName};
 use super::setting::Setting;
 
 /// The built-in tools `vfs_read`, `vfs_write`, `vfs_list` and `vfs_delete`.
@@ -18,13 +18,20 @@ use super::setting::Setting;
 pub struct Builtin {
     /// Whether they are offered.
     pub enabled: bool,
-    /// The one folder that they read and write. Relative to the data folder.
-    pub workspace: PathBuf,
+    /// The one folder that they read and write. Relative to this file's folder. Absent: the folder
+    /// `workspace` in the data folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<PathBuf>,
+    /// Protected names, such as `AGENTS.md`, that they may write all the same. `docs/sandbox.md` lists
+    /// them.
+    #[schemars(with = "Vec<ProtectedName>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unprotected: Vec<String>,
 }
 
 impl Default for Builtin {
     fn default() -> Self {
-        Self { enabled: true, workspace: PathBuf::from("workspace") }
+        Self { enabled: true, workspace: None, unprotected: Vec::new() }
     }
 }
 

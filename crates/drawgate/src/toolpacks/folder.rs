@@ -21,7 +21,8 @@ use super::journal::{self, Act};
 use super::list::{self, Installed, Trust};
 use super::lock::LockFile;
 
-pub(super) const LOCK_FILE: &str = "toolpacks.lock";
+/// The name of the lock file, beside the folder.
+pub const LOCK_FILE: &str = "toolpacks.lock";
 const BUSY: &str = ".busy";
 const JOURNAL: &str = ".journal";
 const STAGING: &str = ".staging";

@@ -39,7 +39,7 @@ pub use changes::{Changes, ToolChanges};
 pub use copy::check_files;
 pub use enabled::Enabled;
 pub use error::{Code, ToolpackError, Unread};
-pub use folder::Folder;
+pub use folder::{Folder, LOCK_FILE};
 pub use github::{Download, Github, Pinned, Progress};
 pub use id::{PackId, PackIdError};
 pub use install::{Downgrade, Intent, Terms};

@@ -1,5 +1,6 @@
 //! The audit log after mixed calls, after tampering, and while it is written.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,7 +78,7 @@ fn copy(place: &Place, name: &str) -> std::path::PathBuf {
 }
 
 fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());

@@ -127,13 +127,42 @@ async fn limits_and_the_built_in_tools_change_without_a_restart() {
     let file = json!({ "path": "a.txt", "content": "a" });
     let answer = gateway.call(&gateway.token, "vfs_write", file).await;
     assert_ne!(answer["isError"], true, "{answer}");
-    assert!(place.data().join("other/a.txt").exists());
+    assert!(place.path().join("other/a.txt").exists());
 
     place.configure("[builtin]\nenabled = false\n");
     names(&gateway, "no tools", <[String]>::is_empty).await;
     place.configure("");
     names(&gateway, "the built-in tools again", |names| names == BUILTIN).await;
     assert!(!place.log().contains("next start"), "{}", place.log());
+}
+
+#[tokio::test]
+async fn a_folder_that_comes_to_hold_what_decides_is_taken_away() {
+    let own = r#"
+[builtin]
+workspace = "open"
+[servers.one]
+protocol = "call"
+command = "true"
+working_dir = "open"
+manifest = [{ name = "run", description = "runs", inputSchema = { type = "object" } }]
+"#;
+    let place = Place::new("");
+    std::fs::create_dir(place.path().join("open")).unwrap();
+    let rules = json!({ "version": "1.0", "defaults": { "fallback": "allow" } });
+    std::fs::write(place.path().join("open/policy.json"), rules.to_string()).unwrap();
+    place.configure(own);
+    let gateway = place.serve();
+    let all = |names: &[String]| names.len() == BUILTIN.len() + 1;
+    names(&gateway, "all tools", all).await;
+    place.configure(&format!("{own}[policy]\nfile = \"open/policy.json\"\n"));
+    names(&gateway, "no tools", <[String]>::is_empty).await;
+    let listed = place.json(&["servers", "list"]);
+    for server in listed.as_array().unwrap() {
+        assert!(server.to_string().contains("the policy file"), "{server}");
+    }
+    place.configure(own);
+    names(&gateway, "all tools again", all).await;
 }
 
 #[tokio::test]

@@ -183,7 +183,7 @@ mod tests {
         fs::create_dir(folder.path().join("below")).unwrap();
         fs::write(folder.path().join("below/new"), "").unwrap();
         let now = folder.path().metadata().unwrap().ctime();
-        let folders = [Folder::look(folder.path(), &[]).unwrap()];
+        let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
         for scope in [Scope::All, Scope::Additions] {
             let found = |started: i64| {
                 let count = Count::new(started, NO_LIMIT, scope);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::mounts::hide;
 use super::trees::{Rights, cover_with_itself};
 use crate::sandbox::plan::Plan;
-use crate::sandbox::protected::{PROTECTED, SECRETS};
+use crate::sandbox::protected::{self, SECRETS};
 
 /// Mounts over what is there of them. What is not there is watched from outside (`sweep`).
 pub(super) fn mount(plan: &Plan) -> io::Result<()> {
@@ -26,7 +26,7 @@ pub(super) fn mount(plan: &Plan) -> io::Result<()> {
 
 fn protect(folder: &Path, plan: &Plan, writable: &[&Path]) -> io::Result<()> {
     let mut pinned: Vec<PathBuf> = Vec::new();
-    for name in PROTECTED.iter().map(Path::new) {
+    for name in protected::names_but(&plan.unprotected).map(Path::new) {
         // The folder above must stay where it is, or another could take its place. Only what is
         // mounted can't be renamed.
         if let Some(above) = name.parent().filter(|above| !above.as_os_str().is_empty()) {

@@ -19,7 +19,7 @@ use super::trees::{self, Rights};
 use super::{etc, guard, sys};
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::plan::{Access, Plan};
-use crate::sandbox::view::SYSTEM;
+use crate::sandbox::view::{SYSTEM, is_system};
 
 /// Devices without a memory or a machine behind them.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -130,7 +130,9 @@ fn binds(plan: &Plan, mapped: Vec<OwnedFd>) -> Step<Vec<Tree>> {
 /// Attaches what the plan shows, and hides what it hides. A visible folder may lie in a hidden one that
 /// lies in a visible one.
 fn attach_binds(plan: &Plan, binds: &[Tree]) -> io::Result<()> {
-    let is_shown = |path: &&PathBuf| plan.binds.iter().any(|bind| path.starts_with(&bind.path));
+    let is_shown = |path: &&PathBuf| {
+        is_system(path) || plan.binds.iter().any(|bind| path.starts_with(&bind.path))
+    };
     let mut hidden: Vec<&PathBuf> = plan.hidden.iter().filter(is_shown).collect();
     hidden.sort();
     let mut covered = Vec::new();

@@ -144,7 +144,7 @@ fn read(plan: OwnedFd) -> Result<Plan, SandboxError> {
 fn folders(plan: &Plan) -> Result<Vec<Folder>, SandboxError> {
     let look = |path: &std::path::Path| {
         let absent = plan.absent.get(path).map_or(&[][..], Vec::as_slice);
-        Folder::look(path, absent).map_err(|error| SandboxError::Folder {
+        Folder::look(path, absent, &plan.unprotected).map_err(|error| SandboxError::Folder {
             path: path.display().to_string(),
             reason: error.to_string(),
         })
@@ -166,7 +166,7 @@ mod tests {
     fn prepared(cgroups: &[String]) -> Result<Prepared, SandboxError> {
         let plan = serde_json::json!({
             "program": "/bin/true", "args": [], "env": {}, "home": "/", "working_dir": "/",
-            "binds": [], "links": [], "hidden": [], "absent": {}, "proxy": false,
+            "binds": [], "links": [], "hidden": [], "absent": {}, "unprotected": [], "proxy": false,
             "limits": ResourceLimits::default(), "cgroups": cgroups,
         });
         Prepared::make(&serde_json::from_value(plan).unwrap())

@@ -69,7 +69,7 @@ impl Bench {
     fn new(limits: &ResourceLimits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("old"), vec![0; 4096]).unwrap();
-        let folders = [Folder::look(folder.path(), &[]).unwrap()];
+        let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
         let mut quota = Quota::new(limits, &folders);
         quota.losses = Losses::new(free(1000));
         quota.rest = Rest::endless();

@@ -41,12 +41,17 @@ enum Before {
 }
 
 impl Folder {
-    /// Looks at a folder before the program starts; `absent` are names that count as new.
-    pub(in crate::sandbox) fn look(path: &Path, absent: &[String]) -> io::Result<Self> {
+    /// Looks at a folder before the program starts; `absent` are names that count as new, and
+    /// `unprotected` those that may be.
+    pub(in crate::sandbox) fn look(
+        path: &Path,
+        absent: &[String],
+        unprotected: &[String],
+    ) -> io::Result<Self> {
         let handle = open(CWD, path)?;
         let absent: BTreeSet<&str> = absent.iter().map(String::as_str).collect();
         let top = Opened::again(handle.as_fd())?;
-        let names = protected::with_folders_above().map(|name| {
+        let names = protected::with_folders_above(unprotected).map(|name| {
             let is_new = absent.contains(name);
             (name, if is_new { Before::Absent } else { before(&top, Path::new(name)) })
         });

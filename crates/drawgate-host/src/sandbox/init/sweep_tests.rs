@@ -18,7 +18,7 @@ fn what_is_new_goes_and_what_was_there_stays() {
     fs::create_dir_all(at(".git")).unwrap();
     fs::write(at(".git/config"), "old").unwrap();
     fs::write(at(".npmrc"), "old").unwrap();
-    let look = Folder::look(folder.path(), &[]).unwrap();
+    let look = Folder::look(folder.path(), &[], &[]).unwrap();
     fs::write(at(".mcp.json"), "{}").unwrap();
     fs::create_dir_all(at("toolpacks/evil")).unwrap();
     fs::create_dir_all(at(".git/hooks")).unwrap();
@@ -33,7 +33,7 @@ fn what_is_new_goes_and_what_was_there_stays() {
 #[test]
 fn nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
-    let look = Folder::look(folder.path(), &[]).unwrap();
+    let look = Folder::look(folder.path(), &[], &[]).unwrap();
     for round in ["first", "second"] {
         fs::write(folder.path().join(".envrc"), round).unwrap();
         look.sweep();
@@ -49,7 +49,7 @@ fn nothing_is_lost() {
 fn a_place_that_is_taken_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
-    let look = Folder::look(folder.path(), &[]).unwrap();
+    let look = Folder::look(folder.path(), &[], &[]).unwrap();
     symlink(outside.path(), folder.path().join(ASIDE)).unwrap();
     fs::write(folder.path().join(".envrc"), "x").unwrap();
     look.sweep();
@@ -63,7 +63,7 @@ fn a_folder_above_must_be_one() {
     let folder = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
     fs::create_dir(outside.path().join("hooks")).unwrap();
-    let look = Folder::look(folder.path(), &[]).unwrap();
+    let look = Folder::look(folder.path(), &[], &[]).unwrap();
     symlink(outside.path(), folder.path().join(".git")).unwrap();
     look.sweep();
     assert!(folder.path().join(".git").symlink_metadata().is_err(), "a link would lead git away");
@@ -81,7 +81,7 @@ fn a_link_that_was_replaced_is_put_back() {
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join(".vscode");
     symlink("settings", &link).unwrap();
-    let look = Folder::look(folder.path(), &[]).unwrap();
+    let look = Folder::look(folder.path(), &[], &[]).unwrap();
     fs::remove_file(&link).unwrap();
     fs::create_dir(&link).unwrap();
     fs::write(link.join("tasks.json"), "{}").unwrap();
@@ -93,7 +93,7 @@ fn a_link_that_was_replaced_is_put_back() {
 fn what_another_box_planted_counts_as_new() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(".mcp.json"), "{}").unwrap();
-    let look = Folder::look(folder.path(), &[".mcp.json".to_owned()]).unwrap();
+    let look = Folder::look(folder.path(), &[".mcp.json".to_owned()], &[]).unwrap();
     assert_eq!(look.sweep().removed, [".mcp.json"]);
     assert!(!folder.path().join(".mcp.json").exists());
 }
@@ -101,7 +101,7 @@ fn what_another_box_planted_counts_as_new() {
 #[test]
 fn modes_keep_nothing_in_its_place() {
     let folder = tempfile::tempdir().unwrap();
-    let look = Folder::look(folder.path(), &[]).unwrap();
+    let look = Folder::look(folder.path(), &[], &[]).unwrap();
     for name in [".claude", ".git/hooks"] {
         fs::create_dir_all(folder.path().join(name)).unwrap();
     }

@@ -336,7 +336,7 @@ mod tests {
             let watched = watched(&control, pair().0);
             let folder = tempfile::tempdir().unwrap();
             std::fs::write(folder.path().join("new"), vec![1; 4096]).unwrap();
-            let folders = [Folder::look(folder.path(), &[]).unwrap()];
+            let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
             let mut quota = Quota::in_doubt(&folders);
             match order {
                 Some(order) => wire::send(gateway.as_fd(), &order, &[]).unwrap(),

@@ -1,6 +1,8 @@
 //! Opening `SQLite` files: settings, schemas, and errors in the store's words.
 
 use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -129,6 +131,9 @@ fn open(path: &Path, durability: Durability, schema: &[&str]) -> Result<Connecti
 }
 
 fn configured(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
+    // `SQLite` makes files that others may read, and those beside it with the same mode. What can't be
+    // made here, it can't open either, and says why.
+    let _opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -1,3 +1,7 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use drawgate_core::audit::{Chain, EventDraft, EventKind};
 use drawgate_core::model::{Capability, CapabilityGrant, Principal};
 use drawgate_core::store::{Agent, Owed, Stage, Store, StoreError, Write};
@@ -110,7 +114,6 @@ fn one_process_writes_in_a_folder() {
 
 #[test]
 fn a_folder_is_for_its_owner_alone_and_named_in_errors() {
-    use std::os::unix::fs::PermissionsExt as _;
     let (keep, dir) = folder();
     assert_eq!(std::fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
     let file = keep.path().join("file");
@@ -119,4 +122,90 @@ fn a_folder_is_for_its_owner_alone_and_named_in_errors() {
     assert!(error.to_string().contains("file/data"), "{error}");
     let error = DataDir::existing(keep.path().join("absent")).unwrap_err();
     assert!(error.to_string().contains("absent"), "{error}");
+}
+
+fn modes(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_folder_that_others_may_open_is_refused_with_what_repairs_it() {
+    let (keep, dir) = folder();
+    let inner = dir.path().join("artifacts/ab");
+    std::fs::create_dir_all(&inner).unwrap();
+    std::fs::create_dir_all(dir.path().join("workspace/open")).unwrap();
+    for path in ["own.key", "artifacts/ab/cd", "workspace/open/file"] {
+        std::fs::write(dir.path().join(path), "").unwrap();
+    }
+    let at = |name: &str| dir.path().join(name);
+    // Its own, those in it, what is not its own, those above it.
+    let rows = [
+        (at(""), 0o700, None),
+        (at(""), 0o755, Some("chmod -R go-rwx")),
+        (at(""), 0o777, Some("chmod -R go-rwx")),
+        (at(""), 0o710, Some("chmod -R go-rwx")),
+        (at("own.key"), 0o600, None),
+        (at("own.key"), 0o644, None),
+        (at("own.key"), 0o664, Some("chmod -R go-rwx")),
+        (at("artifacts/ab/cd"), 0o666, Some("chmod -R go-rwx")),
+        (at("artifacts/ab"), 0o777, Some("chmod -R go-rwx")),
+        (at("workspace/open/file"), 0o666, None),
+        (at("workspace/open"), 0o777, None),
+        (at("workspace"), 0o777, None),
+        (keep.path().to_owned(), 0o755, None),
+        (keep.path().to_owned(), 0o777, Some("chmod go-w")),
+        (keep.path().to_owned(), 0o1777, None),
+    ];
+    for (path, mode, repaired_by) in rows {
+        let before = std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        modes(&path, mode);
+        let opened = DataDir::open(dir.path()).map_err(|error| error.to_string());
+        modes(&path, before);
+        match (opened, repaired_by) {
+            (Ok(_), None) => {}
+            (Err(said), Some(command)) => {
+                assert!(said.contains(command), "{} {mode:o}: {said}", path.display());
+            }
+            (opened, _) => panic!("{} {mode:o}: {opened:?}", path.display()),
+        }
+    }
+    // A reader believes nothing of it either.
+    modes(dir.path(), 0o755);
+    assert!(matches!(DataDir::existing(dir.path()), Err(DataDirError::Open { .. })));
+}
+
+#[test]
+fn a_file_of_somebody_elses_is_refused() {
+    let (_keep, dir) = folder();
+    let file = dir.path().join("own.key");
+    std::fs::write(&file, "").unwrap();
+    if std::os::unix::fs::chown(&file, Some(12_345), None).is_err() {
+        eprintln!("skipped: it needs root");
+        return;
+    }
+    let error = DataDir::open(dir.path()).unwrap_err();
+    assert!(matches!(&error, DataDirError::Foreign { path, .. } if *path == file), "{error}");
+}
+
+#[tokio::test]
+async fn all_files_are_the_owners_alone_and_out_of_git_whatever_the_umask() {
+    let keep = tempfile::tempdir().unwrap();
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let dir = DataDir::open(keep.path().join("data")).unwrap();
+    let audit = super::open(&dir);
+    let store = SqliteStore::open(&dir, Durability::Process).unwrap();
+    let _lock = dir.exclusive().unwrap();
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir.path()).unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        let name = entry.file_name().into_string().unwrap();
+        assert_eq!(mode, 0o600, "{name}");
+        names.push(name);
+    }
+    for name in ["drawgate.db", "drawgate.db-wal", "audit.db", "audit.db-shm", "audit.pub", "lock"]
+    {
+        assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
+    }
+    assert_eq!(std::fs::read_to_string(dir.path().join(".gitignore")).unwrap(), "*\n");
+    drop((audit, store));
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Naming, SourceTerms, ToolTerms, Trust};
 use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
 
+use super::super::confine;
 use super::super::sources::{base_terms, tool_terms};
 use super::approved::Approved;
 use crate::config::{self, Loaded, NOT_STARTED};
@@ -73,11 +74,8 @@ pub(super) fn settings(
     let absolute = |path: &PathBuf| std::path::absolute(loaded.resolve(path));
     let workspace = match &own.workspace {
         Some(folder) => absolute(folder)?,
-        None => std::path::absolute(data.join(&loaded.config.builtin.workspace))?,
+        None => confine::workspace(loaded, data),
     };
-    if own.workspace.is_none() {
-        std::fs::create_dir_all(&workspace).context("its workspace can't be made")?;
-    }
     let overrides = own.tools.iter().filter(|(_, tool)| tool.sandbox.is_some());
     Ok(ToolpackConfig {
         folder: std::path::absolute(&pack.folder)?,
@@ -90,6 +88,7 @@ pub(super) fn settings(
         read: own.permissions.read.iter().map(absolute).collect::<Result<_, _>>()?,
         write: own.permissions.write.iter().map(absolute).collect::<Result<_, _>>()?,
         hosts: own.permissions.hosts.clone(),
+        unprotected: own.permissions.unprotected.clone(),
         keep_out: keep_out(loaded, data)?,
     })
 }

@@ -8,14 +8,18 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use drawgate_host::Host;
 use drawgate_host::egress::{HostRule, Reach};
-use drawgate_host::process::{Running, Spawn, SpawnError, Terminal};
+use drawgate_host::process::{Processes, Running, Spawn, SpawnError, Terminal};
 use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits, SandboxError};
 use drawgate_host::secrets::Secrets;
+use drawgate_host::trusted::TrustedPath;
 use serde_json::{Map, Value};
 
+use super::super::Globals;
 use super::streams::Streams;
 use super::terminal::{self, Connected};
 use super::watch::Interruptions;
+use crate::assemble::trusted_paths;
+use crate::config::{Config, DEFAULT_FILE};
 
 /// The command ran into its time limit; as `timeout` of the shell says it.
 const TIMED_OUT: u8 = 124;
@@ -55,6 +59,9 @@ pub(in super::super) struct ExecArgs {
     /// A further folder that it may write; may be repeated
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
+    /// A protected name, such as `AGENTS.md`, that it may write all the same; may be repeated
+    #[arg(long, value_name = "NAME")]
+    unprotected: Vec<String>,
     /// A host that it may reach with the profile `network`, such as `api.example.com` or
     /// `127.0.0.1:8080`; may be repeated
     #[arg(long, value_name = "HOST")]
@@ -100,8 +107,8 @@ enum Ending {
 }
 
 /// Runs the command; what keeps it from starting is told on standard error.
-pub(super) async fn run(args: &ExecArgs) -> ExitCode {
-    match execute(args).await {
+pub(super) async fn run(args: &ExecArgs, globals: &Globals) -> ExitCode {
+    match execute(args, globals).await {
         Ok(code) => code,
         Err(error) => {
             eprintln!("drawgate: {error:#}");
@@ -118,10 +125,11 @@ fn refusal(error: &anyhow::Error) -> u8 {
     }
 }
 
-async fn execute(args: &ExecArgs) -> anyhow::Result<ExitCode> {
+async fn execute(args: &ExecArgs, globals: &Globals) -> anyhow::Result<ExitCode> {
     let secrets = Secrets::from_process();
     let spawn = spawn(args, &secrets)?;
     let host = Host::new(secrets, std::env::current_exe().ok())?;
+    host.processes.trusted().replace(trusted(globals, &host.processes));
     // Before the start: a signal at the default would leave the command without its keeper.
     let mut interruptions = Interruptions::new()?;
     let (mut running, mut streams) = start(args, &host, &spawn)?;
@@ -158,6 +166,19 @@ fn start(args: &ExecArgs, host: &Host, spawn: &Spawn) -> anyhow::Result<(Running
     let terminal = Terminal::open().context("a terminal for the command can't be had")?;
     let running = host.processes.spawn_on(spawn, &terminal)?;
     Ok((running, Streams::Terminal(Connected::connect(terminal)?)))
+}
+
+/// What a gateway here would trust, as far as it is there. A configuration with faults counts by its
+/// name.
+fn trusted(globals: &Globals, processes: &Processes) -> Vec<TrustedPath> {
+    let file = globals.config.as_deref();
+    let loaded =
+        Config::load(file).or_else(|_| Config::parse("", file.unwrap_or(Path::new(DEFAULT_FILE))));
+    let Ok(loaded) = loaded else { return Vec::new() };
+    let data = globals.data.clone().unwrap_or_else(|| loaded.resolve(&loaded.config.data));
+    let mut list = trusted_paths(&loaded, &data, processes);
+    list.retain(|trusted| trusted.path.exists());
+    list
 }
 
 /// Waits for the command and for the last of its output.
@@ -210,6 +231,7 @@ fn spawn(args: &ExecArgs, secrets: &Secrets) -> anyhow::Result<Spawn> {
         read: absolute(&args.read)?,
         write: absolute(&args.write)?,
         reach,
+        unprotected: args.unprotected.clone(),
         limits: limits(&args.limit)?,
     };
     Ok(Spawn {

@@ -1,5 +1,6 @@
 //! What a program in the box leaves in its workspace, met by the gateway's own tools afterwards.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -54,7 +55,7 @@ pub(super) fn tool_args(lab: &Lab, args: &[&str]) -> Vec<String> {
     std::fs::write(&config, text).unwrap();
     let data = lab.path().join("data");
     if !data.exists() {
-        std::fs::create_dir(&data).unwrap();
+        std::fs::DirBuilder::new().mode(0o700).create(&data).unwrap();
         lab.caller.own(&data);
     }
     let (config, data) = (config.to_str().unwrap(), data.to_str().unwrap());

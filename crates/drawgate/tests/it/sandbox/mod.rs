@@ -16,6 +16,7 @@ mod network;
 mod nursery;
 mod outcome;
 mod planted;
+mod reach;
 mod shared;
 mod table;
 mod terminal;

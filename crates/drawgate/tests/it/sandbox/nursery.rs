@@ -32,6 +32,7 @@ impl Boxes {
             read: Vec::new(),
             write: Vec::new(),
             reach: Reach::nobody(),
+            unprotected: Vec::new(),
             limits: ResourceLimits::default(),
         };
         let spawn = Spawn {

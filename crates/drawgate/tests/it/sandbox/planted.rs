@@ -76,6 +76,38 @@ async fn a_closed_folder_does_not_make_old_files_new() {
     }
 }
 
+#[tokio::test]
+async fn instructions_for_agents_are_neither_changed_nor_left() {
+    const OLD: [&str; 3] = ["AGENTS.md", ".git/hooks/pre-commit", ".github/workflows/ci.yml"];
+    const NEW: [&str; 3] = ["CLAUDE.md", ".cursorrules", ".vscode/tasks.json"];
+    for caller in Caller::all() {
+        let lab = Lab::new(caller);
+        let at = |name: &str| lab.workspace().join(name);
+        for name in OLD {
+            let made = format!("mkdir -p $(dirname {name}); echo mine > {name}");
+            assert_eq!(run(lab.bare("sh").args(["-c", &made])).await.code, 0);
+        }
+        let attack = "for f in AGENTS.md .git/hooks/pre-commit .github/workflows/ci.yml; do \
+                        echo evil > $f; mv $f $f.x; done; mv .git x; mv .github y; mkdir .vscode; \
+                      for f in CLAUDE.md .cursorrules .vscode/tasks.json; do echo evil > $f; done";
+        run(&mut lab.exec(&[], attack)).await;
+        for name in OLD {
+            let text = std::fs::read_to_string(at(name)).unwrap();
+            assert_eq!(text, "mine\n", "{caller:?} {name}");
+        }
+        for name in NEW {
+            assert!(at(name).symlink_metadata().is_err(), "{caller:?} {name}");
+        }
+        let open = ["--unprotected", "AGENTS.md", "--unprotected", "CLAUDE.md"];
+        run(&mut lab.exec(&open, attack)).await;
+        for (name, is_there) in
+            [("AGENTS.md.x", true), ("CLAUDE.md", true), (".cursorrules", false)]
+        {
+            assert_eq!(at(name).exists(), is_there, "{caller:?} {name}");
+        }
+    }
+}
+
 /// Sends descriptors that nobody takes, as many as it may, and stays.
 const CROWD: &str = r#"
 exec python3 -c '
@@ -172,6 +204,7 @@ async fn each_folder_is_told_of_by_its_name() {
         read: Vec::new(),
         write: folders[1..].to_vec(),
         reach: Reach::nobody(),
+        unprotected: Vec::new(),
         limits: ResourceLimits::default(),
     };
     let plant =

@@ -1,0 +1,108 @@
+//! What decides about programs: the one list of it, and the sources that are in its way.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use drawgate_core::model::SourceId;
+use drawgate_host::process::Processes;
+use drawgate_host::sandbox::Profile;
+use drawgate_host::store::DataDir;
+use drawgate_host::trusted::{Conflict, Kind, TrustedPath};
+
+use super::{Assembly, confine};
+use crate::config::{DEFAULT_FILE, Loaded, Server, Transport};
+use crate::toolpacks::LOCK_FILE;
+
+/// All that decides about programs under a configuration, whether it is there or not.
+#[must_use]
+pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec<TrustedPath> {
+    let config = &loaded.config;
+    let file = loaded.path.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+    let toolpacks = loaded.resolve(&config.toolpacks.folder);
+    let lock = toolpacks.with_file_name(LOCK_FILE);
+    let mut list = vec![
+        trusted("the data folder", data, Kind::Secret(DataDir::ROOMS)),
+        trusted("the configuration file", file, Kind::Secret(&[])),
+        trusted("the list of authorised keys", data.join(&config.grpc.keys), Kind::Setting),
+        trusted("the folder of toolpacks", toolpacks, Kind::Setting),
+        trusted("the lock file of toolpacks", lock, Kind::Setting),
+    ];
+    let mut add = |what: &str, path: PathBuf, kind| list.push(trusted(what, path, kind));
+    if let Some(file) = &config.policy.file {
+        add("the policy file", loaded.resolve(file), Kind::Setting);
+    }
+    if let Some(file) = &config.egress.ca_file {
+        add("the file of authorities", loaded.resolve(file), Kind::Setting);
+    }
+    if let Some(tls) = &config.server.tls {
+        add("the certificate", loaded.resolve(&tls.cert), Kind::Setting);
+        add("the certificate's key", loaded.resolve(&tls.key), Kind::Secret(&[]));
+    }
+    if let Ok(program) = std::env::current_exe() {
+        add("the gateway's program", program, Kind::Program);
+    }
+    for server in config.servers.values().filter(|server| runs_outside(server)) {
+        for file in files_of(loaded, server, processes) {
+            add("a program that runs outside of the sandbox,", file, Kind::Program);
+        }
+    }
+    list
+}
+
+fn trusted(what: &str, path: impl AsRef<Path>, kind: Kind) -> TrustedPath {
+    let path = std::path::absolute(&path).unwrap_or_else(|_| path.as_ref().to_owned());
+    TrustedPath { what: what.to_owned(), path, kind }
+}
+
+fn runs_outside(server: &Server) -> bool {
+    server.enabled
+        && server.transport() == Transport::Stdio
+        && server.sandbox == Some(Profile::None)
+}
+
+/// The program of a server, and the scripts that its command line names.
+fn files_of(loaded: &Loaded, server: &Server, processes: &Processes) -> Vec<PathBuf> {
+    let folder = server.working_dir.as_ref().map(|folder| loaded.resolve(folder));
+    let folder = folder.unwrap_or_default();
+    let program = server.command.as_deref().and_then(|command| processes.find(command));
+    let named = server.args.iter().map(|argument| folder.join(argument));
+    program.into_iter().chain(named.filter(|path| path.is_file())).collect()
+}
+
+impl Assembly {
+    /// Takes over the list of another configuration. A source about whose folders it says something
+    /// else than the last one is ended, so that it is set up anew, or refused.
+    pub(super) async fn trust(&self, loaded: &Loaded) {
+        let before = self.conflicts(loaded);
+        let processes = &self.host.processes;
+        processes.trusted().replace(trusted_paths(loaded, &self.data, processes));
+        let after = self.conflicts(loaded);
+        for (id, _) in before.iter().filter(|(id, found)| after.get(*id) != Some(*found)) {
+            self.keeper.remove(id).await;
+            if self.servers.lock().remove(id).is_none() {
+                *self.builtin.lock() = None;
+            }
+        }
+    }
+
+    /// What is in the way of each source that was set up.
+    fn conflicts(&self, loaded: &Loaded) -> BTreeMap<SourceId, Option<Conflict>> {
+        let trusted = self.host.processes.trusted();
+        let conflict = |folders: Vec<(&str, PathBuf)>| {
+            folders.iter().find_map(|(_, folder)| trusted.check_writable(folder).err())
+        };
+        let servers = self.servers.lock();
+        let mut found: BTreeMap<SourceId, Option<Conflict>> = servers
+            .iter()
+            .map(|(id, wanted)| {
+                let folders = confine::writable(loaded, &self.data, id, &wanted.server);
+                (id.clone(), conflict(folders))
+            })
+            .collect();
+        drop(servers);
+        let builtin = SourceId::new("builtin").ok().filter(|_| self.builtin.lock().is_some());
+        let workspace = || vec![("workspace", confine::workspace(loaded, &self.data))];
+        found.extend(builtin.map(|id| (id, conflict(workspace()))));
+        found
+    }
+}
