@@ -44,7 +44,6 @@ pub(crate) const PROTECTED: &[&str] = &[
     "QWEN.md",
     "CRUSH.md",
     "WARP.md",
-    "CONVENTIONS.md",
     ".cursorrules",
     ".windsurfrules",
     ".clinerules",

@@ -120,16 +120,8 @@ fn unescaped(field: &[u8]) -> OsString {
         let code = digits
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(code) => {
-                bytes.push(code);
-                rest = others.get(3..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = others;
-            }
-        }
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { others.get(3..).unwrap_or_default() } else { others };
     }
     OsString::from_vec(bytes)
 }

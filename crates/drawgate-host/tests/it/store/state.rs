@@ -185,6 +185,11 @@ fn a_file_of_somebody_elses_is_refused() {
     }
     let error = DataDir::open(dir.path()).unwrap_err();
     assert!(matches!(&error, DataDirError::Foreign { path, .. } if *path == file), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(12_345), None).unwrap();
+    assert!(matches!(DataDir::open(dir.path()), Err(DataDirError::Foreign { .. })));
+    // Root looks after the gateways of others.
+    DataDir::existing(dir.path()).unwrap();
 }
 
 #[tokio::test]

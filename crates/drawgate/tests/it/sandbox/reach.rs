@@ -435,13 +435,10 @@ async fn each_thing_that_decides_is_found_in_a_writable_folder() {
         }
     }
     for (settings, named) in KINDS {
-        let (server, settings) = match settings.starts_with("[servers") {
-            true => (lab.expand(settings), String::new()),
-            false => (String::new(), lab.expand(settings)),
-        };
+        let settings = lab.expand(settings);
         let text = format!(
             "{settings}\n[servers.one]\ncommand = \"true\"\npermissions = {{ write = [\"open\"] }}\n\
-             [builtin]\nworkspace = \"open\"\n{server}\n"
+             [builtin]\nworkspace = \"open\"\n"
         );
         let config = lab.path().join("gate.toml");
         std::fs::write(&config, text).unwrap();
