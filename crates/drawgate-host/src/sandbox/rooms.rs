@@ -96,9 +96,9 @@ mod tests {
         let above = tempfile::tempdir().unwrap();
         let (one, other) = (above.path().join("one"), above.path().join("other"));
         let rooms = Rooms::default();
-        let enter = |folder: &Path| rooms.enter([folder].into_iter());
+        let enter = |folder: &Path| rooms.enter([folder].into_iter(), &[]);
         let (first, elsewhere) = (enter(&one), enter(&other));
-        let both = rooms.enter([one.as_path(), one.as_path()].into_iter());
+        let both = rooms.enter([one.as_path(), one.as_path()].into_iter(), &[]);
         assert!(first.had_company() && both.had_company() && !elsewhere.had_company());
         drop((first, both));
         let later = enter(&one);

@@ -20,7 +20,7 @@ use crate::config::{self, Config, Loaded, Names, Protocol, Server, ToolSettings,
 #[derive(Clone, PartialEq)]
 pub(super) struct Wanted {
     /// What its process or connection is made from: with anything else it is started again.
-    server: Server,
+    pub(super) server: Server,
     sandbox: ResourceLimits,
     /// What its tools are registered under: with anything else they are registered again.
     terms: SourceTerms,

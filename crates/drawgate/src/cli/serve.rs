@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
 use super::follow::follow_config;
-use super::Context;
+use super::{Context, Output};
 use crate::assemble::{ADMIN_TOKEN, Assembly, Start, follow_logins};
 use crate::config::{Config, Loaded};
 use crate::server::{self, Endpoint, Offer, Refusals, Server};

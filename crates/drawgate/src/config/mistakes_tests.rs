@@ -659,7 +659,7 @@ drawgate.toml:4:1: error: the tool `c` can't be offered: annotation `colour` is 
         name: "a workspace that holds the gateway",
         text: r#"[builtin]
 workspace = "..""#,
-        said: "drawgate.toml:2:1: warning: the workspace of the built-in tools holds the data folder; name a folder of its own: tools must not reach what decides about them
+        said: "drawgate.toml:2:1: warning: the workspace of the built-in tools holds the data folder, so that they are not offered; name a folder of its own: tools must not reach what decides about them
 ",
     },
     Case {

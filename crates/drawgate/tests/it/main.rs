@@ -26,6 +26,7 @@ mod load;
 mod oauth;
 mod operations;
 mod peers;
+mod promises;
 mod protocol;
 mod questions;
 mod readme;

@@ -74,12 +74,13 @@ fn read_policy(named: &Path, file: &Path) -> Result<Rules, String> {
 /// A workspace that holds what decides about its tools would put that into their hands.
 fn check_workspace(config: &Config, resolve: impl Fn(&Path) -> PathBuf) -> Option<Problem> {
     let data = resolve(&config.data);
-    let workspace = real(&data.join(&config.builtin.workspace))?;
+    let workspace = real(&resolve(config.builtin.workspace.as_deref()?))?;
     let own = [("the data folder", data), ("the configuration", resolve(Path::new("")))];
     let holds =
         |(_, path): &(&str, PathBuf)| real(path).is_some_and(|it| it.starts_with(&workspace));
     let (what, _) = own.into_iter().find(holds)?;
-    let message = format!("the workspace of the built-in tools holds {what}");
+    let message =
+        format!("the workspace of the built-in tools holds {what}, so that they are not offered");
     let hint = "name a folder of its own: tools must not reach what decides about them";
     Some(Problem::warning("builtin.workspace", message).hint(hint))
 }

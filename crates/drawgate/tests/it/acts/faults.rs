@@ -1,8 +1,10 @@
 //! Faults in the databases, put in from a second connection at every statement that changes a table,
-//! and a disk that is full.
+//! files that can't be written, and a disk that is full.
+#![expect(clippy::disallowed_methods, reason = "tests make files immutable with `chattr`")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::table::{Act, Case};
@@ -164,6 +166,47 @@ fn a_database_that_another_program_holds_leaves_store_memory_and_log_agreeing() 
                 connection.execute_batch("ROLLBACK").unwrap();
             });
             assert!(!done, "{}: {database} was held", act.kind);
+        }
+    });
+}
+
+/// The files of a database while nothing may be written to them, not even by who has them open.
+struct ReadOnly(Vec<PathBuf>);
+
+impl ReadOnly {
+    /// `None` where the user or the file system can't do that.
+    fn make(world: &World, database: &str) -> Option<Self> {
+        let data = world.place.data();
+        let guard = Self(vec![data.join(database), data.join(format!("{database}-wal"))]);
+        let done = guard.mark("+i");
+        if !done {
+            eprintln!("skipped: files can't be made immutable here");
+        }
+        done.then_some(guard)
+    }
+
+    fn mark(&self, flag: &str) -> bool {
+        Command::new("chattr").arg(flag).args(&self.0).status().is_ok_and(|it| it.success())
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        self.mark("-i");
+    }
+}
+
+#[test]
+fn a_database_that_is_read_only_leaves_store_memory_and_log_agreeing() {
+    for_each_act(|world, act| {
+        for database in ["drawgate.db", "audit.db"] {
+            let mut tried = false;
+            let done = check(world, act, &format!("{database} read-only"), |world, _, act| {
+                let files = ReadOnly::make(world, database);
+                tried = files.is_some();
+                act();
+            });
+            assert!(!done || !tried, "{}: {database} was read-only", act.kind);
         }
     });
 }

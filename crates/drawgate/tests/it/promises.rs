@@ -1,0 +1,112 @@
+//! SECURITY.md names, beside each promise, the tests that hold it. They must exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a promise may name instead of a test.
+const COMPILER: &str = "the compiler";
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let text = fs::read_to_string(root().join("SECURITY.md")).expect("SECURITY.md");
+    let known = tests();
+    let promises = promises(&text);
+    assert!(promises.len() > 20, "only {} promises were found", promises.len());
+    let mut wrong = Vec::new();
+    for promise in promises {
+        let Some((said, held)) = promise.rsplit_once("Held by ") else {
+            wrong.push(format!("names no test: {promise}"));
+            continue;
+        };
+        let names: Vec<&str> = held.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() && !held.contains(COMPILER) {
+            wrong.push(format!("names no test: {said}"));
+        }
+        let unknown = names.iter().filter(|name| !known.contains(last(name)));
+        wrong.extend(unknown.map(|name| format!("there is no test `{name}`: {said}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn unsafe_code_is_in_the_lowest_layer_of_the_sandbox_alone() {
+    let allowed = Path::new("crates/drawgate-host/src/sandbox/init/sys.rs");
+    let opens = |text: &str| {
+        text.lines().any(|line| {
+            let line = line.trim_start();
+            line.starts_with('#')
+                && ["allow(unsafe_code", "expect(unsafe_code"]
+                    .iter()
+                    .any(|word| line.contains(word))
+        })
+    };
+    let files = sources().into_iter().filter(|path| {
+        let name = path.strip_prefix(root()).expect("below the root");
+        name != allowed && opens(&fs::read_to_string(path).expect("a source file"))
+    });
+    let files: Vec<PathBuf> = files.collect();
+    assert!(files.is_empty(), "unsafe code is allowed in {files:?}");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// The items of the document's lists in the sections that make promises.
+fn promises(text: &str) -> Vec<String> {
+    let mut promises: Vec<String> = Vec::new();
+    let mut is_promising = false;
+    for line in text.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            is_promising = title.starts_with("What ");
+        } else if is_promising && line.starts_with("- ") {
+            promises.push(line.to_owned());
+        } else if is_promising && line.starts_with("  ") {
+            let promise = promises.last_mut().expect("an item before its second line");
+            promise.push(' ');
+            promise.push_str(line.trim());
+        }
+    }
+    promises
+}
+
+/// The names of all test functions of the workspace.
+fn tests() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for path in sources() {
+        let text = fs::read_to_string(path).expect("a source file");
+        let mut is_test = false;
+        for line in text.lines().map(str::trim_start) {
+            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                is_test = true;
+            } else if let Some((_, rest)) = line.split_once("fn ") {
+                if is_test {
+                    names.extend(rest.split('(').next().map(str::to_owned));
+                }
+                is_test = false;
+            }
+        }
+    }
+    names
+}
+
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn last(name: &str) -> &str {
+    name.rsplit("::").next().unwrap_or(name)
+}
