@@ -131,9 +131,8 @@ impl Assembly {
         let agents = store.agents().await?;
         let books = Books { store: &store, agents: &agents, dir: &dir };
         let parts = books.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
-        let keeper =
-            Arc::new(Keeper::new(parts.registry.clone(), pins(&documents, &audit, &acts, &host)));
-        let callers = callers(&loaded.config, &admin, &agents);
+        let pins = pins(&documents, &audit, &acts, &host);
+        let keeper = Arc::new(Keeper::new(parts.registry.clone(), pins));
         let gateway = Gateway::new(parts);
         let door = door::open(loaded, &dir, &host, &audit, start)?;
         let packs = packs::open(&loaded.config, &gateway, &keeper, &host, &door);
@@ -145,7 +144,7 @@ impl Assembly {
             documents,
             logins,
             sealing,
-            callers,
+            callers: callers(&loaded.config, &admin, &agents),
             toolpacks,
             door,
             packs,

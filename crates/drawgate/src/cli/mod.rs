@@ -221,7 +221,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Mcp(args) => mcp::run(&args, context).await,
         Command::Tools(command) => tools::run(command, context).await,
-        Command::Servers(command) => servers::run(&command, context).await,
+        Command::Servers(command) => Box::pin(servers::run(&command, context)).await,
         Command::Agents(command) => agents::run(command, context).await,
         Command::Grants(command) => grants::run(command, context).await,
         Command::Approvals(command) => approvals::run(command, context).await,

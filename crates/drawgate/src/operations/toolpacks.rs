@@ -93,18 +93,15 @@ impl Operations {
         let id: PackId = id.parse()?;
         let all = self.toolpacks().await?;
         let found = all.iter().find(|pack| pack.id == id.as_str());
-        let (draft, consent) = match found.and_then(locked) {
-            Some(entry) => {
-                self.refuse_conflicts(id.as_str(), entry, &all)?;
-                let draft = self.draft_of(EventKind::ToolpackEnabled, &id, entry);
-                let draft = draft.texts("permissions", texts(&entry.permissions.lines()));
-                let content_hash = entry.content_hash.clone();
-                (draft, Consent::Given { id: id.to_string(), content_hash })
-            }
-            None => {
-                let draft = self.draft(EventKind::ToolpackEnabled).text("toolpack", id.as_str());
-                (draft, Consent::Unchanged)
-            }
+        let (draft, consent) = if let Some(entry) = found.and_then(locked) {
+            self.refuse_conflicts(id.as_str(), entry, &all)?;
+            let draft = self.draft_of(EventKind::ToolpackEnabled, &id, entry);
+            let draft = draft.texts("permissions", texts(&entry.permissions.lines()));
+            let content_hash = entry.content_hash.clone();
+            (draft, Consent::Given { id: id.to_string(), content_hash })
+        } else {
+            let draft = self.draft(EventKind::ToolpackEnabled).text("toolpack", id.as_str());
+            (draft, Consent::Unchanged)
         };
         let own = id.clone();
         // What can't be enabled is explained there.

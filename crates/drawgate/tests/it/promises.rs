@@ -9,7 +9,7 @@ const COMPILER: &str = "the compiler";
 
 #[test]
 fn every_promise_names_tests_that_exist() {
-    let text = fs::read_to_string(root().join("SECURITY.md")).expect("SECURITY.md");
+    let text = fs::read_to_string(root().join("SECURITY.md")).unwrap();
     let known = tests();
     let promises = promises(&text);
     assert!(promises.len() > 20, "only {} promises were found", promises.len());
@@ -42,15 +42,15 @@ fn unsafe_code_is_in_the_lowest_layer_of_the_sandbox_alone() {
         })
     };
     let files = sources().into_iter().filter(|path| {
-        let name = path.strip_prefix(root()).expect("below the root");
-        name != allowed && opens(&fs::read_to_string(path).expect("a source file"))
+        let name = path.strip_prefix(root()).unwrap();
+        name != allowed && opens(&fs::read_to_string(path).unwrap())
     });
     let files: Vec<PathBuf> = files.collect();
     assert!(files.is_empty(), "unsafe code is allowed in {files:?}");
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// The items of the document's lists in the sections that make promises.
@@ -63,7 +63,7 @@ fn promises(text: &str) -> Vec<String> {
         } else if is_promising && line.starts_with("- ") {
             promises.push(line.to_owned());
         } else if is_promising && line.starts_with("  ") {
-            let promise = promises.last_mut().expect("an item before its second line");
+            let promise = promises.last_mut().unwrap();
             promise.push(' ');
             promise.push_str(line.trim());
         }
@@ -75,7 +75,7 @@ fn promises(text: &str) -> Vec<String> {
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for path in sources() {
-        let text = fs::read_to_string(path).expect("a source file");
+        let text = fs::read_to_string(path).unwrap();
         let mut is_test = false;
         for line in text.lines().map(str::trim_start) {
             if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
@@ -95,7 +95,7 @@ fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join("crates")];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);

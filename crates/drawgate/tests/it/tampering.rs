@@ -107,6 +107,7 @@ async fn run(place: &Place) -> Gateway {
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
+    std::fs::set_permissions(to, std::fs::metadata(from).unwrap().permissions()).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let (kind, target) = (entry.file_type().unwrap(), to.join(entry.file_name()));
