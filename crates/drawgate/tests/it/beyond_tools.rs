@@ -316,6 +316,8 @@ async fn a_session_hears_of_its_resources() {
     assert_eq!(client.heard("a").await["subscribed"], json!(["note://shared"]));
     let missing = json!({ "uri": "other://x" });
     assert_eq!(client.code("resources/subscribe", missing).await, -32002);
+    let refused = |event: &Value| event["toolId"] == "@resources/subscribe";
+    assert_eq!(events(&place).iter().filter(|event| refused(event)).count(), 1, "in the log");
     let bearer = format!("Bearer {}", gateway.token);
     let headers = [("authorization", bearer.as_str()), ("mcp-session-id", &session)];
     gateway.send(Method::DELETE, "/mcp", &headers, "").await;

@@ -233,8 +233,14 @@ pub(super) async fn subscribe(
             release(&mcp, &caller, &subscribed).await;
         });
     }
-    join(mcp, &peer.caller, peer.era, &session.subscribed, asked).await?;
-    Ok(json!({}))
+    match join(mcp, &peer.caller, peer.era, &session.subscribed, asked).await {
+        Ok(()) => Ok(json!({})),
+        Err(NotJoined::Early(error)) => Err(error),
+        Err(NotJoined::ByGate(error)) => {
+            peer.reaches_gate();
+            Err(error)
+        }
+    }
 }
 
 /// `resources/unsubscribe`.
@@ -253,6 +259,20 @@ pub(super) async fn unsubscribe(
     Ok(json!({}))
 }
 
+/// Why a listener is not subscribed to a resource.
+pub(super) enum NotJoined {
+    /// The gate was not asked.
+    Early(RpcError),
+    /// The gate refused, and has written it down.
+    ByGate(RpcError),
+}
+
+impl From<RpcError> for NotJoined {
+    fn from(error: RpcError) -> Self {
+        Self::Early(error)
+    }
+}
+
 /// Subscribes a listener to a resource that its caller may use.
 pub(super) async fn join(
     mcp: &Mcp,
@@ -260,18 +280,16 @@ pub(super) async fn join(
     era: Era,
     subscribed: &Arc<Subscribed>,
     asked: String,
-) -> Result<(), RpcError> {
+) -> Result<(), NotJoined> {
     let (source, own) = resources::find(mcp, caller, era, &asked)?;
     if !Shelf::of(mcp, caller).snapshot.can(&source, Operation::Subscribe) {
-        return Err(shelf::refused(
-            INVALID_REQUEST,
-            "this resource's server does not tell of changes",
-        ));
+        let message = "this resource's server does not tell of changes";
+        return Err(shelf::refused(INVALID_REQUEST, message).into());
     }
     let resource = Resource { source, own };
     match subscribed.reserve(&asked, &resource) {
         Reserved::Already => return Ok(()),
-        Reserved::Full => return Err(too_many()),
+        Reserved::Full => return Err(too_many().into()),
         Reserved::New => {}
     }
     let (mcp, caller) = (mcp.clone(), caller.clone());
@@ -288,8 +306,11 @@ pub(super) async fn join(
     });
     match joined.await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(Some(error))) => Err(shelf::failure(&error, || resources::unknown(era, &asked))),
-        Ok(Err(None)) | Err(_) => Err(too_many()),
+        Ok(Err(Some(error))) => {
+            let error = shelf::failure(&error, || resources::unknown(era, &asked));
+            Err(NotJoined::ByGate(error))
+        }
+        Ok(Err(None)) | Err(_) => Err(too_many().into()),
     }
 }
 

@@ -37,6 +37,7 @@ impl AskedFor {
                 name.unwrap_or(UNREAD)
             }
             "resources/read" => "@resources/read",
+            "resources/subscribe" => "@resources/subscribe",
             "prompts/get" => "@prompts/get",
             "completion/complete" => "@completion/complete",
             _ => return None,
