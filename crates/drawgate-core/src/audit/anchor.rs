@@ -5,8 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::checkpoint::{CheckpointError, Signer, VerifyKeys, number, object, text};
-use crate::canonical;
+use super::checkpoint::{CheckpointError, Signer, VerifyKeys, number, object, signed_json, text};
 
 /// A signed statement about the newest event of a log at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +57,7 @@ impl SignedHead {
     /// One line of canonical JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut map = self.members();
-        map.insert("key".to_owned(), self.key.clone().into());
-        map.insert("signature".to_owned(), self.signature.clone().into());
-        canonical::to_string(&Value::Object(map))
+        signed_json(self.members(), &self.key, &self.signature)
     }
 
     fn members(&self) -> Map<String, Value> {

@@ -54,10 +54,7 @@ impl Checkpoint {
     /// The canonical JSON, as it is stored and exported.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut map = self.members();
-        map.insert("key".to_owned(), self.key.clone().into());
-        map.insert("signature".to_owned(), self.signature.clone().into());
-        canonical::to_string(&Value::Object(map))
+        signed_json(self.members(), &self.key, &self.signature)
     }
 
     /// What the next checkpoint has as `previous`.
@@ -93,6 +90,13 @@ impl Checkpoint {
         map.insert("sequence".to_owned(), self.sequence.into());
         map
     }
+}
+
+/// The canonical JSON of a signed record.
+pub(super) fn signed_json(mut members: Map<String, Value>, key: &str, signature: &str) -> String {
+    members.insert("key".to_owned(), key.into());
+    members.insert("signature".to_owned(), signature.into());
+    canonical::to_string(&Value::Object(members))
 }
 
 /// The keyed record of the newest event and the newest checkpoint.

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use drawgate_core::json;
 use rustix::fs::{CWD, RenameFlags};
@@ -58,9 +58,30 @@ pub(super) enum Step {
 
 pub(super) const STEPS: [Step; 4] = [Step::Record, Step::Move, Step::Lock, Step::Forget];
 
-/// Does it. The caller holds the folder's lock.
+/// Does it, or leaves all as it was. The caller holds the folder's lock.
 pub(super) fn carry_out(folder: &Folder, act: &Act) -> Result<(), ToolpackError> {
-    STEPS.into_iter().try_for_each(|step| take(folder, act, step))
+    let before = LockFile::read(folder.lock_path())?;
+    take(folder, act, Step::Record)?;
+    let done = [Step::Move, Step::Lock].into_iter().try_for_each(|step| take(folder, act, step));
+    if let Err(error) = done {
+        // What can't be taken back stands in the journal, and is finished by the next one that comes.
+        drop(take_back(folder, act, &before));
+        return Err(error);
+    }
+    take(folder, act, Step::Forget)
+}
+
+fn take_back(folder: &Folder, act: &Act, before: &LockFile) -> Result<(), ToolpackError> {
+    if LockFile::read(folder.lock_path())? != *before {
+        before.write(folder.lock_path())?;
+    }
+    match act {
+        Act::Install { id, staged, exact_hash, .. } => {
+            move_back(&folder.staged_pack(staged), &folder.pack_path(id), exact_hash)?;
+        }
+        Act::Remove { id, trash } => move_out(&folder.trash_path(trash), &folder.pack_path(id))?,
+    }
+    take(folder, act, Step::Forget)
 }
 
 /// Finishes what was begun and not finished. The caller holds the folder's lock.
@@ -119,11 +140,10 @@ fn change_lock(path: &Path, act: &Act) -> Result<(), ToolpackError> {
 
 /// Puts the staged folder in its place; what was there goes where the staged one was.
 fn move_in(staged: &Path, place: &Path, exact_hash: &str) -> Result<(), ToolpackError> {
-    let is_it = |folder: &Path| hash::hash(folder, Of::Bytes).is_ok_and(|hash| hash == exact_hash);
-    if is_it(place) {
+    if is_it(place, exact_hash) {
         return Ok(());
     }
-    if !is_it(staged) {
+    if !is_it(staged, exact_hash) {
         return Err(ToolpackError::NotStaged(staged.display().to_string()));
     }
     let exchanged = match rename(staged, place, RenameFlags::EXCHANGE) {
@@ -136,12 +156,41 @@ fn move_in(staged: &Path, place: &Path, exact_hash: &str) -> Result<(), Toolpack
     sync_both(staged, place)
 }
 
+fn is_it(folder: &Path, exact_hash: &str) -> bool {
+    hash::hash(folder, Of::Bytes).is_ok_and(|hash| hash == exact_hash)
+}
+
 fn in_two_moves(staged: &Path, place: &Path) -> io::Result<()> {
-    let aside = staged.with_extension("old");
     if place.exists() {
-        fs::rename(place, aside)?;
+        fs::rename(place, aside(staged))?;
     }
     fs::rename(staged, place)
+}
+
+/// Where the pack that was there goes between two moves.
+fn aside(staged: &Path) -> PathBuf {
+    staged.with_extension("old")
+}
+
+/// Undoes [`move_in`], however far it got.
+fn move_back(staged: &Path, place: &Path, exact_hash: &str) -> Result<(), ToolpackError> {
+    if place.exists() && !is_it(place, exact_hash) {
+        return Ok(());
+    }
+    let exchanged = match rename(staged, place, RenameFlags::EXCHANGE) {
+        Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS) => back_in_two_moves(staged, place),
+        other => other.map_err(io::Error::from),
+    };
+    exchanged.map_err(ToolpackError::io("write", place))?;
+    sync_both(staged, place)
+}
+
+fn back_in_two_moves(staged: &Path, place: &Path) -> io::Result<()> {
+    if place.exists() {
+        fs::rename(place, staged)?;
+    }
+    let before = aside(staged);
+    if before.exists() { fs::rename(before, place) } else { Ok(()) }
 }
 
 fn move_out(place: &Path, trash: &Path) -> Result<(), ToolpackError> {

@@ -62,6 +62,47 @@ fn a_removal_is_whole_or_nothing() {
     check(Some("1.0.0"), |_| remove(), None);
 }
 
+/// Takes the first steps, fails, and takes them back.
+#[track_caller]
+fn check_back(before: Option<&str>, act: impl Fn(&World) -> Act) {
+    for steps in 1..STEPS.len() {
+        let world = World::new();
+        if let Some(version) = before {
+            world.install(version);
+        }
+        let act = act(&world);
+        let lock = world.folder.lock().unwrap();
+        for step in STEPS.into_iter().take(steps) {
+            take(&world.folder, &act, step).unwrap();
+        }
+        take_back(&world.folder, &act, &lock).unwrap();
+        assert_eq!(world.version().as_deref(), before, "{steps} steps taken back");
+        assert_eq!(world.folder.lock().unwrap(), lock, "{steps} steps taken back");
+    }
+}
+
+#[test]
+fn what_fails_is_taken_back() {
+    check_back(None, |world| install_of(world, "1.0.0"));
+    check_back(Some("1.0.0"), |world| install_of(world, "2.0.0"));
+    check_back(Some("1.0.0"), |_| remove());
+}
+
+/// Where two folders can't be exchanged, the old one stands aside.
+#[test]
+fn two_moves_are_taken_back() {
+    let world = World::new();
+    world.install("1.0.0");
+    let act = install_of(&world, "2.0.0");
+    let Act::Install { staged, exact_hash, .. } = &act else { unreachable!() };
+    let (staged, place) = (world.folder.staged_pack(staged), world.folder.path().join("pack"));
+    in_two_moves(&staged, &place).unwrap();
+    assert_eq!(hash::hash(&place, Of::Bytes).unwrap(), *exact_hash);
+    move_back(&staged, &place, exact_hash).unwrap();
+    assert_eq!(world.version().as_deref(), Some("1.0.0"));
+    assert_eq!(hash::hash(&staged, Of::Bytes).unwrap(), *exact_hash);
+}
+
 #[test]
 fn every_step_can_be_taken_again() {
     let world = World::new();

@@ -149,8 +149,9 @@ impl Reader {
     fn run(&self, command: &str) {
         let command = self.filled(command);
         if command.contains("--follow") {
-            // It ends when nobody reads it any more.
-            let mut child = self.shell(&command).stdout(Stdio::piped()).spawn().unwrap();
+            // In the shell's place, so that it is the program itself that is ended.
+            let mut child =
+                self.shell(&format!("exec {command}")).stdout(Stdio::piped()).spawn().unwrap();
             let mut line = String::new();
             BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
             child.kill().unwrap();

@@ -170,14 +170,18 @@ fn a_database_that_another_program_holds_leaves_store_memory_and_log_agreeing() 
     });
 }
 
-/// The files of a database while nothing may be written to them, not even by who has them open.
+/// Files while nothing may be written to them or put in their place, not even by who has them open.
 struct ReadOnly(Vec<PathBuf>);
 
 impl ReadOnly {
-    /// `None` where the user or the file system can't do that.
-    fn make(world: &World, database: &str) -> Option<Self> {
+    fn database(world: &World, name: &str) -> Option<Self> {
         let data = world.place.data();
-        let guard = Self(vec![data.join(database), data.join(format!("{database}-wal"))]);
+        Self::make(vec![data.join(name), data.join(format!("{name}-wal"))])
+    }
+
+    /// `None` where the user or the file system can't do that.
+    fn make(files: Vec<PathBuf>) -> Option<Self> {
+        let guard = Self(files);
         let done = guard.mark("+i");
         if !done {
             eprintln!("skipped: files can't be made immutable here");
@@ -202,7 +206,7 @@ fn a_database_that_is_read_only_leaves_store_memory_and_log_agreeing() {
         for database in ["drawgate.db", "audit.db"] {
             let mut tried = false;
             let done = check(world, act, &format!("{database} read-only"), |world, _, act| {
-                let files = ReadOnly::make(world, database);
+                let files = ReadOnly::database(world, database);
                 tried = files.is_some();
                 act();
             });
@@ -267,5 +271,26 @@ fn a_file_that_can_not_be_changed_leaves_store_memory_and_log_agreeing() {
             in_the_way(world, &file(world, &case.args[2]), act);
         });
         assert!(!done, "{}", act.kind);
+    });
+}
+
+/// By then the folder has been moved already.
+#[test]
+fn a_lock_file_that_can_not_be_replaced_leaves_folder_lock_and_log_agreeing() {
+    for_each_act(|world, act| {
+        if !["toolpack_installed", "toolpack_updated", "toolpack_removed"].contains(&act.kind) {
+            return;
+        }
+        // So that there is a lock file.
+        world.perform(&world.case(act)).unwrap();
+        let lock = world.place.path().join("toolpacks.lock");
+        assert!(lock.exists());
+        let mut tried = false;
+        let done = check(world, act, "a lock file that can't be replaced", |_, _, act| {
+            let file = ReadOnly::make(vec![lock]);
+            tried = file.is_some();
+            act();
+        });
+        assert!(!done || !tried, "{}", act.kind);
     });
 }
