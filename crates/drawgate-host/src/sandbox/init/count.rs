@@ -6,12 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, openat2, statx,
-};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
 
-use super::losses::Amount;
 use super::sweep::Folder;
+use super::used::Amount;
 
 /// Entries of a folder between two questions whether to go on.
 const AT_ONCE: usize = 1024;
@@ -20,23 +18,10 @@ pub(super) const STEP: usize = 2048;
 /// So many steps below a folder nobody has work to do, but somebody who hides files from the counting.
 pub(super) const DEEPEST: usize = 64;
 
-/// Some file systems keep times in steps of so many seconds.
-const COARSE: i64 = 2;
-
-/// What is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// Everything.
-    All,
-    /// Where files may have been added. Those that only have grown are not found.
-    Additions,
-}
-
 /// What is newer than the program.
 #[derive(Debug)]
 pub(super) struct Count {
     pub(super) new: Amount,
-    scope: Scope,
     started: i64,
     most: Amount,
     /// Whether some of it could not be looked at.
@@ -55,16 +40,16 @@ struct Left {
 
 impl Count {
     /// Nothing yet. Times before `started` are old; it stops above `most`.
-    pub(super) const fn new(started: i64, most: Amount, scope: Scope) -> Self {
+    pub(super) const fn new(started: i64, most: Amount) -> Self {
         let new = Amount { files: 0, bytes: 0 };
-        Self { new, scope, started, most, is_partial: false, is_too_deep: false }
+        Self { new, started, most, is_partial: false, is_too_deep: false }
     }
 
     /// Adds what is in the folders; `None` if it was interrupted.
     pub(super) fn walked(
         mut self,
         folders: &[Folder],
-        interrupted: &mut dyn FnMut() -> bool,
+        interrupted: &dyn Fn() -> bool,
     ) -> Option<Self> {
         for folder in folders {
             self.walk(folder.handle(), interrupted)?;
@@ -77,7 +62,7 @@ impl Count {
         self.is_too_deep || self.new.is_above(self.most)
     }
 
-    fn walk(&mut self, top: BorrowedFd<'_>, interrupted: &mut dyn FnMut() -> bool) -> Option<()> {
+    fn walk(&mut self, top: BorrowedFd<'_>, interrupted: &dyn Fn() -> bool) -> Option<()> {
         let mut left = vec![Left { from: None, steps: 0, path: PathBuf::from(".") }];
         while let Some(next) = left.pop().filter(|_| !self.is_over()) {
             if interrupted() {
@@ -89,7 +74,6 @@ impl Count {
             };
             let next = next.shortened(&folder);
             self.is_too_deep |= next.steps > DEEPEST;
-            let is_looked_at = self.scope == Scope::All || self.is_changed(folder.as_fd());
             for (number, entry) in entries.filter_map(Result::ok).enumerate() {
                 if number % AT_ONCE == AT_ONCE - 1 && interrupted() {
                     return None;
@@ -98,21 +82,13 @@ impl Count {
                 if name == c"." || name == c".." {
                     continue;
                 }
-                if is_looked_at {
-                    self.add(folder.as_fd(), name);
-                }
+                self.add(folder.as_fd(), name);
                 if entry.file_type() == FileType::Directory {
                     left.push(next.child(OsStr::from_bytes(name.to_bytes())));
                 }
             }
         }
         Some(())
-    }
-
-    /// Whether anything may have been added to a folder since the program has started.
-    fn is_changed(&self, folder: BorrowedFd<'_>) -> bool {
-        let found = statx(folder, c"", AtFlags::EMPTY_PATH, StatxFlags::CTIME);
-        found.map_or(true, |found| is_since(&found, self.started))
     }
 
     fn add(&mut self, folder: BorrowedFd<'_>, name: &std::ffi::CStr) {
@@ -127,13 +103,6 @@ impl Count {
             self.new.files = self.new.files.saturating_add(1);
         }
     }
-}
-
-/// Whether a folder has changed since then. A time of zero is none: the top of a file system may have
-/// no place for it.
-const fn is_since(folder: &Statx, started: i64) -> bool {
-    let changed = folder.stx_ctime.tv_sec;
-    changed == 0 || changed >= started.saturating_sub(COARSE)
 }
 
 impl Left {
@@ -157,39 +126,4 @@ fn open(top: BorrowedFd<'_>, left: &Left) -> rustix::io::Result<(Rc<OwnedFd>, Di
     let folder = openat2(from, &left.path, flags, Mode::empty(), within)?;
     let entries = Dir::read_from(&folder)?;
     Ok((Rc::new(folder), entries))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::MetadataExt;
-
-    use super::*;
-
-    const NO_LIMIT: Amount = Amount { files: u64::MAX, bytes: u64::MAX };
-
-    #[test]
-    fn a_folder_without_a_time_may_have_changed() {
-        let mut folder = statx(rustix::fs::CWD, ".", AtFlags::empty(), StatxFlags::CTIME).unwrap();
-        for (changed, expected) in [(0, true), (97, false), (98, true), (100, true), (200, true)] {
-            folder.stx_ctime.tv_sec = changed;
-            assert_eq!(is_since(&folder, 100), expected, "{changed}");
-        }
-    }
-
-    #[test]
-    fn additions_are_found_where_a_folder_has_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("below")).unwrap();
-        fs::write(folder.path().join("below/new"), "").unwrap();
-        let now = folder.path().metadata().unwrap().ctime();
-        let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
-        for scope in [Scope::All, Scope::Additions] {
-            let found = |started: i64| {
-                let count = Count::new(started, NO_LIMIT, scope);
-                count.walked(&folders, &mut || false).unwrap().new.files
-            };
-            assert_eq!([now, now + 100].map(found), [2, 0], "{scope:?}");
-        }
-    }
 }

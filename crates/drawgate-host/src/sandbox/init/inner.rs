@@ -205,14 +205,8 @@ fn reap(program: Pid) -> Option<WaitStatus> {
 /// Does what the outer process says; `None` when it is gone.
 fn obey(orders: &OwnedFd) -> io::Result<Option<()>> {
     let Some(order) = wire::receive(orders.as_fd())? else { return Ok(None) };
-    match order.bytes.as_slice() {
-        [program::TERM] => sys::signal_all(libc::SIGTERM),
-        [program::PAUSE, number] => {
-            sys::signal_all(libc::SIGSTOP);
-            let _gone = wire::send(orders.as_fd(), &[program::PAUSED, *number], &[]);
-        }
-        [program::RESUME] => sys::signal_all(libc::SIGCONT),
-        [] | [_, ..] => {}
+    if order.bytes == [program::TERM] {
+        sys::signal_all(libc::SIGTERM);
     }
     Ok(Some(()))
 }

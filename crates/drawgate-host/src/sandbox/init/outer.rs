@@ -1,6 +1,5 @@
 //! The outer process: prepares the box, watches over it from outside, and cleans up after it.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::OwnedFd;
@@ -66,8 +65,7 @@ fn live(
     drop((orders, tell, trees, streams));
     // Before it closes itself to others.
     let namespace = Namespace::of(child);
-    let pauses = Cell::default();
-    let inner = Watched { child, namespace, control, order, pauses, status: status.into() };
+    let inner = Watched { child, namespace, control, order, status: status.into() };
     // Held so that the end of the box need not wait for the end of its mounts.
     let mounts = File::open(format!("/proc/{}/ns/mnt", child.as_raw_nonzero()));
     let prepared = inner.begin(identity).and_then(|()| {

@@ -26,12 +26,6 @@ use crate::sandbox::wire::{self, Report};
 pub(super) const GO: u8 = b'G';
 /// Outer to inner: ask all processes to end.
 pub(super) const TERM: u8 = b'T';
-/// Outer to inner, with a number: stop all processes for a moment.
-pub(super) const PAUSE: u8 = b'P';
-/// Inner to outer, with the same number: they were told to stop.
-pub(super) const PAUSED: u8 = b'P';
-/// Outer to inner: let them go on.
-pub(super) const RESUME: u8 = b'R';
 /// Inner to outer, with a code: the program has exited.
 pub(super) const EXITED: u8 = b'E';
 /// Inner to outer, with a number: a signal has ended it.

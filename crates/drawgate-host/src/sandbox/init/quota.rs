@@ -1,40 +1,42 @@
 //! What the program adds to the folders that it may write.
 //!
-//! No file system counts that for a folder. So the file systems say how much it may be at most (what
-//! was counted last, and what they have lost since), and the folders' files that are newer than the
-//! program say how much it is. As long as the first is within the limits, counting can wait.
-//!
-//! What remains: others who free as much between the same two looks hide a loss, until the next count
-//! that comes by time, or for good if the program has ended by then. More names for one file take
-//! neither a file nor, as a rule, space; they too are counted by time only. So are all files where the
-//! file system has no number of them, and where nothing else changes, that comes seldom.
+//! No file system counts that for a folder. So the folders are walked for files that are newer than the
+//! program. Between two walks the file systems say how much may have been added at most, and as long as
+//! that is within the limits, no walk is needed. Others who free as much meanwhile hide what is added,
+//! and some file systems do not count files; so the folders are walked from time to time, too.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use super::count::{Count, Scope};
-use super::losses::{Amount, Losses, Silence, Used};
-use super::rest::Rest;
+use super::count::Count;
 use super::sweep::Folder;
+use super::used::{Amount, Used};
 use crate::sandbox::ResourceLimits;
 use crate::sandbox::error::{Limit, SandboxError};
 
 const MIB: u64 = 1024 * 1024;
 
+/// How often the file systems are asked, and how often while nothing changes.
+const TICK: Duration = Duration::from_millis(50);
+const QUIET_TICK: Duration = Duration::from_millis(200);
+/// The folders are walked again after this time; if the same is found, after twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// But walking by time takes one part in so many of the time at most, and walking for cause one in so
+/// many: others may use the same file systems.
+const SHARE: u32 = 20;
+const SHARE_FOR_CAUSE: u32 = 2;
+
 /// The box that is counted.
 pub(super) trait Counted {
     /// Whether there is something more urgent to do than to count.
     fn is_called(&self) -> bool;
-    /// Stops its processes, so that they can neither outrun the counting nor hide from it.
-    fn pause(&self);
-    /// Lets them go on.
-    fn resume(&self);
     /// What is used where its folders are.
     fn used(&self, folders: &[Folder]) -> Used {
         Used::of(folders)
     }
-    /// What they hold open on these file systems that has no name any more; `None` if something more
+    /// What it holds open on these file systems that has no name any more; `None` if something more
     /// urgent has come.
     fn unlinked(&self, devices: &BTreeSet<u64>) -> Option<Amount>;
 }
@@ -53,211 +55,112 @@ pub(super) struct Quota {
     most: Amount,
     disk_mb: u64,
     started: i64,
-    losses: Losses,
-    /// By the last count that can be relied on.
+    /// What was used at the start, at the last walk, and at the last look.
+    first: Used,
+    at_walk: Used,
+    last: Used,
+    is_quiet: bool,
+    /// What the last walk found, when the next may begin, when it must, and how long that was put off.
     counted: Amount,
-    /// Whether that could not look everywhere.
-    is_partial: bool,
-    quiet: u32,
-    /// Whether the file systems have changed since the last count.
-    has_changed: bool,
-    rest: Rest,
-    /// Until when the program runs on, since it was others who used so much.
-    spared: Instant,
-    /// Whether the last count was above half of a limit.
-    is_near: bool,
+    may_walk: Instant,
+    must_walk: Instant,
+    pause: Duration,
 }
 
 impl Quota {
     /// Begins now.
     pub(super) fn new(limits: &ResourceLimits, folders: &[Folder]) -> Self {
+        // The kernel gives this folder the time at which it is looked at.
+        let started = std::fs::metadata("/proc/self").map_or(0, |now| now.ctime());
+        Self::from_use(limits, started, Used::of(folders))
+    }
+
+    fn from_use(limits: &ResourceLimits, started: i64, used: Used) -> Self {
+        let now = Instant::now();
         Self {
             most: Amount { files: limits.files, bytes: limits.disk_mb.saturating_mul(MIB) },
             disk_mb: limits.disk_mb,
-            // The kernel gives this folder the time at which it is looked at.
-            started: std::fs::metadata("/proc/self").map_or(0, |now| now.ctime()),
-            losses: Losses::new(Used::of(folders)),
+            started,
+            first: used.clone(),
+            at_walk: used.clone(),
+            last: used,
+            is_quiet: false,
             counted: Amount::default(),
-            is_partial: false,
-            quiet: 0,
-            has_changed: false,
-            rest: Rest::none(),
-            spared: Instant::now(),
-            is_near: false,
+            may_walk: now,
+            must_walk: now + FIRST_PAUSE,
+            pause: FIRST_PAUSE,
         }
     }
 
-    /// One that allows nothing, and knows of something.
-    #[cfg(test)]
-    pub(super) fn in_doubt(folders: &[Folder]) -> Self {
-        let limits = ResourceLimits { disk_mb: 0, files: 0, ..ResourceLimits::default() };
-        let mut quota = Self::new(&limits, folders);
-        quota.losses.since = Amount { files: 1, bytes: 1 };
-        quota
+    /// How long until the next look.
+    pub(super) const fn tick(&self) -> Duration {
+        if self.is_quiet { QUIET_TICK } else { TICK }
     }
 
-    /// How long until the next look: longer while nothing happens, shorter where a limit may be
-    /// exceeded by then.
-    pub(super) fn pause(&self, tick: Duration) -> Duration {
-        let longest = tick.saturating_mul(1 + self.quiet.min(40) / 10);
-        self.losses.pause(self.most.minus(self.at_most()), longest)
-    }
-
-    /// Looks while the program runs. Counting stops when there is something more urgent to do.
+    /// Looks while the program runs. Walking stops when there is something more urgent to do.
     pub(super) fn look(&mut self, folders: &[Folder], program: &dyn Counted) -> Verdict {
-        let has_changed = self.look_at_losses(folders, program);
-        self.quiet = if has_changed { 0 } else { self.quiet.saturating_add(1) };
-        if self.must_be_counted() {
-            return self.count_paused(folders, program);
+        let now = Instant::now();
+        let is_in_doubt = self.could_be_exceeded(folders, program);
+        if now >= self.must_walk || is_in_doubt && now >= self.may_walk {
+            return self.walk(folders, program);
         }
-        let is_due = self.has_changed || self.losses.silence() != Silence::default();
-        if !is_due || !self.rest.is_over(self.has_changed) {
-            return Verdict::Within;
-        }
-        if self.is_near {
-            return self.count_paused(folders, program);
-        }
-        self.count_running(folders, program)
+        Verdict::Within
     }
 
     /// Looks once more when nobody is left: a program that was too fast to be stopped has still
     /// exceeded its limit.
     pub(super) fn last_look(&mut self, folders: &[Folder], program: &dyn Counted) -> Verdict {
-        self.look_at_losses(folders, program);
-        if self.could_be_exceeded() || self.losses.silence() != Silence::default() {
-            return self.count_still(folders, program, self.least_scope());
+        if self.could_be_exceeded(folders, program) {
+            return self.walk(folders, program);
         }
         Verdict::Within
     }
 
-    /// Whether they have changed.
-    fn look_at_losses(&mut self, folders: &[Folder], program: &dyn Counted) -> bool {
-        let has_changed = self.losses.look(program.used(folders));
-        self.has_changed |= has_changed;
-        has_changed
+    fn could_be_exceeded(&mut self, folders: &[Folder], program: &dyn Counted) -> bool {
+        let used = program.used(folders);
+        self.is_quiet = used == self.last;
+        self.last = used;
+        self.counted.plus(self.last.more_than(&self.at_walk)).is_above(self.most)
     }
 
-    /// What the program has added at most.
-    fn at_most(&self) -> Amount {
-        self.counted.plus(self.losses.since)
-    }
-
-    fn could_be_exceeded(&self) -> bool {
-        self.at_most().is_above(self.most)
-            || (self.is_partial && self.losses.grown().is_above(self.most))
-    }
-
-    /// Whether that can't wait. A program that is spared could add a whole limit at most.
-    fn must_be_counted(&self) -> bool {
-        let is_spared = Instant::now() < self.spared && !self.losses.since.is_above(self.most);
-        self.could_be_exceeded() && !is_spared
-    }
-
-    /// Where only the number of files is unknown, only files need to be found.
-    fn least_scope(&self) -> Scope {
-        let only_files = Silence { files: true, bytes: false };
-        let is_enough = self.losses.silence() == only_files && !self.could_be_exceeded();
-        if is_enough { Scope::Additions } else { Scope::All }
-    }
-
-    /// But where something has changed, others may have hidden what the program has added.
-    fn scope(&self) -> Scope {
-        if self.has_changed { Scope::All } else { self.least_scope() }
-    }
-
-    /// Counts what runs on: enough to find an excess. But files can move meanwhile from where it was
-    /// not yet to where it was already, so it does not prove that there is none.
-    fn count_running(&mut self, folders: &[Folder], program: &dyn Counted) -> Verdict {
+    fn walk(&mut self, folders: &[Folder], program: &dyn Counted) -> Verdict {
         let begun = Instant::now();
-        let scope = self.scope();
-        let had_changed = std::mem::take(&mut self.has_changed);
-        let count = Count::new(self.started, self.most, scope).walked(folders, &mut || {
-            self.look_at_losses(folders, program);
-            program.is_called() || self.must_be_counted()
-        });
-        let Some(count) = count.and_then(|count| self.whole(count, scope, program)) else {
-            self.has_changed = true;
-            if program.is_called() {
-                return Verdict::Interrupted;
-            }
-            return self.count_paused(folders, program);
-        };
-        self.counted = self.counted.or_more(count.new.minus(self.losses.since));
-        self.put_off(begun.elapsed(), count.new, had_changed);
-        self.judge(&count)
-    }
-
-    fn count_paused(&mut self, folders: &[Folder], program: &dyn Counted) -> Verdict {
-        program.pause();
-        let verdict = self.count_still(folders, program, self.scope());
-        if !matches!(verdict, Verdict::Exceeded(_)) {
-            program.resume();
-        }
-        verdict
-    }
-
-    /// Counts while nothing moves. What is lost from here on comes on top of it.
-    fn count_still(&mut self, folders: &[Folder], program: &dyn Counted, scope: Scope) -> Verdict {
-        let begun = Instant::now();
-        let count = Count::new(self.started, self.most, scope);
-        let count = count.walked(folders, &mut || program.is_called());
-        let Some(count) = count.and_then(|count| self.whole(count, scope, program)) else {
-            return Verdict::Interrupted;
-        };
-        let known = match scope {
-            Scope::All => self.losses.since,
-            Scope::Additions => Amount { bytes: 0, ..self.losses.since },
-        };
-        let took = begun.elapsed();
-        if self.were_others(known, count.new) {
-            self.spared = Instant::now() + took;
-        }
+        // What is added while it is walked comes on top of what is found.
+        let used = self.last.clone();
+        let Some(count) = self.count(folders, program) else { return Verdict::Interrupted };
+        let (now, took) = (Instant::now(), begun.elapsed());
+        let is_same = count.new == self.counted;
+        let pause = if is_same { (self.pause * 2).min(LAST_PAUSE) } else { FIRST_PAUSE };
+        self.pause = pause.max(took.saturating_mul(SHARE));
+        self.must_walk = now + self.pause;
+        self.may_walk = now + took.saturating_mul(SHARE_FOR_CAUSE);
         self.counted = count.new;
-        self.is_partial = count.is_partial;
-        self.losses.since = self.losses.since.minus(known);
-        let had_changed = std::mem::take(&mut self.has_changed);
-        self.put_off(took, count.new, had_changed);
+        self.at_walk = used;
         self.judge(&count)
     }
 
-    /// With what no walk finds; `None` if something more urgent has come.
-    fn whole(&self, mut count: Count, scope: Scope, program: &dyn Counted) -> Option<Count> {
-        count.new = count.new.plus(program.unlinked(&self.losses.devices().collect())?);
-        if scope == Scope::Additions {
-            count.new.bytes = count.new.bytes.max(self.counted.bytes);
+    /// With what has no name; `None` if something more urgent has come.
+    fn count(&self, folders: &[Folder], program: &dyn Counted) -> Option<Count> {
+        let count = Count::new(self.started, self.most);
+        let mut count = count.walked(folders, &|| program.is_called())?;
+        let unlinked = program.unlinked(&self.first.devices().collect())?;
+        count.new = count.new.plus(unlinked);
+        if count.is_partial {
+            // Who keeps others out of its folders answers for all that has been added anywhere.
+            count.new = count.new.or_more(self.last.more_than(&self.first));
         }
         Some(count)
     }
 
-    /// Whether the program could have exceeded a limit by what is known to be lost, but has not added
-    /// so much of it.
-    fn were_others(&self, known: Amount, counted: Amount) -> bool {
-        let at_most = self.counted.plus(known);
-        let was_it = |at_most: u64, most: u64, counted: u64| at_most > most && counted >= at_most;
-        at_most.is_above(self.most)
-            && !was_it(at_most.files, self.most.files, counted.files)
-            && !was_it(at_most.bytes, self.most.bytes, counted.bytes)
-    }
-
     fn judge(&self, count: &Count) -> Verdict {
-        let grown = self.losses.grown();
-        let hides = |grown: u64, most: u64| count.is_partial && grown > most;
-        let limit = |limit, most| Verdict::Exceeded(SandboxError::Limit { limit, most });
-        if count.is_too_deep
-            || count.new.files > self.most.files
-            || hides(grown.files, self.most.files)
-        {
-            return limit(Limit::Files, self.most.files);
+        let exceeded = |limit, most| Verdict::Exceeded(SandboxError::Limit { limit, most });
+        if count.is_too_deep || count.new.files > self.most.files {
+            exceeded(Limit::Files, self.most.files)
+        } else if count.new.bytes > self.most.bytes {
+            exceeded(Limit::Disk, self.disk_mb)
+        } else {
+            Verdict::Within
         }
-        if count.new.bytes > self.most.bytes || hides(grown.bytes, self.most.bytes) {
-            return limit(Limit::Disk, self.disk_mb);
-        }
-        Verdict::Within
-    }
-
-    fn put_off(&mut self, took: Duration, counted: Amount, had_changed: bool) {
-        self.is_near = counted.files > self.most.files / 2 || counted.bytes > self.most.bytes / 2;
-        self.rest.begin(took, counted, self.is_near, had_changed);
     }
 }
 

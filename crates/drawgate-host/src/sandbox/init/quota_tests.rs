@@ -19,37 +19,24 @@ struct Still {
     nameless: Amount,
     /// When the walk is over.
     is_called_late: bool,
-    pauses: Cell<u32>,
-    resumes: Cell<u32>,
-}
-
-impl Still {
-    fn with_free(files: u64) -> Self {
-        Self { used: RefCell::new(free(files)), ..Self::default() }
-    }
+    walks: Cell<u32>,
 }
 
 impl Counted for Still {
     fn is_called(&self) -> bool {
         self.is_called.get()
     }
-    fn pause(&self) {
-        self.pauses.set(self.pauses.get() + 1);
-    }
-    fn resume(&self) {
-        self.resumes.set(self.resumes.get() + 1);
-    }
     fn used(&self, _folders: &[Folder]) -> Used {
         self.used.borrow().clone()
     }
     fn unlinked(&self, _devices: &BTreeSet<u64>) -> Option<Amount> {
+        self.walks.set(self.walks.get() + 1);
         (!self.is_called_late).then_some(self.nameless)
     }
 }
 
-/// What is used if so many files of 2000 are free.
-fn free(files: u64) -> Used {
-    Used::told(1, Amount { files: 2000 - files, bytes: 0 })
+fn files(used: u64) -> Used {
+    Used::told(Amount { files: used, bytes: 0 })
 }
 
 fn limits(files: u64, disk_mb: u64) -> ResourceLimits {
@@ -65,15 +52,14 @@ struct Bench {
 }
 
 impl Bench {
-    /// On a file system with 1000 free files; by time, nothing is counted.
+    /// On a file system that has 1000 files; by time, nothing is walked.
     fn new(limits: &ResourceLimits) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("old"), vec![0; 4096]).unwrap();
         let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
-        let mut quota = Quota::new(limits, &folders);
-        quota.losses = Losses::new(free(1000));
-        quota.rest = Rest::endless();
-        Self { folder, folders, quota, program: Still::with_free(1000) }
+        let started = folder.path().metadata().unwrap().ctime();
+        let mut quota = Quota::from_use(limits, started, files(1000));
+        quota.must_walk = Instant::now() + Duration::from_hours(1);
+        Self { folder, folders, quota, program: Still::default() }
     }
 
     fn make(&self, files: u64) {
@@ -82,13 +68,13 @@ impl Bench {
         }
     }
 
-    fn look(&mut self, free_files: u64) -> Verdict {
-        *self.program.used.borrow_mut() = free(free_files);
+    fn look(&mut self, used: u64) -> Verdict {
+        *self.program.used.borrow_mut() = files(used);
         self.quota.look(&self.folders, &self.program)
     }
 
-    fn last_look(&mut self, used: Used) -> Verdict {
-        *self.program.used.borrow_mut() = used;
+    fn last_look(&mut self, used: u64) -> Verdict {
+        *self.program.used.borrow_mut() = files(used);
         self.quota.last_look(&self.folders, &self.program)
     }
 }
@@ -98,168 +84,102 @@ fn too_many(most: u64) -> Verdict {
 }
 
 #[test]
-fn counting_waits_only_while_the_limit_can_not_be_exceeded() {
+fn nothing_is_walked_while_the_limit_can_not_be_exceeded() {
     let mut bench = Bench::new(&limits(10, 100));
     bench.make(20);
-    assert_eq!(bench.look(990), Verdict::Within, "ten are lost, and ten are allowed");
-    assert_eq!(bench.program.pauses.get(), 0);
-    assert_eq!(bench.look(989), too_many(10));
-    assert_eq!((bench.program.pauses.get(), bench.program.resumes.get()), (1, 0));
+    assert_eq!(bench.look(1010), Verdict::Within, "ten are new, and ten are allowed");
+    assert_eq!(bench.program.walks.get(), 0);
+    assert_eq!(bench.look(1011), too_many(10));
 }
 
 #[test]
-fn what_was_counted_and_what_is_lost_since_make_the_next_count() {
+fn what_was_found_and_what_is_new_since_make_the_next_walk() {
     let mut bench = Bench::new(&limits(100, 100));
     bench.make(20);
-    assert_eq!(bench.look(899), Verdict::Within, "others were it");
-    assert_eq!((bench.program.pauses.get(), bench.program.resumes.get()), (1, 1));
-    // The file from before the start may be of the same second.
-    assert!(matches!(bench.quota.counted.files, 20 | 21));
-    let rest = 100 - bench.quota.counted.files;
-    assert_eq!(bench.look(899 - rest), Verdict::Within);
-    assert_eq!(bench.program.pauses.get(), 1, "it can't be exceeded yet");
-    bench.quota.spared = Instant::now();
-    assert_eq!(bench.look(899 - rest - 1), Verdict::Within);
-    assert_eq!(bench.program.pauses.get(), 2);
+    assert_eq!(bench.look(1101), Verdict::Within, "others were it");
+    assert_eq!((bench.program.walks.get(), bench.quota.counted.files), (1, 20));
+    bench.quota.may_walk = Instant::now();
+    assert_eq!(bench.look(1101 + 80), Verdict::Within);
+    assert_eq!(bench.program.walks.get(), 1, "it can't be exceeded yet");
+    assert_eq!(bench.look(1101 + 81), Verdict::Within);
+    assert_eq!(bench.program.walks.get(), 2);
 }
 
 #[test]
-fn what_comes_back_does_not_make_up_for_what_went() {
-    let mut bench = Bench::new(&limits(10, 100));
-    bench.make(20);
-    for free in [994, 1000] {
-        assert_eq!(bench.look(free), Verdict::Within);
-    }
-    assert_eq!(bench.look(994), too_many(10), "twice six were lost");
+fn others_who_use_much_do_not_make_it_walk_for_ever() {
+    let mut bench = Bench::new(&limits(100, 100));
+    assert_eq!(bench.look(1101), Verdict::Within);
+    bench.quota.may_walk = Instant::now() + Duration::from_hours(1);
+    assert_eq!(bench.look(2000), Verdict::Within);
+    assert_eq!(bench.program.walks.get(), 1);
+    assert_eq!(bench.last_look(2000), Verdict::Within);
+    assert_eq!(bench.program.walks.get(), 2, "the last look does not wait");
 }
 
 #[test]
 fn the_end_asks_once_more() {
     let mut bench = Bench::new(&limits(10, 100));
     bench.make(20);
-    assert_eq!(bench.last_look(free(990)), Verdict::Within, "nothing was counted");
-    assert_eq!(bench.last_look(free(989)), too_many(10));
-    assert_eq!(bench.program.pauses.get(), 0, "nobody is left");
+    assert_eq!(bench.last_look(1010), Verdict::Within, "nothing was walked");
+    assert_eq!(bench.last_look(1011), too_many(10));
 }
 
 #[test]
-fn a_file_system_that_does_not_tell_is_counted_at_the_end() {
+fn a_walk_by_time_finds_what_others_have_hidden() {
     let mut bench = Bench::new(&limits(10, 100));
     bench.make(20);
-    assert_eq!(bench.last_look(Used::silent(0)), too_many(10));
+    bench.quota.must_walk = Instant::now();
+    assert_eq!(bench.look(900), too_many(10));
 }
 
 #[test]
-fn a_count_of_what_runs_on_absolves_nobody() {
-    let mut bench = Bench::new(&limits(10, 100));
-    bench.quota.rest = Rest::none();
-    assert_eq!(bench.look(994), Verdict::Within, "six files are where nobody looked");
-    assert_eq!(bench.program.pauses.get(), 0);
-    bench.make(11);
-    bench.quota.rest = Rest::endless();
-    assert_eq!(bench.look(989), too_many(10));
+fn walks_by_time_come_less_often_while_they_find_the_same() {
+    let mut bench = Bench::new(&limits(100, 100));
+    for pause in [2, 4, 8, 16, 30, 30] {
+        bench.quota.must_walk = Instant::now();
+        assert_eq!(bench.look(1000), Verdict::Within);
+        assert_eq!(bench.quota.pause, Duration::from_secs(pause));
+    }
+    bench.make(1);
+    bench.quota.must_walk = Instant::now();
+    assert_eq!(bench.look(1000), Verdict::Within);
+    assert_eq!(bench.quota.pause, FIRST_PAUSE);
 }
 
 #[test]
-fn a_count_by_time_finds_what_others_have_hidden() {
-    let mut bench = Bench::new(&limits(10, 100));
-    bench.make(20);
-    bench.quota.rest = Rest::none();
-    assert_eq!(bench.look(1001), too_many(10), "nothing is lost, but something has changed");
-}
-
-#[test]
-fn counting_gives_way_to_orders_and_is_done_again() {
+fn walking_gives_way_to_orders_and_is_done_again() {
     let mut bench = Bench::new(&limits(10, 100));
     bench.make(20);
     bench.program.is_called.set(true);
-    assert_eq!(bench.look(900), Verdict::Interrupted);
-    assert_eq!((bench.program.pauses.get(), bench.program.resumes.get()), (1, 1));
+    assert_eq!(bench.look(1100), Verdict::Interrupted);
     bench.program.is_called.set(false);
-    assert_eq!(bench.look(900), too_many(10));
+    assert_eq!(bench.look(1100), too_many(10));
 }
 
 #[test]
 fn half_of_what_has_no_name_is_not_taken_for_all() {
     let mut bench = Bench::new(&limits(10, 100));
     bench.program.is_called_late = true;
-    assert_eq!(bench.look(900), Verdict::Interrupted);
-    assert_eq!(bench.quota.losses.since.files, 100, "the doubt remains");
+    assert_eq!(bench.look(1100), Verdict::Interrupted);
     bench.program.is_called_late = false;
     bench.make(20);
-    assert_eq!(bench.look(900), too_many(10));
+    assert_eq!(bench.look(1100), too_many(10), "the doubt remains");
 }
 
 #[test]
-fn who_has_others_beside_it_goes_on_for_a_while() {
+fn looks_are_seldom_while_nothing_happens() {
     let mut bench = Bench::new(&limits(100, 100));
-    let before = Instant::now();
-    bench.make(60);
-    assert_eq!(bench.look(899), Verdict::Within, "others were it");
-    assert!(bench.quota.spared > before);
-    bench.quota.spared = Instant::now() + Duration::from_hours(1);
-    assert_eq!(bench.look(899 - 90), Verdict::Within);
-    assert_eq!(bench.program.pauses.get(), 1, "it is spared");
-    assert_eq!(bench.look(899 - 101), Verdict::Within);
-    assert_eq!(bench.program.pauses.get(), 2, "it could have added a whole limit meanwhile");
+    assert_eq!(bench.look(1001), Verdict::Within);
+    assert_eq!(bench.quota.tick(), TICK);
+    assert_eq!(bench.look(1001), Verdict::Within);
+    assert_eq!(bench.quota.tick(), QUIET_TICK);
 }
 
-#[test]
-fn only_others_win_time() {
-    let quota = Bench::new(&limits(100, 100)).quota;
-    let files = |files: u64| Amount { files, bytes: 0 };
-    for (known, counted, expected) in [
-        (files(100), files(0), false),
-        (files(101), files(100), true),
-        (files(101), files(101), false),
-        (Amount { files: 101, bytes: 101 << 20 }, Amount { files: 0, bytes: 101 << 20 }, false),
-        (Amount { files: 101, bytes: 5 }, Amount { files: 7, bytes: 5 }, true),
-    ] {
-        assert_eq!(quota.were_others(known, counted), expected, "{known:?} {counted:?}");
-    }
-}
-
-#[test]
-fn where_files_have_no_number_only_they_are_looked_for() {
-    let mut bench = Bench::new(&limits(10, 100));
-    bench.quota.losses = Losses::new(Used::silent(0));
-    bench.quota.rest = Rest::none();
-    *bench.program.used.borrow_mut() = Used::silent(0);
-    assert_eq!(bench.quota.look(&bench.folders, &bench.program), Verdict::Within);
-    assert_eq!(bench.quota.scope(), Scope::Additions);
-    bench.quota.rest = Rest::endless();
-    *bench.program.used.borrow_mut() = Used::silent(5);
-    assert_eq!(bench.quota.look(&bench.folders, &bench.program), Verdict::Within);
-    assert_eq!(bench.quota.scope(), Scope::All, "something has changed");
-    bench.make(20);
-    bench.quota.rest = Rest::none();
-    assert_eq!(bench.quota.look(&bench.folders, &bench.program), too_many(10));
-}
-
-#[test]
-fn a_count_of_additions_leaves_bytes_as_they_are_known() {
-    let mut bench = Bench::new(&limits(1000, 100));
-    bench.quota.losses = Losses::new(Used::silent(0));
-    bench.quota.counted.bytes = 70 << 20;
-    bench.quota.losses.since = Amount { files: 0, bytes: 7 };
-    assert_eq!(bench.last_look(Used::silent(1)), Verdict::Within);
-    assert_eq!(bench.quota.at_most().bytes, (70 << 20) + 8);
-}
-
-#[test]
-fn looks_come_sooner_where_a_limit_is_near() {
-    let mut bench = Bench::new(&limits(100, 100));
-    let tick = Duration::from_millis(50);
-    assert_eq!(bench.quota.pause(tick), tick);
-    assert_eq!(bench.look(901), Verdict::Within);
-    assert!(bench.quota.pause(tick) < tick);
-}
-
-/// What a count finds after a change.
+/// What a walk finds after a change.
 fn exceeded(limits: &ResourceLimits, change: impl Fn(&Path)) -> Option<Limit> {
     let mut bench = Bench::new(limits);
     change(bench.folder.path());
-    match bench.quota.count_still(&bench.folders, &bench.program, Scope::All) {
+    match bench.quota.walk(&bench.folders, &bench.program) {
         Verdict::Within => None,
         Verdict::Exceeded(SandboxError::Limit { limit, .. }) => Some(limit),
         other => panic!("{other:?}"),
@@ -293,7 +213,7 @@ fn files_without_a_name_are_counted() {
     let mut bench = Bench::new(&limits(10, 2));
     bench.program.nameless = Amount { files: 1, bytes: 3 << 20 };
     let limit = SandboxError::Limit { limit: Limit::Disk, most: 2 };
-    assert_eq!(bench.look(900), Verdict::Exceeded(limit));
+    assert_eq!(bench.look(1100), Verdict::Exceeded(limit));
 }
 
 /// Makes folders in one another, by descriptors, and a file at the bottom.

@@ -1,12 +1,11 @@
 //! The outer process's watch over the inner one: orders go in, the writable folders are counted, and
 //! its end is the end of the box.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -15,18 +14,15 @@ use rustix::process::{
 };
 
 use super::identity::Identity;
-use super::losses::Amount;
 use super::quota::{Counted, Quota, Verdict};
 use super::sweep::Folder;
 use super::unlinked::Namespace;
 use super::usage::Told;
+use super::used::Amount;
 use super::{NOT_BUILT, program};
 use crate::sandbox::cgroup::Groups;
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::wire::{self, Enforced, KILL, Report, TERM};
-
-/// How often the writable folders are looked at.
-const TICK: Duration = Duration::from_millis(50);
 
 /// How the program ended.
 pub(super) enum Ended {
@@ -58,8 +54,6 @@ pub(super) struct Watched<'a> {
     pub(super) control: &'a OwnedFd,
     /// Where it takes orders.
     pub(super) order: OwnedFd,
-    /// The number of the last pause, so that a late answer is not taken for one to the next.
-    pub(super) pauses: Cell<u8>,
     /// Where it tells how the program ended.
     pub(super) status: OwnedFd,
 }
@@ -122,7 +116,7 @@ impl Watched<'_> {
         let mut told = Told::default();
         let failed = failed::<rustix::io::Errno>("watch");
         let exit = pidfd_open(self.child, PidfdFlags::empty()).map_err(&failed)?;
-        let mut next = Instant::now() + TICK;
+        let mut next = Instant::now() + quota.tick();
         loop {
             let mut ready = [
                 PollFd::new(&exit, PollFlags::IN),
@@ -151,7 +145,7 @@ impl Watched<'_> {
                 if let Some(mib) = groups.memory_mib().filter(|mib| told.is_news(*mib)) {
                     wire::report(self.control, &Report::Uses(mib));
                 }
-                next = Instant::now() + quota.pause(TICK);
+                next = Instant::now() + quota.tick();
             }
         }
     }
@@ -243,32 +237,6 @@ impl Counted for Seen<'_> {
         is_called(&mut self.more_urgent())
     }
 
-    fn pause(&self) {
-        let Watched { order, pauses, .. } = self.watched;
-        let number = pauses.get().wrapping_add(1);
-        pauses.set(number);
-        if self.watched.tell(&[program::PAUSE, number]).is_err() {
-            return;
-        }
-        loop {
-            let mut ready = self.more_urgent();
-            ready.push(PollFd::new(order, PollFlags::IN | PollFlags::HUP));
-            while poll(&mut ready, None) == Err(rustix::io::Errno::INTR) {}
-            if ready.last().is_none_or(|answer| answer.revents().is_empty()) {
-                return;
-            }
-            match wire::receive(order.as_fd()) {
-                // The answer to an earlier one, for which nobody has waited.
-                Ok(Some(answer)) if answer.bytes.as_slice() != [program::PAUSED, number] => {}
-                Ok(_) | Err(_) => return,
-            }
-        }
-    }
-
-    fn resume(&self) {
-        let _gone = self.watched.tell(&[program::RESUME]);
-    }
-
     fn unlinked(&self, devices: &BTreeSet<u64>) -> Option<Amount> {
         match self.watched.namespace.filter(|_| self.exit.is_some()) {
             Some(all) => all.unlinked(devices, &|| self.is_called()),
@@ -282,6 +250,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
+    use crate::sandbox::ResourceLimits;
 
     fn pair() -> (OwnedFd, OwnedFd) {
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
@@ -289,8 +258,7 @@ mod tests {
 
     fn watched(control: &OwnedFd, order: OwnedFd) -> Watched<'_> {
         let child = rustix::process::getpid();
-        let pauses = Cell::default();
-        Watched { child, namespace: None, control, order, pauses, status: pair().0 }
+        Watched { child, namespace: None, control, order, status: pair().0 }
     }
 
     #[test]
@@ -308,36 +276,15 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_is_none_to_the_next_pause() {
-        let (_gateway, control) = pair();
-        let (inner, order) = pair();
-        let watched = watched(&control, order);
-        let (exit, exited) = pair();
-        let seen = Seen { watched: &watched, exit: Some(exit.as_fd()) };
-        // Something else was more urgent than to wait for the first.
-        wire::send(exited.as_fd(), b"x", &[]).unwrap();
-        seen.pause();
-        wire::receive(exit.as_fd()).unwrap();
-        for number in [1, 2] {
-            wire::send(inner.as_fd(), &[program::PAUSED, number], &[]).unwrap();
-        }
-        seen.pause();
-        for number in [1, 2] {
-            let asked = wire::receive(inner.as_fd()).unwrap().unwrap();
-            assert_eq!(asked.bytes, [program::PAUSE, number]);
-        }
-        assert!(!is_called(&mut [PollFd::new(&watched.order, PollFlags::IN)]), "both were taken");
-    }
-
-    #[test]
     fn who_is_told_to_stop_after_the_end_has_exited() {
         for order in [Some([KILL]), None] {
             let (gateway, control) = pair();
             let watched = watched(&control, pair().0);
             let folder = tempfile::tempdir().unwrap();
-            std::fs::write(folder.path().join("new"), vec![1; 4096]).unwrap();
             let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
-            let mut quota = Quota::in_doubt(&folders);
+            let limits = ResourceLimits { disk_mb: 0, files: 0, ..ResourceLimits::default() };
+            let mut quota = Quota::new(&limits, &folders);
+            std::fs::write(folder.path().join("newer"), vec![1; 4096]).unwrap();
             match order {
                 Some(order) => wire::send(gateway.as_fd(), &order, &[]).unwrap(),
                 None => drop(gateway),

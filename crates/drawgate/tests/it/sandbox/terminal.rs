@@ -87,7 +87,9 @@ def until(mark):
         seen += part
 os.write(terminal, b"tty -s && echo is-a-$((1+1))-terminal; stty size | tr ' ' x\n")
 until(b"is-a-2-terminal")
-os.write(terminal, b"sleep 1000\n\x03echo interrupted-$((2+3))\n")
+os.write(terminal, b"sh -c 'echo asleep-$((1+2)); exec sleep 1000'\n")
+until(b"asleep-3")
+os.write(terminal, b"\x03echo interrupted-$((2+3))\n")
 until(b"interrupted-5")
 os.write(terminal, b"exit 7\n")
 _, status = os.waitpid(child, 0)
