@@ -73,7 +73,7 @@ const table = (name, entries) => [
 
 /** A gateway in front of one server; `stop` ends both. */
 async function behindGateway({ revision, stdio, perClient }) {
-  const script = upstream[revision];
+  const script = upstream.own[revision];
   const program = stdio ? undefined : new Program(node, [script, "--http", "0"]);
   const reached = stdio
     ? { command: node, args: [script, "--stdio"] }

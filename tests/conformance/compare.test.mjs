@@ -33,8 +33,16 @@ const CASES = [
 
 for (const [name, row, expected] of CASES) {
   test(`a scenario that ${name}`, () => {
-    const problems = [...problemsOf({ revision: "2025-11-25", rows: [row] })];
+    const problems = [...problemsOf({ revision: "2025-11-25", fixtures: "own", rows: [row] })];
     assert.equal(problems.length, expected ? 1 : 0, problems.join("; "));
     if (expected) assert.match(problems[0], expected);
   });
 }
+
+test("an independent server that fails itself is no problem of Drawgate, what is lost is", () => {
+  const problems = (row) => {
+    return [...problemsOf({ revision: "2025-11-25", fixtures: "independent", rows: [row] })];
+  };
+  assert.deepEqual(problems(through("fails", "fails")), []);
+  assert.match(problems(through("passes", "fails"))[0], /independent server ping: fails, and known/);
+});

@@ -18,7 +18,8 @@ import * as paths from "./lib/paths.mjs";
 import { markdown, terminal } from "./lib/report.mjs";
 import { missing, requirements } from "./lib/suite.mjs";
 
-const REVISIONS = Object.keys(paths.upstream);
+const FIXTURES = Object.keys(paths.upstream);
+const REVISIONS = Object.keys(paths.upstream.own);
 const options = process.argv.slice(2);
 const started = Date.now();
 
@@ -29,14 +30,16 @@ function progress(text) {
 const known = JSON.parse(readFileSync(paths.known));
 
 /** The rows of one table: each scenario with its outcome in each column. */
-function rowsOf(revision, leg, scenarios, outcomes) {
+function rowsOf({ revision, leg, fixtures }, scenarios, outcomes) {
   return scenarios.filter((entry) => entry.leg === leg).map(({ scenario, unscored }) => {
-    const columns = Object.keys(columnsOf(revision, leg));
+    const columns = Object.keys(columnsOf(leg));
     const cells = Object.fromEntries(columns.map((column) => {
       return [column, outcomes[column].get(scenario) ?? missing("the suite left no result")];
     }));
     const reasons = columns.flatMap((column) => {
-      const reason = known[revision]?.[column]?.[scenario];
+      // A reason holds for both kinds of fixtures, or for one of them by name.
+      const given = known[revision]?.[column]?.[scenario];
+      const reason = typeof given === "object" ? given[fixtures] : given;
       return reason ? [[column, reason]] : [];
     });
     return {
@@ -45,15 +48,16 @@ function rowsOf(revision, leg, scenarios, outcomes) {
   });
 }
 
-async function serverTable(revision, scenarios) {
-  const columns = Object.entries(columnsOf(revision, "server"));
+async function serverTable(revision, fixtures, scenarios) {
+  const columns = Object.entries(columnsOf("server"));
   const runs = columns.map(async ([column, { title, run }]) => {
-    const outcomes = await run(revision);
-    progress(`${revision} server scenarios, ${title}: done`);
+    const outcomes = await run(revision, fixtures);
+    progress(`${revision} server scenarios with ${fixtures} fixtures, ${title}: done`);
     return [column, outcomes];
   });
   const outcomes = Object.fromEntries(await Promise.all(runs));
-  return { revision, leg: "server", rows: rowsOf(revision, "server", scenarios, outcomes) };
+  const table = { revision, leg: "server", fixtures };
+  return { ...table, rows: rowsOf(table, scenarios, outcomes) };
 }
 
 async function clientTable(revision, scenarios) {
@@ -62,7 +66,8 @@ async function clientTable(revision, scenarios) {
   const client = await clientLeg(revision, wanted, width, (scenario, { state }) => {
     progress(`${revision} client scenario ${scenario}: ${state}`);
   });
-  return { revision, leg: "client", rows: rowsOf(revision, "client", scenarios, { client }) };
+  const table = { revision, leg: "client" };
+  return { ...table, rows: rowsOf(table, scenarios, { client }) };
 }
 
 async function clientTables(sets) {
@@ -71,10 +76,10 @@ async function clientTables(sets) {
   return tables;
 }
 
-function printRemarks({ revision, rows }) {
+function printRemarks({ revision, fixtures = "", rows }) {
   for (const { scenario, cells } of rows) {
     for (const [column, { state, remarks, said }] of Object.entries(cells)) {
-      for (const remark of remarks) console.log(`  ${revision} ${column} ${scenario}: ${remark}`);
+      for (const remark of remarks) console.log(`  ${revision} ${fixtures} ${column} ${scenario}: ${remark}`);
       if (state === "fails" && said && options.includes("--log")) console.log(said);
     }
   }
@@ -101,14 +106,16 @@ async function main() {
   const sets = new Map();
   for (const revision of REVISIONS) sets.set(revision, await requirements(revision));
   // The server scenarios mostly wait. The client scenarios do not, and each has a time limit.
-  const servers = await Promise.all(
-    REVISIONS.map((revision) => serverTable(revision, sets.get(revision))),
-  );
-  const clients = await clientTables(sets);
-  const tables = servers.flatMap((table, index) => [table, clients[index]]);
-  for (const table of tables) {
-    console.log(`\n${terminal(table.revision, table.leg, table.rows)}`);
+  const servers = [];
+  for (const fixtures of FIXTURES) {
+    const runs = REVISIONS.map((revision) => serverTable(revision, fixtures, sets.get(revision)));
+    servers.push(...await Promise.all(runs));
   }
+  const clients = await clientTables(sets);
+  const tables = REVISIONS.flatMap((wanted) => {
+    return [...servers, ...clients].filter(({ revision }) => revision === wanted);
+  });
+  for (const table of tables) console.log(`\n${terminal(table)}`);
   if (options.includes("--why") || options.includes("--log")) tables.forEach(printRemarks);
   const problems = tables.flatMap((table) => [...problemsOf(table)]);
   problems.push(...documentProblem(tables));

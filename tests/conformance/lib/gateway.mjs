@@ -41,11 +41,17 @@ export function oauthFor(context, { unattended }) {
   return { oauth, env: { CONFORMANCE_SECRET: secret ?? "", CONFORMANCE_KEY: key ?? "" } };
 }
 
-/** The whole configuration; JSON's strings, numbers and lists are also TOML's. */
+/** JSON's strings, numbers and lists are also TOML's; objects are inline tables. */
+function toml(value) {
+  if (typeof value !== "object" || Array.isArray(value)) return JSON.stringify(value);
+  return `{ ${Object.entries(value).map(([key, item]) => `${key} = ${toml(item)}`).join(", ")} }`;
+}
+
+/** The whole configuration. */
 function configuration({ server, oauth }) {
   const table = (name, entries) => [
     `[${name}]`,
-    ...Object.entries(entries).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
+    ...Object.entries(entries).map(([key, value]) => `${key} = ${toml(value)}`),
     "",
   ];
   return [

@@ -1,8 +1,9 @@
 // The runs of the suite: each server scenario directly at the server and through Drawgate, and each
 // client scenario with Drawgate as the client.
 
+import { freePort } from "../../clients/lib/gateway.mjs";
 import { Gateway } from "./gateway.mjs";
-import { node, upstream } from "./paths.mjs";
+import { node, upstream, upstreamEnvironment } from "./paths.mjs";
 import { Program } from "./process.mjs";
 import { startProxy } from "./proxy.mjs";
 import { clientScenario, serverScenarios } from "./suite.mjs";
@@ -11,8 +12,9 @@ import { clientScenario, serverScenarios } from "./suite.mjs";
 const READY_MS = 60_000;
 
 /** Runs `use` with the address of the revision's server over HTTP. */
-async function withUpstream(revision, use) {
-  const server = new Program(node, [upstream[revision], "--http", "0"]);
+async function withUpstream(revision, fixtures, use) {
+  const args = [upstream[fixtures][revision], "--http", String(await freePort())];
+  const server = new Program(node, args, { env: { ...process.env, ...upstreamEnvironment } });
   try {
     const [url] = await server.line(/http:\S+/);
     return await use(url);
@@ -37,23 +39,24 @@ async function throughGateway(revision, server) {
   }
 }
 
-const direct = (revision) => withUpstream(revision, (url) => serverScenarios(revision, url));
-const overHttp = (revision) => withUpstream(revision, (url) => throughGateway(revision, { url }));
-const overStdio = (revision) =>
-  throughGateway(revision, { command: node, args: [upstream[revision], "--stdio"] });
+const direct = (revision, fixtures) =>
+  withUpstream(revision, fixtures, (url) => serverScenarios(revision, url));
+const overHttp = (revision, fixtures) =>
+  withUpstream(revision, fixtures, (url) => throughGateway(revision, { url }));
+const overStdio = (revision, fixtures) => {
+  const args = [upstream[fixtures][revision], "--stdio"];
+  return throughGateway(revision, { command: node, args, env: upstreamEnvironment });
+};
 
-const HTTP_LEGS = {
+const SERVER_LEGS = {
   direct: { title: "direct", run: direct },
   server: { title: "through Drawgate", run: overHttp },
+  stdio: { title: "through Drawgate to stdio", run: overStdio },
 };
-const STDIO_LEG = { stdio: { title: "through Drawgate to stdio", run: overStdio } };
 const CLIENT_LEGS = { client: { title: "Drawgate as the client" } };
 
-/** The columns of the table of a revision's server or client scenarios. */
-export function columnsOf(revision, leg) {
-  if (leg === "client") return CLIENT_LEGS;
-  return revision === "2025-11-25" ? { ...HTTP_LEGS, ...STDIO_LEG } : HTTP_LEGS;
-}
+/** The columns of the table of server or client scenarios. */
+export const columnsOf = (leg) => (leg === "client" ? CLIENT_LEGS : SERVER_LEGS);
 
 /** Runs jobs, a few at a time, and returns their results in order. */
 async function pool(jobs, width) {

@@ -16,8 +16,18 @@ export const client = join(here, "client.mjs");
 export const known = join(here, "known.json");
 export const document = resolve(here, "../../docs/conformance.md");
 
-/** The server with the suite's fixtures, of the same revision as the requirements. */
+/** The servers with the suite's fixtures, of the same revision as the requirements: those of this
+ * project, and those that others wrote from the suite's descriptions alone. */
 export const upstream = {
-  "2025-11-25": join(here, "servers/server2025.mjs"),
-  "2026-07-28": join(here, "servers/server2026.mjs"),
+  own: {
+    "2025-11-25": join(here, "servers/server2025.mjs"),
+    "2026-07-28": join(here, "servers/server2026.mjs"),
+  },
+  independent: {
+    "2025-11-25": join(here, "servers/independent/server2025.mjs"),
+    "2026-07-28": join(here, "servers/independent/server2026.mjs"),
+  },
 };
+
+/** Where the independent servers look for the SDK. */
+export const upstreamEnvironment = { MODULES_DIR: here };

@@ -16,37 +16,45 @@ function score(rows, column) {
   return `${passed} of ${states.filter((state) => state !== "skipped").length}`;
 }
 
-function totals(revision, leg, rows) {
+/** What a table is about. */
+export const titleOf = ({ revision, leg, fixtures }) => {
+  const by = { own: "", independent: " with independently written fixtures" }[fixtures] ?? "";
+  return `${revision}, ${leg} scenarios${by}`;
+};
+
+function totals({ leg, rows }) {
   const scored = rows.filter(({ unscored }) => !unscored);
-  return Object.entries(columnsOf(revision, leg)).map(([column, { title }]) => {
+  return Object.entries(columnsOf(leg)).map(([column, { title }]) => {
     return `${title}: ${score(scored, column)} scored, ${score(rows, column)} in all`;
   });
 }
 
 /** The table for the terminal, with the number of checks that passed of those that were made. */
-export function terminal(revision, leg, rows) {
-  const columns = Object.entries(columnsOf(revision, leg));
+export function terminal(table) {
+  const { leg, rows } = table;
+  const columns = Object.entries(columnsOf(leg));
   const cell = ({ state, passed, failed }) => `${state} ${passed}/${passed + failed}`;
-  const table = [
-    [`${revision} ${leg} scenarios`, ...columns.map(([, { title }]) => title), ""],
+  const lines = [
+    [titleOf(table), ...columns.map(([, { title }]) => title), ""],
     ...rows.map((row) => [
       row.scenario, ...columns.map(([column]) => cell(row.cells[column])), noteOf(row),
     ]),
   ];
-  const widths = table[0].map((_, index) => Math.max(...table.map((line) => line[index].length)));
-  const lines = table.map((line) => {
+  const widths = lines[0].map((_, index) => Math.max(...lines.map((line) => line[index].length)));
+  const padded = lines.map((line) => {
     return line.map((word, index) => word.padEnd(widths[index])).join("  ").trimEnd();
   });
-  return [...lines, ...totals(revision, leg, rows)].join("\n");
+  return [...padded, ...totals(table)].join("\n");
 }
 
-function section(revision, leg, rows) {
-  const columns = Object.entries(columnsOf(revision, leg));
+function section(table) {
+  const { leg, rows } = table;
+  const columns = Object.entries(columnsOf(leg));
   const line = (words) => `| ${words.join(" | ")} |`;
   return [
-    `## ${revision}, ${leg} scenarios`,
+    `## ${titleOf(table)}`,
     "",
-    ...totals(revision, leg, rows).map((total) => `- ${total}`),
+    ...totals(table).map((total) => `- ${total}`),
     "",
     line(["scenario", ...columns.map(([, { title }]) => title), "note"]),
     line(["---", ...columns.map(() => "---"), "---"]),
@@ -58,10 +66,10 @@ function section(revision, leg, rows) {
 }
 
 function exceptions(tables) {
-  const entries = tables.flatMap(({ revision, leg, rows }) =>
-    rows.flatMap(({ scenario, known }) =>
+  const entries = tables.flatMap((table) =>
+    table.rows.flatMap(({ scenario, known }) =>
       Object.entries(known ?? {}).map(([column, reason]) => {
-        return `- ${revision}, \`${scenario}\` (${columnsOf(revision, leg)[column].title}): ${reason}`;
+        return `- ${titleOf(table)}, \`${scenario}\` (${columnsOf(table.leg)[column].title}): ${reason}`;
       }),
     ),
   );
@@ -76,8 +84,12 @@ const INTRODUCTION = `# Conformance
 The official suite, \`@modelcontextprotocol/conformance\` ${suiteVersion}, with Drawgate in the
 middle. \`./test conformance\` repeats it and fails when the result is not the one below.
 
-Server scenarios run against a server that has all that the suite calls: once directly, and once with
-Drawgate in front of it. In client scenarios Drawgate is the client of the suite's own server.
+Server scenarios run against a server that has all that the suite calls: directly, with Drawgate in
+front of it over HTTP, and with Drawgate in front of it over stdio. They run twice: with servers that
+belong to this project, and with servers that others wrote from the suite's descriptions, without regard
+to Drawgate (\`tests/conformance/servers/independent\`). What those do not pass directly says something
+about them alone; what they pass directly must pass through Drawgate. In client scenarios Drawgate is the
+client of the suite's own server.
 
 - A scenario passes when none of its checks fails. It warns when it passes but leaves out something
   that the specification only recommends; the suite counts that as passed, and so do the sums.
@@ -89,6 +101,6 @@ Drawgate in front of it. In client scenarios Drawgate is the client of the suite
 /** The document. */
 export const markdown = (tables) => [
   INTRODUCTION,
-  ...tables.flatMap(({ revision, leg, rows }) => section(revision, leg, rows)),
+  ...tables.flatMap(section),
   ...exceptions(tables),
 ].join("\n");
