@@ -1,14 +1,17 @@
 //! Identifiers. Each is parsed once, at the edge, and trusted afterwards.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// Longest source id and principal name.
 const MAX_NAME: usize = 64;
 /// Longest bare tool name; the MCP specification recommends at most 128.
 const MAX_TOOL: usize = 128;
+/// Hexadecimal digits of the name's hash at the end of an identity that was cut.
+const CUT_DIGITS: usize = 16;
 
 /// Why a string is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,6 +135,42 @@ impl ToolId {
         Ok(Self { text: format!("{source}:{tool}").into(), source: source.clone() })
     }
 
+    /// Joins a source and whatever name a server gives the tool. What is not legal in [`Self::new`] is
+    /// percent-encoded; what is too long ends in `~` and digits of the name's hash. So no two names of
+    /// a server have one identity, and none has that of an operation.
+    #[must_use]
+    pub fn of_any(source: &SourceId, name: &str) -> Self {
+        let mut safe = String::new();
+        for (index, byte) in name.bytes().enumerate().take(MAX_TOOL + 1) {
+            let first = byte.is_ascii_alphanumeric() || byte == b'_';
+            if first || (index > 0 && (byte == b'-' || byte == b'.')) {
+                safe.push(char::from(byte));
+            } else {
+                let _ = write!(safe, "%{byte:02X}");
+            }
+        }
+        if safe.is_empty() || safe.len() > MAX_TOOL {
+            let digest = hex::encode(Sha256::digest(name.as_bytes()));
+            safe.truncate(MAX_TOOL - CUT_DIGITS - 1);
+            safe.push('~');
+            safe.extend(digest.chars().take(CUT_DIGITS));
+        }
+        Self { text: format!("{source}:{safe}").into(), source: source.clone() }
+    }
+
+    /// What is written `source:tool`, whether or not there is such a tool.
+    #[must_use]
+    pub fn written(text: &str) -> Option<Self> {
+        let (source, _) = text.split_once(':')?;
+        Some(Self { text: text.into(), source: SourceId::new(source).ok()? })
+    }
+
+    /// Whether the source's own name is legal as it is.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        !self.tool().contains(['%', '~'])
+    }
+
     /// What stands for an operation beside tools: `source:@resources/read`, which no tool can be
     /// called.
     #[must_use]
@@ -151,7 +190,7 @@ impl ToolId {
         &self.source
     }
 
-    /// The name that the source itself gives the tool.
+    /// The name that the source gives the tool, with what is not legal encoded.
     #[must_use]
     pub fn tool(&self) -> &str {
         self.text.get(self.source.as_str().len() + 1..).unwrap_or_default()

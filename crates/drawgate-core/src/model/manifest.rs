@@ -1,6 +1,6 @@
 //! How a source describes its tools.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Capability, CapabilityGrant, Offer, SourceId, ToolId};
@@ -19,7 +19,7 @@ pub struct McpToolSpec {
     pub input_schema: Value,
     /// Hints and demands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<ToolAnnotations>,
+    pub annotations: Option<Annotations>,
     /// Free data of the author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
@@ -28,7 +28,61 @@ pub struct McpToolSpec {
     pub rest: Map<String, Value>,
 }
 
-/// What an author says about a tool. From a remote server it may tighten, never loosen.
+/// What is said about a tool, by who said it. Only what was written for Drawgate (a configuration, a
+/// toolpack, a pack) is read as [`ToolAnnotations`]; other servers use the same words for other things.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Annotations {
+    /// Written for Drawgate.
+    Own(ToolAnnotations),
+    /// Sent by an MCP server: clients see it, the gate does not.
+    Foreign(Map<String, Value>),
+}
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ToolAnnotations::deserialize(deserializer).map(Self::Own)
+    }
+}
+
+impl McpToolSpec {
+    /// Reads a definition that an MCP server sent. Its annotations are kept as they are, but for what
+    /// makes clients refuse the whole list.
+    pub fn foreign(mut definition: Value) -> Result<Self, serde_json::Error> {
+        let mut annotations = None;
+        if let Value::Object(members) = &mut definition {
+            annotations = members.remove("annotations");
+            if members.get("description").is_some_and(Value::is_null) {
+                members.remove("description");
+            }
+        }
+        let mut spec: Self = serde_json::from_value(definition)?;
+        if let Some(Value::Object(mut said)) = annotations {
+            said.retain(|key, value| match key.as_str() {
+                "title" => value.is_string(),
+                key if MCP_HINTS.contains(&key) => value.is_boolean(),
+                _ => true,
+            });
+            spec.annotations = Some(Annotations::Foreign(said));
+        }
+        Ok(spec)
+    }
+
+    /// What the author says to Drawgate.
+    #[must_use]
+    pub fn own_annotations(&self) -> Option<&ToolAnnotations> {
+        match &self.annotations {
+            Some(Annotations::Own(own)) => Some(own),
+            Some(Annotations::Foreign(_)) | None => None,
+        }
+    }
+}
+
+/// Hints of the MCP specification, which are true or false.
+pub const MCP_HINTS: [&str; 4] =
+    ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+/// What an author says about a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolAnnotations {
@@ -53,7 +107,7 @@ pub struct ToolAnnotations {
     /// The policy action that it performs; a caller needs it as a capability too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_action: Option<String>,
-    /// The MCP specification's own hints, and what a server adds.
+    /// The MCP specification's own hints.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -17,7 +17,7 @@ pub use exchange::{Client, InputGiven, InputRequired, Offer, Operation};
 pub use grant::{Capability, CapabilityGrant, GrantId, GrantScope};
 pub use ids::{IdError, Principal, SourceId, ToolId, WireName};
 pub use manifest::{
-    Category, Concurrency, EstimatedDuration, McpManifest, McpToolSpec, ToolAnnotations,
-    ToolGatewaySnapshot, ToolRegistryEntry,
+    Annotations, Category, Concurrency, EstimatedDuration, MCP_HINTS, McpManifest, McpToolSpec,
+    ToolAnnotations, ToolGatewaySnapshot, ToolRegistryEntry,
 };
 pub use policy::{PolicyDecision, RiskTag, Verdict};

@@ -107,7 +107,7 @@ impl Trace {
 
     pub(super) fn resolved(&mut self, entry: &Arc<Entry>, cover: Option<&Cover>) {
         entry.id.as_str().clone_into(&mut self.tool);
-        self.sandbox = entry.source.confinement(entry.id.tool());
+        self.sandbox = entry.source.confinement(entry.own_name());
         self.entry = Some(Arc::clone(entry));
         self.grants = cover.map(|cover| cover.grants.clone()).unwrap_or_default();
     }

@@ -66,7 +66,7 @@ impl PermittedCall {
     /// The source's own name for the tool.
     #[must_use]
     pub fn tool(&self) -> &str {
-        self.inner.as_deref().unwrap_or_else(|| self.entry.id.tool())
+        self.inner.as_deref().unwrap_or_else(|| self.entry.own_name())
     }
 
     /// The same call under the name that a source within a bundle has for the tool. A bundle passes

@@ -12,17 +12,13 @@ use super::{Snapshot, Trust, names, visible};
 use crate::canonical;
 use crate::fair::FairSlots;
 use crate::model::{
-    Capability, Concurrency, IdError, McpManifest, McpToolSpec, Operation, SourceId, ToolId,
-    ToolRegistryEntry, WireName,
+    Capability, Concurrency, IdError, MCP_HINTS, McpManifest, McpToolSpec, Operation, SourceId,
+    ToolId, ToolRegistryEntry, WireName, shown_name,
 };
 use crate::source::ToolSource;
 
 /// Longest description that is passed to a model.
 const MAX_DESCRIPTION: usize = 16 * 1024;
-/// Annotations of the MCP specification itself, legal in a declared manifest beside our own.
-const MCP_ANNOTATIONS: [&str; 5] =
-    ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
-
 /// How a source's tools are named towards models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
@@ -206,6 +202,20 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The source's own name for it.
+    #[must_use]
+    pub fn own_name(&self) -> &str {
+        match self.operation {
+            Operation::CallTool => &self.spec.name,
+            Operation::ReadResource
+            | Operation::Subscribe
+            | Operation::Unsubscribe
+            | Operation::GetPrompt
+            | Operation::Complete
+            | Operation::SetLogLevel => self.id.tool(),
+        }
+    }
+
     /// As a list for programs shows it.
     #[must_use]
     pub fn describe(&self) -> ToolRegistryEntry {
@@ -275,15 +285,15 @@ pub(super) fn build(registration: Registration) -> (Vec<Entry>, Offered, Vec<Bad
             origin,
             source: &source,
             slots: &slots,
+            taken: &seen,
         };
         match part.entry(spec) {
             Ok(entry) => match seen.insert(names::skeleton(entry.wire.as_str()), name.clone()) {
                 None => entries.push(entry),
-                Some(twin) => bad.push(fault(
-                    &manifest.server_id,
-                    name,
-                    format!("its name clashes with `{twin}`"),
-                )),
+                Some(twin) => {
+                    let reason = format!("its name clashes with `{}`", shown_name(&twin));
+                    bad.push(fault(&manifest.server_id, name, reason));
+                }
             },
             Err(reason) => bad.push(fault(&manifest.server_id, name, reason)),
         }
@@ -305,16 +315,13 @@ pub(super) struct Part<'a> {
     pub(super) origin: Origin,
     pub(super) source: &'a Arc<dyn ToolSource>,
     pub(super) slots: &'a Arc<FairSlots>,
+    /// Skeletons of wire names that the source's other tools have.
+    pub(super) taken: &'a BTreeMap<String, String>,
 }
 
 impl Part<'_> {
     pub(super) fn entry(self, spec: McpToolSpec) -> Result<Entry, String> {
-        let text = |error: IdError| error.to_string();
-        let id = ToolId::new(self.id, &spec.name).map_err(text)?;
-        let wire = match self.terms.naming {
-            Naming::Flat => names::flat(&id).map_err(text)?,
-            Naming::Qualified => names::qualified(&id).map_err(text)?,
-        };
+        let (id, wire) = self.names(&spec.name).map_err(|error| error.to_string())?;
         self.check_declared(&spec)?;
         let arguments = CompiledSchema::for_object(&spec.input_schema)
             .map_err(|error| format!("`inputSchema`: {error}"))?;
@@ -324,7 +331,7 @@ impl Part<'_> {
             ),
             None => None,
         };
-        let annotations = spec.annotations.clone().unwrap_or_default();
+        let annotations = spec.own_annotations().cloned().unwrap_or_default();
         let (action, claimed) = self.action(annotations.policy_action.as_deref())?;
         let exclusive = annotations.concurrency == Some(Concurrency::Exclusive);
         let limits = &self.terms.limits;
@@ -360,6 +367,26 @@ impl Part<'_> {
         })
     }
 
+    /// Identity and wire name. An author's names must be legal; those of a running server are made so.
+    fn names(&self, name: &str) -> Result<(ToolId, WireName), IdError> {
+        let id = match self.origin {
+            Origin::Declared | Origin::Admitted => ToolId::new(self.id, name)?,
+            Origin::Discovered => ToolId::of_any(self.id, name),
+        };
+        let wire = match self.terms.naming {
+            Naming::Flat => names::flat(&id, name)?,
+            Naming::Qualified => names::qualified(&id, name)?,
+        };
+        // The same name twice is one tool that is listed twice.
+        let holder = self.taken.get(&names::skeleton(wire.as_str()));
+        let is_taken = holder.is_some_and(|holder| holder != name);
+        let wire = match self.origin {
+            Origin::Discovered if is_taken => names::hashed(&id, wire.as_str())?,
+            Origin::Declared | Origin::Admitted | Origin::Discovered => wire,
+        };
+        Ok((id, wire))
+    }
+
     /// What a declared manifest must have; of a running server it would be too much to ask.
     fn check_declared(&self, spec: &McpToolSpec) -> Result<(), String> {
         if spec.description.len() > MAX_DESCRIPTION {
@@ -371,8 +398,8 @@ impl Part<'_> {
         if spec.description.trim().is_empty() {
             return Err("`description` is missing".to_owned());
         }
-        let mut unknown = spec.annotations.iter().flat_map(|a| a.rest.keys());
-        match unknown.find(|key| !MCP_ANNOTATIONS.contains(&key.as_str())) {
+        let mut unknown = spec.own_annotations().into_iter().flat_map(|own| own.rest.keys());
+        match unknown.find(|key| *key != "title" && !MCP_HINTS.contains(&key.as_str())) {
             Some(key) => Err(format!("annotation `{}` is not supported", key.escape_debug())),
             None => Ok(()),
         }

@@ -268,7 +268,7 @@ async fn changed_tools_are_picked_up() {
     source.announce(&["a", "b"]);
     fixture.until("two", || fixture.listed() == ["s:a", "s:b"]).await;
     assert_eq!(fixture.status("s").tools, 2);
-    source.announce(&["b", "a b"]);
+    source.announce(&["b", "b"]);
     fixture.until("one", || fixture.listed() == ["s:b"]).await;
     assert_eq!(fixture.status("s").left_out.len(), 1);
     assert_eq!(fixture.status("s").tools, 1);

@@ -19,23 +19,95 @@ fn wire_names() {
     ];
     for (source, tool, flat_name, qualified_name) in cases {
         let id = id(source, tool);
-        assert_eq!(flat(&id).unwrap().as_str(), flat_name);
-        assert_eq!(qualified(&id).unwrap().as_str(), qualified_name);
+        assert_eq!(flat(&id, tool).unwrap().as_str(), flat_name);
+        assert_eq!(qualified(&id, tool).unwrap().as_str(), qualified_name);
     }
     // An author's own name may be as long as the wire allows; what is derived stays shorter.
     for length in [44, 45, 64, 65, 128] {
-        let id = id("s", &"x".repeat(length));
-        let flat = flat(&id).unwrap();
-        let qualified = qualified(&id).unwrap();
+        let name = "x".repeat(length);
+        let id = id("s", &name);
+        let flat = flat(&id, &name).unwrap();
+        let qualified = qualified(&id, &name).unwrap();
         assert_eq!(flat.as_str().len(), if length <= 64 { length } else { 48 }, "{length}");
         assert_eq!(qualified.as_str().len(), (length + 3).min(48), "{length}");
     }
-    let (one, two) = (id("s", &format!("{long}1")), id("s", &format!("{long}2")));
-    assert_ne!(qualified(&one).unwrap(), qualified(&two).unwrap(), "the hash tells them apart");
-    let cut = qualified(&one).unwrap();
+    let qualified = |name: &str| super::qualified(&id("s", name), name).unwrap();
+    let (one, two) = (format!("{long}1"), format!("{long}2"));
+    assert_ne!(qualified(&one), qualified(&two), "the hash tells them apart");
+    let cut = qualified(&one);
     let tail = cut.as_str().rsplit('_').next().unwrap();
     assert!(tail.len() == 8 && tail.bytes().all(|b| b.is_ascii_hexdigit()), "{cut}");
-    assert_eq!(qualified(&one).unwrap(), cut, "always the same");
+    assert_eq!(qualified(&one), cut, "always the same");
+}
+
+/// Tools of a server whose names no model API takes, with those that they could be taken for.
+#[test]
+fn awkward_names_get_a_name_of_their_own() {
+    use crate::model::ToolOutput;
+    use crate::registry::{Naming, Origin, Registration, Registry, SourceTerms};
+    use crate::testing::{FakeSource, tool};
+
+    let (long, longer) = ("x".repeat(129), "x".repeat(5_000));
+    let names = [
+        ("", "~e3b0c44298fc1c14"),
+        ("a/b", "a%2Fb"),
+        ("a:b", "a%3Ab"),
+        ("a b", "a%20b"),
+        ("a_b", "a_b"),
+        ("a-b", "a-b"),
+        ("a.b", "a.b"),
+        ("A_B", "A_B"),
+        ("a%2Fb", "a%252Fb"),
+        ("-a", "%2Da"),
+        ("@resources/read", "%40resources%2Fread"),
+        ("s:a_b", "s%3Aa_b"),
+        ("ü", "%C3%BC"),
+        ("r\u{435}ad\u{200b}", "r%D0%B5ad%E2%80%8B"),
+        (&long, ""),
+        (&longer, ""),
+    ];
+    for naming in [Naming::Flat, Naming::Qualified] {
+        let registry = Registry::default();
+        let tools = names.iter().map(|(name, _)| tool(name, &serde_json::Value::Null)).collect();
+        let source = FakeSource::new("s", tools, |_, _| Ok(ToolOutput::text("")));
+        let terms = SourceTerms { naming, ..SourceTerms::default() };
+        let manifest = source.describe();
+        let registration = Registration { manifest, terms, origin: Origin::Discovered, source };
+        assert_eq!(registry.replace(registration).unwrap(), []);
+        let snapshot = registry.snapshot();
+        assert_eq!(snapshot.entries().count(), names.len());
+        let wires: std::collections::BTreeSet<String> =
+            snapshot.entries().map(|entry| skeleton(entry.wire.as_str())).collect();
+        assert_eq!(wires.len(), names.len(), "{wires:?}");
+        for (name, safe) in names {
+            let entry = snapshot.entries().find(|entry| entry.spec.name == name).unwrap();
+            assert_eq!(entry.own_name(), name, "what the server is asked for");
+            assert!(entry.id.tool().is_ascii() && entry.id.tool().len() <= 128, "{}", entry.id);
+            if !safe.is_empty() {
+                assert_eq!(entry.id.tool(), safe);
+            }
+            for written in [entry.wire.as_str(), entry.id.as_str()] {
+                let crate::registry::Resolution::Found(found) = snapshot.resolve(written, |_| true)
+                else {
+                    panic!("{written}")
+                };
+                assert_eq!(found.id, entry.id);
+            }
+        }
+    }
+}
+
+/// An author can correct a name, so that one is refused.
+#[test]
+fn a_name_in_a_manifest_must_be_legal() {
+    use crate::registry::{SourceTerms, declared_faults};
+    use crate::testing::tool;
+
+    let source = SourceId::new("s").unwrap();
+    let tools = ["a/b", "a_b", "a-b", "x"].map(|name| tool(name, &serde_json::Value::Null));
+    let faults = declared_faults(&source, tools.to_vec(), SourceTerms::default());
+    let names: Vec<&str> = faults.iter().map(|fault| fault.tool.as_str()).collect();
+    assert_eq!(names, ["a/b", "a_b"]);
 }
 
 #[test]
@@ -73,6 +145,15 @@ fn hidden_characters_become_visible() {
         ("a\u{3164}b", "a\\u{3164}b"),
         ("a\u{fe0f}b", "a\u{fe0f}b"),
         ("a\u{e0101}b", "a\\u{e0101}b"),
+        ("👨\u{200d}👩", "👨\u{200d}👩"),
+        ("👨\u{200d}a", "👨\\u{200d}a"),
+        ("👨\u{200d}\u{200d}👩", "👨\\u{200d}\\u{200d}👩"),
+        ("☎\u{fe0e}\u{fe0e}", "☎\u{fe0e}\\u{fe0e}"),
+        (
+            "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+            "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}",
+        ),
+        ("🏴\u{e0065}\u{e0076}\u{e007f}", "🏴\\u{e0065}\\u{e0076}\\u{e007f}"),
     ];
     for (text, shown) in cases {
         assert_eq!(visible_text(text), shown);
@@ -96,12 +177,6 @@ fn no_server_imitates_another() {
         ("files", "read_file", Flat, "evil", "READ_FILE", Flat),
         ("files", "read_file", Flat, "evil", "read-file", Flat),
         ("files", "read_file", Flat, "evil", "read.file", Flat),
-        ("files", "read_file", Flat, "evil", "read_fil\u{435}", Flat),
-        ("files", "read_file", Flat, "evil", "r\u{435}ad_file", Flat),
-        ("files", "read_file", Flat, "evil", "read_file\u{200b}", Flat),
-        ("files", "read_file", Flat, "evil", "ｒead_file", Flat),
-        ("files", "read_file", Flat, "evil", "files:read_file", Flat),
-        ("files", "read_file", Flat, "evil", "read_file ", Flat),
         ("g0", "log", Flat, "evil", "Iog", Flat),
         ("files", "read_file", Qualified, "evil", "files__read_file", Flat),
         ("files", "read_file", Qualified, "evil", "FILES--read.file", Flat),
@@ -126,5 +201,28 @@ fn no_server_imitates_another() {
         let ids: Vec<String> = snapshot.entries().map(|entry| entry.id.to_string()).collect();
         assert_eq!(ids, [format!("{holder}:{held}")], "{source}:{wanted:?}");
         assert!(refused, "{source}:{wanted:?}");
+    }
+}
+
+/// Names that read like another server's are not legal, and what is made of them does not read so.
+#[test]
+fn what_is_made_of_an_awkward_name_imitates_no_other() {
+    let (held, evil) = (id("files", "read_file"), SourceId::new("evil").unwrap());
+    let names = [
+        "read_fil\u{435}",
+        "r\u{435}ad_file",
+        "read_file\u{200b}",
+        "ｒead_file",
+        "files:read_file",
+        "read_file ",
+    ];
+    for name in names {
+        let id = ToolId::of_any(&evil, name);
+        let wire = flat(&id, name).unwrap();
+        let tail = wire.as_str().rsplit('_').next().unwrap();
+        assert!(tail.len() == 8 && tail.bytes().all(|b| b.is_ascii_hexdigit()), "{wire}");
+        assert_ne!(skeleton(wire.as_str()), skeleton("read_file"));
+        assert_ne!(id, held);
+        assert!(id.as_str().starts_with("evil:"));
     }
 }

@@ -55,7 +55,8 @@ pub(super) fn build(
         if own.disabled {
             return None;
         }
-        let part = Part { id, terms: &common, own, origin, source, slots };
+        let taken = &BTreeMap::new();
+        let part = Part { id, terms: &common, own, origin, source, slots, taken };
         Some((*operation, Arc::new(entry(part, *operation).ok()?)))
     });
     Offered {

@@ -14,7 +14,7 @@ use super::trust::{Acceptance, Held, HeldReason, ItemKind, Pins, ReviewError, Tr
 use crate::acts::{ActError, Acts};
 use crate::audit::{EventDraft, EventKind};
 use crate::canonical;
-use crate::model::{McpManifest, Offer, Operation, Principal, SourceId, shown_name};
+use crate::model::{McpManifest, Offer, Operation, Principal, SourceId, ToolId, shown_name};
 use crate::store::{StoreError, Write};
 
 /// Events that one manifest may cause: a server with thousands of tools must not flood the log.
@@ -221,7 +221,9 @@ impl Ward {
             .text("definitionAfter", &held.hash);
         let name = shown_name(&held.name);
         let draft = match held.kind {
-            ItemKind::Tool => draft.text("toolId", format!("{}:{name}", self.source)),
+            ItemKind::Tool => {
+                draft.text("toolId", ToolId::of_any(&self.source, &held.name).as_str())
+            }
             ItemKind::Server | ItemKind::Prompt | ItemKind::Template => draft.text("name", name),
         };
         if accepted { draft.text("principal", Principal::local().as_str()) } else { draft }

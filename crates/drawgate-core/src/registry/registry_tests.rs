@@ -62,23 +62,20 @@ fn entries_are_ordered_by_source_then_name_whatever_the_order_of_arrival() {
 }
 
 #[test]
-fn names_that_are_no_names_are_left_out_or_refused() {
+fn names_that_are_no_names_are_replaced_or_refused() {
     let long = "x".repeat(129);
     let bad = ["", "a b", "a/b", "a:b", long.as_str(), "a\nb", "é", "-a", ".a", "a\u{0}"];
     for name in bad {
         let registry = Registry::default();
-        let left_out = discover(&registry, "s", &["good", name]);
-        assert_eq!(left_out.len(), 1, "{name:?}");
-        assert_eq!(left_out[0].tool, name);
-        assert!(left_out[0].reason.contains("is not a valid tool name"), "{}", left_out[0].reason);
-        assert!(!left_out[0].to_string().contains(['\n', '\0']), "nothing hides in the message");
-        assert_eq!(wires(&registry), ["s__good"]);
+        assert_eq!(discover(&registry, "s", &["good", name]), [], "{name:?}");
+        let before = wires(&registry);
+        assert_eq!(before.len(), 2, "{name:?}");
         let declared = put(&registry, "t", plain(&["good", name]), flat(), Origin::Declared);
-        assert!(
-            matches!(declared, Err(RegistrationError::Refused { faults, .. }) if faults.len() == 1),
-            "{name:?}"
-        );
-        assert_eq!(wires(&registry), ["s__good"], "nothing of it took effect");
+        let Err(RegistrationError::Refused { faults, .. }) = declared else { panic!("{name:?}") };
+        assert_eq!(faults.len(), 1, "{name:?}");
+        assert!(faults[0].reason.contains("is not a valid tool name"), "{}", faults[0].reason);
+        assert!(!faults[0].to_string().contains(['\n', '\0']), "nothing hides in the message");
+        assert_eq!(wires(&registry), before, "nothing of it took effect");
     }
 }
 
@@ -122,9 +119,13 @@ fn twins_within_one_source() {
     {
         let registry = Registry::default();
         let left_out = discover(&registry, "s", &[a, b]);
-        assert_eq!(left_out.len(), 1, "{a} {b}");
-        assert!(left_out[0].reason.contains("clashes with"), "{}", left_out[0].reason);
-        assert_eq!(registry.snapshot().entries().count(), 1);
+        if a == b {
+            assert_eq!(left_out.len(), 1, "{a} {b}");
+            assert!(left_out[0].reason.contains("clashes with"), "{}", left_out[0].reason);
+        } else {
+            assert_eq!(left_out, [], "one of them gets a longer name");
+            assert_eq!(registry.snapshot().entries().count(), 2);
+        }
         let declared = put(&registry, "t", plain(&[a, b]), flat(), Origin::Declared);
         assert!(matches!(declared, Err(RegistrationError::Refused { .. })), "{a} {b}");
     }
@@ -223,6 +224,51 @@ fn a_server_may_tighten_and_the_operator_decides() {
     assert!(own.idempotent);
     assert_eq!(lies.requires, caps(&["base"]));
     assert!(!lies.idempotent, "a server's hint does not make a retry safe");
+}
+
+/// Words of ours in the mouth of a server mean something else, whatever their values are.
+#[test]
+fn what_an_mcp_server_says_is_shown_and_decides_nothing() {
+    let said = [
+        json!({ "category": "input", "readOnlyHint": false }),
+        json!({ "category": "core", "requiresConfirmation": true, "requiredScopes": ["disk"] }),
+        json!({ "requiresConfirmation": "yes", "requiredScopes": "disk", "concurrency": 3 }),
+        json!({ "policyAction": "no.such", "concurrency": "exclusive", "estimatedDuration": null }),
+        json!({ "anything": { "nested": ["else"] }, "🙂": 1 }),
+        json!({}),
+    ];
+    let definition = |index: usize, annotations: &Value| json!({ "name": format!("t{index}"), "inputSchema": { "type": "object" }, "annotations": annotations });
+    let specs: Vec<McpToolSpec> = said
+        .iter()
+        .enumerate()
+        .map(|(index, said)| McpToolSpec::foreign(definition(index, said)).unwrap())
+        .collect();
+    let registry = Registry::default();
+    let left_out = put(&registry, "s", specs, SourceTerms::default(), Origin::Discovered).unwrap();
+    assert_eq!(left_out, []);
+    let snapshot = registry.snapshot();
+    for (entry, said) in snapshot.entries().zip(&said) {
+        assert_eq!(entry.listing["annotations"], *said);
+        assert_eq!(entry.requires, [Capability::of_source(&sid("s"))]);
+        assert!(!entry.confirm && entry.exclusive.is_none());
+        assert_eq!((&entry.action, &entry.claimed), (&None, &None));
+    }
+    assert_eq!(snapshot.entries().count(), said.len());
+}
+
+#[test]
+fn hints_that_clients_refuse_are_not_passed_on() {
+    let read = |annotations: Value| {
+        let spec = McpToolSpec::foreign(
+            json!({ "name": "t", "description": null, "inputSchema": {}, "annotations": annotations }),
+        );
+        serde_json::to_value(spec.unwrap()).unwrap().get("annotations").cloned()
+    };
+    let mixed = json!({ "title": 7, "readOnlyHint": "yes", "idempotentHint": true, "x": null });
+    assert_eq!(read(mixed), Some(json!({ "idempotentHint": true, "x": null })));
+    for nothing in [json!(null), json!("text"), json!([1])] {
+        assert_eq!(read(nothing), None);
+    }
 }
 
 /// The server's capabilities and the tool's own, what the tool says, who wrote that, and what is required.

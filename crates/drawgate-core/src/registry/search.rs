@@ -98,7 +98,7 @@ fn weights(entry: &Entry) -> BTreeMap<String, f32> {
             *weights.entry(word).or_default() += weight;
         }
     };
-    add(entry.id.tool(), IN_NAME);
+    add(&entry.spec.name, IN_NAME);
     add(entry.id.source().as_str(), IN_NAME / 2.0);
     add(entry.listing["title"].as_str().unwrap_or_default(), IN_TITLE);
     add(entry.listing["description"].as_str().unwrap_or_default(), IN_DESCRIPTION);

@@ -114,9 +114,7 @@ impl Snapshot {
     }
 
     fn by_id(&self, name: &str) -> Option<&Arc<Entry>> {
-        let (source, tool) = name.split_once(':')?;
-        let id = ToolId::new(&SourceId::new(source).ok()?, tool).ok()?;
-        self.get(&id)
+        self.get(&ToolId::written(name)?)
     }
 
     /// Some tool of a source.

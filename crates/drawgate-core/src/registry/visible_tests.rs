@@ -25,6 +25,8 @@ const CLASSES: &[(&str, &str)] = &[
 enum Fate {
     Shown,
     LeftOut,
+    /// It gets a name without them.
+    Renamed,
 }
 
 /// Where the text stands; `HERE` is replaced by it.
@@ -67,7 +69,7 @@ fn places() -> Vec<(&'static str, Value, Fate)> {
             Fate::LeftOut,
         ),
         ("needed name", input(json!({ "type": "object", "required": ["HERE"] })), Fate::LeftOut),
-        ("name of a tool", json!({ "name": "tHERE", "inputSchema": {} }), Fate::LeftOut),
+        ("name of a tool", json!({ "name": "tHERE", "inputSchema": {} }), Fate::Renamed),
     ]
 }
 
@@ -136,6 +138,9 @@ fn nothing_is_hidden_from_a_model_or_a_person() {
                         .all(|c| !c.is_control() && !hidden.contains(c) || c.is_ascii_graphic());
                     assert!(clean, "{class} in {place}: {reason}");
                 }
+                (Fate::Renamed, Ok(listing)) => {
+                    assert!(!holds(&listing, hidden), "{class} in {place}: {listing}");
+                }
                 (_, other) => panic!("{class} in {place}: {other:?}"),
             }
         }
@@ -144,7 +149,22 @@ fn nothing_is_hidden_from_a_model_or_a_person() {
 
 #[test]
 fn honest_definitions_stay_as_they_are() {
-    for text in ["plain", "zwei\nZeilen\tund Tabs", "漢字", "❤\u{fe0f}", "a  b"] {
+    let texts = [
+        "plain",
+        "zwei\nZeilen\tund Tabs",
+        "漢字",
+        "❤\u{fe0f}",
+        "a  b",
+        // A family, a health worker with a colour of skin, a heart on fire, the flag of Wales.
+        "👨\u{200d}👩\u{200d}👧",
+        "👩🏽\u{200d}⚕\u{fe0f}",
+        "❤\u{fe0f}\u{200d}🔥",
+        "🏴\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f}",
+        "☎\u{fe0e}",
+        "می\u{200c}خواهم",
+        "क्\u{200d}ष",
+    ];
+    for text in texts {
         for (place, definition, _) in places() {
             if place == "name of a tool" {
                 continue;

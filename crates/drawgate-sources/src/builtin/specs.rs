@@ -1,6 +1,8 @@
 //! The built-in tools, as models see them.
 
-use drawgate_core::model::{Category, EstimatedDuration, McpToolSpec, ToolAnnotations};
+use drawgate_core::model::{
+    Annotations, Category, EstimatedDuration, McpToolSpec, ToolAnnotations,
+};
 use serde_json::{Map, Value, json};
 
 /// What a tool does.
@@ -77,7 +79,7 @@ fn tool(
         input_schema: json!({
             "type": "object", "properties": properties, "required": required, "additionalProperties": false,
         }),
-        annotations: Some(annotations(effect)),
+        annotations: Some(Annotations::Own(annotations(effect))),
         metadata: None,
         rest: Map::new(),
     }

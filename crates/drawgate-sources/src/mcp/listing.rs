@@ -96,7 +96,7 @@ impl Listing {
             .chars()
             .take(SHOWN_NAME)
             .collect();
-        let spec = serde_json::from_value::<McpToolSpec>(tool).map_err(|error| error.to_string());
+        let spec = McpToolSpec::foreign(tool).map_err(|error| error.to_string());
         let checked = spec.and_then(|spec| Ok((parameters::headers(&spec.input_schema)?, spec)));
         match checked {
             Ok((headers, spec)) => {

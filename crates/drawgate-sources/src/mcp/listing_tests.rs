@@ -14,6 +14,7 @@ fn bad_tools_are_left_out_and_the_others_stay() {
     let header = |value: Value| json!({ "type": "object", "properties": { "a": { "type": "string", "x-mcp-header": value } } });
     let added = listing.add(items(json!([
             { "name": "good", "inputSchema": schema, "title": "Kept", "annotations": { "readOnlyHint": true } },
+            { "name": "foreign", "inputSchema": schema, "annotations": { "category": "input" } },
             { "name": "no_schema" },
             { "inputSchema": schema },
             "nonsense",
@@ -22,7 +23,7 @@ fn bad_tools_are_left_out_and_the_others_stay() {
     ])));
     assert!(added.is_ok());
     let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(names, ["good", "headed"]);
+    assert_eq!(names, ["good", "foreign", "headed"]);
     assert_eq!(listing.tools[0].rest["title"], "Kept");
     let left_out: Vec<&str> = listing.left_out.iter().map(|left| left.tool.as_str()).collect();
     assert_eq!(left_out, ["no_schema", "", "", "injected"]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use drawgate_core::model::{Category, McpToolSpec, ToolAnnotations};
+use drawgate_core::model::{Annotations, Category, McpToolSpec, ToolAnnotations};
 use http::Method;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -118,7 +118,7 @@ impl<'a> Draft<'a> {
             name: name.to_owned(),
             description: description(self.node, operation, shortened),
             input_schema,
-            annotations: Some(annotations(&operation.method)),
+            annotations: Some(Annotations::Own(annotations(&operation.method))),
             metadata: None,
             rest: Map::new(),
         })

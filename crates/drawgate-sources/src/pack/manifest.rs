@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drawgate_core::json;
 use drawgate_core::model::{
-    Capability, McpManifest, McpToolSpec, Offer, SourceId, ToolAnnotations, shown_name,
+    Annotations, Capability, McpManifest, McpToolSpec, Offer, SourceId, ToolAnnotations, shown_name,
 };
 use drawgate_core::registry::{BadTool, Naming, SourceTerms, ToolTerms};
 use drawgate_sdk::proto::{PackFeature, PackManifest, ToolDefinition};
@@ -146,7 +146,9 @@ impl Reader<'_> {
                 _ => tool.description,
             },
             input_schema: schema.unwrap_or_else(any_object),
-            annotations: self.annotations(&name, &tool.annotations_json, scopes),
+            annotations: self
+                .annotations(&name, &tool.annotations_json, scopes)
+                .map(Annotations::Own),
             metadata: None,
             rest,
             name,

@@ -235,11 +235,9 @@ command = "x""#,
     },
     Case {
         name: "tool name",
-        text: r#"[servers.a]
-command = "x"
-[servers.a.tools."x y"]
+        text: r#"[toolpacks.packs.a.tools."x y"]
 enabled = false"#,
-        said: "drawgate.toml:3:18: error: `x y` is not a valid tool name; use 1 to 128 of `a-z A-Z 0-9 _ - .`
+        said: "drawgate.toml:1:26: error: `x y` is not a valid tool name; use 1 to 128 of `a-z A-Z 0-9 _ - .`
 ",
     },
     Case {

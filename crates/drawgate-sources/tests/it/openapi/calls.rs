@@ -177,10 +177,10 @@ async fn descriptions_and_hints_come_from_the_document() {
     let manifest = api.source.manifest().await.unwrap();
     let tool = manifest.tools.iter().find(|tool| tool.name == "delete").unwrap();
     assert_eq!(tool.description, "Deprecated.\n\nDeletes it\n\nFor good.\n\n`DELETE /a`");
-    let hints = tool.annotations.as_ref().unwrap();
+    let hints = tool.own_annotations().unwrap();
     assert_eq!((hints.read_only, &hints.rest["destructiveHint"]), (None, &json!(true)));
     let tool = manifest.tools.iter().find(|tool| tool.name == "get").unwrap();
-    assert_eq!(tool.annotations.as_ref().unwrap().read_only, Some(true));
+    assert_eq!(tool.own_annotations().unwrap().read_only, Some(true));
 }
 
 #[tokio::test]

@@ -34,7 +34,8 @@ impl<'a> Known<'a> {
         let tools = if config.builtin.enabled { builtin::tools() } else { Vec::new() };
         let names = tools.iter().map(|tool| tool.name.clone()).collect();
         known.sources.insert(BUILTIN.to_owned(), Some(names));
-        let said = tools.into_iter().filter_map(|tool| tool.annotations?.policy_action);
+        let said =
+            tools.into_iter().filter_map(|tool| tool.own_annotations()?.policy_action.clone());
         known.actions.extend(said);
         for (id, server) in config.servers.iter().filter(|(_, server)| server.enabled) {
             known.add(id.as_str(), server);
@@ -170,7 +171,7 @@ impl<'a> Known<'a> {
 fn actions(server: &Server) -> BTreeSet<String> {
     let own = server.tools.values().filter_map(|tool| tool.policy_action.clone());
     let listed = server.manifest_tools().unwrap_or_default().into_iter();
-    own.chain(listed.filter_map(|tool| tool.annotations?.policy_action)).collect()
+    own.chain(listed.filter_map(|tool| tool.own_annotations()?.policy_action.clone())).collect()
 }
 
 /// Whether a rule is about tools without an action too.
