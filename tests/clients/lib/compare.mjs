@@ -7,7 +7,7 @@ import { servers } from "./paths.mjs";
 import { until } from "./until.mjs";
 
 /** What Drawgate declares to servers on behalf of its callers, unless it is configured otherwise. */
-const DECLARED = { elicitation: { form: {} }, roots: {} };
+export const DECLARED = { elicitation: { form: {} }, roots: {} };
 
 /** The official client connected to a server with nothing in between. */
 export function direct(server) {
