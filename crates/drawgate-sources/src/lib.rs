@@ -9,6 +9,7 @@ mod configure;
 pub mod confine;
 mod excerpt;
 pub mod kind;
+mod late;
 pub mod mcp;
 pub mod oneshot;
 pub mod openapi;

@@ -10,10 +10,11 @@ use drawgate_host::Host;
 use drawgate_host::process::Spawn;
 use drawgate_host::sandbox::Profile;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::template::{FillError, Template};
 use super::{outcome, run};
+use crate::late::Deadline;
 
 pub(super) struct Tool {
     pub(super) spec: McpToolSpec,
@@ -62,15 +63,12 @@ impl Tool {
         let program = self.program(host)?.to_string_lossy().into_owned();
         let spawn =
             Spawn { program, args: command.into_iter().skip(1).collect(), ..self.spawn.clone() };
-        let deadline = Instant::from_std(cx.deadline);
-        let own = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let deadline = own.map_or(deadline, |own| own.min(deadline));
+        let deadline = Deadline::new(cx.deadline, self.timeout);
         // Cancelled calls are dropped by the gate, and the program with them.
         let running = run::run(host, &spawn, cx.progress.clone());
-        let finished = timeout_at(deadline, running).await.unwrap_or_else(|_| {
-            let message = "the program did not end in time and was stopped";
-            Err(SourceError::Timeout(message.to_owned()))
-        })?;
+        let finished = timeout_at(deadline.end.into(), running)
+            .await
+            .unwrap_or_else(|_| Err(deadline.missed_by(&self.spec.name)))?;
         Ok(outcome::output(&finished))
     }
 

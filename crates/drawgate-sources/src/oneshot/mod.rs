@@ -19,6 +19,7 @@ use tokio::time::timeout_at;
 
 use crate::confine::profile;
 use crate::kind::{self, ConfigError, SourceKind};
+use crate::late::Deadline;
 use config::Endpoint;
 
 /// The largest result that is read.
@@ -76,9 +77,10 @@ impl ToolSource for OneshotSource {
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
         // Cancelled calls are dropped by the gate, and the program with them.
-        let work = timeout_at(cx.deadline.into(), self.perform(&call, cx));
-        work.await.unwrap_or_else(|_| {
-            Err(SourceError::Timeout("there was no result before the deadline".to_owned()))
-        })
+        let deadline = Deadline::new(cx.deadline, None);
+        match timeout_at(cx.deadline.into(), self.perform(&call, cx)).await {
+            Ok(Err(SourceError::Timeout(_))) | Err(_) => Err(deadline.missed_by(call.tool())),
+            Ok(done) => done,
+        }
     }
 }

@@ -193,6 +193,10 @@ pub(super) fn check_folder(path: &Path, folder: &Path) -> Result<(), String> {
 
 fn base(text: &str, secrets: &Secrets) -> Result<Url, ConfigError> {
     let resolved = resolve("base_url", text, secrets)?;
+    if resolved.expose().contains(['{', '}']) {
+        let message = "must be a whole address; what stands in braces is not filled in";
+        return Err(ConfigError::value("base_url", message));
+    }
     usable(address::parse(resolved.expose()))
         .map_err(|error| ConfigError::value("base_url", error.to_string()))
 }

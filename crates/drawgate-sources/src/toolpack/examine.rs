@@ -236,7 +236,8 @@ async fn connector(part: &Part, host: &Host) -> Vec<Finding> {
             let name = shown_name(&format!("{} {}", manifest.name, manifest.version));
             let found = format!("answered: {}, {}", name.trim(), tools(manifest.tools.len()));
             let (_, left_out) = part.choose(manifest);
-            let mut findings = vec![Finding::good(subject, found)];
+            let mut findings = vec![Finding::good(subject.clone(), found)];
+            findings.extend(not_offered(&subject, &source.diagnostics(), &secrets));
             let advice = "correct its name in the manifest, or update the server";
             findings.extend(left_out.into_iter().map(|tool| {
                 Finding::bad(format!("tool {}", tool.tool), masked(&tool.reason, &secrets), advice)
@@ -249,6 +250,17 @@ async fn connector(part: &Part, host: &Host) -> Vec<Finding> {
             findings
         }
     }
+}
+
+/// What a connector has and can't offer, such as operations of an API. It is no fault of the pack.
+fn not_offered(subject: &str, diagnostics: &Value, secrets: &[String]) -> Vec<Finding> {
+    let all = diagnostics.get("leftOut").and_then(Value::as_array);
+    let told = all.into_iter().flatten().map(|one| {
+        let name = one["operation"].as_str().or_else(|| one["tool"].as_str()).unwrap_or_default();
+        let reason = masked(one["reason"].as_str().unwrap_or_default(), secrets);
+        Finding::good(subject, format!("left out: `{}`: {reason}", shown_name(name)))
+    });
+    told.collect()
 }
 
 fn tools(count: usize) -> String {

@@ -29,6 +29,7 @@ use super::part::{LeftOut, Offered, Part};
 use super::seal::Seal;
 use crate::excerpt::masked;
 use crate::kind::ConfigError;
+use crate::late::Deadline;
 use survey::Survey;
 
 /// The first pause before a call that could not be sent is tried again.
@@ -199,12 +200,18 @@ impl ToolSource for ToolpackSource {
         let part = self.parts.get(route.part).ok_or_else(gone)?;
         let source = part.source.as_ref().map_err(|_| gone())?;
         let mut cx = cx.clone();
-        let own = route.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        cx.deadline = own.map_or(cx.deadline, |own| own.min(cx.deadline));
+        let deadline = Deadline::new(cx.deadline, route.timeout);
+        cx.deadline = deadline.end;
+        let name = call.tool().to_owned();
         let work = attempts(&**source, call.under(route.inner), &cx, part.retries);
-        timeout_at(cx.deadline.into(), work).await.unwrap_or_else(|_| {
-            Err(SourceError::Timeout("there was no answer before the deadline".to_owned()))
-        })
+        match timeout_at(deadline.end.into(), work).await {
+            // Whichever of the two clocks was first, the pack's own limit is what counts.
+            Ok(Err(SourceError::Timeout(_))) if Instant::now() >= deadline.end => {
+                Err(deadline.missed_by(&name))
+            }
+            Ok(done) => done,
+            Err(_) => Err(deadline.missed_by(&name)),
+        }
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {

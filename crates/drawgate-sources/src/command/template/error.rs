@@ -127,10 +127,14 @@ pub enum Fault {
     #[error("holds a NUL character, which can't be passed to a program")]
     Nul,
     /// Holds a control character.
-    #[error("holds a control character, such as a line break; remove it")]
+    #[error(
+        "holds a control character; line breaks and tabs need `\"x-multiline\": true` in the tool's parameters"
+    )]
     Control,
     /// Empty.
-    #[error("is empty; give a value, or leave the argument out if it is optional")]
+    #[error(
+        "is empty; leave the argument out if it is optional, or allow it with `\"minLength\": 0` in the tool's parameters"
+    )]
     Empty,
     /// Longer than the system allows.
     #[error("is too long to be passed to a program")]

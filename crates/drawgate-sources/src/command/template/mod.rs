@@ -135,6 +135,11 @@ impl Slot {
                 Piece::Literal(text) => Some(text),
                 Piece::Placeholder { name, form } => {
                     let given = texts.get(name.as_str()).and_then(|texts| texts.first());
+                    // `-n` without its value would take the next argument for it.
+                    let is_option = whole.starts_with('-') && !whole.contains('=');
+                    if is_option && given.is_some_and(String::is_empty) {
+                        return Err(FillError::new(name, Fault::Empty));
+                    }
                     match form {
                         Form::Flag(flag) => given.filter(|text| *text == "true").map(|_| flag),
                         Form::Value | Form::Splat => given,

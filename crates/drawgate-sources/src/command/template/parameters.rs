@@ -21,6 +21,8 @@ pub(super) const MAX_TEXT: usize = 128 * 1024 - 1;
 const PATTERN_MEMORY: usize = 1 << 20;
 /// Allows line breaks and tabs in a text.
 const MULTILINE: &str = "x-multiline";
+/// Allows an empty text, if it is zero.
+const MIN_LENGTH: &str = "minLength";
 
 /// All parameters, and the schema that they come from.
 #[derive(Debug)]
@@ -62,6 +64,7 @@ struct ValueRules {
     pattern: Option<Regex>,
     is_listed: bool,
     is_multiline: bool,
+    may_be_empty: bool,
     range: Range,
 }
 
@@ -237,12 +240,13 @@ impl ValueRules {
         let is_listed =
             schema.get("enum").is_some_and(Value::is_array) || schema.contains_key("const");
         let is_multiline = schema.get(MULTILINE) == Some(&Value::Bool(true));
+        let may_be_empty = schema.get(MIN_LENGTH).and_then(Value::as_u64) == Some(0);
         let pattern = match schema.get_mut("pattern") {
             Some(Value::String(pattern)) => Some(whole(name, pattern)?),
             Some(_) => return Err(TemplateError::parameter(name, "`pattern` must be text")),
             None => None,
         };
-        Ok(Self { scalar, pattern, is_listed, is_multiline, range })
+        Ok(Self { scalar, pattern, is_listed, is_multiline, may_be_empty, range })
     }
 
     fn text(&self, value: &Value) -> Result<String, Fault> {
@@ -279,20 +283,27 @@ impl ValueRules {
     }
 
     fn check_text(&self, text: &str) -> Result<(), Fault> {
-        let is_allowed =
-            |c: char| !c.is_control() || (self.is_multiline && matches!(c, '\n' | '\t'));
         if text.contains('\0') {
             Err(Fault::Nul)
-        } else if !text.chars().all(is_allowed) {
-            Err(Fault::Control)
-        } else if text.is_empty() {
-            // As the value of an option it would change the meaning of the next argument.
-            Err(Fault::Empty)
         } else if text.len() > MAX_TEXT {
             Err(Fault::TooLong)
+        } else if self.is_listed {
+            // The author wrote it.
+            Ok(())
+        } else if self.has_control(text) {
+            Err(Fault::Control)
+        } else if text.is_empty() && !self.may_be_empty {
+            Err(Fault::Empty)
         } else {
             Ok(())
         }
+    }
+
+    /// Whether it has control characters beyond the line breaks and tabs that may be in it.
+    fn has_control(&self, text: &str) -> bool {
+        let lines = text.replace("\r\n", "\n");
+        let text = if self.is_multiline { lines.as_str() } else { text };
+        text.chars().any(|c| c.is_control() && !(self.is_multiline && matches!(c, '\n' | '\t')))
     }
 }
 

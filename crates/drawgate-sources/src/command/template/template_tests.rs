@@ -291,7 +291,23 @@ fn values_are_written_by_their_type() {
     for control in ["a\rb", "a\u{1b}b", "a\u{7f}", "a\u{85}", "a\u{9b}31m"] {
         assert_eq!(one(lines.clone(), json!(control)), "E_CONTROL", "{control:?}");
     }
+    assert_eq!(one(lines, json!("a\r\nb")), r#"["gh","--x=a\r\nb"]"#);
     assert_eq!(one(json!({ "type": "string" }), json!("a\tb")), "E_CONTROL");
+    assert_eq!(one(json!({ "type": "string" }), json!("")), "E_EMPTY");
+    assert_eq!(one(json!({ "type": "string", "minLength": 0 }), json!("")), r#"["gh","--x="]"#);
+    assert_eq!(one(json!({ "type": "string", "minLength": 0 }), json!("\n")), "E_CONTROL");
+    let listed = json!({ "enum": ["", "a\nb", "\u{0}"] });
+    assert_eq!(one(listed.clone(), json!("")), r#"["gh","--x="]"#);
+    assert_eq!(one(listed.clone(), json!("a\nb")), r#"["gh","--x=a\nb"]"#);
+    assert_eq!(one(listed.clone(), json!("\u{0}")), "E_NUL");
+    assert_eq!(one(listed, json!("a\n")), "E_SCHEMA");
+    let empty = |template: &str| {
+        let pattern = json!({ "q": { "type": "string", "minLength": 0, "pattern": "a*" } });
+        check(template, &schema(pattern, &["q"]), json!({ "q": "" }))
+    };
+    assert_eq!(empty("gh --search {{q}} x"), r#"["gh","--search","","x"]"#);
+    assert_eq!(empty("gh -- {{q}}"), r#"["gh","--",""]"#);
+    assert_eq!(empty("gh -n{{q}} x"), "E_EMPTY", "`-n` would take `x` for its value");
     // The option's name counts too: 131071 bytes are what one argument may have.
     for (length, expected) in [(131_067, r#"["gh","--x=A"#), (131_068, "E_TOO_LONG")] {
         let filled = one(json!({ "type": "string" }), json!("A".repeat(length)));
@@ -309,6 +325,12 @@ fn values_are_written_by_their_type() {
     );
     assert_eq!(check("gh -- {{q...}}", &many, json!({ "q": [1] })), "E_TYPE");
     assert_eq!(check("gh -- {{q...}}", &many, json!({ "q": ["a", ""] })), "E_EMPTY");
+    let empties =
+        json!({ "q": { "type": "array", "items": { "type": "string", "minLength": 0 } } });
+    assert_eq!(
+        check("gh -- {{q...}}", &schema(empties, &["q"]), json!({ "q": ["a", ""] })),
+        r#"["gh","--","a",""]"#
+    );
 }
 
 #[test]

@@ -490,6 +490,15 @@ mod files {
     }
 
     #[test]
+    fn an_address_is_no_template() {
+        for url in ["https://{region}.example.com", "https://a.example/{region}/v1"] {
+            let folder = folder(&with("/connectors/1/openapi/base_url", url.into()));
+            let place = "$.connectors[1].openapi.base_url";
+            check_in(folder.path(), place, "`{region}` is not filled in", "env:NAME");
+        }
+    }
+
+    #[test]
     fn links_lead_nowhere() {
         let folder = folder(&with("/connectors/1/openapi/spec_path", "spec/link.json".into()));
         let outside = tempfile::tempdir().unwrap();

@@ -46,6 +46,7 @@ pub(super) fn shown(pack: &ShownPack) -> String {
     for problem in complaints(pack) {
         let _ = writeln!(text, "problem: {problem}");
     }
+    text.push_str(&left_out(pack));
     text
 }
 
@@ -90,6 +91,7 @@ pub(super) fn enabled(pack: &ShownPack, running: bool) -> String {
     for complaint in complaints(pack).into_iter().filter(|_| is_ready(pack)) {
         let _ = writeln!(text, "problem: {complaint}");
     }
+    text.push_str(&left_out(pack));
     text
 }
 
@@ -176,14 +178,40 @@ pub(super) fn complaints(pack: &ShownPack) -> Vec<String> {
     if let Some(running) = &pack.running {
         let problem = running["problem"].as_str().map(str::to_owned);
         all.extend(problem.filter(|problem| pack.problem.as_ref() != Some(problem)));
-        let left_out = running["leftOut"].as_array().map(Vec::as_slice).unwrap_or_default();
-        all.extend(left_out.iter().map(|tool| {
-            let word = |key: &str| tool[key].as_str().unwrap_or_default().to_owned();
+        let refused = list(&running["leftOut"]).iter();
+        let missing = list(&running["diagnostics"]["leftOut"]).iter();
+        all.extend(refused.chain(missing).map(|tool| {
+            let word = |key: &str| tool[key].as_str().unwrap_or_default();
             format!("`{}` was left out: {}", word("tool"), word("reason"))
         }));
         all.extend(waits(pack, running));
     }
     all
+}
+
+/// What connectors have and can't offer, such as operations of an API.
+fn left_out(pack: &ShownPack) -> String {
+    let mut text = String::new();
+    let running = pack.running.as_ref().map(|running| &running["diagnostics"]["connectors"]);
+    for (connector, report) in running.and_then(Value::as_object).into_iter().flatten() {
+        let told = list(&report["leftOut"]);
+        for one in told {
+            let name = one["operation"].as_str().or_else(|| one["tool"].as_str());
+            let (name, reason) =
+                (name.unwrap_or_default(), one["reason"].as_str().unwrap_or_default());
+            let _ = writeln!(text, "left out: `{name}` of `{connector}`: {reason}");
+        }
+        let count = report["leftOutCount"].as_u64().and_then(|count| usize::try_from(count).ok());
+        if let Some(more) = count.and_then(|count| count.checked_sub(told.len())).filter(|n| *n > 0)
+        {
+            let _ = writeln!(text, "left out: {more} more of `{connector}`");
+        }
+    }
+    text
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// What waits for a person.
@@ -198,4 +226,40 @@ fn waits(pack: &ShownPack, running: &Value) -> Option<String> {
 pub(super) fn typed(folder: &Path) -> String {
     let text = folder.display().to_string();
     if text.starts_with(['/', '.']) { text } else { format!("./{text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_that_is_left_out_is_said() {
+        let pack: ShownPack = serde_json::from_value(json!({
+            "id": "pets", "state": "enabled", "folder": "/packs/pets", "tools": [], "permissions": [],
+            "problems": [],
+            "running": {
+                "state": "ready", "tools": 2,
+                "leftOut": [{ "tool": "a", "reason": "its schema is no schema" }],
+                "diagnostics": {
+                    "leftOut": [{ "tool": "b", "reason": "`main` offers no `b`" }],
+                    "connectors": { "api": {
+                        "leftOutCount": 3,
+                        "leftOut": [{ "operation": "GET /c", "reason": "a cookie is needed" }],
+                    } },
+                },
+            },
+        }))
+        .unwrap();
+        for text in [shown(&pack), enabled(&pack, true)] {
+            assert!(
+                text.contains("problem: `a` was left out: its schema is no schema\n"),
+                "{text}"
+            );
+            assert!(text.contains("problem: `b` was left out: `main` offers no `b`\n"), "{text}");
+            assert!(text.contains("left out: `GET /c` of `api`: a cookie is needed\n"), "{text}");
+            assert!(text.contains("left out: 2 more of `api`\n"), "{text}");
+        }
+    }
 }

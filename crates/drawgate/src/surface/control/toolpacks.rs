@@ -162,7 +162,13 @@ fn shown(control: &Control, pack: &Installed, status: Option<SourceStatus>) -> S
     let toolpacks = &control.operations.toolpacks;
     let id = SourceId::new(&pack.id).ok();
     let status = status.or_else(|| toolpacks.status(&id?));
-    let mut running = status.and_then(|status| serde_json::to_value(status).ok());
+    let mut running = status.and_then(|status| {
+        let mut value = serde_json::to_value(&status).ok()?;
+        if let Some(source) = control.keeper.source(&status.id) {
+            value["diagnostics"] = source.diagnostics();
+        }
+        Some(value)
+    });
     // A server may say what it was told in confidence.
     running.as_mut().map(|running| masked(control, running));
     let manifest = pack.manifest.as_ref().ok();

@@ -175,7 +175,11 @@ fn check_openapi(draft: &Draft, openapi: &OpenapiConnector, path: &str, sink: &m
         (Some(_), None) | (None, Some(_) | None) => {}
     }
     for (key, url) in openapi.addresses() {
-        check_address(draft, &format!("{path}.{key}"), url, sink);
+        let path = format!("{path}.{key}");
+        match template(url) {
+            Some(reason) => sink.add(&path, reason, hint(TEMPLATE_ADVICE)),
+            None => check_address(draft, &path, url, sink),
+        }
     }
     check_headers(&openapi.headers, path, sink);
     check_auth(openapi, &at("auth"), sink);
@@ -222,6 +226,16 @@ fn few(path: &str, count: usize, sink: &mut Sink) {
 
 /// An address, or a reference to one. Addresses of this machine and of private networks must be
 /// declared, so that whoever installs the pack reads of them.
+const TEMPLATE_ADVICE: &str =
+    "write the whole address, or `env:NAME` to take it from the environment";
+
+/// Why an address is a template: nobody fills in what an OpenAPI document's server variables would.
+fn template(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once('{')?;
+    let (name, _) = rest.split_once('}')?;
+    Some(format!("`{{{}}}` is not filled in", shown_name(name)))
+}
+
 fn check_address(draft: &Draft, path: &str, text: &str, sink: &mut Sink) {
     if !check_reference(path, text, sink) {
         check_declared(draft, path, text, sink);
