@@ -64,4 +64,14 @@ url = "${replay.address(recording)}"
       assert.equal(found.size, recording.tools.length);
     });
   }
+
+  test("the log has awkward names in letters that hide nothing", async () => {
+    const id = idOf(recordings.find(({ file }) => file === "awkward.json"));
+    const log = await gateway.cli("audit", "export");
+    const ids = log.split("\n").filter(Boolean).map((line) => JSON.parse(line).toolId).filter(Boolean);
+    for (const name of ["files%2Fread", "files%3Aread", "gr%C3%B6%C3%9Fe", "zero%E2%80%8Bwidth"]) {
+      assert.ok(ids.includes(`${id}:${name}`), name);
+    }
+    assert.deepEqual(ids.filter((text) => !/^[a-zA-Z0-9_.%~:@/-]+$/.test(text)), []);
+  });
 });
