@@ -42,6 +42,16 @@ fn structured(value: Value) -> ToolOutput {
     ToolOutput { structured: Some(value), ..ToolOutput::text("see there") }
 }
 
+/// As the official filesystem server answers: the text, and an object that holds nothing else.
+fn twice(text: &str) -> ToolOutput {
+    ToolOutput { structured: Some(json!({ "content": text })), ..ToolOutput::text(text) }
+}
+
+fn image_twice(data: &str) -> ToolOutput {
+    let image = json!({ "type": "image", "data": data, "mimeType": "image/png" });
+    ToolOutput { structured: Some(json!({ "content": [image.clone()] })), ..block(image) }
+}
+
 fn block(value: Value) -> ToolOutput {
     ToolOutput { content: vec![value], ..ToolOutput::default() }
 }
@@ -66,6 +76,9 @@ async fn what_is_within_its_caps_passes_untouched_and_what_is_not_is_spooled() {
         ("many blocks", blocks(30, &"x".repeat(50)), true),
         ("lines in many blocks", blocks(3, &"\n".repeat(10)), true),
         ("structured", structured(json!({ "a": big })), true),
+        ("text and structure at the cap", twice(&"x".repeat(BYTES)), false),
+        ("text and structure over the cap", twice(&big), true),
+        ("an image in both", image_twice(&big), false),
         ("structured in keys", structured(json!({ big.clone(): 1 })), true),
         ("structured as `data`", structured(json!({ "data": big, "blob": big })), true),
         ("numbers", structured(json!((0..400).collect::<Vec<_>>())), true),
@@ -149,10 +162,49 @@ async fn a_preview_keeps_to_caps_smaller_than_itself() {
             gate_under(&returning(tool("t", &Value::Null), ToolOutput::text(text)), terms).await;
         let result = gate.call("ann", "s:t", json!({})).await;
         let shown = result.content[0]["text"].as_str().unwrap();
-        let preview = shown.split("\n\n[output of").next().unwrap();
-        assert!(preview.len() <= 50 && preview.matches('\n').count() <= 3, "{preview:?}");
-        assert!(!preview.is_empty());
+        let (head, rest) = shown.split_once("\n\n[output of").unwrap();
+        let tail = rest.split_once("]\n\n").unwrap().1;
+        assert!(head.len() + tail.len() <= 50, "{shown:?}");
+        assert!(head.matches('\n').count() + tail.matches('\n').count() <= 3, "{shown:?}");
+        assert!(!head.is_empty() && !tail.is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_cut_output_shows_its_beginning_and_its_end() {
+    let text = format!("first line {} last line", "x".repeat(2 * BYTES));
+    let json = json!({ "first": text.clone(), "end": "of the structure" });
+    let only_structured = ToolOutput { structured: Some(json), ..ToolOutput::default() };
+    for (output, first, last) in [
+        (ToolOutput::text(text.clone()), "first line", "last line"),
+        (twice(&text), "first line", "last line"),
+        (only_structured, "{\"first\":\"first line", "of the structure\"}"),
+    ] {
+        let (_, result) = run(output).await;
+        let shown = result.content[0]["text"].as_str().unwrap();
+        assert!(result.success && shown.starts_with(first) && shown.ends_with(last), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_cut_output_of_a_tool_with_an_output_schema_is_an_error_that_shows_the_same() {
+    let mut spec = tool("t", &Value::Null);
+    spec.rest.insert("outputSchema".to_owned(), json!({ "type": "object" }));
+    let text = format!("first line {} last line", "x".repeat(2 * BYTES));
+    let gate = gate_under(&returning(spec, twice(&text)), terms()).await;
+    let result = gate.call("ann", "s:t", json!({})).await;
+    assert_eq!(code(&result), Some(ErrorCode::ExecutionFailed));
+    assert_eq!(result.structured_content, None);
+    let shown = result.content[0]["text"].as_str().unwrap();
+    let artifact = &result.artifacts[0];
+    for part in ["the tool has done its work", "first line", "last line", &artifact.uri] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(result.content[1]["uri"], artifact.uri.as_str());
+    assert_eq!(artifact.mime_type, "text/plain");
+    let (_, kept) =
+        gate.store.get(&artifact.sha256, &caller("ann").principal).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8(kept).unwrap(), text, "what is said twice is kept once");
 }
 
 /// An artifact store that is full.

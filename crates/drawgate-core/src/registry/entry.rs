@@ -67,8 +67,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
-            max_output_bytes: 256 * 1024,
-            max_output_lines: 5000,
+            max_output_bytes: 1024 * 1024,
+            max_output_lines: usize::MAX,
         }
     }
 }

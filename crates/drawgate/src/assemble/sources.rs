@@ -225,7 +225,10 @@ pub(super) fn base_terms(config: &Config) -> SourceTerms {
         limits: Limits {
             timeout: Duration::from_secs(config.limits.timeout_seconds),
             max_output_bytes: config.limits.max_output_bytes,
-            max_output_lines: config.limits.max_output_lines,
+            max_output_lines: config
+                .limits
+                .max_output_lines
+                .unwrap_or(defaults.limits.max_output_lines),
         },
         actions: defaults
             .actions

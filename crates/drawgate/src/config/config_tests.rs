@@ -167,14 +167,14 @@ fn the_nearest_limit_holds() {
     let cases = [
         (("a", "t"), (40, 300, 7)),
         (("a", "other"), (20, 300, 7)),
-        (("builtin", "vfs_read"), (10, 262_144, 7)),
+        (("builtin", "vfs_read"), (10, 1_048_576, 7)),
     ];
     for ((server, tool), (seconds, bytes, lines)) in cases {
         let limits = config.tool_limits(server, tool);
         let expected = ToolLimits {
             timeout: Duration::from_secs(seconds),
             max_output_bytes: bytes,
-            max_output_lines: lines,
+            max_output_lines: Some(lines),
         };
         assert_eq!(limits, expected, "{server} {tool}");
     }

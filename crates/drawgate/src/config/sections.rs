@@ -90,12 +90,13 @@ pub struct Limits {
     #[schemars(range(min = 0, max = 3600))]
     pub task_after_seconds: u64,
     /// Bytes of output beyond which the whole is kept as an artifact and the caller gets the
-    /// beginning with a link.
+    /// beginning and the end with a link.
     #[schemars(range(min = 256, max = 1_073_741_824))]
     pub max_output_bytes: usize,
-    /// Lines of output beyond which the whole is kept as an artifact.
+    /// Lines of output beyond which the whole is kept as an artifact. Absent: no limit.
     #[schemars(range(min = 1, max = 100_000_000))]
-    pub max_output_lines: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_lines: Option<usize>,
     /// Most calls under way at a time.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_concurrent_calls: usize,
@@ -119,8 +120,8 @@ impl Default for Limits {
             max_timeout_seconds: 600,
             max_task_seconds: 3600,
             task_after_seconds: 5,
-            max_output_bytes: 256 * 1024,
-            max_output_lines: 5000,
+            max_output_bytes: 1024 * 1024,
+            max_output_lines: None,
             max_concurrent_calls: 1024,
             max_concurrent_calls_per_agent: 256,
             max_argument_bytes: 1024 * 1024,

@@ -347,8 +347,8 @@ pub struct ToolLimits {
     pub timeout: Duration,
     /// Bytes of output that are passed on whole.
     pub max_output_bytes: usize,
-    /// Lines of output that are passed on whole.
-    pub max_output_lines: usize,
+    /// Lines of output that are passed on whole; `None` for any number.
+    pub max_output_lines: Option<usize>,
 }
 
 impl ToolLimits {
@@ -359,7 +359,7 @@ impl ToolLimits {
         let lines = own.and_then(|own| own.max_output_lines);
         let seconds = seconds.or_else(|| server?.timeout_seconds).unwrap_or(limits.timeout_seconds);
         let bytes = bytes.or_else(|| server?.max_output_bytes).unwrap_or(limits.max_output_bytes);
-        let lines = lines.or_else(|| server?.max_output_lines).unwrap_or(limits.max_output_lines);
+        let lines = lines.or_else(|| server?.max_output_lines).or(limits.max_output_lines);
         Self {
             timeout: Duration::from_secs(seconds.min(limits.max_timeout_seconds)),
             max_output_bytes: bytes,

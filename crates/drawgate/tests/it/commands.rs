@@ -157,7 +157,7 @@ async fn lists_are_tables_or_json_with_and_without_a_gateway() {
     place.ok(&["grants", "add", "demo", "--agent", "worker", "--for", "1h"]);
     let gateway = place.serve();
     offers(&gateway, "fixture__big").await;
-    gateway.call(&gateway.token, "fixture__big", json!({ "bytes": 300_000 })).await;
+    gateway.call(&gateway.token, "fixture__big", json!({ "bytes": 1_100_000 })).await;
     let lists: [&[&str]; 6] = [
         &["tools", "list"],
         &["servers", "list"],

@@ -223,7 +223,7 @@ fn server_logout(world: &World, n: u32) -> Case {
 }
 
 fn artifact_removed(world: &World, n: u32) -> Case {
-    world.call("fixture__big", json!({ "bytes": 300_000 + 16 * n }));
+    world.call("fixture__big", json!({ "bytes": 1_100_000 + 16 * n }));
     let all = |world: &World| world.json(&["artifacts", "list"]);
     let hash = all(world)[0]["sha256"].as_str().unwrap().to_owned();
     Case::of_two(&["artifacts", "remove", &hash.clone()], move |world| {
