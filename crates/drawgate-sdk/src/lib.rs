@@ -115,7 +115,9 @@ pub mod proto;
 pub mod statement;
 
 #[cfg(feature = "client")]
-pub use agent::{Agent, AgentClient, AgentTool, CallError, Progress, ToolCall, ToolOutput};
+pub use agent::{
+    Agent, AgentClient, AgentTool, Artifact, CallError, Progress, ToolCall, ToolOutput,
+};
 #[cfg(feature = "client")]
 pub use gateway::{AddressError, Backoff, ConnectionError, Event, Gateway, MAX_MESSAGE};
 #[cfg(feature = "client")]

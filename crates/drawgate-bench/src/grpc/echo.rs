@@ -11,8 +11,8 @@ use drawgate_sdk::proto::gateway_message::Message as Answered;
 use drawgate_sdk::proto::login_service_server::{LoginService, LoginServiceServer};
 use drawgate_sdk::proto::tool_call_result::Result as Outcome;
 use drawgate_sdk::proto::{
-    AgentMessage, ChallengeRequest, ChallengeResponse, GatewayMessage, ProveRequest, ProveResponse,
-    ToolCallResult,
+    AgentMessage, ArtifactPart, ArtifactRequest, ChallengeRequest, ChallengeResponse,
+    GatewayMessage, ProveRequest, ProveResponse, ToolCallResult,
 };
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use hyper::server::conn::http2;
@@ -65,6 +65,14 @@ struct Echo;
 #[tonic::async_trait]
 impl FoldService for Echo {
     type ConverseStream = Pin<Box<dyn Stream<Item = Result<GatewayMessage, Status>> + Send>>;
+    type ReadArtifactStream = Pin<Box<dyn Stream<Item = Result<ArtifactPart, Status>> + Send>>;
+
+    async fn read_artifact(
+        &self,
+        _: Request<ArtifactRequest>,
+    ) -> Result<Response<Self::ReadArtifactStream>, Status> {
+        Err(Status::not_found("an echo keeps nothing"))
+    }
 
     async fn converse(
         &self,

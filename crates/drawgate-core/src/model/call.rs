@@ -219,6 +219,17 @@ pub struct ArtifactRef {
     pub mime_type: String,
 }
 
+impl ArtifactRef {
+    /// What the URI of every artifact begins with; the hash follows.
+    pub const URI_PREFIX: &str = "drawgate://artifacts/";
+
+    /// A reference to an output by its hash.
+    #[must_use]
+    pub fn new(sha256: String, size: u64, mime_type: String) -> Self {
+        Self { uri: format!("{}{sha256}", Self::URI_PREFIX), size, sha256, mime_type }
+    }
+}
+
 /// Why a call failed, in a form that programs can act upon.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[error("{message}")]

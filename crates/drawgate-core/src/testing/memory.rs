@@ -245,12 +245,7 @@ impl Artifacts for MemoryStore {
             return Err(StoreError::Quota { used, quota: QUOTA });
         }
         let info = ArtifactInfo {
-            reference: ArtifactRef {
-                uri: format!("drawgate://artifacts/{sha256}"),
-                size,
-                sha256: sha256.clone(),
-                mime_type: artifact.mime_type,
-            },
+            reference: ArtifactRef::new(sha256.clone(), size, artifact.mime_type),
             owner: artifact.owner,
             tool_id: artifact.tool_id,
             created_at: artifact.created_at,

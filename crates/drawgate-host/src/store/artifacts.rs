@@ -191,12 +191,11 @@ fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 fn describe(artifact: &NewArtifact) -> ArtifactInfo {
     let sha256 = canonical::sha256_hex(&artifact.bytes);
     ArtifactInfo {
-        reference: ArtifactRef {
-            uri: format!("drawgate://artifacts/{sha256}"),
-            size: artifact.bytes.len() as u64,
+        reference: ArtifactRef::new(
             sha256,
-            mime_type: artifact.mime_type.clone(),
-        },
+            artifact.bytes.len() as u64,
+            artifact.mime_type.clone(),
+        ),
         owner: artifact.owner.clone(),
         tool_id: artifact.tool_id.clone(),
         created_at: artifact.created_at,
@@ -210,12 +209,7 @@ fn row_info(row: &Row<'_>) -> rusqlite::Result<ArtifactInfo> {
         rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, Box::new(error))
     })?;
     Ok(ArtifactInfo {
-        reference: ArtifactRef {
-            uri: format!("drawgate://artifacts/{sha256}"),
-            size: count(row, 4)?,
-            sha256,
-            mime_type: row.get(3)?,
-        },
+        reference: ArtifactRef::new(sha256, count(row, 4)?, row.get(3)?),
         owner,
         tool_id: row.get(2)?,
         created_at: count(row, 5)?,

@@ -11,7 +11,7 @@ use tonic::Streaming;
 
 use super::outcome;
 use super::state::State;
-use crate::gateway::{Connection, ConnectionError, Event, MAX_MESSAGE, Observer};
+use crate::gateway::{Connection, ConnectionError, Event, Line, MAX_MESSAGE, Observer};
 use crate::proto::agent_message::Message;
 use crate::proto::fold_service_client::FoldServiceClient;
 use crate::proto::gateway_message::Message as Incoming;
@@ -25,6 +25,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// A conversation whose welcome has come.
 pub(super) struct Conversation {
     connection: Connection,
+    client: FoldServiceClient<Line>,
     incoming: Streaming<GatewayMessage>,
     outgoing: mpsc::Sender<Message>,
 }
@@ -50,7 +51,7 @@ impl Conversation {
                 None => return Err(ConnectionError::lost("the gateway gave no welcome")),
             }
         };
-        Ok((Self { connection, incoming, outgoing }, welcome))
+        Ok((Self { connection, client, incoming, outgoing }, welcome))
     }
 
     pub(super) fn server(&self) -> &str {
@@ -59,7 +60,7 @@ impl Conversation {
 
     /// From now on calls can go out.
     pub(super) fn open(&self, state: &State, welcome: Welcome) {
-        state.connected(welcome, self.outgoing.clone());
+        state.connected(welcome, self.outgoing.clone(), self.client.clone());
     }
 
     /// Takes what comes until the connection is lost, or `stop` is cancelled: then `None`.
@@ -88,9 +89,9 @@ impl Conversation {
 
     /// Ends our half and gives the gateway a moment to end its own.
     async fn leave(self, state: &State) {
-        let Self { connection, mut incoming, outgoing } = self;
+        let Self { connection, client, mut incoming, outgoing } = self;
         state.end_outgoing();
-        drop(outgoing);
+        drop((outgoing, client));
         let rest = async { while let Ok(Some(_)) = incoming.message().await {} };
         let _ = timeout(FAREWELL, rest).await;
         drop(incoming);

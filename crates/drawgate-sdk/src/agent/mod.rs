@@ -1,8 +1,10 @@
 //! An agent: registers, sees the tools that it may call, and calls them.
 //!
 //! `client` says how to come in, `connection` keeps the conversation going, `state` holds what both
-//! ends of it share, and `call` is one call as the program sees it.
+//! ends of it share, `call` is one call as the program sees it, and `artifact` reads what was too large for
+//! a result.
 
+mod artifact;
 mod call;
 mod client;
 mod connection;
@@ -15,6 +17,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use artifact::Artifact;
 pub use call::ToolCall;
 pub use client::AgentClient;
 pub use outcome::{CallError, Progress, ToolOutput};
@@ -57,6 +60,12 @@ impl Agent {
     /// ```
     pub fn call(&self, tool: impl Into<String>, arguments: impl Serialize) -> ToolCall {
         ToolCall::new(self.clone(), tool.into(), serde_json::to_string(&arguments))
+    }
+
+    /// Reads an output that was too large to be returned. The result of its call has its URI, in a content
+    /// block of type `resource_link`.
+    pub async fn read_artifact(&self, uri: impl Into<String>) -> Result<Artifact, CallError> {
+        artifact::read(self.inner.state.client()?, uri.into()).await
     }
 
     /// The tools that this agent may call, now and at each change.

@@ -65,6 +65,8 @@ impl CallError {
     pub const PERMISSION_DENIED: &'static str = "PERMISSION_DENIED";
     /// The arguments don't fit the tool's schema.
     pub const INVALID_ARGUMENTS: &'static str = "INVALID_ARGUMENTS";
+    /// There is no such artifact, or none any more.
+    pub const RESOURCE_NOT_FOUND: &'static str = "RESOURCE_NOT_FOUND";
     /// The tool itself failed.
     pub const EXECUTION_FAILED: &'static str = "EXECUTION_FAILED";
 

@@ -8,12 +8,16 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::{CallError, Progress, ToolOutput};
+use crate::gateway::Line;
 use crate::proto;
 use crate::proto::CancelCall;
 use crate::proto::agent_message::Message;
+use crate::proto::fold_service_client::FoldServiceClient;
 
 /// Only a gateway that asks without end could make it more.
 const MAX_URGENT: usize = 4096;
+
+const NOT_CONNECTED: &str = "not connected to the gateway";
 
 /// A tool that an agent may call.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +80,8 @@ pub(super) struct State {
 #[derive(Default)]
 struct Table {
     outgoing: Option<mpsc::Sender<Message>>,
+    /// For requests beside the conversation, on the same connection.
+    client: Option<FoldServiceClient<Line>>,
     pending: BTreeMap<String, Pending>,
     /// What can't wait for room in the queue: cancellations and answers to heartbeats.
     urgent: VecDeque<Message>,
@@ -93,11 +99,17 @@ impl State {
         })
     }
 
-    /// A connection is there; calls go out by `outgoing`.
-    pub(super) fn connected(&self, welcome: proto::Welcome, outgoing: mpsc::Sender<Message>) {
+    /// A connection is there; calls go out by `outgoing`, other requests by `client`.
+    pub(super) fn connected(
+        &self,
+        welcome: proto::Welcome,
+        outgoing: mpsc::Sender<Message>,
+        client: FoldServiceClient<Line>,
+    ) {
         {
             let mut table = self.table();
             table.outgoing = Some(outgoing);
+            table.client = Some(client);
             table.capabilities = welcome.capabilities;
         }
         self.set_tools(welcome.tools);
@@ -106,7 +118,9 @@ impl State {
 
     /// No call can go out any more. Those under way still wait.
     pub(super) fn end_outgoing(&self) {
-        self.table().outgoing = None;
+        let mut table = self.table();
+        table.outgoing = None;
+        table.client = None;
     }
 
     /// The connection is gone: all calls under way fail.
@@ -114,6 +128,7 @@ impl State {
         let pending = {
             let mut table = self.table();
             table.outgoing = None;
+            table.client = None;
             table.urgent.clear();
             std::mem::take(&mut table.pending)
         };
@@ -156,16 +171,20 @@ impl State {
         self.table().capabilities.clone()
     }
 
+    /// What requests beside the conversation are made with.
+    pub(super) fn client(&self) -> Result<FoldServiceClient<Line>, CallError> {
+        let client = self.table().client.clone();
+        client.ok_or_else(|| CallError::unavailable(NOT_CONNECTED))
+    }
+
     /// Notes a call; gives its id and where to send it.
     pub(super) fn begin(
         &self,
         pending: Pending,
     ) -> Result<(String, mpsc::Sender<Message>), CallError> {
         let mut table = self.table();
-        let outgoing = table
-            .outgoing
-            .clone()
-            .ok_or_else(|| CallError::unavailable("not connected to the gateway"))?;
+        let outgoing =
+            table.outgoing.clone().ok_or_else(|| CallError::unavailable(NOT_CONNECTED))?;
         table.last_id += 1;
         let id = table.last_id.to_string();
         table.pending.insert(id.clone(), pending);

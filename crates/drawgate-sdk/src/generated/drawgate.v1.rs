@@ -144,6 +144,23 @@ pub struct Heartbeat {
     pub request_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ArtifactRequest {
+    /// `drawgate://artifacts/HASH`.
+    #[prost(string, tag = "1")]
+    pub uri: ::prost::alloc::string::String,
+}
+/// A piece of an artifact, in order. The first, which is always there, has the fields beside `data`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ArtifactPart {
+    #[prost(bytes = "vec", tag = "1")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub mime_type: ::prost::alloc::string::String,
+    /// Bytes of the whole.
+    #[prost(uint64, tag = "3")]
+    pub size: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AgentMessage {
     #[prost(oneof = "agent_message::Message", tags = "1, 2, 3, 4")]
     pub message: ::core::option::Option<agent_message::Message>,
@@ -1366,6 +1383,32 @@ pub mod fold_service_client {
                 .insert(GrpcMethod::new("drawgate.v1.FoldService", "Converse"));
             self.inner.streaming(req, path, codec).await
         }
+        /// The whole of an output that was too large to be returned. The result of its call has a content block
+        /// of type `resource_link` with the URI. NOT_FOUND if the agent has no such artifact, or none any more.
+        pub async fn read_artifact(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ArtifactRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ArtifactPart>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/drawgate.v1.FoldService/ReadArtifact",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("drawgate.v1.FoldService", "ReadArtifact"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1393,6 +1436,21 @@ pub mod fold_service_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::AgentMessage>>,
         ) -> std::result::Result<tonic::Response<Self::ConverseStream>, tonic::Status>;
+        /// Server streaming response type for the ReadArtifact method.
+        type ReadArtifactStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ArtifactPart, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The whole of an output that was too large to be returned. The result of its call has a content block
+        /// of type `resource_link` with the URI. NOT_FOUND if the agent has no such artifact, or none any more.
+        async fn read_artifact(
+            &self,
+            request: tonic::Request<super::ArtifactRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadArtifactStream>,
+            tonic::Status,
+        >;
     }
     #[derive(Debug)]
     pub struct FoldServiceServer<T> {
@@ -1514,6 +1572,52 @@ pub mod fold_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/drawgate.v1.FoldService/ReadArtifact" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadArtifactSvc<T: FoldService>(pub Arc<T>);
+                    impl<
+                        T: FoldService,
+                    > tonic::server::ServerStreamingService<super::ArtifactRequest>
+                    for ReadArtifactSvc<T> {
+                        type Response = super::ArtifactPart;
+                        type ResponseStream = T::ReadArtifactStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ArtifactRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as FoldService>::read_artifact(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadArtifactSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -252,3 +252,17 @@ async fn an_agent_that_is_dropped_ends_the_conversation_itself() {
     drop(here);
     fake.deserted().await;
 }
+
+#[tokio::test]
+async fn an_artifact_is_read_whole_or_not_at_all() {
+    let (_fake, agent, _here) = connected().await;
+    let artifact = agent.read_artifact("drawgate://artifacts/here").await.unwrap();
+    assert_eq!(
+        (artifact.mime_type.as_str(), artifact.data.as_slice()),
+        ("text/plain", &b"one two"[..])
+    );
+    let missing = agent.read_artifact("drawgate://artifacts/other").await.unwrap_err();
+    assert_eq!(missing.code, CallError::RESOURCE_NOT_FOUND);
+    let cut = agent.read_artifact("drawgate://artifacts/cut").await.unwrap_err();
+    assert_eq!(cut.code, CallError::UNAVAILABLE);
+}

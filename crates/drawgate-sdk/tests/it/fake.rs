@@ -287,6 +287,26 @@ impl PackService for Service {
 #[tonic::async_trait]
 impl FoldService for Service {
     type ConverseStream = BoxStream<GatewayMessage>;
+    type ReadArtifactStream = BoxStream<ArtifactPart>;
+
+    /// Has one artifact, `drawgate://artifacts/here`, in two parts; another, `cut`, ends too soon.
+    async fn read_artifact(
+        &self,
+        request: Request<ArtifactRequest>,
+    ) -> Answer<Self::ReadArtifactStream> {
+        self.0.check(&request)?;
+        let part = |data: &str, mime_type: &str, size| ArtifactPart {
+            data: data.into(),
+            mime_type: mime_type.to_owned(),
+            size,
+        };
+        let parts = match request.into_inner().uri.as_str() {
+            "drawgate://artifacts/here" => vec![part("one ", "text/plain", 7), part("two", "", 0)],
+            "drawgate://artifacts/cut" => vec![part("one ", "text/plain", 7)],
+            _ => return Err(Status::not_found("no such artifact")),
+        };
+        Ok(Response::new(stream::iter(parts.into_iter().map(Ok)).boxed()))
+    }
 
     async fn converse(
         &self,

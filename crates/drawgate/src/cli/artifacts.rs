@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use drawgate_core::model::ArtifactRef;
 use serde_json::{Value, json};
 
 use super::Context;
@@ -78,5 +79,5 @@ async fn perform(
 }
 
 fn path_of(hash: &str) -> String {
-    format!("/artifacts/{}", part(hash.trim_start_matches("drawgate://artifacts/")))
+    format!("/artifacts/{}", part(hash.trim_start_matches(ArtifactRef::URI_PREFIX)))
 }

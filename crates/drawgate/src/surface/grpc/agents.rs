@@ -3,6 +3,7 @@
 //!
 //! Who is at the other end has been proved by the login; what an agent may do is the gate's to decide.
 
+mod artifacts;
 mod calls;
 mod conversation;
 mod convert;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use drawgate_core::model::{Capability, Principal};
 use drawgate_core::pipeline::Gateway;
 use drawgate_sdk::proto::fold_service_server::FoldService;
-use drawgate_sdk::proto::{AgentMessage, GatewayMessage};
+use drawgate_sdk::proto::{AgentMessage, ArtifactRequest, GatewayMessage};
 use drawgate_sdk::statement::Purpose;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -100,16 +101,24 @@ impl Agents {
 #[tonic::async_trait]
 impl FoldService for Agents {
     type ConverseStream = Outgoing;
+    type ReadArtifactStream = artifacts::Parts;
+
+    async fn read_artifact(
+        &self,
+        request: Request<ArtifactRequest>,
+    ) -> Result<Response<artifacts::Parts>, Status> {
+        let peer = login::peer(&request, Purpose::Agent)?;
+        let name = principal(&peer)?;
+        artifacts::read(&self.0.gateway, &name, &request.into_inner().uri).await.map(Response::new)
+    }
 
     async fn converse(
         &self,
         request: Request<Streaming<AgentMessage>>,
     ) -> Result<Response<Outgoing>, Status> {
         let peer = login::peer(&request, Purpose::Agent)?;
-        let name = Principal::new(&peer.name)
-            .map_err(|error| Status::failed_precondition(error.to_string()))?;
         let agent = Agent {
-            name,
+            name: principal(&peer)?,
             allowed: peer.terms.capabilities.clone(),
             connection: peer.session.clone(),
             cut: peer.cut.clone(),
@@ -124,6 +133,10 @@ impl FoldService for Agents {
         });
         Ok(Response::new(outgoing))
     }
+}
+
+fn principal(peer: &login::Peer) -> Result<Principal, Status> {
+    Principal::new(&peer.name).map_err(|error| Status::failed_precondition(error.to_string()))
 }
 
 /// A message of the gateway.

@@ -4,7 +4,7 @@
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use drawgate_core::model::{Caller, Operation, SourceId, ToolError, shown_name};
+use drawgate_core::model::{ArtifactRef, Caller, Operation, SourceId, ToolError, shown_name};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -17,8 +17,6 @@ use super::methods::{complete, list_of, no_cursor};
 use super::shelf::{self, Kept, Shelf};
 use super::{Mcp, call};
 
-/// Where artifacts live.
-const PREFIX: &str = "drawgate://artifacts/";
 /// A list of more is of no use to anybody.
 const MAX_ARTIFACTS: usize = 200;
 /// The longest URI that an answer repeats.
@@ -55,7 +53,7 @@ pub(super) async fn read(
     mut params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
     let uri = shelf::text(&params, "uri")?.to_owned();
-    if let Some(hash) = uri.strip_prefix(PREFIX) {
+    if let Some(hash) = uri.strip_prefix(ArtifactRef::URI_PREFIX) {
         let result = artifact(mcp, peer, &uri, hash).await?;
         let result = complete(peer.era, "resources/read", result);
         return Ok(json_response(StatusCode::OK, result_bytes(id, &result)));
@@ -89,7 +87,7 @@ pub(super) fn find(
 
 /// Whether this is an artifact of the caller's.
 pub(super) async fn is_artifact(mcp: &Mcp, peer: &Peer, uri: &str) -> Result<bool, RpcError> {
-    if !uri.starts_with(PREFIX) {
+    if !uri.starts_with(ArtifactRef::URI_PREFIX) {
         return Ok(false);
     }
     let artifacts = &mcp.inner.gateway.parts().artifacts;

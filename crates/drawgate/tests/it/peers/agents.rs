@@ -7,7 +7,7 @@ use drawgate_sdk::proto::agent_message::Message as Said;
 use drawgate_sdk::proto::execute_tool_response::Result as Outcome;
 use drawgate_sdk::proto::gateway_message::Message as Heard;
 use drawgate_sdk::proto::{Heartbeat, MessageKind, PackFeature, ToolCall};
-use drawgate_sdk::{Call, Pack, ToolError, tool};
+use drawgate_sdk::{Call, CallError, Pack, ToolError, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -271,4 +271,26 @@ async fn a_stream_is_for_one_registered_agent() {
     assert_eq!(as_agent.converse().await.err().unwrap().code(), tonic::Code::PermissionDenied);
     let stranger = super::RawAgent { wire: peers.wire().await };
     assert_eq!(stranger.converse().await.err().unwrap().code(), tonic::Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn an_output_that_was_cut_is_read_whole_by_the_agent_whose_it_is() {
+    let peers = Peers::start_with("[limits]\nmax_output_bytes = 1000\n", &lines());
+    let files = Files::default();
+    let _pack = peers.serve(&key(PACK), file_tools(&files)).await;
+    let text = "0123456789".repeat(50_000);
+    files.lock().unwrap().insert("long.txt".to_owned(), text.clone());
+    let research = peers.join("research-bot", &key(RESEARCH)).await;
+    let output = research.call("read_file", json!({ "path": "long.txt" })).await.unwrap();
+    let link = output.content().iter().find(|block| block["type"] == "resource_link").unwrap();
+    let uri = link["uri"].as_str().unwrap();
+    assert!(output.text().len() < 2000 && output.text().contains(uri), "{}", output.text());
+    let artifact = research.read_artifact(uri).await.unwrap();
+    assert_eq!((artifact.mime_type.as_str(), artifact.data), ("text/plain", text.into_bytes()));
+
+    let admin = peers.join("admin-bot", &key(ADMIN)).await;
+    for (agent, uri) in [(&admin, uri), (&research, "drawgate://artifacts/00"), (&research, "x")] {
+        let missing = agent.read_artifact(uri).await.unwrap_err();
+        assert_eq!(missing.code, CallError::RESOURCE_NOT_FOUND, "{uri}");
+    }
 }
