@@ -19,6 +19,8 @@ use crate::source::ToolSource;
 
 /// Longest description that is passed to a model.
 const MAX_DESCRIPTION: usize = 16 * 1024;
+const OUTPUT_SCHEMA: &str = "outputSchema";
+
 /// How a source's tools are named towards models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
@@ -325,12 +327,7 @@ impl Part<'_> {
         self.check_declared(&spec)?;
         let arguments = CompiledSchema::for_object(&spec.input_schema)
             .map_err(|error| format!("`inputSchema`: {error}"))?;
-        let output = match spec.rest.get("outputSchema") {
-            Some(schema) => Some(
-                CompiledSchema::for_object(schema).map_err(|e| format!("`outputSchema`: {e}"))?,
-            ),
-            None => None,
-        };
+        let output = self.output(&spec)?;
         let annotations = spec.own_annotations().cloned().unwrap_or_default();
         let (action, claimed) = self.action(annotations.policy_action.as_deref())?;
         let exclusive = annotations.concurrency == Some(Concurrency::Exclusive);
@@ -350,7 +347,7 @@ impl Part<'_> {
                 max_output_lines: self.own.max_output_lines.unwrap_or(limits.max_output_lines),
             },
             definition: definition_hash(self.id, &spec),
-            listing: listing(&spec, &wire, self.own.description.as_deref())?,
+            listing: listing(&spec, &wire, self.own.description.as_deref(), output.is_some())?,
             meter: crate::pipeline::Meter::new(&id),
             operation: Operation::CallTool,
             action,
@@ -385,6 +382,22 @@ impl Part<'_> {
             Origin::Declared | Origin::Admitted | Origin::Discovered => wire,
         };
         Ok((id, wire))
+    }
+
+    /// The schema of its results. A running server's that can't be used is left out: the tool is worth more.
+    fn output(&self, spec: &McpToolSpec) -> Result<Option<CompiledSchema>, String> {
+        let Some(schema) = spec.rest.get(OUTPUT_SCHEMA) else { return Ok(None) };
+        match (CompiledSchema::for_output(schema), self.origin) {
+            (Ok(compiled), _) => Ok(Some(compiled)),
+            (Err(error), Origin::Discovered) => {
+                let (source, tool) = (self.id, spec.name.escape_debug());
+                tracing::warn!(%source, %tool, %error, "an output schema can't be used and is left out");
+                Ok(None)
+            }
+            (Err(error), Origin::Declared | Origin::Admitted) => {
+                Err(format!("`{OUTPUT_SCHEMA}`: {error}"))
+            }
+        }
     }
 
     /// What a declared manifest must have; of a running server it would be too much to ask.
@@ -462,11 +475,15 @@ fn listing(
     spec: &McpToolSpec,
     wire: &WireName,
     description: Option<&str>,
+    has_output: bool,
 ) -> Result<Value, String> {
     let mut copy = spec.clone();
     wire.as_str().clone_into(&mut copy.name);
     description.unwrap_or(&spec.description).clone_into(&mut copy.description);
     copy.input_schema = normalised(&spec.input_schema);
+    if !has_output {
+        copy.rest.shift_remove(OUTPUT_SCHEMA);
+    }
     let mut value = serde_json::to_value(copy).unwrap_or_default();
     if let Value::Object(map) = &mut value
         && spec.description.is_empty()

@@ -12,6 +12,7 @@ mod names;
 mod offered;
 mod pin_record;
 mod pins;
+mod portable;
 mod refusal;
 mod revisions;
 mod schema;
@@ -30,6 +31,7 @@ pub use entry::{
 };
 pub use keeper::{Holder, Keeper, SourceState, SourceStatus};
 pub use names::{skeleton, visible_text};
+pub use portable::{is_compilable, is_portable};
 pub use refusal::{NameConflict, RegistrationError};
 pub use revisions::Registry;
 pub use schema::{CompiledSchema, SchemaError};

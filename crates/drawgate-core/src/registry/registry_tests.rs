@@ -532,3 +532,41 @@ fn definitions_for_providers() {
         assert_eq!(entry.definition_for(provider), wanted, "{provider:?}");
     }
 }
+
+#[test]
+fn an_odd_output_schema_costs_a_running_server_no_tool() {
+    let deep = (0..100).fold(json!({}), |inner, _| json!({ "items": inner }));
+    let cases = [
+        (json!({ "type": "object" }), true),
+        (json!({}), true),
+        (json!({ "type": "array", "items": { "type": "string" } }), true),
+        (json!({ "type": "string" }), true),
+        (json!({ "type": ["object", "null"] }), true),
+        (json!({ "oneOf": [{ "type": "object" }, { "type": "array" }] }), true),
+        (json!({ "$ref": "#/$defs/a", "$defs": { "a": { "type": "integer" } } }), true),
+        (json!(true), false),
+        (json!(null), false),
+        (json!([]), false),
+        (json!({ "type": "nonsense" }), false),
+        (json!({ "$ref": "https://example.com/schema" }), false),
+        (json!({ "$ref": "#/nowhere" }), false),
+        (json!({ "$schema": 7 }), false),
+        (deep, false),
+    ];
+    for (schema, listed) in cases {
+        let mut spec = tool("t", &Value::Null);
+        spec.rest.insert("outputSchema".to_owned(), schema.clone());
+        let registry = Registry::default();
+        let register =
+            |origin| put(&registry, "a", vec![spec.clone()], SourceTerms::default(), origin);
+        assert_eq!(register(Origin::Discovered).unwrap(), [], "{schema}");
+        let snapshot = registry.snapshot();
+        let entry = snapshot.entries().next().unwrap();
+        assert_eq!(entry.listing.get("outputSchema"), listed.then_some(&schema), "{schema}");
+        assert_eq!(
+            entry.spec.rest["outputSchema"], schema,
+            "the definition stays as it was pinned"
+        );
+        assert_eq!(register(Origin::Declared).is_ok(), listed, "an author can mend it: {schema}");
+    }
+}

@@ -83,6 +83,15 @@ impl CompiledSchema {
         Self::compile(schema)
     }
 
+    /// Checks and compiles a schema for a result, which may be any value.
+    pub fn for_output(schema: &Value) -> Result<Self, SchemaError> {
+        let Value::Object(map) = schema else { return Err(SchemaError::NotAnObject) };
+        if map.get("$schema").is_some_and(|dialect| !dialect.is_string()) {
+            return Err(SchemaError::Invalid("`$schema` must be a text".to_owned()));
+        }
+        Self::compile(schema)
+    }
+
     fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let mut copy = schema.clone();
         if let Value::Object(map) = &mut copy {

@@ -270,16 +270,21 @@ impl Serialize for View<'_> {
                 result.rest.get("resultType").unwrap_or(&json!("complete")),
             )?;
         }
-        match &result.error {
-            Some(error) if result.content.is_empty() => {
-                let text = format!("{}: {}", error.code, error.message);
-                map.serialize_entry("content", &[json!({ "type": "text", "text": text })])?;
+        // Before 2026-07-28 it had to be an object, and clients refuse anything else.
+        let fits = |value: &&Value| self.era == Era::Stateless || value.is_object();
+        let structured = result.structured_content.as_ref();
+        let text = |text: String| [json!({ "type": "text", "text": text })];
+        match (&result.error, structured) {
+            (Some(error), _) if result.content.is_empty() => {
+                let said = format!("{}: {}", error.code, error.message);
+                map.serialize_entry("content", &text(said))?;
+            }
+            (None, Some(value)) if result.content.is_empty() && !fits(&value) => {
+                map.serialize_entry("content", &text(value.to_string()))?;
             }
             _ => map.serialize_entry("content", &result.content)?,
         }
-        // Before 2026-07-28 it had to be an object, and clients refuse anything else.
-        let fits = |value: &&Value| self.era == Era::Stateless || value.is_object();
-        if let Some(structured) = result.structured_content.as_ref().filter(fits) {
+        if let Some(structured) = structured.filter(fits) {
             map.serialize_entry("structuredContent", structured)?;
         }
         if !result.success {

@@ -9,11 +9,12 @@ use drawgate_core::model::{Caller, Capability, Operation, SourceId};
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::policy::Expose;
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::Item;
+use drawgate_core::registry::{Item, is_compilable, is_portable};
 use parking_lot::Mutex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::era::Era;
 use super::finder;
 
 /// How many different sets of lists are kept. Callers with the same capabilities share one.
@@ -37,6 +38,8 @@ pub(super) struct Prepared {
     held: BTreeSet<Capability>,
     expose: Expose,
     pub(super) tools: Listed,
+    /// The same in a form that clients of the revisions with sessions accept.
+    tools_with_sessions: Listed,
     /// Those of the sources; artifacts are each caller's own.
     pub(super) resources: Listed,
     pub(super) templates: Listed,
@@ -63,13 +66,19 @@ impl Lists {
             let open = gateway.open_sources(&held, &snapshot, operation);
             Listed::of(&shown(all, &open, &redactor))
         };
+        let mut tools = match expose {
+            Expose::All => gateway.listings(&held, &snapshot),
+            Expose::Search => finder::definitions(gateway, &held, &snapshot),
+        };
+        let mut listed = |is_usable: fn(&Value) -> bool| {
+            tools.iter_mut().for_each(|tool| keep_output_schema_if(is_usable, tool));
+            Listed::of(&tools)
+        };
         let prepared = Arc::new(Prepared {
             revision,
             expose,
-            tools: Listed::of(&match expose {
-                Expose::All => gateway.listings(&held, &snapshot),
-                Expose::Search => finder::definitions(gateway, &held, &snapshot),
-            }),
+            tools: listed(is_compilable),
+            tools_with_sessions: listed(is_portable),
             resources: items(snapshot.resources(), Operation::ReadResource),
             templates: items(snapshot.templates(), Operation::ReadResource),
             prompts: items(snapshot.prompts(), Operation::GetPrompt),
@@ -95,6 +104,25 @@ impl Lists {
             list.revision == revision && list.expose == expose && list.held == *held
         };
         kept.iter().find(same).cloned()
+    }
+}
+
+impl Prepared {
+    /// The tools in the form of an era.
+    pub(super) fn tools(&self, era: Era) -> &Listed {
+        match era {
+            Era::Sessions => &self.tools_with_sessions,
+            Era::Stateless => &self.tools,
+        }
+    }
+}
+
+/// Leaves out an output schema that could cost a client the tool, or even the whole list.
+fn keep_output_schema_if(is_usable: fn(&Value) -> bool, tool: &mut Value) {
+    if let Value::Object(tool) = tool
+        && tool.get("outputSchema").is_some_and(|schema| !is_usable(schema))
+    {
+        tool.shift_remove("outputSchema");
     }
 }
 

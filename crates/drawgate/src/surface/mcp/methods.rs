@@ -148,7 +148,7 @@ fn list_tools(
 ) -> Result<Response, RpcError> {
     no_cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    Ok(list_of(peer.era, id, "tools", &[lists.tools.inside()]))
+    Ok(list_of(peer.era, id, "tools", &[lists.tools(peer.era).inside()]))
 }
 
 fn list_templates(
