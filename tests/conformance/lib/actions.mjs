@@ -35,11 +35,7 @@ const ACTIONS = {
   },
 
   async "http-custom-headers"(client, { toolCalls }) {
-    for (const { name, arguments: args } of toolCalls) {
-      // The schema has no null, so Drawgate refuses one; an argument left out is the same here.
-      const present = Object.entries(args).filter(([, value]) => value !== null);
-      await client.callTool(name, Object.fromEntries(present));
-    }
+    for (const { name, arguments: args } of toolCalls) await client.callTool(name, args);
   },
 
   async "http-invalid-tool-headers"(client, _context, tools) {

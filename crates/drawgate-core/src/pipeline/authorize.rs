@@ -20,7 +20,7 @@ use crate::model::{
     ToolInvocation, Verdict,
 };
 use crate::policy::{PolicyRequest, Rules, decide};
-use crate::registry::Entry;
+use crate::registry::{Entry, Validation};
 
 /// A call that may be made: named, valid, allowed, and written down.
 pub struct PermittedCall {
@@ -208,6 +208,7 @@ impl Gateway {
             claimed: entry.claimed.as_deref(),
             principal: &caller.principal,
             arguments,
+            fits: fits(entry, arguments),
             size: trace.input_size(),
         };
         let rules = self.parts.rules.load_full();
@@ -310,6 +311,14 @@ impl Gateway {
             entry.limits.timeout.min(settings.max_timeout)
         };
         most.min(asked)
+    }
+}
+
+/// Whether the source can read the arguments in one way only.
+fn fits(entry: &Entry, arguments: &Map<String, Value>) -> bool {
+    match entry.validation {
+        Validation::Gate => true,
+        Validation::Source => entry.arguments.check(&Value::Object(arguments.clone())).is_ok(),
     }
 }
 

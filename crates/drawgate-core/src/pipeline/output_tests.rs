@@ -10,7 +10,7 @@ use super::*;
 use crate::audit::EventKind;
 use crate::model::{ArtifactRef, McpToolSpec, Principal, ToolOutput, ToolResult};
 use crate::redact::Redactor;
-use crate::registry::SourceTerms;
+use crate::registry::{SourceTerms, Validation};
 use crate::source::SourceError;
 use crate::store::{ArtifactInfo, Artifacts, NewArtifact, StoreError};
 use crate::testing::{TestGate, caller, tool};
@@ -368,4 +368,34 @@ async fn output_hashes_are_of_the_redacted_output_and_always_the_same() {
     let large = |c: char| ToolOutput::text(c.to_string().repeat(300_000));
     assert_eq!(hash(large('x')).await, hash(large('x')).await);
     assert_ne!(hash(large('x')).await, hash(large('y')).await);
+}
+
+#[tokio::test]
+async fn where_the_source_validates_it_gets_what_does_not_fit() {
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+    let mut spec = tool("t", &Value::Null);
+    spec.input_schema = schema;
+    let source = Probe::new("s", vec![spec], |arguments, _| {
+        let said = serde_json::to_string(&arguments).unwrap();
+        Box::pin(async move { Ok(ToolOutput::text(said)) })
+    });
+    let odd = json!({ "n": "3" });
+    let by_gate = gate_under(&source, terms()).await.call("ann", "s:t", odd.clone()).await;
+    assert_eq!(code(&by_gate), Some(ErrorCode::InvalidArguments));
+    let lenient = SourceTerms { validation: Validation::Source, ..terms() };
+    let gate = gate_under(&source, lenient).await;
+    let result = gate.call("ann", "s:t", odd.clone()).await;
+    assert_eq!(result.content[0]["text"], r#"{"n":"3"}"#);
+
+    let rules = json!({ "version": "1.0", "defaults": { "fallback": "allow" }, "rules": [
+        { "id": "r", "action": "*", "when": { "arguments": { "n": { "equals": 3 } } }, "decision": "deny" }] });
+    gate.gateway.parts().rules.store(Arc::new(crate::policy::Rules::from_value(rules).unwrap()));
+    for (arguments, expected) in [
+        (json!({ "n": 4 }), None),
+        (json!({ "n": 3 }), Some(ErrorCode::PermissionDenied)),
+        (odd, Some(ErrorCode::PermissionDenied)),
+    ] {
+        let result = gate.call("ann", "s:t", arguments.clone()).await;
+        assert_eq!(code(&result), expected, "{arguments}");
+    }
 }

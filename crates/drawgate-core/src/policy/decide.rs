@@ -19,6 +19,9 @@ pub struct PolicyRequest<'a> {
     pub principal: &'a Principal,
     /// With what.
     pub arguments: &'a Map<String, Value>,
+    /// Whether they fit the tool's schema. If they don't, nobody here can say how the source will read
+    /// them: it may take `"true"` for `true`, and a text for the list that is in it.
+    pub fits: bool,
     /// The arguments' size in bytes, in canonical JSON.
     pub size: u64,
 }
@@ -72,19 +75,27 @@ fn holds(when: &Condition, verdict: Verdict, request: &PolicyRequest<'_>) -> boo
         && name(&when.principal, request.principal.as_str())
         && name(&when.connector_scope, request.tool_id.source().as_str())
         && when.size_over.is_none_or(|limit| request.size > limit)
-        && when.arguments.iter().all(|(path, matcher)| {
-            let found = lookup(request.arguments, path);
-            matcher.matches_absence(&found)
-                || quantified(verdict, &found, |value| matches_within(matcher, verdict, value))
-        })
-        && when.path.as_ref().is_none_or(|patterns| {
-            let found = paths(request.arguments, verdict);
-            quantified(verdict, &found, |path| patterns.iter().any(|pattern| pattern.matches(path)))
-        })
-        && when.host.as_ref().is_none_or(|patterns| {
-            let found = hosts(request.arguments, verdict);
-            quantified(verdict, &found, |host| patterns.iter().any(|pattern| pattern.matches(host)))
-        })
+        && holds_for_arguments(when, verdict, request)
+}
+
+/// What a rule says about arguments. Of those that can be read in several ways, one that does not allow
+/// holds, and one that allows does not.
+fn holds_for_arguments(when: &Condition, verdict: Verdict, request: &PolicyRequest<'_>) -> bool {
+    if !request.fits {
+        let asks = !when.arguments.is_empty() || when.path.is_some() || when.host.is_some();
+        return !asks || verdict != Verdict::Allow;
+    }
+    when.arguments.iter().all(|(path, matcher)| {
+        let found = lookup(request.arguments, path);
+        matcher.matches_absence(&found)
+            || quantified(verdict, &found, |value| matches_within(matcher, verdict, value))
+    }) && when.path.as_ref().is_none_or(|patterns| {
+        let found = paths(request.arguments, verdict);
+        quantified(verdict, &found, |path| patterns.iter().any(|pattern| pattern.matches(path)))
+    }) && when.host.as_ref().is_none_or(|patterns| {
+        let found = hosts(request.arguments, verdict);
+        quantified(verdict, &found, |host| patterns.iter().any(|pattern| pattern.matches(host)))
+    })
 }
 
 /// A rule that allows must match everything it finds; one that does not allow, anything.

@@ -34,6 +34,7 @@ fn decided(rules: &Rules, call: &Call) -> PolicyDecision {
         claimed: None,
         principal: &principal,
         arguments,
+        fits: true,
         size,
     };
     decide(rules, &request)
@@ -452,6 +453,7 @@ fn two_stars_are_any_folder_and_none() {
             claimed: None,
             principal: &Principal::local(),
             arguments: arguments.as_object().unwrap(),
+            fits: true,
             size: 0,
         };
         let denied = decide(&rules.unwrap(), &request).decision == Verdict::Deny;
@@ -475,8 +477,42 @@ fn claimed_actions_match_only_rules_that_do_not_allow() {
             claimed: Some("connector.read"),
             principal: &Principal::local(),
             arguments: &serde_json::Map::new(),
+            fits: true,
             size: 0,
         };
         assert_eq!(decide(&rules.unwrap(), &request).decision, wanted, "{decision}");
+    }
+}
+
+#[test]
+fn arguments_that_can_be_read_in_several_ways_meet_the_strictest_reading() {
+    let conditions = [
+        json!({ "arguments": { "force": { "equals": true } } }),
+        json!({ "path": "/etc/**" }),
+        json!({ "host": "internal" }),
+    ];
+    for when in conditions {
+        for (verdict, wanted) in [
+            ("deny", Verdict::Deny),
+            ("allow_with_confirm", Verdict::AllowWithConfirm),
+            ("allow", Verdict::AllowWithConfirm),
+        ] {
+            let fallback = if verdict == "allow" { "allow_with_confirm" } else { "allow" };
+            let rule = json!({ "id": "r", "action": "*", "when": when, "decision": verdict });
+            let rules = Rules::from_value(
+                json!({ "version": "1.0", "defaults": { "fallback": fallback }, "rules": [rule] }),
+            );
+            let arguments = json!({ "force": "true", "path": "[\"/etc/passwd\"]" });
+            let request = PolicyRequest {
+                tool_id: &ToolId::new(&SourceId::new("fs").unwrap(), "write").unwrap(),
+                action: None,
+                claimed: None,
+                principal: &Principal::local(),
+                arguments: arguments.as_object().unwrap(),
+                fits: false,
+                size: 0,
+            };
+            assert_eq!(decide(&rules.unwrap(), &request).decision, wanted, "{verdict} {when}");
+        }
     }
 }

@@ -54,6 +54,16 @@ impl Origin {
     }
 }
 
+/// Who decides whether arguments fit a tool's schema.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Validation {
+    /// The gate: what does not fit reaches no source.
+    #[default]
+    Gate,
+    /// The source, which may take more than its schema says.
+    Source,
+}
+
 /// Bounds of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -119,6 +129,8 @@ pub struct SourceTerms {
     pub require_action: bool,
     /// What becomes of definitions that nobody has accepted.
     pub trust: Trust,
+    /// Who decides whether arguments fit.
+    pub validation: Validation,
     /// What the operator configured it to be: with another one, it is another server.
     pub identity: String,
 }
@@ -137,6 +149,7 @@ impl Default for SourceTerms {
                 .collect(),
             require_action: false,
             trust: Trust::Pin,
+            validation: Validation::Gate,
             identity: String::new(),
         }
     }
@@ -193,6 +206,7 @@ pub struct Entry {
     /// The definition as clients list it, under its wire name.
     pub listing: Value,
     pub(crate) arguments: CompiledSchema,
+    pub(crate) validation: Validation,
     pub(crate) output: Option<CompiledSchema>,
     pub(crate) source: Arc<dyn ToolSource>,
     /// Slots of the source's calls, shared by its tools, and how many there are.
@@ -325,7 +339,7 @@ impl Part<'_> {
     pub(super) fn entry(self, spec: McpToolSpec) -> Result<Entry, String> {
         let (id, wire) = self.names(&spec.name).map_err(|error| error.to_string())?;
         self.check_declared(&spec)?;
-        let arguments = CompiledSchema::for_object(&spec.input_schema)
+        let arguments = CompiledSchema::for_arguments(&spec.input_schema)
             .map_err(|error| format!("`inputSchema`: {error}"))?;
         let output = self.output(&spec)?;
         let annotations = spec.own_annotations().cloned().unwrap_or_default();
@@ -356,6 +370,7 @@ impl Part<'_> {
             wire,
             spec,
             arguments,
+            validation: self.terms.validation,
             output,
             source: Arc::clone(self.source),
             slots: Arc::clone(self.slots),

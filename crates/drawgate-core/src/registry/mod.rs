@@ -27,7 +27,8 @@ mod wanted;
 pub use declared::declared_faults;
 pub use definitions::Provider;
 pub use entry::{
-    BadTool, Entry, Limits, Naming, Origin, Registration, SourceTerms, ToolTerms, definition_hash,
+    BadTool, Entry, Limits, Naming, Origin, Registration, SourceTerms, ToolTerms, Validation,
+    definition_hash,
 };
 pub use keeper::{Holder, Keeper, SourceState, SourceStatus};
 pub use names::{skeleton, visible_text};

@@ -83,6 +83,14 @@ impl CompiledSchema {
         Self::compile(schema)
     }
 
+    /// Checks and compiles a schema for arguments. Where an argument is repeated in a header, its protocol
+    /// lets a client write `null` for one that is absent.
+    pub fn for_arguments(schema: &Value) -> Result<Self, SchemaError> {
+        let mut copy = schema.clone();
+        allow_null_in_headers(&mut copy);
+        Self::for_object(&copy)
+    }
+
     /// Checks and compiles a schema for a result, which may be any value.
     pub fn for_output(schema: &Value) -> Result<Self, SchemaError> {
         let Value::Object(map) = schema else { return Err(SchemaError::NotAnObject) };
@@ -217,6 +225,18 @@ pub(super) fn normalised(schema: &Value) -> Value {
         }
     }
     copy
+}
+
+/// Lets `null` stand for an argument that has a header, here and in objects within.
+fn allow_null_in_headers(schema: &mut Value) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for (_, property) in properties.iter_mut() {
+        if property.get("x-mcp-header").is_some() {
+            *property = serde_json::json!({ "anyOf": [property.take(), { "type": "null" }] });
+        } else {
+            allow_null_in_headers(property);
+        }
+    }
 }
 
 /// Patterns that look around or back can't be matched in linear time, and common validation libraries

@@ -418,3 +418,24 @@ fn patterns_that_look_around_are_left_to_the_tool() {
     assert!(compiled.check(&json!({ "plain": "ABC" })).is_err());
     assert!(compiled.check(&json!({ "n_a": "text" })).is_err());
 }
+
+#[test]
+fn an_argument_with_a_header_may_be_null() {
+    let schema = json!({ "type": "object", "required": ["name"], "properties": {
+        "name": { "type": "string", "x-mcp-header": "Name" },
+        "kind": { "enum": ["a", "b"], "type": "string", "x-mcp-header": "Kind" },
+        "within": { "type": "object", "properties": { "flag": { "type": "boolean", "x-mcp-header": "Flag" } } },
+        "plain": { "type": "boolean" },
+    } });
+    let compiled = CompiledSchema::for_arguments(&schema).unwrap();
+    for (arguments, fits) in [
+        (json!({ "name": null, "kind": null, "within": { "flag": null } }), true),
+        (json!({ "name": "n", "kind": "a", "within": { "flag": true } }), true),
+        (json!({ "kind": null }), false),
+        (json!({ "name": "n", "kind": "c" }), false),
+        (json!({ "name": "n", "within": { "flag": "true" } }), false),
+        (json!({ "name": "n", "plain": null }), false),
+    ] {
+        assert_eq!(compiled.check(&arguments).is_ok(), fits, "{arguments}");
+    }
+}

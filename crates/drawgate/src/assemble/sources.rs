@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{
-    Holder, Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust,
+    Holder, Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust, Validation,
 };
 use drawgate_core::store::StoreError;
 use drawgate_host::sandbox::{Profile, ResourceLimits};
@@ -266,6 +266,10 @@ pub(crate) fn declared_terms(config: &Config, server: &Server) -> SourceTerms {
             config::Trust::Pin => Trust::Pin,
             config::Trust::Follow => Trust::Follow,
             config::Trust::Review => Trust::Review,
+        },
+        validation: match server.validation {
+            config::Validation::Schema => Validation::Gate,
+            config::Validation::Server => Validation::Source,
         },
         ..base
     }

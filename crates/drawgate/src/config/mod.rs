@@ -42,7 +42,9 @@ pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
 };
-pub use servers::{Names, Protocol, Server, Sessions, ToolLimits, ToolSettings, Transport, Trust};
+pub use servers::{
+    Names, Protocol, Server, Sessions, ToolLimits, ToolSettings, Transport, Trust, Validation,
+};
 pub use setting::Setting;
 pub use starter::STARTER;
 

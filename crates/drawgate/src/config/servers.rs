@@ -61,6 +61,8 @@ pub struct Server {
     pub names: Names,
     /// What becomes of definitions of tools that nobody has accepted.
     pub trust: Trust,
+    /// Who decides whether the arguments of a call fit the tool's schema.
+    pub validation: Validation,
     /// What a caller needs for all of its tools. With none, they are for the local user, and for agents
     /// that are granted `source.NAME`; `public` opens them to every agent that has a token.
     #[schemars(with = "Vec<CapabilityText>")]
@@ -130,6 +132,7 @@ impl Default for Server {
             enabled: true,
             names: Names::Qualified,
             trust: Trust::Pin,
+            validation: Validation::Schema,
             capabilities: Vec::new(),
             description: None,
             timeout_seconds: None,
@@ -175,6 +178,7 @@ impl Server {
         Self {
             names: defaults.names,
             trust: defaults.trust,
+            validation: defaults.validation,
             capabilities: defaults.capabilities,
             description: None,
             timeout_seconds: None,
@@ -275,6 +279,17 @@ pub enum Trust {
     Follow,
     /// Everything is kept from callers until it is accepted, from the first time on.
     Review,
+}
+
+/// Who decides whether the arguments of a call fit a tool's schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Validation {
+    /// The gateway: arguments that do not fit never reach the server.
+    Schema,
+    /// The server, which may accept more than its schema says. Rules that deny or ask by arguments then
+    /// hold for all arguments that do not fit, and rules that allow by them do not.
+    Server,
 }
 
 /// Whether clients share a connection to a server.
