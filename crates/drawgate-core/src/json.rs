@@ -41,6 +41,48 @@ pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     parsed.map_err(|error| fault.take().unwrap_or_else(|| JsonError::Syntax(error.to_string())))
 }
 
+/// Parses one JSON value from a program that may have written text that is not Unicode: stray bytes and
+/// halves of surrogate pairs become U+FFFD, as in JavaScript. For answers only. What a caller sends is
+/// refused instead, so that the gate never decides about other text than was sent.
+pub fn parse_lossy(bytes: &[u8]) -> Result<Value, JsonError> {
+    parse(bytes).or_else(|error| match error {
+        JsonError::Syntax(_) => parse(&mend(bytes)),
+        JsonError::Duplicate(_) | JsonError::Depth => Err(error),
+    })
+}
+
+/// The same text with every stray byte and every lone surrogate replaced. Nothing but strings can have
+/// them in a text that is JSON otherwise.
+fn mend(bytes: &[u8]) -> Vec<u8> {
+    let mut text = String::from_utf8_lossy(bytes).into_owned().into_bytes();
+    let mut at = 0;
+    while let Some(found) = text.get(at..).and_then(|rest| rest.iter().position(|b| *b == b'\\')) {
+        at += found;
+        at += match (escaped_unit(&text, at), escaped_unit(&text, at + UNIT)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 2 * UNIT,
+            (Some(0xd800..0xe000), _) => {
+                if let Some(lone) = text.get_mut(at..at + UNIT) {
+                    lone.copy_from_slice(br"\ufffd");
+                }
+                UNIT
+            }
+            // Whatever else is escaped is one byte at least.
+            _ => 2,
+        };
+    }
+    text
+}
+
+/// The length of `\uXXXX`.
+const UNIT: usize = 6;
+
+/// The UTF-16 code unit that is escaped at this place, if one is.
+fn escaped_unit(text: &[u8], at: usize) -> Option<u16> {
+    let digits = text.get(at..at.checked_add(UNIT)?)?.strip_prefix(br"\u")?;
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
 /// Builds a value, remembering how deep it is and, beside serde's error, what kind of fault it met.
 #[derive(Clone, Copy)]
 struct Strict<'a> {

@@ -100,3 +100,29 @@ fn errors_do_not_repeat_the_content() {
     let Err(error) = parse(br#"{"password": hunter2}"#) else { panic!("not refused") };
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
+
+#[test]
+fn what_is_not_unicode_is_replaced_in_answers_only() {
+    let cases: [(&[u8], Value); 10] = [
+        (br#"{"a":"x\ud800y"}"#, json!({ "a": "x\u{fffd}y" })),
+        (br#""\uDFFF""#, json!("\u{fffd}")),
+        (br#""\ud83d\ude00\ud83d""#, json!("\u{1f600}\u{fffd}")),
+        (br#""\ud800\ud83d\ude00""#, json!("\u{fffd}\u{1f600}")),
+        (br#""\ude00\ud83d""#, json!("\u{fffd}\u{fffd}")),
+        (br#""\\ud800 \ud800""#, json!("\\ud800 \u{fffd}")),
+        (br#""\ud800\n""#, json!("\u{fffd}\n")),
+        (br#"{"\ud800":1}"#, json!({ "\u{fffd}": 1 })),
+        (b"\"a\xffb\"", json!("a\u{fffd}b")),
+        (b"[\"\xed\xa0\x80\"]", json!(["\u{fffd}\u{fffd}\u{fffd}"])),
+    ];
+    for (bytes, expected) in cases {
+        assert_eq!(parse_lossy(bytes).unwrap(), expected, "{}", bytes.escape_ascii());
+        assert!(parse(bytes).is_err(), "{}", bytes.escape_ascii());
+    }
+    for bytes in [br#"{"\ud800":1,"\udfff":2}"#.as_slice(), br#"{"a":1,"a":2}"#] {
+        assert!(matches!(parse_lossy(bytes), Err(JsonError::Duplicate(_))));
+    }
+    for bytes in [br#""\ud8"#.as_slice(), br#""\u+123""#, br#""\ud800"#, b"\\", b"\xff", b""] {
+        assert!(matches!(parse_lossy(bytes), Err(JsonError::Syntax(_))));
+    }
+}

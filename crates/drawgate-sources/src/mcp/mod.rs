@@ -171,6 +171,13 @@ impl McpSource {
         outcome
     }
 
+    /// An answer that is none is the server's fault, so that the caller and the log hear whose it was.
+    fn named(&self, error: SourceError) -> SourceError {
+        let SourceError::Protocol(reason) = error else { return error };
+        tracing::warn!(server = %self.id, %reason, "a server's answer can't be used");
+        SourceError::Protocol(format!("`{}`: {reason}", self.id))
+    }
+
     async fn attempt(
         &self,
         peer: &Peer,
@@ -218,6 +225,7 @@ impl ToolSource for McpSource {
             Err(error) => Err(error),
         };
         let allowed = self.supervisor.hub().allowed;
+        let outcome = outcome.map_err(|error| self.named(error));
         outcome.map_err(|error| pages::screen(error, allowed, &cx.client, &self.id))
     }
 

@@ -25,7 +25,7 @@ pub(super) fn result(bytes: &[u8]) -> Result<ToolOutput, SourceError> {
     let protocol =
         |reason: String| SourceError::Protocol(format!("the result can't be used: {reason}"));
     let Value::Object(mut result) =
-        json::parse(bytes).map_err(|error| protocol(error.to_string()))?
+        json::parse_lossy(bytes).map_err(|error| protocol(error.to_string()))?
     else {
         return Err(protocol("it is not an object".to_owned()));
     };

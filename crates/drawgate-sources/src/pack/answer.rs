@@ -53,7 +53,7 @@ fn mcp_result(text: &str) -> Result<ToolOutput, SourceError> {
 }
 
 fn parse(text: &str, field: &str) -> Result<Value, SourceError> {
-    json::parse(text.as_bytes())
+    json::parse_lossy(text.as_bytes())
         .map_err(|error| SourceError::Protocol(format!("the pack's `{field}`: {error}")))
 }
 

@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
+use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -25,6 +26,10 @@ pub(crate) enum Mode {
     EndedStream,
     /// Calls are never answered.
     Slow,
+    /// Calls are answered with their own message, as JSON.
+    VerbatimJson,
+    /// The same, in an event of a stream that stays open.
+    VerbatimEvents,
     /// Calls are answered with another id.
     WrongId,
     /// Everything is answered with this status.
@@ -166,6 +171,13 @@ async fn answer_call(mode: Mode, body: &Value) -> Response {
         }
         Mode::EndedStream => reply(StatusCode::OK, "text/event-stream", ": nothing\n\n".to_owned()),
         Mode::Slow => std::future::pending().await,
+        Mode::VerbatimJson => reply(StatusCode::OK, "application/json", verbatim(body)),
+        Mode::VerbatimEvents => {
+            let event = Ok::<_, std::convert::Infallible>(format!("data: {}\n\n", verbatim(body)));
+            let open = stream::iter([event]).chain(stream::pending());
+            let response = Response::builder().header("content-type", "text/event-stream");
+            response.body(Body::from_stream(open)).unwrap()
+        }
         Mode::WrongId => {
             json_reply(StatusCode::OK, &json!({ "jsonrpc": "2.0", "id": 123_456, "result": {} }))
         }
@@ -173,6 +185,11 @@ async fn answer_call(mode: Mode, body: &Value) -> Response {
             json_reply(StatusCode::OK, &answer)
         }
     }
+}
+
+fn verbatim(body: &Value) -> String {
+    let message = body["params"]["arguments"]["message"].as_str().unwrap_or_default();
+    message.replace("ID", &body["id"].to_string())
 }
 
 fn result(body: &Value) -> Value {

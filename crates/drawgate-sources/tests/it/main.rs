@@ -13,6 +13,7 @@ mod mcp_http_rude;
 mod mcp_sse;
 mod mcp_stdio;
 mod mcp_supervision;
+mod mcp_unreadable;
 mod mcp_websocket;
 mod oneshot;
 mod openapi;

@@ -33,6 +33,8 @@ enum Mode {
     BinaryAndPing,
     /// Answers a call with a frame that says that it is huge.
     Oversized,
+    /// Answers a call with its own message.
+    Verbatim,
     /// Answers a call by closing the connection.
     Closing,
     /// Is a web server.
@@ -93,6 +95,12 @@ async fn serve(mode: Mode, mut stream: TcpStream, keys: Arc<Mutex<Vec<String>>>)
     while let Some(Ok(message)) = socket.next().await {
         if let Message::Text(text) = message {
             let message: Value = serde_json::from_str(&text).unwrap();
+            if message["method"] == "tools/call" && mode == Mode::Verbatim {
+                let words = message["params"]["arguments"]["message"].as_str().unwrap();
+                let words = words.replace("ID", &message["id"].to_string());
+                socket.send(Message::text(words)).await.unwrap();
+                continue;
+            }
             if message["method"] == "tools/call" && !before_answer(mode, &mut socket).await {
                 return;
             }
@@ -217,4 +225,10 @@ async fn frames_are_bounded() {
     assert!(error.message.contains("more than 67108864 bytes"), "{}", error.message);
     until("the connection is given up", || source.report().last_error.is_some()).await;
     source.close().await;
+}
+
+#[tokio::test]
+async fn answers_that_can_not_be_read_fail_at_once() {
+    let (url, _) = start(Mode::Verbatim).await;
+    crate::mcp_unreadable::check(&source(&url)).await;
 }

@@ -53,8 +53,9 @@ pub(super) async fn refusal(
     deadline: Instant,
 ) -> Failure {
     let body = read_body(response.into_body(), MAX_REFUSAL, deadline).await.unwrap_or_default();
-    let own_words =
-        json::parse(&body).ok().and_then(|mut message| message.get_mut("error").map(Value::take));
+    let own_words = json::parse_lossy(&body)
+        .ok()
+        .and_then(|mut message| message.get_mut("error").map(Value::take));
     let error = match own_words {
         Some(error) if error.is_object() && !is_about_access(status) => wire::failure(error),
         Some(_) | None => refused(status),

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use ::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use bytes::Bytes;
-use drawgate_core::json;
 use drawgate_core::source::{CallContext, SourceError};
 use drawgate_host::egress::{EgressError, Incoming as ResponseBody, read_body};
 use serde_json::Value;
@@ -19,7 +18,7 @@ use super::{Peer, Session, headers, source_error};
 use crate::mcp::Reply;
 use crate::mcp::callers::{On, Seat};
 use crate::mcp::exchange::Turn;
-use crate::mcp::wire::{self, Era, Incoming, MAX_MESSAGE};
+use crate::mcp::wire::{self, Era, Incoming, MAX_MESSAGE, Whose};
 
 /// How often a stream that breaks off is taken up again.
 const MAX_RESUMPTIONS: usize = 8;
@@ -208,9 +207,7 @@ impl Answering {
     }
 
     fn whole(&mut self, body: &Bytes) -> Result<Reply, SourceError> {
-        let message = json::parse(body).map_err(|error| {
-            SourceError::Protocol(format!("the server's answer can't be read: {error}"))
-        })?;
+        let message = wire::read(body).map_err(|unreadable| unreadable.to_error())?;
         match self.take_all(message, body.len()) {
             ControlFlow::Break(outcome) => outcome,
             ControlFlow::Continue(()) => Err(SourceError::Protocol(
@@ -260,8 +257,15 @@ impl Answering {
         if data.is_empty() {
             return ControlFlow::Continue(());
         }
-        if let Ok(message) = json::parse(data) {
-            return self.take_all(message, data.len());
+        match wire::read(data) {
+            Ok(message) => return self.take_all(message, data.len()),
+            Err(unreadable) => match unreadable.whose {
+                Whose::Request(id) if id != self.id => {}
+                Whose::Request(_) | Whose::Unclear => {
+                    return ControlFlow::Break(Err(unreadable.to_error()));
+                }
+                Whose::Nobodys => {}
+            },
         }
         self.peer.journal.ignored();
         ControlFlow::Continue(())

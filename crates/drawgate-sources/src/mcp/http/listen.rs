@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use ::http::{HeaderValue, Method, Response};
 use bytes::Bytes;
-use drawgate_core::json;
 use drawgate_core::source::SourceError;
 use drawgate_host::egress::Incoming as ResponseBody;
 use serde_json::Value;
@@ -127,7 +126,7 @@ async fn hear_out(peer: &Arc<Peer>, session: &Arc<Session>, stream: &mut Option<
         if event.data.is_empty() {
             continue;
         }
-        match json::parse(&event.data) {
+        match wire::read(&event.data) {
             Ok(Value::Array(batch)) => {
                 for message in batch {
                     peer.aside(session, On::Any, wire::sort(message));

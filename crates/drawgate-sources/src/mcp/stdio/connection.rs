@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use drawgate_core::json;
 use drawgate_core::model::InputGiven;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
 use serde::Serialize;
@@ -21,7 +20,7 @@ use crate::mcp::diagnostics::Journal;
 use crate::mcp::hub::Hub;
 use crate::mcp::inlet::{Inlet, Inward, Outlet, Sending, too_long};
 use crate::mcp::requests::Allowed;
-use crate::mcp::wire::{self, CallParams, Era, Incoming, Meta, Request};
+use crate::mcp::wire::{self, CallParams, Era, Incoming, Meta, Request, Unreadable, Whose};
 
 /// How many messages may wait for a server that does not read.
 const QUEUE: usize = 128;
@@ -230,7 +229,7 @@ impl Connection {
     }
 
     fn receive(&self, bytes: &[u8]) {
-        match json::parse(bytes) {
+        match wire::read(bytes) {
             // Revision 2025-03-26 lets servers answer with batches.
             Ok(Value::Array(batch)) => {
                 for message in batch {
@@ -238,7 +237,24 @@ impl Connection {
                 }
             }
             Ok(message) => self.take(message, bytes.len()),
-            Err(_) => self.journal.ignored(),
+            Err(unreadable) => self.fail(&unreadable),
+        }
+    }
+
+    /// Fails the call whose answer can't be read.
+    fn fail(&self, unreadable: &Unreadable) {
+        let error = unreadable.to_error();
+        let delivery = match unreadable.whose {
+            Whose::Request(id) => self.pending.answer(id, Err(error)),
+            // All who wait must go, like when an answer is too long.
+            Whose::Unclear => {
+                self.pending.fail_written(&error);
+                Delivery::Delivered
+            }
+            Whose::Nobodys => Delivery::Unknown,
+        };
+        if delivery == Delivery::Unknown {
+            self.journal.ignored();
         }
     }
 

@@ -3,6 +3,7 @@
 mod params;
 mod results;
 mod server;
+mod unreadable;
 
 use drawgate_core::source::SourceError;
 pub(super) use params::{CallParams, Meta, PlainParams};
@@ -10,6 +11,7 @@ pub(super) use results::{Settled, output, passed_on, settle};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 pub(super) use server::{ServerInfo, discovered, initialize_params, initialized};
+pub(super) use unreadable::{Unreadable, Whose, read};
 
 use super::hub::News;
 use super::requests::ServerRequest;
@@ -114,7 +116,7 @@ pub(super) fn sort(message: Value) -> Incoming {
 }
 
 fn answer(mut message: Map<String, Value>) -> Incoming {
-    let Some(id) = message.get("id").and_then(Value::as_u64) else { return Incoming::Nonsense };
+    let Some(id) = message.get("id").and_then(own_id) else { return Incoming::Nonsense };
     let outcome = match (message.shift_remove("result"), message.shift_remove("error")) {
         (Some(Value::Object(result)), None) => Ok(result),
         (None, Some(error)) => Err(failure(error)),
@@ -129,6 +131,11 @@ fn answer(mut message: Map<String, Value>) -> Incoming {
         )),
     };
     Incoming::Answer { id, outcome }
+}
+
+/// The gateway's ids are numbers; some servers give them back as text.
+fn own_id(id: &Value) -> Option<u64> {
+    id.as_u64().or_else(|| id.as_str()?.parse().ok())
 }
 
 /// An error of the protocol becomes the tool's own failure.

@@ -97,12 +97,18 @@ fn what_is_not_a_message_is_nonsense() {
     for bad in [
         json!(1),
         json!({}),
-        json!({ "id": "1", "result": {} }),
+        json!({ "id": "one", "result": {} }),
         json!({ "id": -1, "result": {} }),
         json!({ "method": 1 }),
     ] {
         assert!(matches!(sort(bad.clone()), Incoming::Nonsense), "{bad}");
     }
+}
+
+#[test]
+fn an_id_may_come_back_as_text() {
+    let answer = sort(json!({ "id": "7", "result": {} }));
+    assert!(matches!(answer, Incoming::Answer { id: 7, outcome: Ok(_) }), "{answer:?}");
 }
 
 #[test]
