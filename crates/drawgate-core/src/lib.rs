@@ -10,6 +10,7 @@ pub mod acts;
 pub mod audit;
 pub mod canonical;
 pub mod clock;
+pub mod deadline;
 pub mod fair;
 mod guard;
 pub mod json;

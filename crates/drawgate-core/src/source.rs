@@ -1,13 +1,13 @@
 //! What a source of tools owes to the gate.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::deadline::Deadline;
 use crate::model::{Client, InputGiven, McpManifest, SourceId, ToolOutput, TraceParent};
 pub use crate::pipeline::PermittedCall;
 
@@ -71,8 +71,8 @@ pub trait ToolSource: Send + Sync + 'static {
 /// What accompanies a call on its way to a source.
 #[derive(Clone)]
 pub struct CallContext {
-    /// When the answer must be there.
-    pub deadline: Instant,
+    /// When the answer must be there. Each report to `progress` extends it.
+    pub deadline: Deadline,
     /// Cancelled when the caller gives up or the gateway stops.
     pub cancel: CancellationToken,
     /// Where progress goes, if the caller wants to hear it.

@@ -7,19 +7,19 @@ use drawgate_core::source::SourceError;
 
 /// The earlier of two ends of a call, and whose it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadline {
-    pub(crate) end: Instant,
+pub(crate) struct End {
+    pub(crate) at: Instant,
     /// The limit of a toolpack's author, if it is the earlier one.
     own: Option<Duration>,
 }
 
-impl Deadline {
+impl End {
     /// The gate's deadline, or the author's own limit if that ends before.
     pub(crate) fn new(gate: Instant, own: Option<Duration>) -> Self {
         let end = own.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
         match end {
-            Some((end, limit)) if end <= gate => Self { end, own: Some(limit) },
-            Some(_) | None => Self { end: gate, own: None },
+            Some((at, limit)) if at <= gate => Self { at, own: Some(limit) },
+            Some(_) | None => Self { at: gate, own: None },
         }
     }
 

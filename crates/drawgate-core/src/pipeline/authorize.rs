@@ -12,6 +12,7 @@ use super::audit::Trace;
 use super::confirm::{Answer, Asking};
 use super::continuation::{Bound, Handle};
 use super::gateway::{CallOptions, Gateway};
+use super::time::{Longest, TimeLimit};
 use super::validate::Validated;
 use super::{Refusal, refuse};
 use crate::canonical;
@@ -37,7 +38,7 @@ pub struct PermittedCall {
     pub(super) call_id: String,
     arguments: Map<String, Value>,
     pub(super) meta: Map<String, Value>,
-    pub(super) timeout: Duration,
+    pub(super) limit: TimeLimit,
     pub(super) grant_ids: Vec<GrantId>,
     pub(super) confirmed_by: Confirmed,
     /// Another name, for a source within a bundle.
@@ -121,7 +122,7 @@ impl PermittedCall {
             call_id: self.call_id.clone(),
             arguments: self.arguments.clone(),
             meta: self.meta.clone(),
-            timeout: self.timeout,
+            limit: self.limit,
             grant_ids: self.grant_ids.clone(),
             confirmed_by: self.confirmed_by,
             inner: self.inner.clone(),
@@ -156,7 +157,7 @@ impl Gateway {
             approval: before.approval,
             binding,
             call_id: trace.call_id().to_owned(),
-            timeout: self.time_for(&entry, &call, options),
+            limit: self.time_for(&entry, &call, options),
             arguments: call.arguments,
             meta: call.meta,
             input: call.input,
@@ -302,15 +303,15 @@ impl Gateway {
         page.filter(|_| options.client.can("elicitation.url"))
     }
 
-    fn time_for(&self, entry: &Entry, call: &ToolInvocation, options: &CallOptions) -> Duration {
-        let asked = call.timeout_ms.map_or(Duration::MAX, Duration::from_millis);
+    fn time_for(&self, entry: &Entry, call: &ToolInvocation, options: &CallOptions) -> TimeLimit {
+        let asked = call.timeout_ms.map(Duration::from_millis);
         let settings = self.parts.settings.load();
-        let most = if options.as_task {
-            settings.max_task_time
+        if options.as_task {
+            let most = settings.max_task_time;
+            TimeLimit::new(most, (most, Longest::Task), asked)
         } else {
-            entry.limits.timeout.min(settings.max_timeout)
-        };
-        most.min(asked)
+            TimeLimit::new(entry.limits.timeout, (settings.max_timeout, Longest::Call), asked)
+        }
     }
 }
 

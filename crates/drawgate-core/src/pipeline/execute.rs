@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
@@ -12,15 +11,13 @@ use super::authorize::{Confirmed, PermittedCall, grant_ended};
 use super::continuation::Handle;
 use super::gateway::{CallOptions, Gateway};
 use super::{Refusal, refuse};
+use crate::deadline::Deadline;
 use crate::guard;
 use crate::model::{Caller, ErrorCode, ToolOutput};
 use crate::policy::Starting;
 use crate::redact::Redactor;
 use crate::registry::Entry;
 use crate::source::{CallContext, ProgressSink, Sent, SourceError, ToolSource};
-
-/// No clock reaches further than this without overflow.
-const LONGEST: Duration = Duration::from_hours(365 * 24);
 
 /// A call that was made.
 pub(crate) struct Executed {
@@ -71,14 +68,15 @@ impl Gateway {
         let entry = Arc::clone(&call.entry);
         let (approval, binding) = (call.approval.clone(), call.binding.clone());
         let answers = !options.client.capabilities.is_empty();
-        let timeout = call.timeout;
-        let deadline = tokio::time::Instant::now() + timeout.min(LONGEST);
+        let (limit, began) = (call.limit, tokio::time::Instant::now());
+        let deadline = limit.begin();
         let cancel = options.cancel.clone();
         let progress = options.progress.clone();
         let context = CallContext {
-            deadline: deadline.into_std(),
+            deadline: deadline.clone(),
             cancel: cancel.clone(),
-            progress: progress.map(|sink| self.guard_progress(sink, &entry, call.confirmed_by)),
+            progress: progress
+                .map(|sink| self.guard_progress(sink, &entry, call.confirmed_by, &deadline)),
             trace: options.trace.clone(),
             meta: without_progress_token(call.meta.clone()),
             client: Arc::clone(&options.client),
@@ -98,14 +96,17 @@ impl Gateway {
             biased;
             done = work => match done {
                 Ok(output) => output,
+                // A source may notice first that the time is over, but does not know the limit.
+                Err(NotStarted::Refused(refusal))
+                    if refusal.code == ErrorCode::Timeout && began.elapsed() >= limit.patience =>
+                {
+                    return Err(limit.refusal(entry.id.as_str(), &deadline));
+                }
                 Err(NotStarted::Refused(refusal)) => return Err(refusal),
                 Err(NotStarted::Outdated(call)) => return Ok(Performed::Outdated(call)),
             },
             () = cancel.cancelled() => return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call")),
-            () = tokio::time::sleep_until(deadline) => {
-                let message = format!("`{}` did not answer within {} ms", entry.id, timeout.as_millis());
-                return Err(refuse(ErrorCode::Timeout, message));
-            }
+            () = deadline.passed() => return Err(limit.refusal(entry.id.as_str(), &deadline)),
         };
         if output.input_required.is_some() && !answers {
             let message = "the tool asks for input during a call, which this caller can't give";
@@ -240,6 +241,7 @@ struct GuardedProgress {
     tool: (String, String),
     /// Whether a confirmation that a later rule demands has been given.
     confirmed_by: Confirmed,
+    deadline: Deadline,
 }
 
 /// Bytes of a report.
@@ -247,6 +249,7 @@ const MAX_REPORT: usize = 8 * 1024;
 
 impl ProgressSink for GuardedProgress {
     fn report(&self, progress: Map<String, Value>) {
+        self.deadline.extend();
         let mut report = Value::Object(progress);
         self.redactor.load().mask_known_in(&mut report);
         let small = serde_json::to_string(&report).is_ok_and(|text| text.len() <= MAX_REPORT);
@@ -277,10 +280,12 @@ impl Gateway {
         sink: Arc<dyn ProgressSink>,
         entry: &Entry,
         confirmed_by: Confirmed,
+        deadline: &Deadline,
     ) -> Arc<dyn ProgressSink> {
         let tool = (entry.id.to_string(), entry.definition.clone());
         let redactor = Arc::clone(&self.parts.redactor);
-        Arc::new(GuardedProgress { sink, redactor, tool, confirmed_by })
+        let deadline = deadline.clone();
+        Arc::new(GuardedProgress { sink, redactor, tool, confirmed_by, deadline })
     }
 }
 
@@ -292,6 +297,8 @@ fn without_progress_token(mut meta: Map<String, Value>) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use serde_json::json;
 
     use super::*;
@@ -314,6 +321,7 @@ mod tests {
             redactor,
             tool: Default::default(),
             confirmed_by: Confirmed::Nothing,
+            deadline: Instant::now().into(),
         };
         for message in ["the key is hunter-known-secret", &"x".repeat(MAX_REPORT)] {
             let report = json!({ "progress": 1, "message": message });

@@ -18,6 +18,7 @@ mod meter;
 mod questions;
 mod resolve;
 mod spool;
+mod time;
 mod validate;
 
 pub use authorize::PermittedCall;

@@ -18,7 +18,7 @@ use crate::model::{
 };
 use crate::redact::Redactor;
 use crate::registry::{Origin, SourceTerms};
-use crate::source::{CallContext, SourceError, ToolSource};
+use crate::source::{CallContext, ProgressSink, SourceError, ToolSource};
 use crate::store::{AuditLog, StoreError};
 use crate::testing::{FakeSource, MemoryStore, TestGate, caller, tool};
 
@@ -476,16 +476,66 @@ async fn a_caller_may_only_shorten_the_time() {
         let call = ToolInvocation { timeout_ms: asked, ..invocation(json!({})) };
         let result = gate.gateway.call(&caller("ann"), call, CallOptions::default()).await;
         assert_eq!(code(&result), Some(ErrorCode::Timeout));
-        assert!(
-            message(&result).contains(&format!("within {expected} ms")),
-            "{}",
-            message(&result)
-        );
+        let shown = match expected {
+            ..1_000 => format!("within {expected} ms"),
+            _ => format!("within {} s", expected / 1000),
+        };
+        assert!(message(&result).contains(&shown), "{}", message(&result));
         let passed = u64::try_from(began.elapsed().as_millis()).unwrap();
         assert!(
             passed.abs_diff(expected) <= 1,
             "{passed} {expected}: the paused clock says how long"
         );
+    }
+}
+
+/// Reports every second, and ends after so many.
+fn reporting(seconds: u32) -> Arc<Probe> {
+    Probe::new("s", vec![tool("t", &Value::Null)], move |_, cx| {
+        let progress = cx.progress.clone();
+        Box::pin(async move {
+            for second in 0..seconds {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if let Some(progress) = &progress {
+                    progress.report(Map::from_iter([("progress".to_owned(), second.into())]));
+                }
+            }
+            Ok(ToolOutput::text("ok"))
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_extends_the_time_up_to_the_longest() {
+    struct Heard;
+    impl ProgressSink for Heard {
+        fn report(&self, _: Map<String, Value>) {}
+    }
+    let advice = "an operator can raise `timeout_seconds` of its server or in `[limits]`";
+    let longest = "an operator can raise `max_timeout_seconds` in `[limits]`";
+    let cases = [
+        (40, None, true, None),
+        (40, None, false, Some((30, advice))),
+        (700, None, true, Some((600, longest))),
+        (40, Some(35_000), true, Some((35, "the time that the caller gave it"))),
+    ];
+    for (seconds, timeout_ms, hears, expected) in cases {
+        let gate = gate_under(&reporting(seconds), SourceTerms::default()).await;
+        let call = ToolInvocation { timeout_ms, ..invocation(json!({})) };
+        let progress = hears.then(|| Arc::new(Heard) as Arc<dyn ProgressSink>);
+        let options = CallOptions { progress, ..CallOptions::default() };
+        let result = gate.gateway.call(&caller("ann"), call, options).await;
+        match expected {
+            None => assert!(result.success, "{result:?}"),
+            Some((limit, advice)) => {
+                let said = message(&result);
+                assert!(
+                    said.starts_with(&format!("`s:t` did not answer within {limit} s")),
+                    "{said}"
+                );
+                assert!(said.ends_with(advice), "{said}");
+            }
+        }
     }
 }
 
@@ -979,7 +1029,7 @@ async fn the_source_gets_the_context_without_the_progress_token() {
         let seen = seen.clone();
         Probe::new("s", vec![tool("t", &Value::Null)], move |_, cx| {
             *seen.lock() = cx.meta.clone();
-            assert!(cx.deadline > std::time::Instant::now());
+            assert!(cx.deadline.at() > std::time::Instant::now());
             Box::pin(async { Ok(ToolOutput::text("ok")) })
         })
     };

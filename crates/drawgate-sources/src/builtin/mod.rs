@@ -86,7 +86,7 @@ impl ToolSource for BuiltinSource {
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
         if call.tool() == web::FETCH {
-            return Ok(self.web.fetch(&call.into_arguments(), cx.caller(), cx.deadline).await);
+            return Ok(self.web.fetch(&call.into_arguments(), cx.caller(), cx.deadline.at()).await);
         }
         let tool = call.tool().to_owned();
         let workspace = Arc::clone(&self.workspace);

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use drawgate_core::deadline::Deadline;
 use drawgate_core::source::SourceError;
 use parking_lot::Mutex;
 
@@ -45,7 +46,7 @@ pub(super) struct Admission<'a> {
     breaker: &'a Breaker,
     principal: &'a str,
     began: Instant,
-    deadline: Instant,
+    deadline: Deadline,
     is_trial: bool,
     settled: bool,
 }
@@ -68,7 +69,7 @@ impl Breaker {
     pub(super) fn admit<'a>(
         &'a self,
         client: &'a str,
-        deadline: Instant,
+        deadline: &Deadline,
     ) -> Result<Admission<'a>, SourceError> {
         self.admit_at(Instant::now(), client, deadline)
     }
@@ -82,8 +83,9 @@ impl Breaker {
         &'a self,
         now: Instant,
         client: &'a str,
-        deadline: Instant,
+        deadline: &Deadline,
     ) -> Result<Admission<'a>, SourceError> {
+        let deadline = deadline.clone();
         let mut inner = self.inner.lock();
         // A trial that takes longer than a pause keeps nobody else from trying.
         let is_tried = inner.trial.is_some_and(|began| now < began + self.pause);
@@ -153,7 +155,7 @@ impl Admission<'_> {
     }
 
     fn ran_out(&self) -> Verdict {
-        let had = self.deadline.saturating_duration_since(self.began);
+        let had = self.deadline.at().saturating_duration_since(self.began);
         if had >= SERIOUS_WAIT { Verdict::RanOut } else { Verdict::Nothing }
     }
 }
@@ -163,7 +165,7 @@ impl Drop for Admission<'_> {
         // The gate drops a call that was cancelled, or that has run out of time.
         if !self.settled {
             let now = Instant::now();
-            let verdict = if now >= self.deadline { self.ran_out() } else { Verdict::Nothing };
+            let verdict = if now >= self.deadline.at() { self.ran_out() } else { Verdict::Nothing };
             self.breaker.settle(self, verdict, now);
         }
     }

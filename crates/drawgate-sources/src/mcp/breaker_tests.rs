@@ -22,7 +22,9 @@ impl Bench {
 
     fn admit_as<'a>(&'a self, client: &'a str, at: u64) -> Result<Admission<'a>, String> {
         let now = self.start + seconds(at);
-        self.breaker.admit_at(now, client, now + seconds(60)).map_err(|error| error.to_string())
+        self.breaker
+            .admit_at(now, client, &(now + seconds(60)).into())
+            .map_err(|error| error.to_string())
     }
 
     fn run_out(&self, client: &str, at: u64) {
@@ -89,7 +91,7 @@ fn what_is_not_the_servers_fault_does_not_count() {
     (0..20).for_each(|at| bench.end(bench.admit(at).unwrap(), at, Some(&tool)));
     let now = bench.start + seconds(20);
     for _ in 0..20 {
-        let hurried = bench.breaker.admit_at(now, "ann", now + seconds(4)).unwrap();
+        let hurried = bench.breaker.admit_at(now, "ann", &(now + seconds(4)).into()).unwrap();
         bench.end(hurried, 24, Some(&SourceError::Timeout("slow".to_owned())));
     }
     (25..45).for_each(|at| drop(bench.admit(at).unwrap()));

@@ -9,9 +9,10 @@ use drawgate_core::model::Client;
 use drawgate_core::source::CallContext;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
 
-use super::progress::Progress;
+use super::progress::{INTERVAL, Progress};
 use super::requests::{Allowed, ClientRequest, ServerRequest};
 use super::wire::METHOD_NOT_FOUND;
 
@@ -41,6 +42,8 @@ struct Place {
     client: Arc<Client>,
     questions: Option<mpsc::Sender<ServerRequest>>,
     progress: Option<Progress>,
+    /// Told when a report or a message is held back.
+    held: Arc<Notify>,
 }
 
 /// A call's place; it is given up on drop.
@@ -48,6 +51,7 @@ pub(super) struct Seat {
     callers: Arc<Callers>,
     id: u64,
     questions: Option<mpsc::Receiver<ServerRequest>>,
+    held: Arc<Notify>,
     answered: bool,
 }
 
@@ -90,9 +94,11 @@ impl Callers {
             client: Arc::clone(&cx.client),
             questions: sender,
             progress: progress(cx),
+            held: Arc::default(),
         };
+        let held = Arc::clone(&place.held);
         self.places.lock().insert(id, place);
-        Seat { callers: Arc::clone(self), id, questions: receiver, answered: false }
+        Seat { callers: Arc::clone(self), id, questions: receiver, held, answered: false }
     }
 
     /// Whether what has no address may be another client's than this one's.
@@ -126,12 +132,26 @@ impl Callers {
 
     pub(super) fn report(&self, id: u64, report: Map<String, Value>) -> Delivery {
         let mut places = self.places.lock();
-        match places.get_mut(&id).and_then(|place| place.progress.as_mut()) {
-            Some(progress) => {
+        match places.get_mut(&id) {
+            Some(Place { progress: Some(progress), held, .. }) => {
                 progress.report(report, Instant::now());
+                if progress.is_holding() {
+                    held.notify_one();
+                }
                 Delivery::Delivered
             }
-            None => Delivery::Unknown,
+            Some(Place { progress: None, .. }) | None => Delivery::Unknown,
+        }
+    }
+
+    /// Passes on what was held back of a call, as far as it is time.
+    fn pass(&self, id: u64) {
+        let mut places = self.places.lock();
+        if let Some(Place { progress: Some(progress), held, .. }) = places.get_mut(&id) {
+            progress.pass(Instant::now());
+            if progress.is_holding() {
+                held.notify_one();
+            }
         }
     }
 
@@ -146,6 +166,9 @@ impl Callers {
             && is_wanted(place.client.log_level.as_deref(), &message)
         {
             progress.log(message, Instant::now());
+            if progress.is_holding() {
+                place.held.notify_one();
+            }
         }
     }
 
@@ -182,14 +205,27 @@ impl Callers {
 }
 
 impl Seat {
-    /// The next question of the server; never, for a caller that can't be asked.
+    /// The next question of the server; never, for a caller that can't be asked. Meanwhile what was
+    /// held back for the caller is passed on.
     pub(super) async fn question(&mut self) -> ServerRequest {
-        if let Some(questions) = &mut self.questions
-            && let Some(question) = questions.recv().await
-        {
-            return question;
+        let Self { callers, id, questions, held, .. } = self;
+        let asked = async {
+            match questions {
+                Some(questions) => questions.recv().await,
+                None => None,
+            }
+        };
+        let passing = async {
+            loop {
+                held.notified().await;
+                sleep(INTERVAL).await;
+                callers.pass(*id);
+            }
+        };
+        tokio::select! {
+            Some(question) = asked => question,
+            never = passing => never,
         }
-        std::future::pending().await
     }
 
     /// The server has answered: nothing more can come of this call.

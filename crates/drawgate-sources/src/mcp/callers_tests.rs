@@ -23,7 +23,7 @@ fn context(client: &str, capabilities: Value) -> (CallContext, Arc<Log>) {
     let Value::Object(capabilities) = capabilities else { panic!("not an object") };
     let log = Arc::new(Log::default());
     let cx = CallContext {
-        deadline: Instant::now() + Duration::from_mins(1),
+        deadline: (Instant::now() + Duration::from_mins(1)).into(),
         cancel: CancellationToken::new(),
         progress: Some(log.clone()),
         trace: None,

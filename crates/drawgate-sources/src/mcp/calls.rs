@@ -63,10 +63,10 @@ impl McpSource {
             return Ok(None);
         };
         let Some(waiting) = self.parked.take(state, &cx.affinity).await else { return Ok(None) };
-        let permit = timeout_at(cx.deadline.into(), self.permits.acquire(cx.caller()));
+        let permit = cx.deadline.bound(self.permits.acquire(cx.caller()));
         let _permit = permit.await.map_err(|_| too_late())?;
         let given = responses.get(&waiting.key());
-        let next = timeout_at(cx.deadline.into(), waiting.go_on(given, cx)).await;
+        let next = cx.deadline.bound(waiting.go_on(given, cx)).await;
         let (exchange, turn, round) = next.map_err(|_| too_late())??;
         self.turned(call.operation(), exchange, turn, round, cx).map(Some)
     }
@@ -230,7 +230,7 @@ async fn first_turn(
         let turn = exchange.turn().await?;
         Ok((exchange, turn))
     };
-    timeout_at(cx.deadline.into(), turn).await.map_err(|_| too_late())?
+    cx.deadline.bound(turn).await.map_err(|_| too_late())?
 }
 
 /// Calls a server of the era without sessions, again if it only wants to be called again.

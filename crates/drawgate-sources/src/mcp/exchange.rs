@@ -90,11 +90,11 @@ impl Interrupted {
             Some(Err(error)) => return Err(error),
             // It asked something else meanwhile, and still waits for this one.
             Some(Ok(turn @ Turn::Question(_))) => {
-                self.exchange.answer(&self.question.answer(given), cx.deadline).await?;
+                self.exchange.answer(&self.question.answer(given), cx.deadline.at()).await?;
                 turn
             }
             None => {
-                self.exchange.answer(&self.question.answer(given), cx.deadline).await?;
+                self.exchange.answer(&self.question.answer(given), cx.deadline.at()).await?;
                 self.exchange.turn().await?
             }
         };

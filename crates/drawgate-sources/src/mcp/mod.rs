@@ -44,6 +44,7 @@ use async_trait::async_trait;
 use breaker::Breaker;
 pub use config::{McpConfig, Sessions, Transport};
 pub use diagnostics::{ClientConnections, LeftOut, SourceDiagnostics, SourceState};
+use drawgate_core::deadline::Deadline;
 use drawgate_core::fair::FairSlots;
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, SourceEvent, ToolSource};
@@ -51,7 +52,6 @@ use drawgate_host::Host;
 use drawgate_host::sandbox::Profile;
 use serde_json::{Map, Value};
 use tokio::sync::{broadcast, watch};
-use tokio::time::timeout_at;
 
 use crate::kind::{self, ConfigError, SourceKind};
 use config::{Address, Endpoint, Settings};
@@ -152,10 +152,10 @@ impl McpSource {
     async fn connected(&self, cx: &CallContext) -> Result<(Peer, Hold), SourceError> {
         let Some(pool) = &self.clients else {
             let hold = self.supervisor.hold();
-            return Ok((reach(&self.supervisor, cx.deadline).await?, hold));
+            return Ok((reach(&self.supervisor, &cx.deadline).await?, hold));
         };
         let (own, hold) = pool.enter(&cx.affinity)?;
-        Ok((reach(&own, cx.deadline).await?, hold))
+        Ok((reach(&own, &cx.deadline).await?, hold))
     }
 
     async fn perform(
@@ -164,7 +164,7 @@ impl McpSource {
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
         // A server that is known to be down is the supervisor's business, and no call that failed.
-        let admission = self.breaker.admit(&cx.affinity, cx.deadline)?;
+        let admission = self.breaker.admit(&cx.affinity, &cx.deadline)?;
         let (peer, _hold) = self.connected(cx).await?;
         let outcome = self.attempt(&peer, call, cx).await;
         admission.settle(&outcome);
@@ -184,7 +184,7 @@ impl McpSource {
         call: &PermittedCall,
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
-        let permit = timeout_at(cx.deadline.into(), self.permits.acquire(cx.caller()));
+        let permit = cx.deadline.bound(self.permits.acquire(cx.caller()));
         let _permit = permit.await.map_err(|_| too_late())?;
         self.converse(peer, call, cx).await
     }
@@ -281,11 +281,11 @@ fn link_to(id: &SourceId, endpoint: Endpoint, start_timeout: Duration, host: &Ar
 }
 
 /// A supervisor's connection, before the deadline.
-async fn reach(supervisor: &Supervisor, deadline: Instant) -> Result<Peer, SourceError> {
+async fn reach(supervisor: &Supervisor, deadline: &Deadline) -> Result<Peer, SourceError> {
     if let Some(peer) = supervisor.ready_peer() {
         return Ok(peer);
     }
-    let connected = timeout_at(deadline.into(), supervisor.peer()).await;
+    let connected = deadline.bound(supervisor.peer()).await;
     connected.map_err(|_| too_late())?.map(|(peer, _)| peer)
 }
 

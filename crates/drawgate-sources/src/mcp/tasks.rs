@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use drawgate_core::model::{InputGiven, InputRequired, ToolOutput};
 use drawgate_core::source::{CallContext, SourceError};
 use serde_json::{Map, Value, json};
-use tokio::time::{sleep, timeout_at};
+use tokio::time::sleep;
 
 use super::{Peer, too_late, wire};
 
@@ -46,7 +46,7 @@ pub(super) async fn answer(
 ) -> Result<(), SourceError> {
     let mut params = named(id);
     params.insert("inputResponses".to_owned(), Value::Object(input.responses.clone()));
-    peer.ask("tasks/update", &params, cx.deadline).await.map(drop)
+    peer.ask("tasks/update", &params, cx.deadline.latest()).await.map(drop)
 }
 
 /// Waits for a task's end, or its next questions.
@@ -59,14 +59,14 @@ pub(super) async fn follow(
         progress.handle(id);
     }
     let mut guard = Unwanted { peer, id, cx, armed: true };
-    let followed = timeout_at(cx.deadline.into(), until_over(peer, id, cx)).await;
+    let followed = cx.deadline.bound(until_over(peer, id, cx)).await;
     guard.armed = followed.is_err();
     followed.map_err(|_| too_late())?
 }
 
 async fn until_over(peer: &Peer, id: &str, cx: &CallContext) -> Result<ToolOutput, SourceError> {
     loop {
-        let mut task = peer.ask("tasks/get", &named(id), cx.deadline).await?.result;
+        let mut task = peer.ask("tasks/get", &named(id), cx.deadline.latest()).await?.result;
         match task.get("status").and_then(Value::as_str) {
             Some("working") => sleep(pause(&task)).await,
             Some("input_required") => {
@@ -123,7 +123,7 @@ struct Unwanted<'a> {
 
 impl Drop for Unwanted<'_> {
     fn drop(&mut self) {
-        let late = self.cx.deadline <= Instant::now();
+        let late = self.cx.deadline.at() <= Instant::now();
         if !self.armed || !(late || self.cx.cancel.is_cancelled()) {
             return;
         }

@@ -19,7 +19,7 @@ use tokio::time::timeout_at;
 
 use crate::confine::profile;
 use crate::kind::{self, ConfigError, SourceKind};
-use crate::late::Deadline;
+use crate::late::End;
 use config::Endpoint;
 
 /// The largest result that is read.
@@ -52,7 +52,9 @@ impl OneshotSource {
         let body = wire::call(call)?;
         let result: Bytes = match &self.endpoint {
             Endpoint::Stdio(spawn) => stdio::perform(&self.host, spawn, &body).await?.into(),
-            Endpoint::Http(target) => http::perform(&self.host, target, body, cx.deadline).await?,
+            Endpoint::Http(target) => {
+                http::perform(&self.host, target, body, cx.deadline.at()).await?
+            }
         };
         wire::result(&result)
     }
@@ -77,9 +79,9 @@ impl ToolSource for OneshotSource {
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
         // Cancelled calls are dropped by the gate, and the program with them.
-        let deadline = Deadline::new(cx.deadline, None);
-        match timeout_at(cx.deadline.into(), self.perform(&call, cx)).await {
-            Ok(Err(SourceError::Timeout(_))) | Err(_) => Err(deadline.missed_by(call.tool())),
+        let end = End::new(cx.deadline.at(), None);
+        match timeout_at(end.at.into(), self.perform(&call, cx)).await {
+            Ok(Err(SourceError::Timeout(_))) | Err(_) => Err(end.missed_by(call.tool())),
             Ok(done) => done,
         }
     }

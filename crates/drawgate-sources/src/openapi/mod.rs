@@ -124,7 +124,7 @@ impl ToolSource for OpenApiSource {
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
         let timeout = self.settings.timeout;
-        let deadline = cx.deadline.min(Instant::now() + timeout);
+        let deadline = cx.deadline.at().min(Instant::now() + timeout);
         let work = timeout_at(deadline.into(), self.perform(&call, cx.caller(), deadline));
         match work.await {
             Ok(Err(SourceError::Timeout(_))) | Err(_) => Err(SourceError::Timeout(format!(

@@ -59,7 +59,7 @@ impl ToolSource for PackSource {
     }
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
-        let left = cx.deadline.saturating_duration_since(Instant::now());
+        let left = cx.deadline.at().saturating_duration_since(Instant::now());
         let input_json = serde_json::to_string(call.arguments())
             .map_err(|error| SourceError::Protocol(format!("the arguments: {error}")))?;
         let wanted = Wanted {

@@ -9,7 +9,7 @@ mod survey;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use drawgate_core::model::{McpManifest, Offer, SourceId, ToolOutput, shown_name};
@@ -19,7 +19,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout_at};
+use tokio::time::sleep;
 
 use super::build::{Builder, host_for};
 use super::config::ToolpackConfig;
@@ -29,7 +29,7 @@ use super::part::{LeftOut, Offered, Part};
 use super::seal::Seal;
 use crate::excerpt::masked;
 use crate::kind::ConfigError;
-use crate::late::Deadline;
+use crate::late::End;
 use survey::Survey;
 
 /// The first pause before a call that could not be sent is tried again.
@@ -200,17 +200,19 @@ impl ToolSource for ToolpackSource {
         let part = self.parts.get(route.part).ok_or_else(gone)?;
         let source = part.source.as_ref().map_err(|_| gone())?;
         let mut cx = cx.clone();
-        let deadline = Deadline::new(cx.deadline, route.timeout);
-        cx.deadline = deadline.end;
+        let end = End::new(cx.deadline.at(), route.timeout);
+        if let Some(timeout) = route.timeout {
+            cx.deadline = cx.deadline.within(timeout);
+        }
         let name = call.tool().to_owned();
         let work = attempts(&**source, call.under(route.inner), &cx, part.retries);
-        match timeout_at(deadline.end.into(), work).await {
+        match cx.deadline.bound(work).await {
             // Whichever of the two clocks was first, the pack's own limit is what counts.
-            Ok(Err(SourceError::Timeout(_))) if Instant::now() >= deadline.end => {
-                Err(deadline.missed_by(&name))
+            Ok(Err(SourceError::Timeout(_))) if Instant::now() >= cx.deadline.at() => {
+                Err(end.missed_by(&name))
             }
             Ok(done) => done,
-            Err(_) => Err(deadline.missed_by(&name)),
+            Err(_) => Err(end.missed_by(&name)),
         }
     }
 

@@ -216,6 +216,7 @@ async fn progress_is_thinned_and_has_no_token() {
     assert_eq!(text(&echo_with(&gate, invocation("done", None), options).await), "done");
     let reports = reports.0.lock().clone();
     assert!((1..1000).contains(&reports.len()), "{} reports", reports.len());
+    assert_eq!(reports.last().map(|report| &report["progress"]), Some(&json!(19_999)), "the last");
     assert_eq!(Value::Object(reports[0].clone()), json!({ "progress": 0 }));
     source.close().await;
 }

@@ -77,7 +77,8 @@ impl From<Expose> for drawgate_core::policy::Expose {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Seconds that a call may take, unless its server or tool says otherwise.
+    /// Seconds that a call may take, unless its server or tool says otherwise. Each report of progress
+    /// begins them anew.
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout_seconds: u64,
     /// Seconds that no call may exceed, whatever a tool or a caller asks for.

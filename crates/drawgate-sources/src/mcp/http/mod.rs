@@ -99,7 +99,7 @@ impl Peer {
             self.describe(call, &mut headers);
         }
         let seat = self.callers.enter(id, cx);
-        let end = cx.deadline + if seat.is_askable() { ROUNDS } else { Duration::ZERO };
+        let end = cx.deadline.latest() + if seat.is_askable() { ROUNDS } else { Duration::ZERO };
         let answering = Answering::send(self, &session, id, (headers, body.into()), end);
         Ok(Exchange { answering, seat, cancel: true })
     }

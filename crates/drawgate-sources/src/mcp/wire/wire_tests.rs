@@ -12,7 +12,7 @@ use crate::mcp::requests::{Allowed, ClientRequest};
 fn context(meta: Value) -> CallContext {
     let Value::Object(meta) = meta else { panic!("not an object") };
     CallContext {
-        deadline: Instant::now(),
+        deadline: Instant::now().into(),
         cancel: CancellationToken::new(),
         progress: None,
         trace: TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),

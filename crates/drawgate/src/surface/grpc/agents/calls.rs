@@ -133,8 +133,9 @@ async fn perform(
     };
     let trace = TraceParent::parse(&call.traceparent);
     let span = shared.spans.start(trace.as_ref());
+    let reports = call.progress.then(|| Arc::new(Reports::new(&call.request_id, line)));
     let options = CallOptions {
-        progress: call.progress.then(|| reports(&call.request_id, line)),
+        progress: reports.clone().map(|reports| reports as Arc<dyn ProgressSink>),
         cancel,
         trace: span.as_ref().map(Span::context).or(trace),
         ..CallOptions::default()
@@ -149,6 +150,10 @@ async fn perform(
     let result = shared.gateway.call(caller, invocation, options).await;
     if let Some(span) = span {
         span.end(caller, &result);
+    }
+    if let Some(last) = reports.and_then(|reports| reports.held.lock().take()) {
+        // If nobody listens, there is nobody to tell.
+        let _ = line.say(last).await;
     }
     convert::result(call.request_id, &result)
 }
@@ -175,17 +180,22 @@ fn arguments(text: &str, max: u64) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn reports(id: &str, line: &Line) -> Arc<dyn ProgressSink> {
-    Arc::new(Reports { id: id.to_owned(), line: line.clone() })
-}
-
 struct Reports {
     id: String,
     line: Line,
+    /// The last report, if there was no room for it: it comes before the result.
+    held: Mutex<Option<Message>>,
+}
+
+impl Reports {
+    fn new(id: &str, line: &Line) -> Self {
+        Self { id: id.to_owned(), line: line.clone(), held: Mutex::default() }
+    }
 }
 
 impl ProgressSink for Reports {
     fn report(&self, progress: Map<String, Value>) {
-        self.line.mention(convert::progress(self.id.clone(), &progress));
+        let report = convert::progress(self.id.clone(), &progress);
+        *self.held.lock() = self.line.mention(report).err();
     }
 }

@@ -51,10 +51,15 @@ impl Line {
         let _ = self.send(Err(status)).await;
     }
 
-    /// Says something that may be left out.
-    pub(super) fn mention(&self, message: Message) {
-        // News of a call is worth nothing to an agent that does not keep up.
-        let _ = self.queue.try_send(Ok(GatewayMessage { message: Some(message) }));
+    /// Says something if there is room for it, and gives it back otherwise.
+    pub(super) fn mention(&self, message: Message) -> Result<(), Message> {
+        match self.queue.try_reserve() {
+            Ok(place) => {
+                place.send(Ok(GatewayMessage { message: Some(message) }));
+                Ok(())
+            }
+            Err(_) => Err(message),
+        }
     }
 
     async fn send(&self, said: Said) -> Result<(), Gone> {
