@@ -171,7 +171,8 @@ async fn mcp(assembly: &Assembly, config: &Config, spans: Spans) -> anyhow::Resu
         idle_ms,
         Arc::clone(&host.clock),
         Arc::clone(&host.ids),
-    );
+    )
+    .resumable(Duration::from_secs(config.server.resume_seconds));
     let mcp = Mcp::new(assembly.gateway().clone(), sessions, spans, config.server.max_body_bytes);
     Ok(mcp.with_tasks(assembly.tasks(config).await?))
 }

@@ -36,6 +36,10 @@ pub struct Endpoint {
     /// Seconds after which an unused MCP session ends.
     #[schemars(range(min = 1, max = 604_800))]
     pub session_idle_seconds: u64,
+    /// Seconds that a call goes on, and its answer is kept, for a client of a session whose connection
+    /// broke and who has not come back. 0: the call is cancelled at once.
+    #[schemars(range(min = 0, max = 3600))]
+    pub resume_seconds: u64,
     /// Most connections at a time.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: usize,
@@ -54,6 +58,7 @@ impl Default for Endpoint {
             max_body_bytes: 4 * 1024 * 1024,
             max_sessions: 10_000,
             session_idle_seconds: 1800,
+            resume_seconds: 60,
             max_connections: 4096,
             drain_seconds: 25,
         }

@@ -299,7 +299,7 @@ actions = ["Mail"]"#,
         name: "insecure in the file",
         text: "[server]
 insecure = true",
-        said: "drawgate.toml:2:1: error: unknown key `insecure` in [server]; known keys are `allowed_hosts`, `allowed_origins`, `public_url`, `tls`, `max_body_bytes`, `max_sessions`, `session_idle_seconds`, `max_connections` and `drain_seconds`
+        said: "drawgate.toml:2:1: error: unknown key `insecure` in [server]; known keys are `allowed_hosts`, `allowed_origins`, `public_url`, `tls`, `max_body_bytes`, `max_sessions`, `session_idle_seconds`, `resume_seconds`, `max_connections` and `drain_seconds`
 ",
     },
     Case {

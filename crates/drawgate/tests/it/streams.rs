@@ -1,5 +1,7 @@
 //! Answers that are streams: notices, progress, and clients that go away.
 
+use std::path::Path;
+
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -22,6 +24,12 @@ fn server(mode: &str) -> String {
     format!("[servers.py]\ncommand = \"python3\"\nargs = [\"{script}\", \"{mode}\"]\n")
 }
 
+/// The same, which answers as soon as there is a file `go` in the folder.
+fn server_until(folder: &Path) -> String {
+    let (folder, server) = (folder.display(), server("until"));
+    server.replace("\"until\"]", &format!("\"until\", \"{folder}\"]"))
+}
+
 async fn ready_with(place: &Place, tool: &str) -> Gateway {
     let gateway = place.serve();
     eventually("the tool", async || {
@@ -36,6 +44,8 @@ pub(crate) struct Events {
     status: StatusCode,
     body: Incoming,
     text: String,
+    /// The id of the last event.
+    last_id: Option<String>,
     connection: JoinHandle<hyper::Result<()>>,
 }
 
@@ -69,7 +79,8 @@ impl Events {
         let body =
             if method == Method::GET { Body::empty() } else { Body::from(message.to_string()) };
         let answer = sender.send_request(request.body(body).unwrap()).await.unwrap();
-        Self { status: answer.status(), body: answer.into_body(), text: String::new(), connection }
+        let (status, body) = (answer.status(), answer.into_body());
+        Self { status, body, text: String::new(), last_id: None, connection }
     }
 
     /// The stream of a session.
@@ -112,6 +123,7 @@ impl Events {
             return vec![plain];
         }
         let data = self.text.lines().filter_map(|line| line.strip_prefix("data: "));
+        let data = data.filter(|line| !line.is_empty());
         data.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -125,9 +137,13 @@ impl Events {
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let lines: Vec<&str> =
-                    event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+                let values = |field: &str| -> Vec<String> {
+                    let values = event.lines().filter_map(|line| line.strip_prefix(field));
+                    values.filter(|value| !value.is_empty()).map(str::to_owned).collect()
+                };
+                let lines = values("data: ");
                 assert!(lines.len() <= 1, "{event}");
+                self.last_id = values("id: ").pop().or(self.last_id.take());
                 let message = lines.first().map(|line| serde_json::from_str(line).unwrap());
                 self.text = rest.into();
                 if message.is_some() {
@@ -258,16 +274,16 @@ async fn progress_comes_before_the_answer() {
     let gateway = ready_with(&place, "py__echo").await;
     let params = json!({ "name": "py__echo", "arguments": { "message": "done" }, "_meta": { "progressToken": "p" } });
     let mut events = Events::stateless(&gateway, &gateway.token, "tools/call", params).await;
-    let mut reports = 0;
+    let mut last = Value::Null;
     let answer = loop {
         let message = events.next().await.unwrap();
         if message["method"] != "notifications/progress" {
             break message;
         }
         assert_eq!(message["params"]["progressToken"], "p");
-        reports += 1;
+        last = message["params"]["progress"].clone();
     };
-    assert!(reports > 0);
+    assert_eq!(last, 19_999, "the last report comes");
     assert_eq!(
         (answer["id"].as_i64(), answer["result"]["content"][0]["text"].as_str()),
         (Some(7), Some("done"))
@@ -311,12 +327,15 @@ async fn a_call_is_cancelled_by_a_notice_or_by_the_end_of_its_session() {
                     .await
             }
         };
-        let (answer, _) = tokio::join!(gateway.post_as(&gateway.token, &headers, &message), ending);
-        assert_eq!(
-            answer.json()["result"]["_meta"]["drawgate/error"]["code"],
-            "CANCELLED",
-            "{end}: {answer:?}"
-        );
+        let answers = async {
+            Events::open(&gateway, &gateway.token, Method::POST, &headers, &message)
+                .await
+                .whole()
+                .await
+        };
+        let (answers, _) = tokio::join!(answers, ending);
+        let code = &answers[0]["result"]["_meta"]["drawgate/error"]["code"];
+        assert_eq!(code, "CANCELLED", "{end}: {answers:?}");
         ended_as_cancelled(&place).await;
     }
 }
@@ -360,9 +379,121 @@ async fn send_call(gateway: &Gateway, session: &str, message: &Value) -> TcpStre
     stream
 }
 
+/// Calls the tool in a session, with or without a wish for reports.
+async fn call_in(gateway: &Gateway, session: &str, meta: Value) -> Events {
+    let mut message = call_message();
+    message["params"]["_meta"] = meta;
+    message["params"]["arguments"]["message"] = "done".into();
+    let headers = [("mcp-session-id", session)];
+    Events::open(gateway, &gateway.token, Method::POST, &headers, &message).await
+}
+
+async fn take_up(gateway: &Gateway, token: &str, session: &str, after: &str) -> Events {
+    let headers = [("mcp-session-id", session), ("last-event-id", after)];
+    Events::open(gateway, token, Method::GET, &headers, &Value::Null).await
+}
+
+#[tokio::test]
+async fn a_client_that_is_cut_off_gets_its_answer_when_it_comes_back() {
+    for meta in [json!({}), json!({ "progressToken": 1 })] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(&server_until(folder.path()));
+        let gateway = ready_with(&place, "py__echo").await;
+        let session = gateway.open_session(&gateway.token).await;
+        let events = call_in(&gateway, &session, meta).await.standing().await;
+        let first = events.text.clone();
+        assert!(first.contains("retry: ") && first.ends_with("data: \n\n"), "{first}");
+        let id = first.strip_prefix("id: ").unwrap().lines().next().unwrap().to_owned();
+        drop(events);
+        let again = take_up(&gateway, &gateway.token, &session, &id).await;
+        under_way(&gateway, "1").await;
+        std::fs::write(folder.path().join("go"), "").unwrap();
+        let answer = again.whole().await;
+        assert_eq!(answer.len(), 1, "{answer:?}");
+        let text = &answer[0]["result"]["content"][0]["text"];
+        assert_eq!((answer[0]["id"].as_i64(), text.as_str()), (Some(5), Some("done")));
+        // It may have been lost on the way once more.
+        assert_eq!(take_up(&gateway, &gateway.token, &session, &id).await.whole().await, answer);
+        assert_eq!(outcomes(&place), ["OK"]);
+    }
+}
+
+#[tokio::test]
+async fn reports_have_ids_after_which_a_stream_is_taken_up() {
+    let place = Place::new(&server("progress_flood"));
+    let gateway = ready_with(&place, "py__echo").await;
+    let session = gateway.open_session(&gateway.token).await;
+    let mut events = call_in(&gateway, &session, json!({ "progressToken": 1 })).await;
+    let first = events.next().await.unwrap()["params"]["progress"].as_i64().unwrap();
+    let id = events.last_id.clone().unwrap();
+    drop(events);
+    let rest = take_up(&gateway, &gateway.token, &session, &id).await.whole().await;
+    let (answer, reports) = rest.split_last().unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], "done");
+    let reports = reports.iter().map(|report| report["params"]["progress"].as_i64().unwrap());
+    let reports: Vec<i64> = reports.collect();
+    assert!(reports.first().is_some_and(|next| *next > first) && reports.is_sorted());
+    assert_eq!(reports.last(), Some(&19_999), "the last report comes");
+}
+
+#[tokio::test]
+async fn a_stream_is_taken_up_by_its_own_session_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new(&server_until(folder.path()));
+    let gateway = ready_with(&place, "py__echo").await;
+    let (one, other) =
+        (gateway.open_session(&gateway.token).await, gateway.open_session(&gateway.token).await);
+    let mut events = call_in(&gateway, &one, json!({ "progressToken": 1 })).await;
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    events.next().await.unwrap();
+    let id = events.last_id.clone().unwrap();
+    for (session, id) in [(&other, id.as_str()), (&one, "7-7"), (&one, "x"), (&one, "")] {
+        let refused = take_up(&gateway, &gateway.token, session, id).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{id}");
+    }
+    let bob = agent(&place, "bob", &[]);
+    assert_eq!(take_up(&gateway, &bob, &one, &id).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(take_up(&gateway, &gateway.token, &one, &id).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_call_goes_on_although_its_client_left_before_it_was_a_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new(&server_until(folder.path()));
+    let gateway = ready_with(&place, "py__echo").await;
+    // Before 2025-11-25 only what is said before the answer makes a stream of it.
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let opened = gateway.post_as(&gateway.token, &[], &message).await;
+    let session = opened.headers["mcp-session-id"].to_str().unwrap();
+    tokio::select! {
+        _ = call_in(&gateway, session, json!({})) => unreachable!("it has no answer yet"),
+        () = under_way(&gateway, "1") => {}
+    }
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    let codes =
+        eventually("an outcome", async || Some(outcomes(&place)).filter(|all| !all.is_empty()));
+    assert_eq!(codes.await, ["OK"]);
+}
+
+#[tokio::test]
+async fn a_client_of_a_session_that_does_not_come_back_is_cleaned_up_after() {
+    for seconds in [0, 1] {
+        let place =
+            Place::new(&format!("[server]\nresume_seconds = {seconds}\n{}", server("slow")));
+        let gateway = ready_with(&place, "py__echo").await;
+        let session = gateway.open_session(&gateway.token).await;
+        let events = call_in(&gateway, &session, json!({ "progressToken": 1 })).await;
+        under_way(&gateway, "1").await;
+        drop(events);
+        under_way(&gateway, "0").await;
+        ended_as_cancelled(&place).await;
+    }
+}
+
 #[tokio::test]
 async fn a_half_closed_client_leaves_nothing_behind() {
-    let place = Place::new(&server("slow"));
+    let place = Place::new(&format!("[server]\nresume_seconds = 1\n{}", server("slow")));
     let gateway = ready_with(&place, "py__echo").await;
     let session = gateway.open_session(&gateway.token).await;
     let before = descriptors(&gateway);

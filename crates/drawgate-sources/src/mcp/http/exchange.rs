@@ -224,6 +224,8 @@ impl Answering {
         let error = match event {
             Ok(Some(event)) => {
                 self.last_id = event.id.or(self.last_id.take());
+                // Servers may close a stream as often as they like, as long as something comes.
+                self.resumptions = 0;
                 let answer = self.event(&event.data);
                 if answer.is_break()
                     && let State::Streaming(stream) =
@@ -302,7 +304,16 @@ impl Answering {
         let id = self.last_id.as_deref().and_then(|id| HeaderValue::from_str(id).ok());
         if let Some(id) = id {
             headers.insert(headers::LAST_EVENT_ID, id);
-            let response = self.peer.send(Method::GET, headers, Bytes::new(), self.end).await?;
+            let response = match self.peer.send(Method::GET, headers, Bytes::new(), self.end).await
+            {
+                Ok(response) => response,
+                // What broke the stream may last a moment longer.
+                Err(_) if self.resumptions < MAX_RESUMPTIONS => {
+                    self.resumptions += 1;
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            };
             if response.status().is_success() && media_type(response.headers()) == Media::Events {
                 self.state = State::Streaming(Box::new(Stream::new(response.into_body())));
                 return Ok(());

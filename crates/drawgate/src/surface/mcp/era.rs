@@ -14,6 +14,7 @@ pub(super) const WITH_SESSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-0
 
 pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";
+pub(super) const LAST_EVENT_ID: &str = "last-event-id";
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
 

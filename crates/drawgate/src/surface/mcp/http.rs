@@ -13,12 +13,12 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Map, Value};
 
-use super::era::{self, Era, Headers, SESSION_HEADER};
+use super::era::{self, Era, Headers, LAST_EVENT_ID, SESSION_HEADER};
 use super::line::{Line, Streaming};
 use super::message::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError};
 use super::session::Session;
 use super::unread::{self, AskedFor};
-use super::{Mcp, client, watch};
+use super::{Mcp, client, said, sse, watch};
 use crate::surface::callers::Identity;
 
 /// How long a body may take to arrive.
@@ -223,8 +223,12 @@ async fn respond(
     params: Map<String, Value>,
     streaming: Streaming,
 ) -> Result<Response, RpcError> {
-    let (line, outlet) = Line::new();
-    let peer = Peer { line: Some(line), ..peer };
+    let line = match (&peer.session, peer.caller.surface) {
+        (Some(session), SurfaceKind::McpHttp) => Line::resumable(session),
+        // Who leaves has cancelled, and over standard input and output nobody comes back.
+        _ => Line::new(),
+    };
+    let peer = Peer { line: Some(line.clone()), ..peer };
     let (mcp, own, method) = (mcp.clone(), id.clone(), method.to_owned());
     let work = Box::pin(async move {
         let asked_for = peer.asked_for.clone();
@@ -232,7 +236,7 @@ async fn respond(
         // The error leaves in the stream, so this is the last place that sees it.
         unread::noted(&mcp, asked_for, done).await
     });
-    outlet.respond(id, streaming, work).await
+    line.respond(id, streaming, work).await
 }
 
 async fn notification(
@@ -304,8 +308,23 @@ async fn get(mcp: &Mcp, identity: Identity, transport: Transport, headers: &Head
         Transport::Stdio => SurfaceKind::McpStdio,
     };
     match find_session(mcp, &identity.principal, headers).await {
-        Ok(session) => watch::session_stream(mcp, identity, &session, surface),
+        Ok(session) => match headers.get(LAST_EVENT_ID) {
+            None => watch::session_stream(mcp, identity, &session, surface),
+            Some(id) => taken_up(&session, id),
+        },
         Err(error) => rpc(&error),
+    }
+}
+
+/// The stream of a request, after the last event that the client has got.
+fn taken_up(session: &Session, last: &HeaderValue) -> Response {
+    let place = last.to_str().ok().and_then(said::parse_id);
+    match place.and_then(|(stream, event)| Some((session.replays.find(stream)?, event))) {
+        Some((said, event)) => sse::response(said.read_after(event).into_body()),
+        None => plain(
+            StatusCode::BAD_REQUEST,
+            "the stream of this `Last-Event-ID` is not kept (any more); make the request again",
+        ),
     }
 }
 

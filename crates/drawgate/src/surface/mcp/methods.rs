@@ -38,6 +38,9 @@ pub(super) fn initialize(
             .with_status(StatusCode::SERVICE_UNAVAILABLE)
     })?;
     session.introduce(client);
+    if *version == era::WITH_SESSIONS[0] {
+        session.set_primes();
+    }
     let result = json!({
         "protocolVersion": version,
         "capabilities": capabilities(),

@@ -24,8 +24,6 @@ use super::session::Session;
 
 /// How long a person may take.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How often a call that waits for a person shows that it lives.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Open questions of one session; more count as not answered.
 const MAX_OPEN: usize = 64;
 /// How often one call may ask.
@@ -195,7 +193,7 @@ impl Conversation<'_> {
         let mut open = self.open(session, required);
         let answers = async {
             for (_, question, message) in &open {
-                line.say(&message_of(&question.id, message)).await;
+                line.say(&message_of(&question.id, message));
             }
             let mut answers = Map::new();
             for (key, question, _) in &mut open {
@@ -212,7 +210,6 @@ impl Conversation<'_> {
             () = stopping.cancelled() => Unanswered::Cancelled,
             answers = answers => return Ok(answers),
             () = tokio::time::sleep(PATIENCE) => Unanswered::TooLate,
-            () = keep_alive(line) => Unanswered::TooLate,
             () = page.decision(self.mcp) => Unanswered::Settled,
         };
         page.tell(self).await;
@@ -258,14 +255,6 @@ fn withdraw(line: &Line, id: &str, why: &Unanswered) {
         "method": "notifications/cancelled",
         "params": { "requestId": id, "reason": why.reason() },
     }));
-}
-
-/// Never ends.
-async fn keep_alive(line: &Line) {
-    loop {
-        tokio::time::sleep(KEEP_ALIVE).await;
-        line.keep_alive();
-    }
 }
 
 /// A call that a source keeps waiting, and forgets when this is dropped.
@@ -334,8 +323,7 @@ impl Page {
                 "jsonrpc": "2.0",
                 "method": "notifications/elicitation/complete",
                 "params": { "elicitationId": id },
-            }))
-            .await;
+            }));
         }
     }
 }

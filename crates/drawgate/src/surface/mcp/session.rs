@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use drawgate_core::clock::{Clock, Ids};
 use drawgate_core::model::{Client, Principal};
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::message::RequestId;
 use super::questions::Questions;
+use super::replays::{Replays, Total};
 use super::subscriptions::Subscribed;
 
 /// How many requests of one session may be open at once.
@@ -32,6 +34,9 @@ pub(super) struct Session {
     pub(super) questions: Arc<Questions>,
     /// The resources that the client wants to hear of.
     pub(super) subscribed: Arc<Subscribed>,
+    /// The streams that the client can take up again.
+    pub(super) replays: Arc<Replays>,
+    primes: AtomicBool,
     /// Ends the session's streams.
     pub(super) closed: CancellationToken,
 }
@@ -74,6 +79,16 @@ impl Session {
         *self.client.write() = Arc::new(client);
     }
 
+    /// Notes that the client understands an event that has only an id.
+    pub(super) fn set_primes(&self) {
+        self.primes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client understands an event that has only an id.
+    pub(super) fn primes(&self) -> bool {
+        self.primes.load(Ordering::Relaxed)
+    }
+
     /// The least severe log messages that the client wants from now on.
     pub(super) fn set_log_level(&self, level: String) {
         let mut client = self.client.write();
@@ -97,6 +112,8 @@ pub struct Sessions {
     all: RwLock<HashMap<String, Arc<Session>>>,
     max: usize,
     idle_ms: u64,
+    resume: Duration,
+    replayed: Total,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
@@ -105,7 +122,14 @@ impl Sessions {
     /// No sessions yet.
     #[must_use]
     pub fn new(max: usize, idle_ms: u64, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
-        Self { all: RwLock::default(), max, idle_ms, clock, ids }
+        let (resume, replayed) = (Duration::ZERO, Total::default());
+        Self { all: RwLock::default(), max, idle_ms, resume, replayed, clock, ids }
+    }
+
+    /// The same, where a client whose connection broke can come back within this time.
+    #[must_use]
+    pub fn resumable(self, resume: Duration) -> Self {
+        Self { resume, ..self }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -143,6 +167,8 @@ impl Sessions {
             client: RwLock::default(),
             questions: Arc::default(),
             subscribed: Arc::default(),
+            replays: Arc::new(Replays::new(self.resume, Arc::clone(&self.replayed))),
+            primes: AtomicBool::new(false),
             closed: CancellationToken::new(),
         });
         all.insert(session.id.clone(), Arc::clone(&session));
@@ -210,8 +236,10 @@ fn longest_idle(
 fn sweep(all: &mut HashMap<String, Arc<Session>>, now: u64, idle_ms: u64) {
     all.retain(|_, session| {
         let ended = session.idle_ms(now) > idle_ms && !is_busy(session);
+        session.replays.prune();
         if ended {
             session.closed.cancel();
+            session.replays.clear();
         }
         !ended
     });
@@ -223,6 +251,7 @@ fn sweep(all: &mut HashMap<String, Arc<Session>>, now: u64, idle_ms: u64) {
 fn end(all: &mut HashMap<String, Arc<Session>>, id: &str) {
     if let Some(session) = all.remove(id) {
         session.closed.cancel();
+        session.replays.clear();
         let open: Vec<CancellationToken> = session.in_flight.lock().values().cloned().collect();
         open.iter().for_each(CancellationToken::cancel);
     }

@@ -12,6 +12,9 @@ use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 
+/// How long a client waits before it takes a stream up again, in milliseconds.
+const RETRY_MS: u64 = 500;
+
 /// One event. The message is JSON on one line.
 pub(super) fn event(message: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(message.len() + 24);
@@ -19,6 +22,16 @@ pub(super) fn event(message: &[u8]) -> Bytes {
     out.extend_from_slice(message);
     out.extend_from_slice(b"\n\n");
     out.into()
+}
+
+/// The same with an id, after which a stream can be taken up again.
+pub(super) fn event_with_id(id: &str, message: &[u8]) -> Bytes {
+    [b"id: ", id.as_bytes(), b"\nevent: message\ndata: ", message, b"\n\n"].concat().into()
+}
+
+/// An event that says only its id, and how long to wait before a stream that broke is taken up again.
+pub(super) fn priming(id: &str) -> Bytes {
+    format!("id: {id}\nretry: {RETRY_MS}\ndata: \n\n").into()
 }
 
 /// Nothing, to show that the connection lives.
@@ -39,20 +52,13 @@ pub(super) fn response(body: Body) -> Response {
 
 /// Events as they come; ends with the channel. Dropping it, as a lost client does, cancels the work.
 pub(super) struct Events {
-    first: Option<Bytes>,
     received: mpsc::Receiver<Bytes>,
     _cancel_on_drop: DropGuard,
 }
 
 impl Events {
     pub(super) fn new(received: mpsc::Receiver<Bytes>, guard: DropGuard) -> Self {
-        Self { first: None, received, _cancel_on_drop: guard }
-    }
-
-    /// The same, after an event that was taken out before.
-    pub(super) fn after(mut self, first: Option<Bytes>) -> Self {
-        self.first = first;
-        self
+        Self { received, _cancel_on_drop: guard }
     }
 }
 
@@ -64,9 +70,6 @@ impl hyper::body::Body for Events {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(Frame::data(first))));
-        }
         self.received.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
     }
 }
