@@ -60,9 +60,10 @@ class Waiting {
 /** A way to a port whose connections can be cut. */
 class Way {
   constructor(port) {
+    this.port = port;
     this.open = new Set();
     this.server = createServer((near) => {
-      const far = dial(port, "127.0.0.1");
+      const far = dial(this.port, "127.0.0.1");
       for (const [one, other] of [[near, far], [far, near]]) {
         this.open.add(one);
         one.pipe(other);
@@ -93,9 +94,10 @@ describe("a client that is cut off in the middle of a call", { timeout: 240_000 
     direct = new Way(port);
     await listen(direct.server);
     const table = `[servers.w]\nurl = "http://127.0.0.1:${await listen(far.server)}/mcp"\nnames = "qualified"\n`;
-    gateway = await startGatewayWith(table, ["w__wait"]);
-    near = new Way(Number(new URL(gateway.url).port));
-    await listen(near.server);
+    near = new Way();
+    const hosts = `allowed_hosts = ["127.0.0.1:${await listen(near.server)}"]\n`;
+    gateway = await startGatewayWith(table, ["w__wait"], hosts);
+    near.port = Number(new URL(gateway.url).port);
   });
   after(async () => {
     for (const way of [near, far, direct]) way?.close();

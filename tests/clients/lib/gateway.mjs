@@ -136,9 +136,11 @@ export function startGateway(chosen) {
   return startGatewayAt(workplace(chosen), chosen.map((name) => FIRST_TOOL[name]));
 }
 
-/** Starts a gateway with tables of the test's own and waits until the expected tools are listed. */
-export function startGatewayWith(tables, expected) {
-  return startGatewayAt(workplaceWith(LIMITS + tables), expected);
+/** Starts a gateway with tables of the test's own, perhaps with more lines in `[server]`, and waits until
+ * the expected tools are listed. */
+export function startGatewayWith(tables, expected, server = "") {
+  const limits = LIMITS.replace("[server]\n", `[server]\n${server}`);
+  return startGatewayAt(workplaceWith(limits + tables), expected);
 }
 
 async function startGatewayAt(place, expected) {
