@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::sse;
 
 /// Reports and log messages that are held; of more, the oldest go.
-const MAX_MENTIONS: usize = 128;
+const MAX_MENTIONS: usize = 512;
 /// How many bytes they may have in all.
 const MAX_MENTIONED: usize = 256 * 1024;
 /// The number of the event that comes first, if any does that says nothing.
