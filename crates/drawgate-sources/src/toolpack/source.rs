@@ -9,7 +9,7 @@ mod survey;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use drawgate_core::model::{McpManifest, Offer, SourceId, ToolOutput, shown_name};
