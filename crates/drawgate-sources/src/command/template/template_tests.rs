@@ -249,12 +249,14 @@ fn what_is_not_given_leaves_no_trace() {
     assert_eq!(check("gh {{q}}", &bad_default, json!({})), "E_TEMPLATE_PARAMETER");
 }
 
+/// What one value of a parameter becomes.
+fn one(property: Value, value: Value) -> String {
+    let named = |value: Value| Value::from_iter([("q", value)]);
+    check("gh --x={{q}}", &schema(named(property), &["q"]), named(value))
+}
+
 #[test]
 fn values_are_written_by_their_type() {
-    let one = |property: Value, value: Value| {
-        let parameters = schema(json!({ "q": property }), &["q"]);
-        check("gh --x={{q}}", &parameters, json!({ "q": value }))
-    };
     let integer = json!({ "type": "integer", "minimum": 1, "exclusiveMaximum": 10 });
     for (value, expected) in [
         (json!(5), r#"["gh","--x=5"]"#),
@@ -293,21 +295,6 @@ fn values_are_written_by_their_type() {
     }
     assert_eq!(one(lines, json!("a\r\nb")), r#"["gh","--x=a\r\nb"]"#);
     assert_eq!(one(json!({ "type": "string" }), json!("a\tb")), "E_CONTROL");
-    assert_eq!(one(json!({ "type": "string" }), json!("")), "E_EMPTY");
-    assert_eq!(one(json!({ "type": "string", "minLength": 0 }), json!("")), r#"["gh","--x="]"#);
-    assert_eq!(one(json!({ "type": "string", "minLength": 0 }), json!("\n")), "E_CONTROL");
-    let listed = json!({ "enum": ["", "a\nb", "\u{0}"] });
-    assert_eq!(one(listed.clone(), json!("")), r#"["gh","--x="]"#);
-    assert_eq!(one(listed.clone(), json!("a\nb")), r#"["gh","--x=a\nb"]"#);
-    assert_eq!(one(listed.clone(), json!("\u{0}")), "E_NUL");
-    assert_eq!(one(listed, json!("a\n")), "E_SCHEMA");
-    let empty = |template: &str| {
-        let pattern = json!({ "q": { "type": "string", "minLength": 0, "pattern": "a*" } });
-        check(template, &schema(pattern, &["q"]), json!({ "q": "" }))
-    };
-    assert_eq!(empty("gh --search {{q}} x"), r#"["gh","--search","","x"]"#);
-    assert_eq!(empty("gh -- {{q}}"), r#"["gh","--",""]"#);
-    assert_eq!(empty("gh -n{{q}} x"), "E_EMPTY", "`-n` would take `x` for its value");
     // The option's name counts too: 131071 bytes are what one argument may have.
     for (length, expected) in [(131_067, r#"["gh","--x=A"#), (131_068, "E_TOO_LONG")] {
         let filled = one(json!({ "type": "string" }), json!("A".repeat(length)));
@@ -325,6 +312,25 @@ fn values_are_written_by_their_type() {
     );
     assert_eq!(check("gh -- {{q...}}", &many, json!({ "q": [1] })), "E_TYPE");
     assert_eq!(check("gh -- {{q...}}", &many, json!({ "q": ["a", ""] })), "E_EMPTY");
+}
+
+#[test]
+fn empty_and_listed_values() {
+    assert_eq!(one(json!({ "type": "string" }), json!("")), "E_EMPTY");
+    assert_eq!(one(json!({ "type": "string", "minLength": 0 }), json!("")), r#"["gh","--x="]"#);
+    assert_eq!(one(json!({ "type": "string", "minLength": 0 }), json!("\n")), "E_CONTROL");
+    let listed = json!({ "enum": ["", "a\nb", "\u{0}"] });
+    assert_eq!(one(listed.clone(), json!("")), r#"["gh","--x="]"#);
+    assert_eq!(one(listed.clone(), json!("a\nb")), r#"["gh","--x=a\nb"]"#);
+    assert_eq!(one(listed.clone(), json!("\u{0}")), "E_NUL");
+    assert_eq!(one(listed, json!("a\n")), "E_SCHEMA");
+    let empty = |template: &str| {
+        let pattern = json!({ "q": { "type": "string", "minLength": 0, "pattern": "a*" } });
+        check(template, &schema(pattern, &["q"]), json!({ "q": "" }))
+    };
+    assert_eq!(empty("gh --search {{q}} x"), r#"["gh","--search","","x"]"#);
+    assert_eq!(empty("gh -- {{q}}"), r#"["gh","--",""]"#);
+    assert_eq!(empty("gh -n{{q}} x"), "E_EMPTY", "`-n` would take `x` for its value");
     let empties =
         json!({ "q": { "type": "array", "items": { "type": "string", "minLength": 0 } } });
     assert_eq!(
