@@ -36,6 +36,8 @@ pub(super) struct Services {
     agents: Folded,
     health: Health,
     reflection: Reflection,
+    /// The same in the version that most tools still ask for.
+    reflection_alpha: Reflection,
 }
 
 impl Services {
@@ -48,11 +50,13 @@ impl Services {
         let reporter = HealthReporter::new();
         tokio::spawn(report_health(reporter.clone(), stop.clone()));
         let health = Health::new(HealthService::from_health_reporter(reporter));
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .build_v1()?
-            .max_decoding_message_size(login::MAX_MESSAGE);
+        let described = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let reflection = described().build_v1()?.max_decoding_message_size(login::MAX_MESSAGE);
+        let alpha = described().build_v1alpha()?.max_decoding_message_size(login::MAX_MESSAGE);
         let door = PackDoor::new(packs, stop.clone());
         Ok(Self {
             login: LoggedIn::new(Login).max_decoding_message_size(login::MAX_MESSAGE),
@@ -60,6 +64,7 @@ impl Services {
             agents: Folded::new(agents).max_decoding_message_size(max_message),
             health: health.max_decoding_message_size(login::MAX_MESSAGE),
             reflection: BoxCloneSyncService::new(reflection),
+            reflection_alpha: BoxCloneSyncService::new(alpha),
         })
     }
 
@@ -77,6 +82,9 @@ impl Services {
             Some(Health::NAME) => self.health.clone().call(request).await,
             Some("grpc.reflection.v1.ServerReflection") => {
                 self.reflection.clone().call(request).await
+            }
+            Some("grpc.reflection.v1alpha.ServerReflection") => {
+                self.reflection_alpha.clone().call(request).await
             }
             _ => Ok(Status::unimplemented("there is no such service").into_http()),
         }

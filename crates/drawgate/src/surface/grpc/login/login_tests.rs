@@ -136,6 +136,7 @@ async fn nothing_but_the_open_services_is_reached_without_a_login() {
         "/drawgate.v1.LoginService/Challenge",
         "/grpc.health.v1.Health/Check",
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     ];
     for path in open {
         assert!(caller.admitted(path, None, ()).await.is_ok(), "{path}");

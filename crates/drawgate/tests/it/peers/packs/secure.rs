@@ -15,6 +15,7 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1alpha;
 
 use super::{full, next, output, two_packs};
 use crate::peers::{RawPack, Wire, key};
@@ -84,6 +85,25 @@ async fn health_and_reflection_are_open_to_everybody() {
         let asked = HealthCheckRequest { service: service.to_owned() };
         assert_eq!(health.check(asked).await.unwrap().into_inner().status, 1, "{service}");
     }
+    let mut alpha = v1alpha::server_reflection_client::ServerReflectionClient::with_origin(
+        wire.clone(),
+        origin.clone(),
+    );
+    let asked = v1alpha::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(
+            v1alpha::server_reflection_request::MessageRequest::FileContainingSymbol(
+                "drawgate.v1.PackService".to_owned(),
+            ),
+        ),
+    };
+    let mut answers = alpha.server_reflection_info(once(asked)).await.unwrap().into_inner();
+    let answer = answers.next().await.unwrap().unwrap().message_response.unwrap();
+    let described = matches!(
+        answer,
+        v1alpha::server_reflection_response::MessageResponse::FileDescriptorResponse(_)
+    );
+    assert!(described, "{answer:?}");
     let mut reflection = ServerReflectionClient::with_origin(wire, origin);
     let asked = ServerReflectionRequest {
         host: String::new(),

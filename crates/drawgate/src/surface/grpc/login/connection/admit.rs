@@ -15,10 +15,11 @@ use crate::surface::guard::Guard;
 /// Requests on a connection that has not proved itself.
 const MAX_REQUESTS: usize = 64;
 /// What everybody may ask: to log in, whether the gateway is well, and which services it has.
-const OPEN: [&str; 3] = [
+const OPEN: [&str; 4] = [
     "/drawgate.v1.LoginService/",
     "/grpc.health.v1.Health/",
     "/grpc.reflection.v1.ServerReflection/",
+    "/grpc.reflection.v1alpha.ServerReflection/",
 ];
 /// What is for one kind of peer alone, and the request by which it begins.
 const SERVED: [(&str, &str, Purpose); 2] = [
