@@ -123,6 +123,7 @@ fn plan(
 ) -> Result<Planned, SourceError> {
     let mut planned = Planned::default();
     let mut first = None;
+    let mut faults = Vec::new();
     let mut size = 0;
     let start = Instant::now();
     for (name, operation) in document.select(operations).map_err(broken)? {
@@ -136,13 +137,16 @@ fn plan(
                 planned.plans.insert(name, plan);
             }
             Err(error) if matches!(operations, Operations::Listed(_)) => {
-                return Err(broken(format!("operation `{}`: {error}", operation.id)));
+                faults.push(format!("operation `{}`: {error}", operation.id));
             }
             Err(error) => {
                 planned.left_out.push((operation.id.clone(), error.to_string()));
                 first.get_or_insert(error);
             }
         }
+    }
+    if !faults.is_empty() {
+        return Err(broken(faults.join("; ")));
     }
     if let Operations::Listed(listed) = operations {
         for (tool, one) in planned.tools.iter_mut().zip(listed) {

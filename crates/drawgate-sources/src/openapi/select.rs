@@ -65,6 +65,9 @@ pub enum SelectError {
         /// An operation that may have been meant.
         suggestion: Option<String>,
     },
+    /// More than one of these.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<SelectError>),
     /// Nothing is left.
     #[error("no operation is left; what `include` chooses, `exclude` takes away")]
     Nothing,
@@ -77,22 +80,31 @@ impl Document {
         operations: &Operations,
     ) -> Result<Vec<(String, &Operation)>, SelectError> {
         match operations {
-            Operations::Listed(listed) => listed
-                .iter()
-                .map(|one| Ok((one.name.clone(), self.operation(&one.operation_id)?)))
-                .collect(),
+            Operations::Listed(listed) => {
+                let (mut found, mut faults) = (Vec::new(), Vec::new());
+                for one in listed {
+                    match self.operation(&one.operation_id) {
+                        Ok(operation) => found.push((one.name.clone(), operation)),
+                        Err(unknown) => faults.push(unknown.into()),
+                    }
+                }
+                all_of(faults).map(|()| found)
+            }
             Operations::Chosen(choice) => self.choose(choice),
         }
     }
 
     fn choose(&self, choice: &Choice) -> Result<Vec<(String, &Operation)>, SelectError> {
-        for pattern in choice.include.iter().chain(&choice.exclude) {
-            if !self.operations().iter().any(|operation| fits(pattern, operation)) {
-                let known = self.operations().iter().map(|operation| operation.id.as_str());
-                let suggestion = nearest(pattern, known).map(str::to_owned);
-                return Err(SelectError::Pattern { pattern: pattern.clone(), suggestion });
-            }
-        }
+        let idle =
+            choice.include.iter().chain(&choice.exclude).filter(|pattern| {
+                !self.operations().iter().any(|operation| fits(pattern, operation))
+            });
+        let faults = idle.map(|pattern| {
+            let known = self.operations().iter().map(|operation| operation.id.as_str());
+            let suggestion = nearest(pattern, known).map(str::to_owned);
+            SelectError::Pattern { pattern: pattern.clone(), suggestion }
+        });
+        all_of(faults.collect())?;
         let chosen = |operation: &&Operation| {
             let matches = |pattern: &String| fits(pattern, operation);
             let included = choice.include.is_empty() || choice.include.iter().any(matches);
@@ -105,6 +117,18 @@ impl Document {
             .map(|operation| (operation.tool_name(choice.prefix.as_deref()), operation))
             .collect();
         if chosen.is_empty() { Err(SelectError::Nothing) } else { Ok(chosen) }
+    }
+}
+
+/// All faults as one.
+fn all_of(mut faults: Vec<SelectError>) -> Result<(), SelectError> {
+    match (faults.pop(), faults.is_empty()) {
+        (None, _) => Ok(()),
+        (Some(only), true) => Err(only),
+        (Some(last), false) => {
+            faults.push(last);
+            Err(SelectError::Several(faults))
+        }
     }
 }
 

@@ -258,15 +258,27 @@ fn check_manifest(table: &str, server: &Server, found: &mut Vec<Problem>) {
 /// What the registry would refuse of a manifest whose form is right.
 fn check_declared(config: &Config, name: &SourceId, server: &Server, found: &mut Vec<Problem>) {
     let key = child(&child("servers", name.as_str()), "manifest");
-    let has_faults = found.iter().any(|it| is_within(&it.key, &key) && it.is_error());
-    let (Protocol::Call, false, Ok(tools)) = (server.protocol, has_faults, server.manifest_tools())
-    else {
+    if server.protocol != Protocol::Call {
         return;
+    }
+    let list = manifest_list(&key, server);
+    // What is known to be wrong with an entry is not said again in other words.
+    let is_faulty = |index: usize| {
+        let path = element(&list, index);
+        found.iter().any(|it| is_within(&it.key, &path) && it.is_error())
     };
+    let items = server.manifest_items().iter().enumerate().filter(|(index, _)| !is_faulty(*index));
+    let tools = items.filter_map(|(_, item)| McpToolSpec::deserialize(item).ok()).collect();
     for fault in declared_faults(name, tools, declared_terms(config, server)) {
         let message = format!("the tool `{}` can't be offered: {}", fault.tool, fault.reason);
         found.push(Problem::error(&key, message));
     }
+}
+
+/// Where the entries of `manifest` stand.
+fn manifest_list(key: &str, server: &Server) -> String {
+    let is_array = server.manifest.as_ref().is_some_and(serde_json::Value::is_array);
+    if is_array { key.to_owned() } else { child(key, "tools") }
 }
 
 fn check_tools(table: &str, key: &str, server: &Server, found: &mut Vec<Problem>) {
@@ -276,8 +288,7 @@ fn check_tools(table: &str, key: &str, server: &Server, found: &mut Vec<Problem>
         let hint = "make it an array of tools with `name`, `description` and `inputSchema`";
         found.push(Problem::error(key, message).hint(hint));
     }
-    let is_array = server.manifest.as_ref().is_some_and(serde_json::Value::is_array);
-    let list = if is_array { key.to_owned() } else { child(key, "tools") };
+    let list = manifest_list(key, server);
     let mut names = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let path = element(&list, index);
