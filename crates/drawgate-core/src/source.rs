@@ -47,7 +47,8 @@ pub trait ToolSource: Send + Sync + 'static {
     /// questions.
     fn abandon(&self, _state: &str) {}
 
-    /// Whether the source works; the default asks for the manifest.
+    /// Whether the source works now: a person asks, so it is tried at once. The default asks for the
+    /// manifest.
     async fn check(&self) -> Result<(), SourceError> {
         self.manifest().await.map(drop)
     }

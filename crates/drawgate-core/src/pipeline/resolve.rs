@@ -43,7 +43,7 @@ impl Gateway {
         drop(registry);
         let entry = match resolution {
             Resolution::Found(entry) => entry,
-            Resolution::Unknown => return Err(ToolError::unknown_tool(&call.tool_id)),
+            Resolution::Unknown => return Err(self.unknown(caller, &call, now)),
             Resolution::Ambiguous(candidates) => {
                 let list: Vec<&str> = candidates.iter().map(ToolId::as_str).collect();
                 let message = format!(
@@ -59,6 +59,26 @@ impl Gateway {
         trace.resolved(&entry, cover.as_ref().ok());
         let cover = cover.map_err(|Missing(missing)| uncovered(&entry, &missing))?;
         Ok(Resolved { entry, call, cover })
+    }
+
+    /// No tool has this name. Who may use a source that offers nothing now hears why, and has it tried
+    /// again; anybody else learns nothing.
+    fn unknown(&self, caller: &Caller, call: &ToolInvocation, now: u64) -> Refusal {
+        let unknown = || ToolError::unknown_tool(&call.tool_id);
+        if call.operation != Operation::CallTool {
+            return unknown();
+        }
+        let Some((id, absence)) = self.parts.registry.absent(&call.tool_id) else {
+            return unknown();
+        };
+        let cover = self.parts.grants.cover(caller, &absence.requires, &call.grant_ids, now);
+        if cover.is_err() {
+            return unknown();
+        }
+        if let Some(again) = &absence.again {
+            again.notify_one();
+        }
+        refuse(ErrorCode::Unavailable, format!("`{id}` {}", absence.reason))
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod admitted;
 mod attendant;
+mod check;
 mod reserved;
 mod status;
 
@@ -90,6 +91,7 @@ impl Keeper {
         let attendant = self.attendant_of(source, terms, origin);
         let task = tokio::spawn(Arc::clone(&attendant).attend());
         self.unusable.lock().remove(&id);
+        self.registry.clear_absent(&id);
         kept.insert(id, Kept { attendant, hold: Hold::Configured(task) });
         Ok(())
     }
@@ -113,6 +115,7 @@ impl Keeper {
             status: Mutex::new(SourceStatus::starting(id, self.pins.clock.now_ms())),
             settled: self.settled.clone(),
             ward: Arc::new(tokio::sync::Mutex::new(ward)),
+            again: Arc::default(),
         })
     }
 
@@ -139,6 +142,7 @@ impl Keeper {
     /// Stops keeping a source: its tools go, its connections and children end.
     pub async fn remove(&self, id: &SourceId) {
         self.unusable.lock().remove(id);
+        self.registry.clear_absent(id);
         let kept = self.kept.lock().remove(id);
         if let Some(Kept { attendant, hold }) = kept {
             if let Hold::Configured(task) = hold {
@@ -148,6 +152,7 @@ impl Keeper {
             }
             attendant.ward.lock().await.retire();
             self.registry.remove(id);
+            self.registry.clear_absent(id);
             attendant.source.close().await;
         }
         self.reserved.lock().ended(id);

@@ -376,7 +376,7 @@ async fn a_source_that_can_not_be_registered_is_refused_and_says_why() {
 async fn what_could_not_even_be_made_is_shown_too() {
     let fixture = fixture();
     let id = SourceId::new("b").unwrap();
-    fixture.keeper.report_unusable(&id, "no such command".to_owned());
+    fixture.keeper.report_unusable(&id, &[], "no such command".to_owned());
     fixture.add(&Moody::new("a", Mood::Works, &[]));
     fixture.keeper.settle(Duration::from_secs(1)).await;
     assert_eq!(fixture.status("b").problem.as_deref(), Some("no such command"));

@@ -3,6 +3,7 @@
 //! A registration replaces all tools of one source in one new revision, or changes nothing and says
 //! why. Readers take an immutable [`Snapshot`] and never wait.
 
+mod absent;
 mod contents;
 mod declared;
 mod definitions;
@@ -24,6 +25,7 @@ mod trust;
 mod visible;
 mod wanted;
 
+pub use absent::Absence;
 pub use declared::declared_faults;
 pub use definitions::Provider;
 pub use entry::{

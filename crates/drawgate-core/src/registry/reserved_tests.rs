@@ -75,7 +75,7 @@ async fn what_is_given_up_is_free_when_it_has_ended() {
     let fixture = fixture();
     fixture.reserve(Holder::Toolpack, &["runs", "broken", "idle"]).await;
     fixture.add(&Moody::new("runs", Mood::Works, &["a"]));
-    fixture.keeper.report_unusable(&SourceId::new("broken").unwrap(), "bad".to_owned());
+    fixture.keeper.report_unusable(&SourceId::new("broken").unwrap(), &[], "bad".to_owned());
     fixture.keeper.settle(Duration::from_secs(1)).await;
     fixture.reserve(Holder::Toolpack, &[]).await;
     assert_eq!(fixture.holder("idle").await, None, "there was nothing to end");

@@ -1,14 +1,16 @@
 //! The tools of all sources, changed one source at a time, each change in one new revision.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::absent::{Absence, Absences};
 use super::contents::{Contents, Gone};
 use super::wanted::Wanted;
-use super::{BadTool, Registration, RegistrationError, Snapshot};
+use super::{BadTool, Holder, Registration, RegistrationError, Snapshot};
 use crate::model::SourceId;
 
 /// All tools of the gateway, in revisions.
@@ -16,6 +18,7 @@ pub struct Registry {
     current: ArcSwap<Snapshot>,
     revision: watch::Sender<u64>,
     changing: Mutex<()>,
+    absent: Absences,
 }
 
 impl Default for Registry {
@@ -24,6 +27,7 @@ impl Default for Registry {
             current: ArcSwap::from_pointee(Snapshot::default()),
             revision: watch::Sender::new(0),
             changing: Mutex::new(()),
+            absent: Absences::default(),
         }
     }
 }
@@ -79,6 +83,27 @@ impl Registry {
         let mut contents = before.contents().clone();
         contents.remove(|id| id == source);
         self.publish(&before, contents);
+    }
+
+    /// Notes why a source that the operator has set up offers nothing.
+    pub fn set_absent(&self, source: &SourceId, absence: Absence) {
+        self.absent.insert(source, absence);
+    }
+
+    /// Forgets it: the source is there, or nobody wants it any more.
+    pub fn clear_absent(&self, source: &SourceId) {
+        self.absent.remove(source);
+    }
+
+    /// Notes all sources that a holder has set aside, in place of those that it had before.
+    pub fn set_aside(&self, holder: Holder, sources: BTreeMap<SourceId, Absence>) {
+        self.absent.replace(holder, sources);
+    }
+
+    /// The source that offers nothing and that a tool of this name would be of.
+    #[must_use]
+    pub fn absent(&self, name: &str) -> Option<(SourceId, Arc<Absence>)> {
+        self.absent.find(name)
     }
 
     /// Marks a source as gone for now: its tools are not listed, and calls of them are refused as

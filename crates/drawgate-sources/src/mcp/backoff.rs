@@ -42,8 +42,13 @@ impl Backoff {
     /// After a connection of this length.
     pub(super) fn after(&mut self, lasted: Duration) {
         if lasted >= HEALTHY {
-            *self = Self::up_to(self.longest);
+            self.reset();
         }
+    }
+
+    /// The waits begin anew.
+    pub(super) fn reset(&mut self) {
+        *self = Self::up_to(self.longest);
     }
 }
 

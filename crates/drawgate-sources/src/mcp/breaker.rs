@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use drawgate_core::deadline::Deadline;
-use drawgate_core::source::SourceError;
+use drawgate_core::source::{Sent, SourceError};
 use parking_lot::Mutex;
 
 use super::principal_of;
@@ -143,7 +143,11 @@ impl Admission<'_> {
         match error {
             None | Some(SourceError::Failed { .. }) => Verdict::Works,
             Some(SourceError::Sandbox(_)) => Verdict::Fails,
-            Some(SourceError::Arguments { .. }) => Verdict::Nothing,
+            // Where nothing was sent, the supervisor knows that the server is down, and dials.
+            Some(
+                SourceError::Arguments { .. }
+                | SourceError::Unavailable { sent: Sent::Nothing, .. },
+            ) => Verdict::Nothing,
             Some(SourceError::Timeout(_)) => self.ran_out(),
             // One crash or one broken message ends many calls; it counts once.
             Some(SourceError::Unavailable { .. } | SourceError::Protocol(_)) => {

@@ -131,12 +131,20 @@ fn slow_calls_of_one_principal_do_not_cut_off_the_others() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_noticed_by_one_client_alone() {
+fn a_server_that_is_lost_is_noticed_by_one_client_alone() {
     let bench = Bench::new();
     (0..2).for_each(|at| bench.run_out("ann", at));
-    let gone = SourceError::unreachable("connection refused");
+    let gone = SourceError::lost("the server exited");
     (2..5).for_each(|at| bench.end(bench.admit(at).unwrap(), at, Some(&gone)));
     assert!(bench.breaker.open_for().is_some());
+}
+
+#[test]
+fn calls_that_were_not_sent_say_nothing() {
+    let bench = Bench::new();
+    let down = SourceError::unreachable("connection refused");
+    (0..20).for_each(|at| bench.end(bench.admit(at).unwrap(), at, Some(&down)));
+    assert!(bench.breaker.open_for().is_none());
 }
 
 #[test]

@@ -63,9 +63,12 @@ use pool::Pool;
 pub use requests::ClientRequest;
 use supervise::Supervisor;
 use usage::Hold;
+use wire::Era;
 
 /// How long the tool list may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may take to say that it is there.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of a server's name and version is kept.
 const SHOWN_NAME: usize = 128;
 
@@ -165,8 +168,11 @@ impl McpSource {
     ) -> Result<ToolOutput, SourceError> {
         // A server that is known to be down is the supervisor's business, and no call that failed.
         let admission = self.breaker.admit(&cx.affinity, &cx.deadline)?;
-        let (peer, _hold) = self.connected(cx).await?;
+        let (peer, hold) = self.connected(cx).await?;
         let outcome = self.attempt(&peer, call, cx).await;
+        if matches!(outcome, Ok(_) | Err(SourceError::Failed { .. })) {
+            hold.served();
+        }
         admission.settle(&outcome);
         outcome
     }
@@ -198,7 +204,7 @@ impl ToolSource for McpSource {
 
     async fn manifest(&self) -> Result<McpManifest, SourceError> {
         let _awake = self.supervisor.hold();
-        let (peer, info) = self.supervisor.peer().await?;
+        let (peer, info) = self.supervisor.dial().await?;
         let mut listing = listing::list(&peer, &info, Instant::now() + LIST_TIMEOUT).await?;
         let (offer, missing) = offer::list(&peer, &info, Instant::now() + LIST_TIMEOUT).await;
         listing.left_out.extend(missing);
@@ -231,6 +237,20 @@ impl ToolSource for McpSource {
 
     fn can_resume(&self) -> bool {
         true
+    }
+
+    async fn check(&self) -> Result<(), SourceError> {
+        let _awake = self.supervisor.hold();
+        let (peer, info) = self.supervisor.dial().await?;
+        let method = match info.era {
+            Era::Sessions => "ping",
+            Era::Stateless => probe::DISCOVER,
+        };
+        match peer.ask(method, &Map::new(), Instant::now() + CHECK_TIMEOUT).await {
+            // Whatever it answers, it answers.
+            Ok(_) | Err(SourceError::Failed { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
@@ -285,7 +305,7 @@ async fn reach(supervisor: &Supervisor, deadline: &Deadline) -> Result<Peer, Sou
     if let Some(peer) = supervisor.ready_peer() {
         return Ok(peer);
     }
-    let connected = deadline.bound(supervisor.peer()).await;
+    let connected = deadline.bound(supervisor.dial()).await;
     connected.map_err(|_| too_late())?.map(|(peer, _)| peer)
 }
 

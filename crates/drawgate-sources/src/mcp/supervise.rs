@@ -10,7 +10,7 @@ use drawgate_core::source::SourceError;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Peer;
@@ -21,8 +21,14 @@ use super::link::{Link, Live};
 use super::usage::{Hold, Usage};
 use super::wire::ServerInfo;
 
-/// Where the connection stands. Calls wait in the states before `Down`, and fail at once in the
-/// others.
+/// The shortest time between two attempts that calls ask for: however many call, a server that is down
+/// is not dialled more often.
+const DEMAND_PAUSE: Duration = Duration::from_millis(500);
+/// How long a call waits for a server that is down to come back.
+const DOWN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the connection stands. Calls wait in the states before `Down`; in `Down` they ask for an
+/// attempt, and wait for its outcome.
 #[derive(Clone)]
 enum State {
     Idle,
@@ -30,7 +36,11 @@ enum State {
     Ready(Peer, Arc<ServerInfo>),
     /// Ended because nobody needed it; it starts again for the next who does.
     Asleep,
-    Down(Arc<str>),
+    Down {
+        reason: Arc<str>,
+        /// Which attempt failed last, so that a call can tell the outcome of the next one.
+        attempt: u64,
+    },
     Closed,
 }
 
@@ -47,6 +57,8 @@ struct Shared {
     care: Care,
     usage: Usage,
     wake: Notify,
+    /// Told when a call needs a server that is down.
+    demand: Notify,
     state: watch::Sender<State>,
     hub: Hub,
     journal: Arc<Journal>,
@@ -87,6 +99,7 @@ impl Supervisor {
             care,
             usage: Usage::new(),
             wake: Notify::new(),
+            demand: Notify::new(),
             state: watch::Sender::new(State::Idle),
             hub,
             journal: Arc::new(Journal::new(transport)),
@@ -123,7 +136,9 @@ impl Supervisor {
     pub(super) fn ready_peer(&self) -> Option<Peer> {
         match &*self.shared.state.borrow() {
             State::Ready(peer, _) => Some(peer.clone()),
-            State::Idle | State::Starting | State::Asleep | State::Down(_) | State::Closed => None,
+            State::Idle | State::Starting | State::Asleep | State::Down { .. } | State::Closed => {
+                None
+            }
         }
     }
 
@@ -139,9 +154,24 @@ impl Supervisor {
         let settled = state.wait_for(settled).await.map_err(|_| closed())?;
         match &*settled {
             State::Ready(peer, info) => Ok((peer.clone(), Arc::clone(info))),
-            State::Down(reason) => Err(SourceError::unreachable(&**reason)),
+            State::Down { reason, .. } => Err(SourceError::unreachable(&**reason)),
             State::Idle | State::Starting | State::Asleep | State::Closed => Err(closed()),
         }
+    }
+
+    /// The connection for a call. A server that is down is dialled at once, whatever pause it is in;
+    /// calls that come meanwhile share the attempt.
+    pub(super) async fn dial(&self) -> Result<(Peer, Arc<ServerInfo>), SourceError> {
+        let _awake = self.hold();
+        let mut state = self.shared.state.subscribe();
+        let State::Down { reason, attempt: failed } = state.borrow().clone() else {
+            return self.peer().await;
+        };
+        self.shared.demand.notify_one();
+        let tried = state
+            .wait_for(|state| !matches!(state, State::Down { attempt, .. } if *attempt == failed));
+        let in_time = timeout(DOWN_PATIENCE, tried).await.is_ok();
+        if in_time { self.peer().await } else { Err(SourceError::unreachable(&*reason)) }
     }
 
     /// Ends the server and waits until it is gone.
@@ -185,13 +215,18 @@ impl Shared {
                 },
                 () = stop.cancelled() => End::Stopped,
             };
+            if self.usage.take_served() {
+                backoff.reset();
+            }
             backoff.after(started.elapsed());
             let again = match end {
                 End::Stopped => break,
                 End::Unused => self.sleep(&stop).await,
                 End::Lost(reason) => {
                     let [jitter, ..] = random.hash_one(attempt).to_le_bytes();
-                    self.down(&reason, backoff.next(jitter.into()), &stop).await
+                    let next = Instant::now() + backoff.next(jitter.into());
+                    let on_demand = next.min(started + DEMAND_PAUSE);
+                    self.down(&reason, attempt, (on_demand, next), &stop).await
                 }
             };
             if again.is_break() {
@@ -206,7 +241,7 @@ impl Shared {
         self.journal.ready(&info);
         let ready = State::Ready(live.peer(), Arc::new(info));
         self.usage.touch();
-        if matches!(self.state.send_replace(ready.clone()), State::Down(_)) {
+        if matches!(self.state.send_replace(ready.clone()), State::Down { .. }) {
             self.tell();
         }
         let end = tokio::select! {
@@ -247,7 +282,9 @@ impl Shared {
     fn is_needed(&self, state: &State) -> bool {
         let busy = match state {
             State::Ready(peer, _) => peer.is_busy(),
-            State::Idle | State::Starting | State::Asleep | State::Down(_) | State::Closed => false,
+            State::Idle | State::Starting | State::Asleep | State::Down { .. } | State::Closed => {
+                false
+            }
         };
         busy || self.usage.is_held() || !self.hub.subscriptions.is_empty()
     }
@@ -266,21 +303,37 @@ impl Shared {
         }
     }
 
-    /// Until it is time for the next attempt.
+    /// Until it is time for the next attempt: at `next`, or, if a call asks for it, at `on_demand`.
     async fn down(
         &self,
         reason: &str,
-        pause: Duration,
+        attempt: u64,
+        (on_demand, next): (Instant, Instant),
         stop: &CancellationToken,
     ) -> ControlFlow<()> {
         tracing::warn!(reason, "a server is down");
-        self.journal.failed(reason, Instant::now() + pause);
-        let before = self.state.send_replace(State::Down(reason.into()));
+        self.journal.failed(reason, next);
+        let before = self.state.send_replace(State::Down { reason: reason.into(), attempt });
         if matches!(before, State::Ready(..) | State::Asleep) {
             self.tell();
         }
+        let demanded = async {
+            loop {
+                self.demand.notified().await;
+                // A call may have left a notice long ago.
+                if self.usage.is_held() {
+                    return sleep_until(on_demand).await;
+                }
+            }
+        };
+        let due = async {
+            tokio::select! {
+                () = sleep_until(next) => {}
+                () = demanded => {}
+            }
+        };
         tokio::select! {
-            () = sleep(pause) => {
+            () = due => {
                 self.journal.restarting();
                 ControlFlow::Continue(())
             }

@@ -14,6 +14,8 @@ pub(super) struct Usage(Arc<Mutex<Inner>>);
 struct Inner {
     holders: usize,
     last: Instant,
+    /// Whether a call was served since somebody asked.
+    served: bool,
 }
 
 /// Somebody who needs the server; until it is dropped.
@@ -22,7 +24,7 @@ pub(super) struct Hold(Usage);
 
 impl Usage {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Inner { holders: 0, last: Instant::now() })))
+        Self(Arc::new(Mutex::new(Inner { holders: 0, last: Instant::now(), served: false })))
     }
 
     pub(super) fn hold(&self) -> Hold {
@@ -32,6 +34,11 @@ impl Usage {
 
     pub(super) fn is_held(&self) -> bool {
         self.0.lock().holders > 0
+    }
+
+    /// Whether a call was served since this was last asked.
+    pub(super) fn take_served(&self) -> bool {
+        std::mem::take(&mut self.0.lock().served)
     }
 
     /// When it was last needed.
@@ -55,6 +62,13 @@ impl Usage {
                 return;
             }
         }
+    }
+}
+
+impl Hold {
+    /// Notes that the server has served a call.
+    pub(super) fn served(&self) {
+        self.0.0.lock().served = true;
     }
 }
 

@@ -1,6 +1,6 @@
 //! A call posted to an address.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::http::{HeaderValue, Method, Request, header};
 use bytes::Bytes;
@@ -11,6 +11,8 @@ use drawgate_host::egress::{Body, EgressError, read_body};
 use super::MAX_RESULT;
 use super::config::Target;
 
+/// How long an address may take to say that it is there.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub(super) async fn perform(
@@ -40,6 +42,16 @@ pub(super) async fn perform(
         return Ok(body);
     }
     Err(SourceError::lost(format!("the address answered with HTTP {}", status.as_u16())))
+}
+
+/// Asks for anything at all: whatever status comes, somebody is there. Sends no credentials.
+pub(super) async fn check(host: &Host, target: &Target) -> Result<(), SourceError> {
+    let mut request = Request::new(Body::new(Bytes::new()));
+    *request.method_mut() = Method::HEAD;
+    *request.uri_mut() = target.uri.clone();
+    let deadline = Instant::now() + CHECK_TIMEOUT;
+    let asked = host.egress.request(request, &target.reach, deadline).await;
+    asked.map(drop).map_err(|error| source_error(&error))
 }
 
 fn source_error(error: &EgressError) -> SourceError {

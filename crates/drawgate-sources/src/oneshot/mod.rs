@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 pub use config::{OneshotConfig, OneshotManifest, OneshotTransport, Protocol};
-use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
+use drawgate_core::model::{McpManifest, SourceId, ToolOutput, shown_name};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
 use tokio::time::timeout_at;
@@ -68,6 +68,19 @@ impl ToolSource for OneshotSource {
 
     async fn manifest(&self) -> Result<McpManifest, SourceError> {
         Ok(self.manifest.clone())
+    }
+
+    async fn check(&self) -> Result<(), SourceError> {
+        match &self.endpoint {
+            Endpoint::Http(target) => http::check(&self.host, target).await,
+            Endpoint::Stdio(spawn) => match self.host.processes.find(&spawn.program) {
+                Some(_) => Ok(()),
+                None => Err(SourceError::unreachable(format!(
+                    "the program `{}` is not there",
+                    shown_name(&spawn.program)
+                ))),
+            },
+        }
     }
 
     fn confinement(&self, _tool: &str) -> Option<&'static str> {

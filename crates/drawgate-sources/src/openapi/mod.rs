@@ -22,8 +22,9 @@ mod schema;
 mod select;
 mod send;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 pub use auth::{AuthConfig, ClientAuthentication, ClientCredentials, Credential, Password};
@@ -35,18 +36,24 @@ use drawgate_core::fair::FairSlots;
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
+use drawgate_host::egress::{Fetch, Follow};
+use http::Method;
 pub use origins::Stray;
 pub use parameter::PlanError;
 pub use select::{Choice, ListedOperation, Operations, SelectError};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::timeout_at;
+use url::Url;
 
 use crate::kind::{self, ConfigError, SourceKind};
 use call::Means;
 use config::Settings;
 use load::Loaded;
 
+/// How long the servers of an API may take to say that they are there, and how much they may say.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_CHECKED: usize = 64 * 1024;
 /// Operations that can't be offered, of which a person is told.
 const MAX_TOLD: usize = 20;
 
@@ -133,6 +140,24 @@ impl ToolSource for OpenApiSource {
             ))),
             Ok(done) => done,
         }
+    }
+
+    /// Asks each server of the API for anything at all: whatever status it answers with, it is there.
+    /// Sends no credentials.
+    async fn check(&self) -> Result<(), SourceError> {
+        let loaded = self.loaded().await?;
+        let servers: BTreeSet<&Url> = loaded.plans.values().map(|plan| &plan.server).collect();
+        let deadline = Instant::now() + CHECK_TIMEOUT;
+        for server in servers {
+            let fetch = Fetch {
+                method: Method::HEAD,
+                follow: Follow::Nothing,
+                ..Fetch::get(server.clone(), loaded.reach.clone(), deadline, MAX_CHECKED)
+            };
+            let asked = self.host.egress.fetch(fetch).await;
+            asked.map_err(|error| send::source_error(&error))?;
+        }
+        Ok(())
     }
 
     fn diagnostics(&self) -> Value {

@@ -216,6 +216,24 @@ impl ToolSource for ToolpackSource {
         }
     }
 
+    async fn check(&self) -> Result<(), SourceError> {
+        self.check_files().await?;
+        let mut faults = Vec::new();
+        for part in &self.parts {
+            let checked = match &part.source {
+                Ok(source) => source.check().await.map_err(|error| error.to_string()),
+                Err(reason) => Err(reason.clone()),
+            };
+            let secrets = self.host.secrets.known_values();
+            faults.extend(
+                checked
+                    .err()
+                    .map(|reason| format!("`{}`: {}", part.label, masked(&reason, &secrets))),
+            );
+        }
+        if faults.is_empty() { Ok(()) } else { Err(SourceError::unreachable(faults.join("; "))) }
+    }
+
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         Some(self.survey.changes())
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use drawgate_core::model::SourceId;
+use drawgate_core::model::{Capability, SourceId};
 use drawgate_core::registry::{
-    Holder, Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust, Validation,
+    Absence, Holder, Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust, Validation,
 };
 use drawgate_core::store::StoreError;
 use drawgate_host::sandbox::{Profile, ResourceLimits};
@@ -74,7 +74,7 @@ impl Assembly {
         let added = source
             .map_err(anyhow::Error::from)
             .and_then(|source| Ok(self.keeper.add(source, terms, Origin::Declared)?));
-        added.inspect_err(|error| self.report_unusable(&id, error))
+        added.inspect_err(|error| self.report_unusable(&id, &[], error))
     }
 
     /// Brings the running servers in line with the configuration. A server that can't be set up is
@@ -98,9 +98,10 @@ impl Assembly {
             if self.keeper.set_terms(id, new.terms.clone()).await {
                 refused.extend(self.is_refused(id).then_some((id, new)));
             } else if let Err(error) = self.start_server(loaded, id, new) {
-                self.report_unusable(id, &error);
+                self.report_unusable(id, &new.terms.capabilities, &error);
             }
         }
+        self.keeper.registry().set_aside(Holder::Server, disabled(config));
         // A name that it wants may have been given up by one that came after it.
         for (id, new) in refused {
             self.keeper.set_terms(id, new.terms.clone()).await;
@@ -123,13 +124,13 @@ impl Assembly {
         let loaded = self.in_force.lock().clone();
         self.keeper.remove(id).await;
         if let Err(error) = self.start_server(&loaded, id, &wanted) {
-            self.report_unusable(id, &error);
+            self.report_unusable(id, &wanted.terms.capabilities, &error);
         }
     }
 
-    fn report_unusable(&self, id: &SourceId, error: &anyhow::Error) {
+    fn report_unusable(&self, id: &SourceId, capabilities: &[Capability], error: &anyhow::Error) {
         tracing::error!(source = %id, error = format!("{error:#}"), "server could not be set up");
-        self.keeper.report_unusable(id, format!("{error:#}"));
+        self.keeper.report_unusable(id, capabilities, format!("{error:#}"));
     }
 
     fn start_server(&self, loaded: &Loaded, id: &SourceId, wanted: &Wanted) -> anyhow::Result<()> {
@@ -162,6 +163,15 @@ impl Assembly {
 fn wanted(loaded: &Loaded) -> BTreeMap<SourceId, Wanted> {
     let servers = loaded.config.servers.iter().filter(|(_, server)| server.enabled);
     servers.map(|(id, server)| (id.clone(), Wanted::of(loaded, server))).collect()
+}
+
+/// The servers that are not, by the operator's word.
+fn disabled(config: &Config) -> BTreeMap<SourceId, Absence> {
+    let servers = config.servers.iter().filter(|(_, server)| !server.enabled);
+    let absence = |id, server: &Server| {
+        Absence::new(id, &server.capabilities, "is disabled in the configuration")
+    };
+    servers.map(|(id, server)| (id.clone(), absence(id, server))).collect()
 }
 
 /// The id of the built-in tools, which is theirs even where they are switched off.

@@ -122,7 +122,7 @@ impl Toolpacks {
         }
         let mut running = self.running.lock().await;
         let loaded = self.in_force.lock().clone();
-        let Found { wanted, unusable, changed } = self.find(&loaded).await;
+        let Found { wanted, disabled, unusable, changed } = self.find(&loaded).await;
         let ids =
             wanted.keys().cloned().chain(unusable.keys().filter_map(|id| SourceId::new(id).ok()));
         self.keeper.reserve(Holder::Toolpack, ids.collect()).await;
@@ -134,6 +134,7 @@ impl Toolpacks {
             self.keeper.remove(&id).await;
             running.remove(&id);
         }
+        self.keeper.registry().set_aside(Holder::Toolpack, disabled);
         self.report(&loaded, unusable).await;
         for (id, new) in wanted {
             if let Some(pack) = running.get_mut(&id) {

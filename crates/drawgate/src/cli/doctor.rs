@@ -9,6 +9,7 @@ use super::tools::callers;
 /// Whether nothing needs a person.
 pub(super) fn is_well(server: &Value) -> bool {
     server["state"] == "ready"
+        && server["fault"].is_null()
         && login::complaint(server).is_none()
         && server["diagnostics"]["refusedForSeconds"].is_null()
 }
@@ -17,6 +18,9 @@ pub(super) fn is_well(server: &Value) -> bool {
 pub(super) fn explain(server: &Value) -> String {
     let diagnostics = &server["diagnostics"];
     let mut lines = vec![state(server)];
+    if let Some(fault) = server["fault"].as_str().filter(|fault| server["problem"] != **fault) {
+        lines.push(format!("  tried now, and does not work: {fault}"));
+    }
     lines.extend(login::complaint(server).map(|complaint| format!("  {complaint}")));
     lines.extend(supervision(diagnostics).into_iter().map(|line| format!("  {line}")));
     lines.extend(access(server).map(|line| format!("  {line}")));
@@ -133,6 +137,20 @@ mod tests {
              left out: `x`: it has no name",
         );
         assert!(is_well(&server));
+    }
+
+    #[test]
+    fn a_server_that_was_ready_and_is_gone_now() {
+        let server = json!({
+            "id": "api", "state": "ready", "tools": 2, "server": "API 1",
+            "fault": "no connection to `127.0.0.1:9`: connection refused",
+        });
+        check(
+            &server,
+            "api: ready, 2 tools, API 1\n  \
+             tried now, and does not work: no connection to `127.0.0.1:9`: connection refused",
+        );
+        assert!(!is_well(&server));
     }
 
     #[test]

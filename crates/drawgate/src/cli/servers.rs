@@ -77,7 +77,11 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         // A server that is still starting can't be explained yet.
         backend.settle(DIAGNOSIS).await;
     }
-    let servers = backend.get::<Vec<Value>>("/servers").await;
+    let path = match command {
+        ServersCommand::Doctor { .. } => "/servers?check=true",
+        _ => "/servers",
+    };
+    let servers = backend.get::<Vec<Value>>(path).await;
     let keys = backend.get::<ShownKeys>("/keys").await;
     let status = backend.get::<Value>("/status").await;
     backend.close().await;
@@ -136,9 +140,17 @@ fn edit_is_in_force(status: &Value) -> bool {
 
 /// What is wrong with a server, in a few words.
 fn problem(server: &Value) -> String {
-    let waiting = server["quarantined"].as_array().map_or(0, Vec::len);
-    if server["problem"].is_string() || waiting == 0 {
+    if server["problem"].is_string() {
         return text(server, "problem");
     }
-    format!("{waiting} quarantined; `drawgate servers review {}`", text(server, "id"))
+    let (id, count) = (text(server, "id"), |list: &Value| list.as_array().map_or(0, Vec::len));
+    let waiting = count(&server["quarantined"]);
+    if waiting > 0 {
+        return format!("{waiting} quarantined; `drawgate servers review {id}`");
+    }
+    let left_out = count(&server["leftOut"]) + count(&server["diagnostics"]["leftOut"]);
+    if left_out > 0 {
+        return format!("something is left out; `drawgate servers doctor {id}`");
+    }
+    String::new()
 }

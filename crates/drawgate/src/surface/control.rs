@@ -10,8 +10,9 @@ mod packs;
 mod review;
 mod toolpacks;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, Request, State};
@@ -42,6 +43,10 @@ pub use toolpacks::{AllPacks, Commit, ShownPack, ShownTool, tools as tools_of_pa
 pub const SOCKET: &str = "control.sock";
 /// The header by which the owner of the folder acts as one of the agents.
 pub const AS_AGENT: &str = "drawgate-agent";
+
+/// How long one source may take to say whether it works: longer than a server may take to start by
+/// default.
+const CHECK_TIME: Duration = Duration::from_secs(35);
 
 /// What the door opens to.
 #[derive(Clone)]
@@ -219,13 +224,27 @@ async fn call(
     answer(gateway.call(&caller(call.agent), invocation, CallOptions::default()).await)
 }
 
-async fn servers(State(control): State<Control>) -> Answer {
+/// Whether servers are tried before they are shown.
+#[derive(Deserialize)]
+struct HowShown {
+    #[serde(default)]
+    check: bool,
+}
+
+async fn servers(State(control): State<Control>, Query(how): Query<HowShown>) -> Answer {
     let redactor = control.operations.gateway.parts().redactor.load_full();
+    let faults = match how.check {
+        true => control.keeper.check(CHECK_TIME).await,
+        false => BTreeMap::new(),
+    };
     let mut all = Vec::new();
     for status in control.keeper.status() {
         let mut value = serde_json::to_value(&status)?;
         if let Some(source) = control.keeper.source(&status.id) {
             value["diagnostics"] = source.diagnostics();
+        }
+        if let Some(fault) = faults.get(&status.id) {
+            value["fault"] = json!(fault);
         }
         value["requires"] = json!(required(&control, &status.id));
         if let Some(login) = logins::standing(&control, &status.id) {

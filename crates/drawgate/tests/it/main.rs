@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails like the test")]
 
+mod absent;
 mod acts;
 mod approvals;
 mod approvals_protocol;

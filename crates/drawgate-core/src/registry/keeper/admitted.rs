@@ -72,6 +72,7 @@ impl Keeper {
             attendant.note(server, done.clone(), &[]);
             done?;
             self.unusable.lock().remove(&id);
+            self.registry.clear_absent(&id);
             kept.insert(id, Kept { attendant, hold: Hold::Admitted(stay) })
         };
         if let Some(replaced) = replaced {

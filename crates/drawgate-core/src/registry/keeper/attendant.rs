@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::super::pins::{Accepted, Ward};
 use super::super::{
-    Acceptance, BadTool, Held, Origin, Quarantined, Registration, RegistrationError, Registry,
-    ReviewError, SourceTerms,
+    Absence, Acceptance, BadTool, Held, Origin, Quarantined, Registration, RegistrationError,
+    Registry, ReviewError, SourceTerms,
 };
 use super::status::{SourceState, SourceStatus};
 use crate::clock::Clock;
@@ -41,6 +41,8 @@ pub(super) struct Attendant {
     pub(super) settled: watch::Sender<u64>,
     /// Held while tools are registered or marked as gone, so that an acceptance can't mix with either.
     pub(super) ward: Arc<tokio::sync::Mutex<Ward>>,
+    /// Told when somebody needs the source, which is then tried again without waiting.
+    pub(super) again: Arc<Notify>,
 }
 
 impl Attendant {
@@ -61,7 +63,8 @@ impl Attendant {
         }
     }
 
-    /// Until the source announces a change or, if it failed, until it is time to try again.
+    /// Until the source announces a change or, if it failed, until it is time to try again or somebody
+    /// needs it.
     async fn wait(
         &self,
         changes: &mut Option<watch::Receiver<u64>>,
@@ -80,7 +83,11 @@ impl Attendant {
         if worked {
             announced.await;
         } else {
-            let _ = tokio::time::timeout(pause, announced).await;
+            let due = tokio::time::timeout(pause, announced);
+            tokio::select! {
+                _ = due => {}
+                () = self.again.notified() => {}
+            }
         }
     }
 
@@ -157,6 +164,7 @@ impl Attendant {
                     .filter(|entry| entry.id.source() == self.source.id())
                     .count();
                 tracing::info!(source = %status.id, tools, "source ready");
+                self.registry.clear_absent(self.source.id());
                 status.become_state(SourceState::Ready, now);
                 status.tools = tools;
                 status.left_out = left_out;
@@ -164,6 +172,7 @@ impl Attendant {
             }
             Err(error) => {
                 tracing::error!(source = %status.id, error = %error, "source refused");
+                self.absent(&error.to_string());
                 status.become_state(SourceState::Refused, now);
                 status.problem = Some(error.to_string());
             }
@@ -218,8 +227,17 @@ impl Attendant {
         }
     }
 
+    /// Callers who may use the source hear why it offers nothing.
+    fn absent(&self, problem: &str) {
+        let id = self.source.id();
+        let mut absence = Absence::failed(id, &self.terms.lock(), problem);
+        absence.again = Some(Arc::clone(&self.again));
+        self.registry.set_absent(id, absence);
+    }
+
     fn failed(&self, problem: String) -> bool {
         self.registry.set_down(self.source.id());
+        self.absent(&problem);
         let mut status = self.status.lock();
         tracing::warn!(source = %status.id, problem, "source failed; it will be tried again");
         status.become_state(SourceState::Failed, self.clock.now_ms());

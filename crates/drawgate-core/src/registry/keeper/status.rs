@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::super::{BadTool, Quarantined};
+use super::super::{Absence, BadTool, Quarantined};
 use super::Keeper;
-use crate::model::SourceId;
+use crate::model::{Capability, SourceId};
 
 /// Where a source stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -77,7 +77,10 @@ impl SourceStatus {
 
 impl Keeper {
     /// Notes a source that could not even be made, so that people can see why.
-    pub fn report_unusable(&self, id: &SourceId, problem: String) {
+    /// `capabilities` are those that the operator has set for it: callers with them are told, too.
+    pub fn report_unusable(&self, id: &SourceId, capabilities: &[Capability], problem: String) {
+        let absence = Absence::new(id, capabilities, format!("can't be used: {problem}"));
+        self.registry.set_absent(id, absence);
         let status = SourceStatus {
             state: SourceState::Refused,
             problem: Some(problem),

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use drawgate_core::model::SourceId;
+use drawgate_core::registry::Absence;
 use tokio::task::spawn_blocking;
 
 use super::Toolpacks;
-use super::wanted::{Wanted, wanted};
+use super::wanted::{Wanted, capabilities_of, source_id, wanted};
 use crate::config::Loaded;
 use crate::toolpacks::{Folder, Installed, Trust};
 
@@ -16,6 +17,8 @@ use crate::toolpacks::{Folder, Installed, Trust};
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) wanted: BTreeMap<SourceId, Wanted>,
+    /// Those that are disabled, with what callers hear of them.
+    pub(super) disabled: BTreeMap<SourceId, Absence>,
     /// Why each can't be used.
     pub(super) unusable: BTreeMap<String, String>,
     /// Those of them that are not what was installed.
@@ -34,7 +37,7 @@ impl Toolpacks {
         });
         for pack in packs {
             match wanted(loaded, &self.data, &approved, &pack) {
-                Ok(None) => {}
+                Ok(None) => found.disabled.extend(disabled(loaded, &pack)),
                 Ok(Some((id, one))) => drop(found.wanted.insert(id, one)),
                 Err(error) => {
                     found.unusable.insert(pack.id.clone(), format!("{error:#}"));
@@ -45,6 +48,15 @@ impl Toolpacks {
         }
         found
     }
+}
+
+fn disabled(loaded: &Loaded, pack: &Installed) -> Option<(SourceId, Absence)> {
+    let id = source_id(loaded, &pack.id).ok()?;
+    let reason = format!("is disabled; `drawgate toolpacks enable {id}` enables it");
+    let mut absence = Absence::new(&id, capabilities_of(loaded, &pack.id), reason);
+    let names = pack.entry.iter().flat_map(|entry| entry.definitions.keys());
+    absence.names = names.cloned().collect();
+    Some((id, absence))
 }
 
 /// Where toolpacks are installed.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use drawgate_core::audit::{EventDraft, EventKind};
 
 use super::Toolpacks;
-use super::wanted::{complaint, source_id};
+use super::wanted::{capabilities_of, complaint, source_id};
 use crate::config::Loaded;
 use crate::toolpacks::Installed;
 
@@ -49,7 +49,8 @@ impl Toolpacks {
         );
         // Under an id that a server has, the report would be taken for that server's.
         if let Ok(id) = source_id(loaded, id) {
-            self.keeper.report_unusable(&id, reason.clone());
+            let capabilities = capabilities_of(loaded, id.as_str());
+            self.keeper.report_unusable(&id, capabilities, reason.clone());
         }
         self.unusable.lock().insert(id.to_owned(), reason);
     }

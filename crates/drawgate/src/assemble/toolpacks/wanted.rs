@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
-use drawgate_core::model::SourceId;
+use drawgate_core::model::{Capability, SourceId};
 use drawgate_core::registry::{Naming, SourceTerms, ToolTerms, Trust};
 use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
 
@@ -121,6 +121,12 @@ pub(super) fn source_id(loaded: &Loaded, id: &str) -> Result<SourceId, String> {
         return Err(format!("there is a server `{id}` in the configuration; rename it"));
     }
     Ok(source)
+}
+
+/// What the operator wants callers of a pack to hold.
+pub(super) fn capabilities_of<'a>(loaded: &'a Loaded, id: &str) -> &'a [Capability] {
+    let own = loaded.config.toolpacks.packs.get(id);
+    own.map(|own| own.capabilities.as_slice()).unwrap_or_default()
 }
 
 fn terms(loaded: &Loaded, id: &str, manifest: &Manifest, content_hash: &str) -> SourceTerms {

@@ -56,6 +56,21 @@ async fn a_doctor_names_what_is_wrong_and_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_doctor_finds_an_api_that_is_down() {
+    let (_nobody, dead) = reserved_port();
+    let place = Place::new("");
+    let spec = example_at(&place, "openapi-local", "127.0.0.1:8087", &dead);
+    install_and_enable(&place, &spec);
+    // Its tools are known without the API, and are listed.
+    for args in [&["toolpacks", "doctor"][..], &["servers", "doctor", "openapi-local"]] {
+        let output = place.run(args);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
+        assert!(said.contains(&format!("no connection to `{dead}`")), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unknown_operation_is_refused_with_the_nearest_name() {
     let api = Notes::start().await;
     let place = Place::new("");

@@ -1,0 +1,123 @@
+//! Sources that the operator has set up and that offer nothing now: callers who may use them are told
+//! the reason, instead of hearing that a tool is unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+use super::{Holder, SourceTerms};
+use crate::model::{Capability, SourceId};
+
+/// Why a source offers nothing, and who may hear it.
+#[derive(Debug, Clone)]
+pub struct Absence {
+    /// What a caller must hold to be told.
+    pub requires: Vec<Capability>,
+    /// Follows the source's name: `is disabled`, `failed: …`.
+    pub reason: String,
+    /// Names of its tools, as far as they are known, where they are not derived from its id.
+    pub names: BTreeSet<String>,
+    /// Told when somebody needs it, if it can be tried again.
+    pub again: Option<Arc<Notify>>,
+}
+
+impl Absence {
+    /// Of a source under these terms.
+    #[must_use]
+    pub fn new(id: &SourceId, capabilities: &[Capability], reason: impl Into<String>) -> Self {
+        let mut requires = capabilities.to_vec();
+        if requires.is_empty() {
+            requires.push(Capability::of_source(id));
+        }
+        requires.retain(|capability| !capability.is_public());
+        Self { requires, reason: reason.into(), names: BTreeSet::new(), again: None }
+    }
+
+    pub(super) fn failed(id: &SourceId, terms: &SourceTerms, problem: &str) -> Self {
+        Self::new(id, &terms.capabilities, format!("failed: {problem}"))
+    }
+
+    fn has(&self, id: &SourceId, name: &str) -> bool {
+        let rest = name.strip_prefix(id.as_str());
+        rest.is_some_and(|rest| rest.starts_with(':') || rest.starts_with("__"))
+            || self.names.contains(name)
+    }
+}
+
+/// All of them, with who has set them aside: the configuration, or a failure.
+#[derive(Default)]
+pub(super) struct Absences(RwLock<BTreeMap<SourceId, Noted>>);
+
+type Noted = (Option<Holder>, Arc<Absence>);
+
+impl Absences {
+    /// A source has failed.
+    pub(super) fn insert(&self, id: &SourceId, absence: Absence) {
+        self.0.write().insert(id.clone(), (None, Arc::new(absence)));
+    }
+
+    /// A source is there, or nobody wants it any more.
+    pub(super) fn remove(&self, id: &SourceId) {
+        self.0.write().remove(id);
+    }
+
+    /// All that are set aside by one holder, in place of those that were.
+    pub(super) fn replace(&self, holder: Holder, now: BTreeMap<SourceId, Absence>) {
+        let mut all = self.0.write();
+        all.retain(|_, (of, _)| *of != Some(holder));
+        all.extend(now.into_iter().map(|(id, one)| (id, (Some(holder), Arc::new(one)))));
+    }
+
+    /// The source that a tool of this name would be of. Of two that fit, the one with the longer id.
+    pub(super) fn find(&self, name: &str) -> Option<(SourceId, Arc<Absence>)> {
+        let all = self.0.read();
+        let fitting = all.iter().filter(|(id, (_, absence))| absence.has(id, name));
+        let (id, (_, absence)) = fitting.max_by_key(|(id, _)| id.as_str().len())?;
+        Some((id.clone(), Arc::clone(absence)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_to_the_source_that_is_meant() {
+        let id = |text: &str| SourceId::new(text).unwrap();
+        let all = Absences::default();
+        for one in ["files", "files__old", "pack"] {
+            let mut absence = Absence::new(&id(one), &[], "is disabled");
+            if one == "pack" {
+                absence.names.insert("greet".to_owned());
+            }
+            all.insert(&id(one), absence);
+        }
+        for (name, expected) in [
+            ("files__read", Some("files")),
+            ("files:read", Some("files")),
+            ("files__old__read", Some("files__old")),
+            ("greet", Some("pack")),
+            ("filesystem__read", None),
+            ("files", None),
+            ("read", None),
+        ] {
+            let found = all.find(name).map(|(id, _)| id.to_string());
+            assert_eq!(found.as_deref(), expected, "{name}");
+        }
+        all.remove(&id("files"));
+        assert!(all.find("files__read").is_none());
+    }
+
+    #[test]
+    fn those_of_a_holder_are_replaced_together() {
+        let (all, id) = (Absences::default(), SourceId::new("a").unwrap());
+        let disabled = || Absence::new(&id, &[], "is disabled");
+        all.replace(Holder::Server, BTreeMap::from([(id.clone(), disabled())]));
+        all.replace(Holder::Toolpack, BTreeMap::new());
+        assert!(all.find("a__x").is_some());
+        all.replace(Holder::Server, BTreeMap::new());
+        assert!(all.find("a__x").is_none());
+    }
+}
