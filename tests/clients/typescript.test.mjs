@@ -56,6 +56,22 @@ describe("the TypeScript client over streamable HTTP", { timeout: 180_000 }, () 
     assert.match(result.content[0].text, /Duration: 0.5 seconds, Steps: 5/);
   });
 
+  test("calls a tool that works as a task only", async () => {
+    const { tools } = await control.everything.listTools();
+    const tool = tools.find((one) => one.name === "simulate-research-query");
+    assert.equal(tool.execution.taskSupport, "required");
+    await client.listTools();
+    const args = { name: "everything__simulate-research-query", arguments: { topic: "gates" } };
+    const result = await client.callTool(args);
+    assert.match(result.content[0].text, /gates/);
+  });
+
+  test("tells what a server says about its use", () => {
+    const said = control.everything.getInstructions();
+    assert.ok(said.length > 100);
+    assert.ok(client.getInstructions().includes(said.trim().slice(0, 1_900)));
+  });
+
   test("carries a cancellation down to the server", async () => {
     // The one folder that a server may write.
     const log = join(gateway.data, "servers", "probe", "cancelled.log");

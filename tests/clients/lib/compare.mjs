@@ -38,6 +38,12 @@ export function steady(value) {
   return JSON.parse(JSON.stringify(value).replace(moment, "MOMENT"));
 }
 
+/** A tool that works as a task is called like any other through the gateway, which makes the task. */
+function withoutTasks({ execution, ...tool }) {
+  const forbidden = execution?.taskSupport === "forbidden";
+  return execution === undefined || forbidden ? { ...tool, ...(forbidden && { execution }) } : tool;
+}
+
 /** Every tool of `server` is listed by `through` as the server itself defines it. */
 export async function sameDefinitions(control, through, server) {
   const prefix = `${server}__`;
@@ -45,7 +51,7 @@ export async function sameDefinitions(control, through, server) {
   // A server may add tools by what the client declared, some time after the handshake.
   const agree = async () => {
     expected = (await listTools(control))
-      .map((tool) => ({ ...tool, name: prefix + tool.name }))
+      .map((tool) => ({ ...withoutTasks(tool), name: prefix + tool.name }))
       .sort(byName);
     listed = (await listTools(through))
       .filter((tool) => tool.name.startsWith(prefix))

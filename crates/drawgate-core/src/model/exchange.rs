@@ -72,6 +72,12 @@ pub struct Offer {
     pub prompts: Vec<Value>,
     /// What it can be asked to do.
     pub operations: BTreeSet<Operation>,
+    /// What it tells models about its use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Some of its lists are still on their way.
+    #[serde(skip)]
+    pub pending: bool,
 }
 
 /// What a source needs to know before it can go on. The caller answers, and makes the same call again.

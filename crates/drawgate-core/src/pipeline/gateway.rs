@@ -271,6 +271,24 @@ impl Gateway {
         snapshot.open_sources(operation, |requires| covers(requires, held))
     }
 
+    /// The sources of which somebody with these capabilities may use anything.
+    #[must_use]
+    pub fn usable_sources(
+        &self,
+        held: &BTreeSet<Capability>,
+        snapshot: &Snapshot,
+    ) -> BTreeSet<SourceId> {
+        let mut sources: BTreeSet<SourceId> = snapshot
+            .available()
+            .filter(|entry| covered(entry, held))
+            .map(|entry| entry.id.source().clone())
+            .collect();
+        for operation in [Operation::ReadResource, Operation::GetPrompt] {
+            sources.extend(self.open_sources(held, snapshot, operation));
+        }
+        sources
+    }
+
     /// The tools that a caller may see and call, ordered by source, then name.
     #[must_use]
     pub fn tools(&self, caller: &Caller) -> Vec<Arc<Entry>> {

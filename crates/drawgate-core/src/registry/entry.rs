@@ -506,6 +506,16 @@ fn listing(
     {
         map.remove("description");
     }
+    // The gateway makes tasks itself where a server wants them; no client has to.
+    if let Value::Object(map) = &mut value
+        && let Some(Value::Object(execution)) = map.get_mut("execution")
+        && execution.get("taskSupport").is_some_and(|support| support != "forbidden")
+    {
+        execution.shift_remove("taskSupport");
+        if execution.is_empty() {
+            map.shift_remove("execution");
+        }
+    }
     visible::show_all(&mut value)?;
     Ok(value)
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::pins::Definition;
 use super::trust::ItemKind;
 use crate::canonical;
+use crate::model::Offer;
 
 /// The kind of document.
 pub(super) const KIND: &str = "pin";
@@ -30,6 +31,10 @@ pub(super) struct Record {
     tools: BTreeMap<String, Pin>,
     prompts: BTreeMap<String, Pin>,
     templates: BTreeMap<String, Pin>,
+    instructions: BTreeMap<String, Pin>,
+    /// Kinds of which nothing was seen yet, because their lists were late: what comes first is trusted.
+    #[serde(default = "unknown_before")]
+    awaits: BTreeSet<ItemKind>,
     /// Hashes of quarantined definitions that the audit log knows about.
     reported: BTreeSet<String>,
 }
@@ -76,6 +81,25 @@ impl Record {
         }
     }
 
+    /// Some lists of the server are late.
+    pub(super) fn await_lists(&mut self) {
+        self.awaits.extend([ItemKind::Prompt, ItemKind::Template]);
+    }
+
+    /// Trusts the first definitions of those kinds that were late and are here now. `false` if nothing
+    /// was late.
+    pub(super) fn pin_late(&mut self, all: &[Definition], offer: &Offer, now: u64) -> bool {
+        let is_here = |kind: &ItemKind| *kind == ItemKind::Instructions || !offer.pending;
+        let here: BTreeSet<ItemKind> = self.awaits.iter().copied().filter(is_here).collect();
+        self.awaits.retain(|kind| !here.contains(kind));
+        for definition in all.iter().filter(|one| here.contains(&one.kind)) {
+            if self.pin_of(definition.kind, &definition.name).is_none() {
+                self.pin(definition, now);
+            }
+        }
+        !here.is_empty()
+    }
+
     fn insert(&mut self, definition: &Definition, now: u64, size: &mut usize) {
         let own = size_of(&definition.body);
         let fits = own <= MAX_WHOLE && *size + own <= MAX_WHOLE_OF_ALL;
@@ -114,6 +138,7 @@ impl Record {
             ItemKind::Tool => &self.tools,
             ItemKind::Prompt => &self.prompts,
             ItemKind::Template => &self.templates,
+            ItemKind::Instructions => &self.instructions,
         }
     }
 
@@ -123,8 +148,14 @@ impl Record {
             ItemKind::Tool => &mut self.tools,
             ItemKind::Prompt => &mut self.prompts,
             ItemKind::Template => &mut self.templates,
+            ItemKind::Instructions => &mut self.instructions,
         }
     }
+}
+
+/// Of a record that was written before instructions were kept.
+fn unknown_before() -> BTreeSet<ItemKind> {
+    BTreeSet::from([ItemKind::Instructions])
 }
 
 fn size_of(definition: &Value) -> usize {

@@ -80,7 +80,7 @@ impl Ward {
         if trust == Trust::Follow {
             return Ok(());
         }
-        self.prepare(trust, &definitions(&self.source, manifest)).await
+        self.prepare(trust, &definitions(&self.source, manifest), &manifest.offer).await
     }
 
     /// From now on definitions are trusted by another rule.
@@ -97,7 +97,7 @@ impl Ward {
             return Ok(manifest);
         }
         let all = definitions(&self.source, &manifest);
-        self.prepare(self.trust, &all).await?;
+        self.prepare(self.trust, &all, &manifest.offer).await?;
         let record = self.record.as_ref();
         let held: Vec<Held> =
             all.into_iter().filter_map(|definition| hold(record, definition)).collect();
@@ -112,17 +112,29 @@ impl Ward {
     }
 
     /// Reads the pins, and makes them if this server is seen for the first time.
-    async fn prepare(&mut self, trust: Trust, all: &[Definition]) -> Result<(), StoreError> {
+    async fn prepare(
+        &mut self,
+        trust: Trust,
+        all: &[Definition],
+        offer: &Offer,
+    ) -> Result<(), StoreError> {
         if self.record.is_none() {
             self.record = self.load().await?;
         }
-        if self.record.as_ref().is_some_and(|record| record.identity == self.identity) {
+        let now = self.pins.clock.now_ms();
+        if let Some(met) = self.record.as_ref().filter(|met| met.identity == self.identity) {
+            let mut record = met.clone();
+            if trust == Trust::Pin && record.pin_late(all, offer, now) {
+                self.save(record).await?;
+            }
             return Ok(());
         }
-        let now = self.pins.clock.now_ms();
         let mut record = Record::new(&self.identity, now);
         if trust == Trust::Pin {
             record.pin_all(all.iter(), now);
+            if offer.pending {
+                record.await_lists();
+            }
         }
         self.save(record).await
     }
@@ -224,7 +236,9 @@ impl Ward {
             ItemKind::Tool => {
                 draft.text("toolId", ToolId::of_any(&self.source, &held.name).as_str())
             }
-            ItemKind::Server | ItemKind::Prompt | ItemKind::Template => draft.text("name", name),
+            ItemKind::Server | ItemKind::Prompt | ItemKind::Template | ItemKind::Instructions => {
+                draft.text("name", name)
+            }
         };
         if accepted { draft.text("principal", Principal::local().as_str()) } else { draft }
     }
@@ -241,7 +255,20 @@ fn definitions(source: &SourceId, manifest: &McpManifest) -> Vec<Definition> {
     let Offer { prompts, templates, .. } = &manifest.offer;
     let prompts = prompts.iter().filter_map(|body| beside(source, ItemKind::Prompt, body));
     let templates = templates.iter().filter_map(|body| beside(source, ItemKind::Template, body));
-    server(source, manifest).into_iter().chain(tools).chain(prompts).chain(templates).collect()
+    let listed = tools.chain(prompts).chain(templates).chain(instructions(source, manifest));
+    server(source, manifest).into_iter().chain(listed).collect()
+}
+
+/// What a server tells models about its use.
+fn instructions(source: &SourceId, manifest: &McpManifest) -> Option<Definition> {
+    let text = manifest.offer.instructions.as_deref()?;
+    let body = json!({ "name": source.as_str(), "instructions": text });
+    Some(Definition {
+        kind: ItemKind::Instructions,
+        name: source.to_string(),
+        hash: canonical::hash(&json!({ "source": source.as_str(), "instructions": text })),
+        body,
+    })
 }
 
 /// What a server offers beside tools, as one thing to accept.
@@ -309,6 +336,10 @@ fn without(source: &SourceId, mut manifest: McpManifest, held: &[Held]) -> McpMa
     let offer = &mut manifest.offer;
     offer.prompts.retain(|body| trusted(ItemKind::Prompt, body));
     offer.templates.retain(|body| trusted(ItemKind::Template, body));
+    if let Some(told) = held.iter().find(|held| held.kind == ItemKind::Instructions) {
+        let trusted = told.pinned.as_ref().and_then(|body| body["instructions"].as_str());
+        offer.instructions = trusted.map(str::to_owned);
+    }
     if let Some(server) = held.iter().find(|held| held.kind == ItemKind::Server) {
         let accepted = server.pinned.as_ref().map(operations_in).unwrap_or_default();
         offer.operations.retain(|operation| accepted.contains(operation.as_str()));

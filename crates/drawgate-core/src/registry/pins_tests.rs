@@ -391,6 +391,7 @@ async fn prompts_and_families_wait_like_tools() {
         manifest.offer.templates = vec![json!({ "uriTemplate": "x://{a}", "description": words })];
         manifest.offer.resources = vec![json!({ "uri": "x://1", "name": words })];
         manifest.offer.operations.insert(crate::model::Operation::ReadResource);
+        manifest.offer.instructions = Some(words.to_owned());
         manifest
     };
     let mut ward = Ward::new(id.clone(), Trust::Pin, "x", place.pins());
@@ -398,6 +399,7 @@ async fn prompts_and_families_wait_like_tools() {
     let sifted = ward.sift(manifest("2")).await.unwrap();
     assert!(sifted.offer.prompts.is_empty() && sifted.offer.templates.is_empty());
     assert_eq!(sifted.offer.resources, manifest("2").offer.resources, "data, not definitions");
+    assert_eq!(sifted.offer.instructions.as_deref(), Some("1"), "those that are trusted");
     assert_eq!(sifted.tools.len(), 1);
     let mut ward = Ward::new(id, Trust::Review, "y", place.pins());
     let sifted = ward.sift(manifest("1")).await.unwrap();
@@ -407,6 +409,43 @@ async fn prompts_and_families_wait_like_tools() {
     let all: Vec<Acceptance> = ward.held().iter().map(acceptance).collect();
     accept(&mut ward, &all);
     assert_eq!(ward.sift(manifest("1")).await.unwrap(), manifest("1"));
+}
+
+#[tokio::test]
+async fn lists_that_are_late_are_trusted_when_they_first_come() {
+    let place = Installation::default();
+    let id = SourceId::new("s").unwrap();
+    let manifest = |pending: bool, prompts: &[&str], names: &[&str]| {
+        let names: Vec<(&str, &str)> = names.iter().map(|name| (*name, "1")).collect();
+        let source = FakeSource::new("s", tools(&names), |_, _| Ok(ToolOutput::text("")));
+        let mut manifest = source.describe();
+        manifest.offer.pending = pending;
+        manifest.offer.prompts = prompts.iter().map(|name| json!({ "name": name })).collect();
+        manifest
+    };
+    let mut ward = Ward::new(id.clone(), Trust::Pin, "x", place.pins());
+    let early = manifest(true, &[], &["a"]);
+    assert_eq!(ward.sift(early.clone()).await.unwrap(), early);
+    // A restart in between changes nothing.
+    let mut ward = Ward::new(id, Trust::Pin, "x", place.pins());
+    let sifted = ward.sift(manifest(false, &["p"], &["a", "b"])).await.unwrap();
+    assert_eq!(sifted.offer.prompts.len(), 1);
+    assert_eq!(sifted.tools.len(), 1, "tools were not late");
+    let sifted = ward.sift(manifest(false, &["p", "q"], &["a"])).await.unwrap();
+    assert_eq!(sifted.offer.prompts.len(), 1, "what comes after that is new");
+}
+
+#[test]
+fn a_record_from_before_instructions_trusts_the_first_ones() {
+    let mut old: Record = serde_json::from_value(json!({ "identity": "x" })).unwrap();
+    let body = json!({ "instructions": "1" });
+    let told =
+        Definition { kind: ItemKind::Instructions, name: "s".into(), hash: "h".into(), body };
+    assert!(old.pin_late(std::slice::from_ref(&told), &Offer::default(), 1));
+    assert!(old.pin_of(ItemKind::Instructions, "s").is_some());
+    assert!(!old.pin_late(&[told], &Offer::default(), 2));
+    let mut new: Record = serde_json::from_value(serde_json::to_value(&old).unwrap()).unwrap();
+    assert!(!new.pin_late(&[], &Offer::default(), 3), "once");
 }
 
 #[tokio::test]

@@ -33,10 +33,13 @@ pub enum ItemKind {
     Prompt,
     /// A family of resources.
     Template,
+    /// What the server tells models about its use.
+    Instructions,
 }
 
 impl ItemKind {
-    pub(super) const ALL: [Self; 4] = [Self::Server, Self::Tool, Self::Prompt, Self::Template];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Server, Self::Tool, Self::Prompt, Self::Template, Self::Instructions];
 
     /// As in the audit log and in lists.
     #[must_use]
@@ -46,6 +49,7 @@ impl ItemKind {
             Self::Tool => "tool",
             Self::Prompt => "prompt",
             Self::Template => "template",
+            Self::Instructions => "instructions",
         }
     }
 }

@@ -16,7 +16,7 @@ use super::exchange::{Exchange, Interrupted, Turn};
 use super::hub::Hub;
 use super::requests::Allowed;
 use super::subscriptions::{Changed, Subscriptions};
-use super::wire::{self, Era, Settled};
+use super::wire::{self, Era, Form, Settled};
 use super::{McpSource, Peer, Reply, tasks, too_late};
 
 /// How often a server may ask to be called again without asking anything.
@@ -80,7 +80,36 @@ impl McpSource {
         if cx.input.as_ref().is_some_and(|input| input.state.is_some()) {
             return Err(stale());
         }
-        let (exchange, turn) = first_turn(peer, call, None, cx).await?;
+        if call.operation() == Operation::CallTool && peer.hub().wants_task(call.tool()) {
+            return self.as_task(peer, call, cx).await;
+        }
+        let (exchange, turn) = first_turn(peer, call, Form::Plain(None), cx).await?;
+        self.turned(call.operation(), exchange, turn, 1, cx)
+    }
+
+    /// Calls a tool that works as a task only. The request for its result is answered when there is
+    /// one, and what the server wants to know meanwhile it asks on it.
+    async fn as_task(
+        &self,
+        peer: &Peer,
+        call: &PermittedCall,
+        cx: &CallContext,
+    ) -> Result<ToolOutput, SourceError> {
+        // Held to the end: reports of progress go by the first request.
+        let (_first, turn) = first_turn(peer, call, Form::Task, cx).await?;
+        let Turn::Reply(reply) = turn else {
+            let message = "the server asks something before it has made a task".to_owned();
+            return Err(SourceError::Protocol(message));
+        };
+        let task = reply.result.get("task").and_then(Value::as_object);
+        let Some(task) = task else {
+            // It has done it at once.
+            return complete(call.operation(), reply);
+        };
+        let id = tasks::id_of(task)?;
+        let guard = tasks::Unwanted::new(peer, &id, cx);
+        let (exchange, turn) = first_turn(peer, call, Form::TaskResult(&id), cx).await?;
+        guard.disarm();
         self.turned(call.operation(), exchange, turn, 1, cx)
     }
 
@@ -165,15 +194,15 @@ impl Peer {
     async fn begin(
         &self,
         call: &PermittedCall,
-        input: Option<&InputGiven>,
+        form: Form<'_>,
         cx: &CallContext,
     ) -> Result<Exchange, SourceError> {
         match self {
             Self::Duplex(connection) => {
-                connection.begin(call, input, cx).await.map(Exchange::Duplex)
+                connection.begin(call, form, cx).await.map(Exchange::Duplex)
             }
             Self::Http(server) => {
-                server.begin(call, input, cx).map(|exchange| Exchange::Http(Box::new(exchange)))
+                server.begin(call, form, cx).map(|exchange| Exchange::Http(Box::new(exchange)))
             }
         }
     }
@@ -222,11 +251,11 @@ impl Peer {
 async fn first_turn(
     peer: &Peer,
     call: &PermittedCall,
-    input: Option<&InputGiven>,
+    form: Form<'_>,
     cx: &CallContext,
 ) -> Result<(Exchange, Turn), SourceError> {
     let turn = async {
-        let mut exchange = peer.begin(call, input, cx).await?;
+        let mut exchange = peer.begin(call, form, cx).await?;
         let turn = exchange.turn().await?;
         Ok((exchange, turn))
     };
@@ -249,7 +278,7 @@ async fn rounds(
     let mut again = None;
     for round in 0..MAX_ROUNDS {
         let input = again.as_ref().or(cx.input.as_ref());
-        let (_exchange, turn) = first_turn(peer, call, input, cx).await?;
+        let (_exchange, turn) = first_turn(peer, call, Form::Plain(input), cx).await?;
         let Turn::Reply(reply) = turn else {
             return Err(SourceError::Protocol("the server asked in a way of old".to_owned()));
         };

@@ -1,7 +1,7 @@
 //! What every connection of a source shares with it: where news of the server go, what callers are
 //! subscribed to, and what the operator lets the server ask of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drawgate_core::source::SourceEvent;
@@ -28,6 +28,8 @@ pub(super) struct Hub {
     pub(super) memory: Arc<Memory>,
     /// The arguments that tools want repeated in headers, by tool.
     parameters: Arc<RwLock<BTreeMap<String, Vec<ParameterHeader>>>>,
+    /// The tools that work as tasks only.
+    as_tasks: Arc<RwLock<BTreeSet<String>>>,
     updates: Updates,
 }
 
@@ -50,6 +52,7 @@ impl Hub {
             allowed,
             memory: Arc::default(),
             parameters: Arc::default(),
+            as_tasks: Arc::default(),
             updates: Updates::new(),
         }
     }
@@ -65,6 +68,15 @@ impl Hub {
 
     pub(super) fn set_parameters(&self, parameters: BTreeMap<String, Vec<ParameterHeader>>) {
         *self.parameters.write() = parameters;
+    }
+
+    pub(super) fn set_tasks(&self, tools: BTreeSet<String>) {
+        *self.as_tasks.write() = tools;
+    }
+
+    /// Whether a tool works as a task only.
+    pub(super) fn wants_task(&self, tool: &str) -> bool {
+        self.as_tasks.read().contains(tool)
     }
 
     /// Gives `take` the arguments that a tool wants repeated in headers, if there are any.

@@ -1,6 +1,7 @@
 //! Lists, page by page; and from `tools/list` to definitions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use drawgate_core::model::McpToolSpec;
@@ -12,10 +13,13 @@ use super::diagnostics::LeftOut;
 use super::parameters::{self, ParameterHeader};
 use super::wire::{self, ServerInfo};
 
-/// Bounds for a list: beyond them a server is broken or hostile.
-const MAX_PAGES: usize = 100;
+/// Bounds for a list: what is beyond them is left out.
+const MAX_PAGES: usize = 1_000;
 pub(super) const MAX_ITEMS: usize = 5_000;
+/// Beyond this a server is broken or hostile.
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
+/// What a server declares that makes tasks of calls, in revision 2025-11-25.
+const TOOL_TASKS: &str = "tasks.requests.tools.call";
 /// How much of a bad tool's name is shown.
 const SHOWN_NAME: usize = 128;
 
@@ -27,6 +31,15 @@ pub(super) struct Listing {
     pub(super) left_out: Vec<LeftOut>,
     /// For tools that want arguments repeated in headers.
     pub(super) headers: BTreeMap<String, Vec<ParameterHeader>>,
+    /// Tools that work as tasks only.
+    pub(super) as_tasks: BTreeSet<String>,
+}
+
+/// Whether a list was had to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    Whole,
+    Cut,
 }
 
 /// Asks for all tools of a server that has any.
@@ -37,23 +50,41 @@ pub(super) async fn list(
 ) -> Result<Listing, SourceError> {
     let mut listing = Listing::default();
     if info.can("tools") || info.declares_nothing() {
-        pages(peer, ("tools/list", "tools"), deadline, |tools| listing.add(tools)).await?;
+        let add = |tools| listing.add(tools);
+        if pages(peer, ("tools/list", "tools"), deadline, add).await? == Extent::Cut {
+            listing.left_out.push(cut("tools/list", "tools"));
+        }
+    }
+    if !info.can(TOOL_TASKS) {
+        // What the server does not offer as a whole, a tool can't demand.
+        listing.as_tasks.clear();
     }
     Ok(listing)
 }
 
-/// Asks for all pages of a list: the method, and the member of the answer that holds the items.
+/// The note on a list that was cut.
+pub(super) fn cut(method: &str, key: &str) -> LeftOut {
+    tracing::warn!(method, "a list is too long; the rest of it is left out");
+    let reason = format!(
+        "the server offers more than {MAX_ITEMS} {key}, or more than {MAX_PAGES} pages of them; the \
+         rest is left out"
+    );
+    LeftOut { tool: method.to_owned(), reason }
+}
+
+/// Asks for all pages of a list: the method, and the member of the answer that holds the items. `add`
+/// takes a page, and breaks off when it has enough.
 pub(super) async fn pages(
     peer: &Peer,
     (method, key): (&'static str, &'static str),
     deadline: Instant,
-    mut add: impl FnMut(Vec<Value>) -> Result<(), SourceError>,
-) -> Result<(), SourceError> {
+    mut add: impl FnMut(Vec<Value>) -> ControlFlow<()>,
+) -> Result<Extent, SourceError> {
     let mut params = Map::new();
     for _ in 0..MAX_PAGES {
         let mut reply = match peer.ask(method, &params, deadline).await {
             // A server without such things need not know the method.
-            Err(error) if wire::is_unknown_method(&error) => return Ok(()),
+            Err(error) if wire::is_unknown_method(&error) => return Ok(Extent::Whole),
             reply => reply?,
         };
         if reply.size > MAX_PAGE_BYTES {
@@ -66,26 +97,26 @@ pub(super) async fn pages(
                 "the server's answer to `{method}` has no list `{key}`"
             )));
         };
-        add(items)?;
+        if add(items).is_break() {
+            return Ok(Extent::Cut);
+        }
         let cursor = reply.result.remove("nextCursor").filter(|cursor| !cursor.is_null());
-        let Some(cursor) = cursor else { return Ok(()) };
+        let Some(cursor) = cursor else { return Ok(Extent::Whole) };
         params.insert("cursor".to_owned(), cursor);
     }
-    Err(SourceError::Protocol(format!("`{method}` has more than {MAX_PAGES} pages")))
+    Ok(Extent::Cut)
 }
 
 impl Listing {
-    /// Adds a page.
-    fn add(&mut self, tools: Vec<Value>) -> Result<(), SourceError> {
-        if self.tools.len() + self.left_out.len() + tools.len() > MAX_ITEMS {
-            return Err(SourceError::Protocol(format!(
-                "the server offers more than {MAX_ITEMS} tools"
-            )));
-        }
+    /// Adds a page, as far as there is room.
+    fn add(&mut self, tools: Vec<Value>) -> ControlFlow<()> {
         for tool in tools {
+            if self.tools.len() + self.left_out.len() >= MAX_ITEMS {
+                return ControlFlow::Break(());
+            }
             self.add_tool(tool);
         }
-        Ok(())
+        ControlFlow::Continue(())
     }
 
     fn add_tool(&mut self, tool: Value) {
@@ -100,6 +131,9 @@ impl Listing {
         let checked = spec.and_then(|spec| Ok((parameters::headers(&spec.input_schema)?, spec)));
         match checked {
             Ok((headers, spec)) => {
+                if spec.rest.get("execution").is_some_and(|how| how["taskSupport"] == "required") {
+                    self.as_tasks.insert(spec.name.clone());
+                }
                 if !headers.is_empty() {
                     self.headers.insert(spec.name.clone(), headers);
                 }

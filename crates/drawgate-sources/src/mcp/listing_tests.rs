@@ -21,7 +21,7 @@ fn bad_tools_are_left_out_and_the_others_stay() {
             { "name": "injected", "inputSchema": header(json!("A\r\nB")) },
             { "name": "headed", "inputSchema": header(json!("Region")) },
     ])));
-    assert!(added.is_ok());
+    assert!(added.is_continue());
     let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "foreign", "headed"]);
     assert_eq!(listing.tools[0].rest["title"], "Kept");
@@ -31,9 +31,12 @@ fn bad_tools_are_left_out_and_the_others_stay() {
 }
 
 #[test]
-fn a_list_is_bounded() {
+fn a_list_that_is_too_long_is_cut() {
     let mut listing = Listing::default();
-    let many: Vec<Value> = (0..=MAX_ITEMS).map(|_| json!({})).collect();
-    assert!(listing.add(many).is_err());
-    assert!(listing.add(Vec::new()).is_ok());
+    let tool = |n: usize| json!({ "name": format!("t{n}"), "inputSchema": { "type": "object" } });
+    let many: Vec<Value> = (0..MAX_ITEMS + 10).map(tool).collect();
+    assert!(listing.add(many).is_break());
+    assert_eq!(listing.tools.len(), MAX_ITEMS);
+    assert!(listing.add(vec![json!({})]).is_break());
+    assert_eq!(listing.left_out.len(), 0);
 }

@@ -89,6 +89,8 @@ pub struct McpSource {
     clients: Option<Pool>,
     /// Calls that wait for answers of their callers.
     parked: Parked<Interrupted>,
+    /// What it offers beside tools.
+    beside: offer::Lists,
 }
 
 /// Whose client this is: the gate names a client by its principal, and by its session after a slash.
@@ -138,6 +140,7 @@ impl McpSource {
             supervisor: Supervisor::new(link, hub, care),
             clients,
             parked: Parked::new(),
+            beside: offer::Lists::default(),
         })
     }
 
@@ -206,10 +209,12 @@ impl ToolSource for McpSource {
         let _awake = self.supervisor.hold();
         let (peer, info) = self.supervisor.dial().await?;
         let mut listing = listing::list(&peer, &info, Instant::now() + LIST_TIMEOUT).await?;
-        let (offer, missing) = offer::list(&peer, &info, Instant::now() + LIST_TIMEOUT).await;
+        let changes = &self.supervisor.hub().changes;
+        let (offer, missing) = self.beside.ask(&peer, &info, changes).await;
         listing.left_out.extend(missing);
         self.supervisor.journal().left_out(listing.left_out);
         self.supervisor.hub().set_parameters(listing.headers);
+        self.supervisor.hub().set_tasks(listing.as_tasks);
         let shown = |text: &str| text.chars().take(SHOWN_NAME).collect::<String>();
         let name = if info.name.is_empty() { self.id.to_string() } else { shown(&info.name) };
         Ok(McpManifest {
@@ -275,6 +280,7 @@ impl ToolSource for McpSource {
 
     async fn close(&self) {
         self.parked.clear();
+        self.beside.close();
         if let Some(clients) = &self.clients {
             clients.close().await;
         }

@@ -1,5 +1,5 @@
-//! Servers of the era without sessions that make a task of a call: the task is followed to its end,
-//! also after a restart of the gateway.
+//! Servers that make a task of a call. In the era without sessions the task is followed to its end, also
+//! after a restart of the gateway; in the other one, a tool may say that it works as a task only.
 
 use std::time::{Duration, Instant};
 
@@ -58,10 +58,11 @@ pub(super) async fn follow(
     if let Some(progress) = &cx.progress {
         progress.handle(id);
     }
-    let mut guard = Unwanted { peer, id, cx, armed: true };
+    let guard = Unwanted::new(peer, id, cx);
     let followed = cx.deadline.bound(until_over(peer, id, cx)).await;
-    guard.armed = followed.is_err();
-    followed.map_err(|_| too_late())?
+    let followed = followed.map_err(|_| too_late())?;
+    guard.disarm();
+    followed
 }
 
 async fn until_over(peer: &Peer, id: &str, cx: &CallContext) -> Result<ToolOutput, SourceError> {
@@ -114,11 +115,22 @@ fn named(id: &str) -> Map<String, Value> {
 
 /// Tells the server when a caller gives its call up or time runs out. A gateway that ends does not:
 /// its successor takes the task up again.
-struct Unwanted<'a> {
+pub(super) struct Unwanted<'a> {
     peer: &'a Peer,
     id: &'a str,
     cx: &'a CallContext,
     armed: bool,
+}
+
+impl<'a> Unwanted<'a> {
+    pub(super) fn new(peer: &'a Peer, id: &'a str, cx: &'a CallContext) -> Self {
+        Self { peer, id, cx, armed: true }
+    }
+
+    /// The task is over, or its caller is asked.
+    pub(super) fn disarm(mut self) {
+        self.armed = false;
+    }
 }
 
 impl Drop for Unwanted<'_> {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use drawgate_core::model::{ErrorCode, TraceParent};
 use drawgate_core::pipeline::CallOptions;
-use drawgate_core::source::{ProgressSink, SourceError, ToolSource};
+use drawgate_core::source::{ProgressSink, ToolSource};
 use drawgate_sources::mcp::SourceState;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::support::{
-    alive, code, echo, echo_with, fixture, gate, invocation, mcp, stdio, text, until,
+    PATIENCE, alive, code, echo, echo_with, fixture, gate, invocation, mcp, stdio, text, until,
 };
 
 #[derive(Default)]
@@ -172,9 +172,39 @@ async fn lists_have_pages_and_an_end() {
         source.manifest().await.unwrap().tools.into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["echo", "echo1", "echo2"]);
     let endless = stdio("endless_pages");
-    assert!(matches!(endless.manifest().await, Err(SourceError::Protocol(_))));
+    assert_eq!(endless.manifest().await.unwrap().tools.len(), 0);
+    let cut = &endless.report().left_out[0];
+    assert!(cut.reason.contains("the rest is left out"), "{cut:?}");
     source.close().await;
     endless.close().await;
+}
+
+#[tokio::test]
+async fn a_server_with_too_many_tools_keeps_the_first_ones() {
+    let source = stdio("too_many");
+    assert_eq!(source.manifest().await.unwrap().tools.len(), 5_000);
+    let left_out = source.report().left_out;
+    assert_eq!(left_out.len(), 1);
+    assert_eq!(left_out[0].tool, "tools/list");
+    assert!(left_out[0].reason.contains("more than 5000 tools"), "{left_out:?}");
+    source.close().await;
+}
+
+#[tokio::test]
+async fn a_slow_list_of_resources_does_not_hold_up_tools() {
+    let source = stdio("slow_resources");
+    let first = source.manifest().await.unwrap();
+    assert_eq!(first.tools.len(), 1);
+    assert!(first.offer.pending && first.offer.resources.is_empty(), "{:?}", first.offer);
+    let gate = gate(&source).await;
+    let mut changes = source.changes().unwrap();
+    changes.mark_unchanged();
+    assert_eq!(text(&echo(&gate, "release").await), "release");
+    tokio::time::timeout(PATIENCE, changes.changed()).await.expect("the list comes").unwrap();
+    let second = source.manifest().await.unwrap();
+    assert!(!second.offer.pending);
+    assert_eq!(second.offer.resources, [json!({ "uri": "x://1", "name": "one" })]);
+    source.close().await;
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ mod readme;
 mod refusals;
 mod sandbox;
 mod secrets;
+mod served;
 mod sessions;
 mod stdio;
 mod streams;

@@ -266,11 +266,18 @@ impl Gateway {
         answer["result"].clone()
     }
 
-    /// The names that a caller sees.
+    /// The names that a caller sees, page by page.
     pub(crate) async fn tool_names(&self, token: &str) -> Vec<String> {
-        let answer = self.rpc(token, "tools/list", json!({})).await;
-        let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
-        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        let (mut names, mut params) = (Vec::new(), json!({}));
+        loop {
+            let answer = self.rpc(token, "tools/list", params).await;
+            let tools = answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}"));
+            names.extend(tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
+            match answer["result"].get("nextCursor") {
+                Some(cursor) => params = json!({ "cursor": cursor }),
+                None => return names,
+            }
+        }
     }
 }
 

@@ -48,6 +48,12 @@ impl Snapshot {
         open.map(|(id, _)| id.clone()).collect()
     }
 
+    /// What sources that are there tell models about their use.
+    pub fn instructions(&self) -> impl Iterator<Item = (&SourceId, &str)> {
+        let there = self.offered().iter().filter(|(id, _)| self.contents.is_up(id));
+        there.filter_map(|(id, offered)| Some((id, offered.offer.instructions.as_deref()?)))
+    }
+
     /// Resources of all sources, ordered by source.
     #[must_use]
     pub fn resources(&self) -> &[Item] {

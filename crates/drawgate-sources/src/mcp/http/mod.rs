@@ -16,7 +16,7 @@ use ::http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use answer::Failure;
 pub(super) use answer::{Media, Stream, media_type, refused};
 use bytes::Bytes;
-use drawgate_core::model::{InputGiven, Operation};
+use drawgate_core::model::Operation;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
 use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody};
 use exchange::Answering;
@@ -30,7 +30,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use super::callers::{Callers, Delivery, On};
 use super::diagnostics::Journal;
 use super::hub::Hub;
-use super::wire::{self, CallParams, Era, Incoming, Meta, PlainParams, ServerInfo};
+use super::wire::{self, CallParams, Era, Form, Incoming, Meta, PlainParams, ServerInfo};
 use super::{Reply, too_late};
 
 /// How long the small messages beside the calls may take.
@@ -85,13 +85,13 @@ impl Peer {
     pub(super) fn begin(
         self: &Arc<Self>,
         call: &PermittedCall,
-        input: Option<&InputGiven>,
+        form: Form<'_>,
         cx: &CallContext,
     ) -> Result<Exchange, SourceError> {
         let (session, id) = (self.session(), self.id());
         let meta = Meta::of_call(session.era, self.hub.allowed, cx, id);
-        let params = CallParams::new(call, input, meta);
-        let method = call.operation().as_str();
+        let params = CallParams::new(call, form, meta);
+        let method = form.method(call);
         let body = wire::Request::new(id, method, &params).to_bytes()?;
         let mut headers = session.headers.clone();
         if session.era == Era::Stateless {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use drawgate_core::json;
 use drawgate_core::model::InputGiven;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
 use serde::Serialize;
@@ -20,7 +21,7 @@ use crate::mcp::diagnostics::Journal;
 use crate::mcp::hub::Hub;
 use crate::mcp::inlet::{Inlet, Inward, Outlet, Sending, too_long};
 use crate::mcp::requests::Allowed;
-use crate::mcp::wire::{self, CallParams, Era, Incoming, Meta, Request, Unreadable, Whose};
+use crate::mcp::wire::{self, CallParams, Era, Form, Incoming, Meta, Request, Unreadable, Whose};
 
 /// How many messages may wait for a server that does not read.
 const QUEUE: usize = 128;
@@ -88,13 +89,13 @@ impl Connection {
     pub(in crate::mcp) async fn begin(
         self: &Arc<Self>,
         call: &PermittedCall,
-        input: Option<&InputGiven>,
+        form: Form<'_>,
         cx: &CallContext,
     ) -> Result<Exchange, SourceError> {
         let id = self.id();
         let meta = Meta::of_call(self.era(), self.allowed(), cx, id);
-        let params = CallParams::new(call, input, meta);
-        let bytes = Request::new(id, call.operation().as_str(), &params).to_bytes()?;
+        let params = CallParams::new(call, form, meta);
+        let bytes = Request::new(id, form.method(call), &params).to_bytes()?;
         self.exchange(id, bytes, Some(self.callers.enter(id, cx)), Ending::Cancel).await
     }
 

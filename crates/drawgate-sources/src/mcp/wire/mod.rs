@@ -6,7 +6,7 @@ mod server;
 mod unreadable;
 
 use drawgate_core::source::SourceError;
-pub(super) use params::{CallParams, Meta, PlainParams};
+pub(super) use params::{CallParams, Form, Meta, PlainParams};
 pub(super) use results::{Settled, output, passed_on, settle};
 use serde::Serialize;
 use serde_json::{Map, Value, json};

@@ -19,31 +19,49 @@ const HOP_ONLY: [&str; 5] =
     [META_VERSION, META_CAPABILITIES, META_CLIENT, META_LOG_LEVEL, PROGRESS_TOKEN];
 const INPUT_RESPONSES: &str = "inputResponses";
 
+/// What becomes of a caller's request on its way to a server.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::mcp) enum Form<'a> {
+    /// It is sent as it is, with answers to what the server asked before.
+    Plain(Option<&'a InputGiven>),
+    /// The server makes a task of it, as revision 2025-11-25 has them.
+    Task,
+    /// The result of the task of this id, which the server made of it.
+    TaskResult(&'a str),
+}
+
+impl Form<'_> {
+    /// The method of the request.
+    pub(in crate::mcp) fn method(self, call: &PermittedCall) -> &'static str {
+        match self {
+            Self::Plain(_) | Self::Task => call.operation().as_str(),
+            Self::TaskResult(_) => "tasks/result",
+        }
+    }
+}
+
 /// The parameters of what a caller asks for.
 pub(in crate::mcp) struct CallParams<'a> {
     /// The tool's name, unless something else is asked for.
     pub(in crate::mcp) tool: Option<&'a str>,
     pub(in crate::mcp) arguments: &'a Map<String, Value>,
-    /// Answers to what the server asked before.
-    pub(in crate::mcp) input: Option<&'a InputGiven>,
+    pub(in crate::mcp) form: Form<'a>,
     pub(in crate::mcp) meta: Meta<'a>,
 }
 
 impl<'a> CallParams<'a> {
-    pub(in crate::mcp) fn new(
-        call: &'a PermittedCall,
-        input: Option<&'a InputGiven>,
-        meta: Meta<'a>,
-    ) -> Self {
+    pub(in crate::mcp) fn new(call: &'a PermittedCall, form: Form<'a>, meta: Meta<'a>) -> Self {
         let tool = (call.operation() == Operation::CallTool).then(|| call.tool());
-        Self { tool, arguments: call.arguments(), input, meta }
+        Self { tool, arguments: call.arguments(), form, meta }
     }
 }
 
 impl Serialize for CallParams<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if let Some(tool) = self.tool {
+        if let Form::TaskResult(id) = self.form {
+            map.serialize_entry("taskId", id)?;
+        } else if let Some(tool) = self.tool {
             map.serialize_entry("name", tool)?;
             map.serialize_entry("arguments", self.arguments)?;
         } else {
@@ -52,7 +70,10 @@ impl Serialize for CallParams<'_> {
                 map.serialize_entry(key, value)?;
             }
         }
-        if let Some(InputGiven { responses, state }) = self.input {
+        if matches!(self.form, Form::Task) {
+            map.serialize_entry("task", &Map::<String, Value>::new())?;
+        }
+        if let Form::Plain(Some(InputGiven { responses, state })) = self.form {
             if !responses.is_empty() {
                 map.serialize_entry(INPUT_RESPONSES, responses)?;
             }

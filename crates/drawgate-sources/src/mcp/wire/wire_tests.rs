@@ -36,7 +36,8 @@ fn object(value: Value) -> Map<String, Value> {
 fn written(era: Era, cx: &CallContext) -> Value {
     let arguments = Map::new();
     let meta = Meta::of_call(era, usual(), cx, 7);
-    let params = CallParams { tool: Some("t"), arguments: &arguments, input: None, meta };
+    let params =
+        CallParams { tool: Some("t"), arguments: &arguments, form: Form::Plain(None), meta };
     serde_json::from_slice(&Request::new(7, "tools/call", &params).to_bytes().unwrap()).unwrap()
 }
 
@@ -210,7 +211,8 @@ fn what_is_not_a_tool_is_asked_with_its_own_members_only() {
     };
     let cx = CallContext { trace: None, client: client.into(), ..cx };
     let meta = Meta::of_call(Era::Stateless, usual(), &cx, 7);
-    let params = CallParams { tool: None, arguments: &arguments, input: Some(&input), meta };
+    let params =
+        CallParams { tool: None, arguments: &arguments, form: Form::Plain(Some(&input)), meta };
     let mut params = serde_json::to_value(&params).unwrap();
     let meta = params["_meta"].take();
     assert_eq!(

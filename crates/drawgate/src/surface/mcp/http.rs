@@ -159,20 +159,20 @@ async fn request(
         Transport::Stdio => Headers::Absent,
     };
     let Identity { principal, carried } = identity;
-    let era = era::establish(method, &params, headers, mode)?;
-    let session = match era {
-        Era::Sessions if method == "initialize" => {
-            return super::methods::initialize(mcp, &principal, id, &params);
-        }
-        Era::Sessions => Some(find_session(mcp, &principal, headers).await?),
-        Era::Stateless => None,
-    };
     let surface = match transport {
         Transport::Http => SurfaceKind::McpHttp,
         Transport::Stdio => SurfaceKind::McpStdio,
     };
-    let session_id = session.as_ref().map(|session| session.id.clone());
-    let caller = Caller { principal, session: session_id, surface, carried };
+    let mut caller = Caller { principal, session: None, surface, carried };
+    let era = era::establish(method, &params, headers, mode)?;
+    let session = match era {
+        Era::Sessions if method == "initialize" => {
+            return super::methods::initialize(mcp, &caller, id, &params);
+        }
+        Era::Sessions => Some(find_session(mcp, &caller.principal, headers).await?),
+        Era::Stateless => None,
+    };
+    caller.session = session.as_ref().map(|session| session.id.clone());
     if (era, mode, method) == (Era::Stateless, Headers::Checked, "tools/call") {
         mcp.inner.parameters.check(&mcp.inner.gateway, &caller, &params, headers)?;
     }

@@ -15,19 +15,21 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::era::Era;
-use super::finder;
+use super::{finder, instructions};
 
 /// How many different sets of lists are kept. Callers with the same capabilities share one.
 const KEPT: usize = 64;
-/// Resources, families of resources or prompts in one list, and the bytes that it may have: enough
-/// for any server that is of use, and less than a client refuses.
-const MAX_ITEMS: usize = 10_000;
-const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Items of one page, and their bytes: so many that a client which does not ask for the next page has
+/// all that a model can use, and less than a client refuses.
+const PAGE_ITEMS: usize = 1_000;
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// The longest text that a cursor can be.
+const MAX_CURSOR: usize = 33;
 
 /// One list, ready to be sent.
 pub(super) struct Listed {
-    /// A JSON array.
-    pub(super) json: Bytes,
+    /// JSON, one by one.
+    items: Vec<Bytes>,
     /// Equal for equal lists.
     pub(super) digest: [u8; 32],
 }
@@ -44,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) resources: Listed,
     pub(super) templates: Listed,
     pub(super) prompts: Listed,
+    /// What the caller's model is told.
+    pub(super) instructions: String,
 }
 
 /// The lists that were prepared.
@@ -82,6 +86,7 @@ impl Lists {
             resources: items(snapshot.resources(), Operation::ReadResource),
             templates: items(snapshot.templates(), Operation::ReadResource),
             prompts: items(snapshot.prompts(), Operation::GetPrompt),
+            instructions: instructions::of(gateway, &held, &snapshot),
             held,
         });
         let mut kept = self.0.lock();
@@ -128,15 +133,79 @@ fn keep_output_schema_if(is_usable: fn(&Value) -> bool, tool: &mut Value) {
 
 impl Listed {
     fn of(definitions: &[Value]) -> Self {
-        let json = Bytes::from(serde_json::to_vec(definitions).unwrap_or_else(|_| b"[]".to_vec()));
-        Self { digest: Sha256::digest(&json).into(), json }
+        let items: Vec<Bytes> = definitions
+            .iter()
+            .map(|definition| Bytes::from(serde_json::to_vec(definition).unwrap_or_default()))
+            .collect();
+        let mut hash = Sha256::new();
+        for item in &items {
+            hash.update(Sha256::digest(item));
+        }
+        Self { digest: hash.finalize().into(), items }
     }
 
-    /// The array without its brackets, to be put into another.
-    pub(super) fn inside(&self) -> &[u8] {
-        let inside = self.json.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
-        inside.unwrap_or_default()
+    /// A page: its items, joined as in a JSON array, and where the next one begins.
+    pub(super) fn page(&self, cursor: Option<Cursor>) -> (Vec<u8>, Option<Cursor>) {
+        let start = cursor.map_or(0, |cursor| self.after(cursor));
+        let mut page = Vec::new();
+        let mut count = 0;
+        for item in self.items.iter().skip(start) {
+            let is_full = count == PAGE_ITEMS || page.len() + item.len() > PAGE_BYTES;
+            if count > 0 && is_full {
+                break;
+            }
+            if count > 0 {
+                page.push(b',');
+            }
+            page.extend_from_slice(item);
+            count += 1;
+        }
+        let end = start + count;
+        let last = end.checked_sub(1).and_then(|last| self.items.get(last));
+        let next = last.filter(|_| end < self.items.len());
+        (page, next.map(|last| Cursor { index: end, last: mark(last) }))
     }
+
+    /// Where to go on: behind the item that was the last one, wherever it is now; if it is gone, where
+    /// it was.
+    fn after(&self, Cursor { index, last }: Cursor) -> usize {
+        let is_last = |place: &usize| self.items.get(*place).is_some_and(|item| mark(item) == last);
+        if index.checked_sub(1).as_ref().is_some_and(is_last) {
+            return index;
+        }
+        let moved = (0..self.items.len()).find(is_last);
+        moved.map_or(index, |place| place + 1).min(self.items.len())
+    }
+}
+
+/// The end of a page, given out as an opaque text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cursor {
+    index: usize,
+    last: u64,
+}
+
+impl Cursor {
+    /// Reads one that was given out.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (index, last) = text.split_once('-').filter(|_| text.len() <= MAX_CURSOR)?;
+        Some(Self {
+            index: usize::from_str_radix(index, 16).ok()?,
+            last: u64::from_str_radix(last, 16).ok()?,
+        })
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:x}-{:016x}", self.index, self.last)
+    }
+}
+
+/// By what an item is known again.
+fn mark(item: &[u8]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(item));
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// The definitions of the sources that are open, ordered by source, then name, without what the
@@ -145,19 +214,12 @@ fn shown(all: &[Item], open: &BTreeSet<SourceId>, redactor: &Redactor) -> Vec<Va
     let mut items: Vec<&Item> = all.iter().filter(|item| open.contains(&item.source)).collect();
     // A server that lists in another order each time has not changed its list.
     items.sort_by(|a, b| (&a.source, &a.shown).cmp(&(&b.source, &b.shown)));
-    let mut bytes = 0;
-    let fitting = items.iter().take(MAX_ITEMS).map_while(|item| {
+    let masked = |item: &&Item| {
         let mut listing = item.listing.clone();
         redactor.mask_known_in(&mut listing);
-        bytes += serde_json::to_string(&listing).map_or(MAX_BYTES, |text| text.len());
-        (bytes <= MAX_BYTES).then_some(listing)
-    });
-    let fitting: Vec<Value> = fitting.collect();
-    if fitting.len() < items.len() {
-        let (kept, all) = (fitting.len(), items.len());
-        tracing::warn!(kept, all, "a list of resources or prompts is too long and was cut");
-    }
-    fitting
+        listing
+    };
+    items.iter().map(masked).collect()
 }
 
 #[cfg(test)]
@@ -173,26 +235,79 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_bounded_ordered_and_only_of_open_sources() {
+    fn lists_are_ordered_and_only_of_open_sources() {
         let open = BTreeSet::from([SourceId::new("a").unwrap()]);
         let redactor = Redactor::new(["known-secret-value"]);
-        let mut items: Vec<Item> = (0..MAX_ITEMS + 5).map(|n| item("a", n, 1)).collect();
+        let mut items: Vec<Item> = (0..20).map(|n| item("a", n, 1)).collect();
         items.push(item("b", 0, 1));
         items.reverse();
         let listed = shown(&items, &open, &redactor);
-        assert_eq!(listed.len(), MAX_ITEMS);
-        assert_eq!(listed[0]["uri"], "x://000000");
-        let large: Vec<Item> = (0..100).map(|n| item("a", n, MAX_BYTES / 10)).collect();
-        assert_eq!(shown(&large, &open, &redactor).len(), 9);
+        assert_eq!((listed.len(), &listed[0]["uri"]), (20, &json!("x://000000")));
         let mut secret = item("a", 0, 0);
         secret.listing["description"] = "is known-secret-value".into();
         let text = serde_json::to_string(&shown(&[secret], &open, &redactor)).unwrap();
         assert!(!text.contains("known-secret-value"), "{text}");
     }
 
+    /// The sizes of all pages, and everything that is on them.
+    fn pages(list: &Listed) -> (Vec<usize>, Vec<Value>) {
+        let (mut sizes, mut all, mut cursor) = (Vec::new(), Vec::new(), None);
+        loop {
+            let (page, next) = list.page(cursor);
+            let page = format!("[{}]", String::from_utf8(page).unwrap());
+            let page: Vec<Value> = serde_json::from_str(&page).unwrap();
+            sizes.push(page.len());
+            all.extend(page);
+            match next {
+                // As clients send it back.
+                Some(next) => cursor = Some(Cursor::parse(&next.to_string()).unwrap()),
+                None => return (sizes, all),
+            }
+        }
+    }
+
     #[test]
-    fn the_inside_of_a_list() {
-        assert_eq!(Listed::of(&[]).inside(), b"");
-        assert_eq!(Listed::of(&[json!(1), json!(2)]).inside(), b"1,2");
+    fn pages_are_bounded_by_count_and_bytes_and_lose_nothing() {
+        let numbers = |count: usize| (0..count).map(|n| json!(n)).collect::<Vec<Value>>();
+        for (count, expected) in [
+            (0, vec![0]),
+            (1, vec![1]),
+            (PAGE_ITEMS, vec![PAGE_ITEMS]),
+            (2 * PAGE_ITEMS + 1, vec![PAGE_ITEMS, PAGE_ITEMS, 1]),
+        ] {
+            let (sizes, all) = pages(&Listed::of(&numbers(count)));
+            assert_eq!((sizes, all), (expected, numbers(count)));
+        }
+        let large = |n: usize| json!(format!("{n}{}", "x".repeat(PAGE_BYTES / 2 - 10)));
+        let large: Vec<Value> = (0..5).map(large).collect();
+        assert_eq!(pages(&Listed::of(&large)), (vec![2, 2, 1], large));
+        let huge = [json!("x".repeat(PAGE_BYTES + 1)), json!(1)];
+        assert_eq!(pages(&Listed::of(&huge)).0, [1, 1], "one item is always sent");
+    }
+
+    #[test]
+    fn a_list_that_changes_between_pages_goes_on_behind_the_last_item() {
+        let list = |numbers: std::ops::Range<usize>| {
+            Listed::of(&numbers.map(|n| json!(n)).collect::<Vec<Value>>())
+        };
+        let (_, next) = list(0..PAGE_ITEMS + 5).page(None);
+        let first_of = |list: &Listed| {
+            let (page, _) = list.page(next);
+            String::from_utf8(page).unwrap().split(',').next().unwrap().to_owned()
+        };
+        assert_eq!(first_of(&list(0..PAGE_ITEMS + 5)), "1000");
+        assert_eq!(first_of(&list(7..PAGE_ITEMS + 5)), "1000", "some before are gone");
+        assert_eq!(first_of(&list(0..3)), "", "all of it is gone");
+        assert_eq!(first_of(&list(5_000..7_000)), "6000", "where it was");
+    }
+
+    #[test]
+    fn what_was_not_given_out_is_no_cursor() {
+        for text in ["", "-", "x", "1", "1-", "-1", "g-1", "1-g", "1-2-3", &"1".repeat(100)] {
+            assert_eq!(Cursor::parse(text), None, "{text}");
+        }
+        assert!(Cursor::parse(&format!("{:x}-{:x}", usize::MAX, u64::MAX)).is_some());
+        let far = Cursor { index: usize::MAX, last: 1 };
+        assert_eq!(Listed::of(&[json!(1)]).page(Some(far)), (Vec::new(), None));
     }
 }

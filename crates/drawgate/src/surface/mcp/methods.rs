@@ -1,12 +1,13 @@
 //! The methods of the protocol, in both eras.
 
 use axum::response::Response;
-use drawgate_core::model::Principal;
+use drawgate_core::model::Caller;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::era::{self, Era, META_SERVER, SESSION_HEADER};
 use super::http::{Peer, json as json_response};
+use super::lists::Cursor;
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, open_result, result_bytes,
 };
@@ -15,15 +16,10 @@ use super::{Mcp, call, completion, logging, prompts, resources, subscriptions, t
 /// How long a client of the stateless era may keep a list, in milliseconds.
 const LIST_TTL_MS: u64 = 5_000;
 
-/// What every client is told about this server.
-const INSTRUCTIONS: &str = "Drawgate: one gate to many tools. Every call is checked and recorded. A result \
-     that is too long comes with a resource link; read it with resources/read. A call that needs a person's \
-     approval says so, and succeeds when it is made again after the approval.";
-
 /// Opens a session.
 pub(super) fn initialize(
     mcp: &Mcp,
-    principal: &Principal,
+    caller: &Caller,
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
@@ -33,7 +29,7 @@ pub(super) fn initialize(
     let version =
         era::WITH_SESSIONS.iter().find(|known| **known == asked).unwrap_or(&era::WITH_SESSIONS[0]);
     let client = super::client::of_session(params)?;
-    let session = mcp.inner.sessions.open(principal).ok_or_else(|| {
+    let session = mcp.inner.sessions.open(&caller.principal).ok_or_else(|| {
         RpcError::new(INTERNAL_ERROR, "too many sessions are open; try again later")
             .with_status(StatusCode::SERVICE_UNAVAILABLE)
     })?;
@@ -45,7 +41,7 @@ pub(super) fn initialize(
         "protocolVersion": version,
         "capabilities": capabilities(),
         "serverInfo": server_info(),
-        "instructions": INSTRUCTIONS,
+        "instructions": mcp.inner.lists.of(&mcp.inner.gateway, caller).instructions,
     });
     let mut response = json_response(StatusCode::OK, result_bytes(id, &result));
     if let Ok(value) = HeaderValue::from_str(&session.id) {
@@ -84,7 +80,7 @@ pub(super) async fn dispatch(
         ("tasks/get", Era::Stateless) => return tasks::get(mcp, &peer, id, &params),
         ("tasks/update", Era::Stateless) => return tasks::update(mcp, &peer, id, &params),
         ("tasks/cancel", Era::Stateless) => return tasks::cancel(mcp, &peer, id, &params).await,
-        ("server/discover", Era::Stateless) => discover(mcp),
+        ("server/discover", Era::Stateless) => discover(mcp, &peer.caller),
         ("ping", Era::Sessions) => json!({}),
         ("logging/setLevel", Era::Sessions) => logging::set_level(mcp, &peer, id, &params).await?,
         _ => return Err(RpcError::unknown_method(method)),
@@ -106,7 +102,7 @@ fn server_info() -> Value {
     json!({ "name": "drawgate", "title": "Drawgate", "version": env!("CARGO_PKG_VERSION") })
 }
 
-fn discover(mcp: &Mcp) -> Value {
+fn discover(mcp: &Mcp, caller: &Caller) -> Value {
     let mut capabilities = capabilities();
     if mcp.inner.tasks.is_some() {
         capabilities["extensions"] = json!({ tasks::EXTENSION: {} });
@@ -114,7 +110,7 @@ fn discover(mcp: &Mcp) -> Value {
     json!({
         "supportedVersions": era::supported(),
         "capabilities": capabilities,
-        "instructions": INSTRUCTIONS,
+        "instructions": mcp.inner.lists.of(&mcp.inner.gateway, caller).instructions,
     })
 }
 
@@ -149,9 +145,9 @@ fn list_tools(
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    no_cursor(params)?;
+    let cursor = cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    Ok(list_of(peer.era, id, "tools", &[lists.tools(peer.era).inside()]))
+    Ok(list_of(peer.era, id, "tools", &lists.tools(peer.era).page(cursor)))
 }
 
 fn list_templates(
@@ -160,9 +156,9 @@ fn list_templates(
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    no_cursor(params)?;
+    let cursor = cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    Ok(list_of(peer.era, id, "resourceTemplates", &[lists.templates.inside()]))
+    Ok(list_of(peer.era, id, "resourceTemplates", &lists.templates.page(cursor)))
 }
 
 fn list_prompts(
@@ -171,20 +167,26 @@ fn list_prompts(
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    no_cursor(params)?;
+    let cursor = cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    Ok(list_of(peer.era, id, "prompts", &[lists.prompts.inside()]))
+    Ok(list_of(peer.era, id, "prompts", &lists.prompts.page(cursor)))
 }
 
-/// A list made of prepared parts, each the inside of a JSON array.
-pub(super) fn list_of(era: Era, id: &RequestId, member: &str, parts: &[&[u8]]) -> Response {
-    let size: usize = parts.iter().map(|part| part.len()).sum();
-    let mut out = Vec::with_capacity(size + 512);
+/// A page of a list, made of the inside of a JSON array.
+pub(super) fn list_of(
+    era: Era,
+    id: &RequestId,
+    member: &str,
+    (page, next): &(Vec<u8>, Option<Cursor>),
+) -> Response {
+    let mut out = Vec::with_capacity(page.len() + 512);
     open_result(id, &mut out);
     out.extend_from_slice(format!("{{\"{member}\":[").as_bytes());
-    let filled: Vec<&[u8]> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
-    out.extend_from_slice(&filled.join(&b','));
+    out.extend_from_slice(page);
     out.push(b']');
+    if let Some(next) = next {
+        out.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
+    }
     if era == Era::Stateless {
         let rest = complete(era, "list", json!({})).to_string();
         out.push(b',');
@@ -196,12 +198,10 @@ pub(super) fn list_of(era: Era, id: &RequestId, member: &str, parts: &[&[u8]]) -
     json_response(StatusCode::OK, out)
 }
 
-/// Lists come whole, so no cursor of ours can exist.
-pub(super) fn no_cursor(params: &Map<String, Value>) -> Result<(), RpcError> {
-    match params.get("cursor") {
-        None => Ok(()),
-        Some(_) => {
-            Err(RpcError::new(INVALID_PARAMS, "`cursor` is not one that this server gave out"))
-        }
-    }
+/// The cursor of a request for a list, if there is one.
+pub(super) fn cursor(params: &Map<String, Value>) -> Result<Option<Cursor>, RpcError> {
+    let Some(cursor) = params.get("cursor") else { return Ok(None) };
+    let parsed = cursor.as_str().and_then(Cursor::parse);
+    let refused = || RpcError::new(INVALID_PARAMS, "`cursor` is not one that this server gave out");
+    parsed.map(Some).ok_or_else(refused)
 }

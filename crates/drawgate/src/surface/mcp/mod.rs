@@ -10,6 +10,7 @@ mod completion;
 mod era;
 mod finder;
 mod http;
+mod instructions;
 mod line;
 mod lists;
 mod logging;

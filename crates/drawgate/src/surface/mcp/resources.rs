@@ -13,7 +13,7 @@ use super::http::{Peer, json as json_response};
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestId, RpcError, result_bytes,
 };
-use super::methods::{complete, list_of, no_cursor};
+use super::methods::{complete, cursor, list_of};
 use super::shelf::{self, Kept, Shelf};
 use super::{Mcp, call};
 
@@ -29,7 +29,12 @@ pub(super) async fn list(
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    no_cursor(params)?;
+    let cursor = cursor(params)?;
+    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    let (mut page, next) = lists.resources.page(cursor);
+    if cursor.is_some() {
+        return Ok(list_of(peer.era, id, "resources", &(page, next)));
+    }
     let artifacts = &mcp.inner.gateway.parts().artifacts;
     let all = artifacts.list(&peer.caller.principal).await.map_err(internal)?;
     let own = all.iter().take(MAX_ARTIFACTS).map(|info| {
@@ -40,9 +45,13 @@ pub(super) async fn list(
             "size": info.reference.size,
         })
     });
-    let own: Vec<String> = own.map(|artifact| artifact.to_string()).collect();
-    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    Ok(list_of(peer.era, id, "resources", &[own.join(",").as_bytes(), lists.resources.inside()]))
+    let mut first: Vec<u8> =
+        own.map(|artifact| artifact.to_string()).collect::<Vec<_>>().join(",").into();
+    if !first.is_empty() && !page.is_empty() {
+        first.push(b',');
+    }
+    first.append(&mut page);
+    Ok(list_of(peer.era, id, "resources", &(first, next)))
 }
 
 /// `resources/read`.
