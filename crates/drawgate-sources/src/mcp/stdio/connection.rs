@@ -4,8 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use drawgate_core::json;
-use drawgate_core::model::InputGiven;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
 use serde::Serialize;
 use serde_json::Value;
