@@ -212,7 +212,7 @@ impl Conversation<'_> {
             () = tokio::time::sleep(PATIENCE) => Unanswered::TooLate,
             () = page.decision(self.mcp) => Unanswered::Settled,
         };
-        page.tell(self).await;
+        page.tell(self);
         for (_, question, _) in open {
             withdraw(line, &question.id, &why);
         }
@@ -300,7 +300,7 @@ impl Page {
             () = self.decision(conversation.mcp) => {}
             done = &mut work => return done,
         }
-        self.tell(conversation).await;
+        self.tell(conversation);
         work.await
     }
 
@@ -315,7 +315,7 @@ impl Page {
     }
 
     /// Tells the client of the decision, if there is one, once.
-    async fn tell(&mut self, conversation: &Conversation<'_>) {
+    fn tell(&mut self, conversation: &Conversation<'_>) {
         let pending = |id: &String| state_of(conversation.mcp, id) == Some(ApprovalState::Pending);
         let Some(id) = self.0.take_if(|id| !pending(id)) else { return };
         if let Some(line) = &conversation.peer.line {

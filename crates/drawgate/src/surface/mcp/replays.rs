@@ -101,7 +101,9 @@ impl Replays {
     pub(super) fn clear(&self) {
         let mut inner = self.inner.lock();
         let all: Vec<u64> = inner.streams.keys().copied().collect();
-        all.into_iter().for_each(|number| inner.remove(number));
+        for number in all {
+            inner.remove(number);
+        }
     }
 }
 
@@ -110,7 +112,9 @@ impl Inner {
         let is_old = |kept: &Kept| kept.over.is_some_and(|(since, _)| since.elapsed() >= time);
         let old: Vec<u64> =
             self.streams.iter().filter(|(_, kept)| is_old(kept)).map(|(id, _)| *id).collect();
-        old.into_iter().for_each(|number| self.remove(number));
+        for number in old {
+            self.remove(number);
+        }
     }
 
     fn remove(&mut self, number: u64) {
