@@ -81,10 +81,10 @@ fn is_plain_pattern(pattern: &str) -> bool {
                 Some((count, after)) if is_count(count) => characters = after.chars(),
                 _ => return false,
             },
-            ('(', false) if rest.starts_with('?') => {
-                if !GROUPS.iter().any(|group| rest.starts_with(group)) {
-                    return false;
-                }
+            ('(', false)
+                if rest.starts_with('?') && !GROUPS.iter().any(|group| rest.starts_with(group)) =>
+            {
+                return false;
             }
             _ => {}
         }
