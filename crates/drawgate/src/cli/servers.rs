@@ -77,11 +77,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         // A server that is still starting can't be explained yet.
         backend.settle(DIAGNOSIS).await;
     }
-    let path = match command {
-        ServersCommand::Doctor { .. } => "/servers?check=true",
-        _ => "/servers",
-    };
-    let servers = backend.get::<Vec<Value>>(path).await;
+    let servers = backend.get::<Vec<Value>>(shown_by(command)).await;
     let keys = backend.get::<ShownKeys>("/keys").await;
     let status = backend.get::<Value>("/status").await;
     backend.close().await;
@@ -122,6 +118,15 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
             context.out.either(&servers, explained)?;
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+    }
+}
+
+/// Where the servers are asked for; a doctor has them tried.
+const fn shown_by(command: &ServersCommand) -> &'static str {
+    if matches!(command, ServersCommand::Doctor { .. }) {
+        "/servers?check=true"
+    } else {
+        "/servers"
     }
 }
 

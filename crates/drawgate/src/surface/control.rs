@@ -233,10 +233,7 @@ struct HowShown {
 
 async fn servers(State(control): State<Control>, Query(how): Query<HowShown>) -> Answer {
     let redactor = control.operations.gateway.parts().redactor.load_full();
-    let faults = match how.check {
-        true => control.keeper.check(CHECK_TIME).await,
-        false => BTreeMap::new(),
-    };
+    let faults = if how.check { control.keeper.check(CHECK_TIME).await } else { BTreeMap::new() };
     let mut all = Vec::new();
     for status in control.keeper.status() {
         let mut value = serde_json::to_value(&status)?;

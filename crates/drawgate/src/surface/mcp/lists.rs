@@ -204,8 +204,8 @@ impl std::fmt::Display for Cursor {
 
 /// By what an item is known again.
 fn mark(item: &[u8]) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(item));
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    let digest = Sha256::digest(item);
+    digest.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
 
 /// The definitions of the sources that are open, ordered by source, then name, without what the
