@@ -37,3 +37,23 @@ impl End {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_the_tool_the_limit_and_where_it_is_set() {
+        let gate = Instant::now() + Duration::from_secs(30);
+        let said = |own| Deadline::new(gate, own).missed_by("li\nst").to_string();
+        let own = said(Some(Duration::from_secs(5)));
+        assert!(own.contains("`li\\nst` did not end within 5 s"), "{own}");
+        assert!(own.contains("`timeout_seconds` in its toolpack"), "{own}");
+        // The gate's own limit is the earlier one.
+        for own in [None, Some(Duration::from_mins(1)), Some(Duration::MAX)] {
+            let text = said(own);
+            assert!(text.contains("`li\\nst` did not end in its time"), "{text}");
+            assert!(text.contains("`timeout_seconds` in its table"), "{text}");
+        }
+    }
+}
