@@ -75,7 +75,9 @@ impl Lists {
             Expose::Search => finder::definitions(gateway, &held, &snapshot),
         };
         let mut listed = |is_usable: fn(&Value) -> bool| {
-            tools.iter_mut().for_each(|tool| keep_output_schema_if(is_usable, tool));
+            for tool in &mut tools {
+                keep_output_schema_if(is_usable, tool);
+            }
             Listed::of(&tools)
         };
         let prepared = Arc::new(Prepared {
