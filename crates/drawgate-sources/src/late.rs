@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn the_message_names_the_tool_the_limit_and_where_it_is_set() {
         let gate = Instant::now() + Duration::from_secs(30);
-        let said = |own| Deadline::new(gate, own).missed_by("li\nst").to_string();
+        let said = |own| End::new(gate, own).missed_by("li\nst").to_string();
         let own = said(Some(Duration::from_secs(5)));
         assert!(own.contains("`li\\nst` did not end within 5 s"), "{own}");
         assert!(own.contains("`timeout_seconds` in its toolpack"), "{own}");
