@@ -354,7 +354,7 @@ fn bad_policies_are_refused() {
     let long = "x".repeat(1025);
     let cases = [
         (json!({}), "version"),
-        (json!([]), "malformed"),
+        (json!([]), "malformed: invalid"),
         (json!({ "version": "2.0" }), "`2.0` is unknown"),
         (json!({ "version": 1 }), "malformed"),
         (json!({ "version": "1.0", "rule": [] }), "unknown field `rule`"),
@@ -369,7 +369,7 @@ fn bad_policies_are_refused() {
         (rule(json!({ "when": { "host": [] } })), "at least one pattern"),
         (rule(json!({ "when": { "toolId": null } })), "malformed"),
         (rule(json!({ "decision": "allow_all" })), "allow_all"),
-        (rule(json!({ "riskTags": ["scary"] })), "scary"),
+        (rule(json!({ "riskTags": ["scary"] })), "malformed: `rules[0].riskTags[0]`: unknown"),
         (
             json!({ "version": "1.0", "rules": [{ "action": "*", "decision": "deny" }] }),
             "missing field `id`",

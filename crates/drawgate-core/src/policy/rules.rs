@@ -50,8 +50,15 @@ impl Default for Rules {
 impl Rules {
     /// Reads a policy from its JSON form.
     pub fn from_value(value: Value) -> Result<Self, RulesError> {
-        let file: PolicyFile =
-            serde_json::from_value(value).map_err(|error| RulesError::Shape(error.to_string()))?;
+        let file: PolicyFile = serde_path_to_error::deserialize(value).map_err(|error| {
+            let (place, reason) = (error.path().to_string(), error.inner());
+            let is_whole = place == ".";
+            RulesError::Shape(if is_whole {
+                reason.to_string()
+            } else {
+                format!("`{place}`: {reason}")
+            })
+        })?;
         if file.version != VERSION {
             return Err(RulesError::Version(file.version));
         }

@@ -120,7 +120,7 @@ impl Reader {
             command = command.replace("PUBLIC_KEY", key.trim());
         }
         if command.contains("artifacts get HASH") {
-            self.place.ok(&["tools", "call", "everything__big", "bytes:=300000"]);
+            self.place.ok(&["tools", "call", "everything__big", "bytes:=1200000"]);
             let all = json(&["artifacts", "list"]);
             let hash = all[0]["sha256"].as_str().unwrap().to_owned();
             command = command.replace("HASH", &hash);

@@ -88,7 +88,7 @@ const SCHEMAS: &[Row] = &[
     ("bool_schema", "schema", "only_schemas_of_objects"),
     ("x_mcp_header_bad", "parameters", "wrong_annotations_are_refused"),
     ("title_ansi", "visible", "nothing_is_hidden_from_a_model_or_a_person"),
-    ("name_bad", "registry", "names_that_are_no_names_are_left_out_or_refused"),
+    ("name_bad", "registry", "names_that_are_no_names_are_replaced_or_refused"),
     ("list_changed_storm", "keeper", "a_storm_of_changes_is_one_question_a_second"),
     ("annotations_lie", "registry", "a_server_may_tighten_and_the_operator_decides"),
     ("annotations_lie", "definitions", "hint_trust_and_annotations_lie"),

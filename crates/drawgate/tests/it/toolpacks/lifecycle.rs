@@ -54,11 +54,12 @@ async fn a_pack_comes_and_goes_while_a_client_is_connected() {
     let disabled = place.ok(&["toolpacks", "disable", "openapi-local"]);
     assert!(disabled.contains("gone from the running gateway"), "{disabled}");
     assert_eq!(heard.next().await.unwrap()["method"], "notifications/tools/list_changed");
-    let answer = gateway
-        .rpc(&gateway.token, "tools/call", json!({ "name": "notes_get", "arguments": { "id": 1 } }))
-        .await;
-    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let params = json!({ "name": "notes_get", "arguments": { "id": 1 } });
+    let answer = gateway.rpc(&gateway.token, "tools/call", params.clone()).await;
+    assert!(said(&answer["result"]).contains("`openapi-local` is disabled"), "{answer}");
     place.ok(&["toolpacks", "remove", "openapi-local"]);
+    let answer = gateway.rpc(&gateway.token, "tools/call", params).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
     assert_eq!(place.json(&["toolpacks", "list"])["toolpacks"], json!([]));
     assert_eq!(gateway.child.id(), pid, "the same process all the time");
 
