@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
-import { DECLARED, STEADY_CALLS, steady } from "./lib/compare.mjs";
+import { DECLARED, STEADY_CALLS, steady, withoutTasks } from "./lib/compare.mjs";
 import { call, listTools } from "./lib/connect.mjs";
 import { startGatewayWith } from "./lib/gateway.mjs";
 import { clients, node, servers } from "./lib/paths.mjs";
@@ -224,7 +224,7 @@ describe("servers that people use", { concurrency: false }, () => {
       prepare();
       const got = await through(name, server);
       assert.ok(expected.tools.length > 0 && expected.answers.length >= 3);
-      assert.deepEqual(got.tools, expected.tools);
+      assert.deepEqual(got.tools, expected.tools.map(withoutTasks));
       assert.deepEqual(got.answers, expected.answers);
     });
   }

@@ -39,7 +39,7 @@ export function steady(value) {
 }
 
 /** A tool that works as a task is called like any other through the gateway, which makes the task. */
-function withoutTasks({ execution, ...tool }) {
+export function withoutTasks({ execution, ...tool }) {
   const forbidden = execution?.taskSupport === "forbidden";
   return execution === undefined || forbidden ? { ...tool, ...(forbidden && { execution }) } : tool;
 }
