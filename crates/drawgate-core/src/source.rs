@@ -1,5 +1,6 @@
 //! What a source of tools owes to the gate.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -26,6 +27,11 @@ pub trait ToolSource: Send + Sync + 'static {
 
     /// Performs a call.
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError>;
+
+    /// Tools that the last manifest should have had and has not, each with the reason.
+    fn missing(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 
     /// A channel whose value changes when the manifest may have: tools changed, the connection was
     /// lost or came back. The keeper then asks for the manifest again.

@@ -19,6 +19,8 @@ pub struct Absence {
     pub reason: String,
     /// Names of its tools, as far as they are known, where they are not derived from its id.
     pub names: BTreeSet<String>,
+    /// Whether other tools of the source are there.
+    is_partial: bool,
     /// Told when somebody needs it, if it can be tried again.
     pub again: Option<Arc<Notify>>,
 }
@@ -32,17 +34,34 @@ impl Absence {
             requires.push(Capability::of_source(id));
         }
         requires.retain(|capability| !capability.is_public());
-        Self { requires, reason: reason.into(), names: BTreeSet::new(), again: None }
+        let (reason, names) = (reason.into(), BTreeSet::new());
+        Self { requires, reason, names, is_partial: false, again: None }
     }
 
     pub(super) fn failed(id: &SourceId, terms: &SourceTerms, problem: &str) -> Self {
         Self::new(id, &terms.capabilities, format!("failed: {problem}"))
     }
 
+    /// Of a source that is there, but for these tools; `None` if there are none.
+    pub(super) fn of_some(
+        id: &SourceId,
+        terms: &SourceTerms,
+        missing: BTreeMap<String, String>,
+    ) -> Option<Self> {
+        let reasons: BTreeSet<&str> = missing.values().map(String::as_str).collect();
+        let reasons = reasons.into_iter().collect::<Vec<_>>().join("; ");
+        let reason = format!("does not offer it at the moment: {reasons}");
+        let is_partial = !missing.is_empty();
+        let names = missing.into_keys().collect();
+        let absence = Self::new(id, &terms.capabilities, reason);
+        is_partial.then_some(Self { names, is_partial, ..absence })
+    }
+
     fn has(&self, id: &SourceId, name: &str) -> bool {
         let rest = name.strip_prefix(id.as_str());
-        rest.is_some_and(|rest| rest.starts_with(':') || rest.starts_with("__"))
-            || self.names.contains(name)
+        let is_its = rest.is_some_and(|rest| rest.starts_with(':') || rest.starts_with("__"));
+        let own = rest.and_then(|rest| rest.strip_prefix(':')).unwrap_or(name);
+        self.names.contains(own) || is_its && !self.is_partial
     }
 }
 
@@ -108,6 +127,14 @@ mod tests {
         }
         all.remove(&id("files"));
         assert!(all.find("files__read").is_none());
+        let missing = BTreeMap::from([("greet".to_owned(), "`c`: no connection".to_owned())]);
+        let some = Absence::of_some(&id("pack"), &SourceTerms::default(), missing).unwrap();
+        all.insert(&id("pack"), some);
+        let found = |name: &str| all.find(name).map(|(_, absence)| absence.reason.clone());
+        let reason = "does not offer it at the moment: `c`: no connection";
+        assert_eq!(found("greet").as_deref(), Some(reason));
+        assert_eq!(found("pack:greet").as_deref(), Some(reason));
+        assert_eq!(found("pack:other"), None, "the pack itself is there");
     }
 
     #[test]

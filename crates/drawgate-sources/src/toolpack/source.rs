@@ -234,6 +234,11 @@ impl ToolSource for ToolpackSource {
         if faults.is_empty() { Ok(()) } else { Err(SourceError::unreachable(faults.join("; "))) }
     }
 
+    fn missing(&self) -> BTreeMap<String, String> {
+        let left_out = self.left_out.lock();
+        left_out.iter().map(|tool| (tool.tool.clone(), tool.reason.clone())).collect()
+    }
+
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         Some(self.survey.changes())
     }

@@ -164,7 +164,7 @@ impl Attendant {
                     .filter(|entry| entry.id.source() == self.source.id())
                     .count();
                 tracing::info!(source = %status.id, tools, "source ready");
-                self.registry.clear_absent(self.source.id());
+                self.some_absent();
                 status.become_state(SourceState::Ready, now);
                 status.tools = tools;
                 status.left_out = left_out;
@@ -231,8 +231,18 @@ impl Attendant {
     fn absent(&self, problem: &str) {
         let id = self.source.id();
         let mut absence = Absence::failed(id, &self.terms.lock(), problem);
+        absence.names.extend(self.source.missing().into_keys());
         absence.again = Some(Arc::clone(&self.again));
         self.registry.set_absent(id, absence);
+    }
+
+    /// The source is there. Callers who may use it hear why it does not offer some of its tools.
+    fn some_absent(&self) {
+        let id = self.source.id();
+        match Absence::of_some(id, &self.terms.lock(), self.source.missing()) {
+            Some(absence) => self.registry.set_absent(id, absence),
+            None => self.registry.clear_absent(id),
+        }
     }
 
     fn failed(&self, problem: String) -> bool {

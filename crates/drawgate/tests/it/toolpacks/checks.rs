@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::notes::Notes;
 use super::remote::{self, Remote};
 use super::{commands, example_at, install, install_and_enable, write};
-use crate::support::{Place, reserved_port, text};
+use crate::support::{Place, eventually, reserved_port, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_doctor_names_what_is_wrong_and_what_to_do() {
@@ -195,4 +195,36 @@ async fn a_pack_that_fails_later_says_so() {
     assert_eq!(result["isError"], true, "{result}");
     let doctor = place.run(&["toolpacks", "doctor", "far"]);
     assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_whose_server_never_came_is_answered_with_the_reason() {
+    let (_nobody, address) = reserved_port();
+    let place = Place::new("");
+    let gateway = place.serve();
+    let alone = remote::pack("far", &address, &[("search", "search")]);
+    let mut beside = remote::pack("half", &address, &[("find", "search")]);
+    beside["tools"].as_array_mut().unwrap().push(json!({
+        "name": "greet", "type": "command", "description": "Greets.", "command_template": "echo hello",
+        "parameters": { "type": "object" },
+    }));
+    for pack in [alone, beside] {
+        let installed = install(&place, &write(&place, &pack));
+        // It is enabled, and the command says that something in it does not work.
+        place.run(&["toolpacks", "enable", installed["id"].as_str().unwrap()]);
+    }
+    super::listed(&gateway, "greet").await;
+    for (tool, words) in [("search", "`far` failed"), ("find", "`half` does not offer it")] {
+        let said = eventually(tool, async || {
+            let params = json!({ "name": tool, "arguments": {} });
+            let answer = gateway.rpc(&gateway.token, "tools/call", params).await;
+            answer.get("result").map(ToString::to_string)
+        });
+        let said = said.await;
+        assert!(said.contains("UNAVAILABLE") && said.contains(words), "{said}");
+        assert!(said.contains("no connection"), "{said}");
+    }
+    let params = json!({ "name": "nothing", "arguments": {} });
+    let answer = gateway.rpc(&gateway.token, "tools/call", params).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
 }
