@@ -243,7 +243,7 @@ async fn who_did_not_say_that_it_answers_is_not_asked() {
 #[tokio::test]
 async fn a_call_that_is_given_up_during_a_question_is_cancelled() {
     for end in ["notice", "session", "connection"] {
-        let place = Place::new(&asking());
+        let place = Place::new(&format!("[server]\nresume_seconds = 1\n{}", asking()));
         let gateway = ready(&place).await;
         let client = Client::open(&gateway, &json!({ "elicitation": {} })).await;
         let mut events = client.call("q__ask", json!({})).await;
