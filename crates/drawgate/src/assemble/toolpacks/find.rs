@@ -52,7 +52,8 @@ impl Toolpacks {
 
 fn disabled(loaded: &Loaded, pack: &Installed) -> Option<(SourceId, Absence)> {
     let id = source_id(loaded, &pack.id).ok()?;
-    let reason = format!("is disabled; `drawgate toolpacks enable {id}` enables it");
+    // Callers hear it: how an operator does that is not for them.
+    let reason = "is disabled; an operator can enable it";
     let mut absence = Absence::new(&id, capabilities_of(loaded, &pack.id), reason);
     let names = pack.entry.iter().flat_map(|entry| entry.definitions.keys());
     absence.names = names.cloned().collect();
