@@ -99,7 +99,8 @@
 //!
 //! The contract is `proto/drawgate.proto`; it is enough to write a pack in any language that has gRPC.
 //! The generated code is in [`proto`], what a login signs in [`statement`]. Without the feature
-//! `client` the crate is these two modules alone.
+//! `client` the crate is these two modules alone, and the feature `services` says whether the first of
+//! them has the gRPC services beside the messages.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,8 @@
-//! The program: surfaces, command line and assembly.
+//! The program around a gateway: surfaces, sockets, command line, telemetry.
 
 #![forbid(unsafe_code)]
 
-pub mod assemble;
 pub mod cli;
-pub mod config;
-pub mod operations;
-pub mod peers;
 pub mod server;
 pub mod surface;
 pub mod telemetry;
-pub mod time;
-pub mod toolpacks;

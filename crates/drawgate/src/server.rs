@@ -34,11 +34,12 @@ use places::{Answering, Place, Places};
 use sniff::Version;
 
 use crate::surface::approvals::{self, Pages};
-use crate::surface::callers::{Callers, Unauthenticated, challenge, is_metadata_path};
 use crate::surface::grpc::{Ends, Grpc};
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{self, Mcp, Transport};
 use crate::surface::ops::Ops;
+use drawgate_runtime::callers::{Callers, Unauthenticated, challenge, is_metadata_path};
+use drawgate_runtime::refusals::Refusals;
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
@@ -68,25 +69,6 @@ pub struct Endpoint {
     pub refusals: Refusals,
     /// Packs and agents, if they may dial in.
     pub grpc: Option<Arc<Grpc>>,
-}
-
-/// Strangers must not be able to fill the audit log: so many of their attempts a minute are written
-/// down, and the metrics count the rest.
-#[derive(Debug, Default)]
-pub struct Refusals(Mutex<(u64, u32)>);
-
-impl Refusals {
-    /// Whether one more may be written down now.
-    pub(crate) fn may_note(&self, now: u64) -> bool {
-        const PER_MINUTE: u32 = 60;
-        const MINUTE_MS: u64 = 60_000;
-        let mut window = self.0.lock();
-        if now.saturating_sub(window.0) >= MINUTE_MS {
-            *window = (now, 0);
-        }
-        window.1 += 1;
-        window.1 <= PER_MINUTE
-    }
 }
 
 impl Endpoint {

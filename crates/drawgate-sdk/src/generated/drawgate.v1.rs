@@ -369,6 +369,7 @@ impl MessageKind {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "services")]
 pub mod login_service_client {
     #![allow(
         unused_variables,
@@ -518,6 +519,7 @@ pub mod login_service_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "services")]
 pub mod login_service_server {
     #![allow(
         unused_variables,
@@ -770,6 +772,7 @@ pub mod login_service_server {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "services")]
 pub mod pack_service_client {
     #![allow(
         unused_variables,
@@ -944,6 +947,7 @@ pub mod pack_service_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "services")]
 pub mod pack_service_server {
     #![allow(
         unused_variables,
@@ -1278,6 +1282,7 @@ pub mod pack_service_server {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "services")]
 pub mod fold_service_client {
     #![allow(
         unused_variables,
@@ -1412,6 +1417,7 @@ pub mod fold_service_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "services")]
 pub mod fold_service_server {
     #![allow(
         unused_variables,

@@ -18,6 +18,8 @@ fn generated_code_is_current() {
         .out_dir(folder.path())
         // `PackService.Connect` would clash with the client's own `connect`.
         .build_transport(false)
+        .client_mod_attribute(".", "#[cfg(feature = \"services\")]")
+        .server_mod_attribute(".", "#[cfg(feature = \"services\")]")
         .compile_fds(descriptors)
         .unwrap();
     let code = std::fs::read(folder.path().join("drawgate.v1.rs")).unwrap();

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::backend::{Backend, part};
-use crate::time::shown as time;
 use drawgate_core::policy::Expose;
+use drawgate_runtime::time::shown as time;
 
-use crate::assemble::Start;
 use crate::surface::control::NewAgent;
+use drawgate_runtime::assemble::Start;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum AgentsCommand {

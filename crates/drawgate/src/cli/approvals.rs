@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::Context;
 use super::agents::{list, text};
 use super::backend::{Backend, part};
-use crate::assemble::Start;
 use crate::surface::control::{Decision, Reveal};
-use crate::time::shown as time;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ApprovalsCommand {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::Context;
 use super::agents::text;
 use super::backend::{Backend, part};
-use crate::assemble::Start;
-use crate::time::shown as time;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ArtifactsCommand {

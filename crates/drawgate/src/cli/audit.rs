@@ -21,9 +21,9 @@ use self::line::line;
 use super::Context;
 use super::backend::Backend;
 use super::output::{agrees, can_ask, not_written};
-use crate::assemble::Start;
 use crate::surface::control::Prune;
-use crate::time::shown as time;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::time::shown as time;
 
 /// How often `tail --follow` looks for new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(250);

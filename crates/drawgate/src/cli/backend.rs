@@ -17,10 +17,10 @@ use tower::ServiceExt;
 
 use super::Context;
 use super::running::Running;
-use crate::assemble::{Assembly, Start};
 use crate::surface::control::{Control, Refused};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::Spans;
+use drawgate_runtime::assemble::{Assembly, Start};
 
 /// How long a gateway of a command's own waits for its sources.
 const SETTLE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -149,7 +149,7 @@ pub(super) fn control(assembly: &Assembly, mcp: Option<(Mcp, String)>) -> Contro
     } else {
         let (clock, ids) = (assembly.host.clock.clone(), assembly.host.ids.clone());
         let sessions = Sessions::new(FEW_SESSIONS, u64::MAX, clock, ids);
-        let max_body = crate::config::Config::default().server.max_body_bytes;
+        let max_body = drawgate_runtime::config::Config::default().server.max_body_bytes;
         (Mcp::new(assembly.gateway().clone(), sessions, Spans::default(), max_body), None)
     };
     Control {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::{Globals, Output};
-use crate::config::{Config, Problem};
+use drawgate_runtime::config::{Config, Problem};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ConfigCommand {

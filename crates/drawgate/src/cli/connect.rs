@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use drawgate_core::model::{IdError, SourceId};
 
-use crate::config::NO_FILE;
 pub use client::Client;
 pub use command::{ConnectArgs, Gateway, Report, run};
+use drawgate_runtime::config::NO_FILE;
 pub use merge::MergeError;
 pub use write::{Applied, ApplyError};
 

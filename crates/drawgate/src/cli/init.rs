@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 
 use super::Output;
-use crate::config::{Config, STARTER};
+use drawgate_runtime::config::{Config, STARTER};
 
 /// The schema that the first line of the configuration refers to.
 const SCHEMA_FILE: &str = "drawgate.schema.json";
@@ -16,7 +16,7 @@ const SCHEMA_FILE: &str = "drawgate.schema.json";
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
     /// The file to write; one that is there already is never overwritten
-    #[arg(default_value = crate::config::DEFAULT_FILE)]
+    #[arg(default_value = drawgate_runtime::config::DEFAULT_FILE)]
     file: PathBuf,
 }
 

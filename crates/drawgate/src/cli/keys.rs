@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::Context;
 use super::agents::text;
 use super::backend::Backend;
-use crate::assemble::Start;
-use crate::peers::read_key;
 use crate::surface::control::{AddKey, RemoveKeys, ShownKey, ShownKeys, Whose};
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::peers::read_key;
 
 /// No file with one public key is longer.
 const MAX_KEY: u64 = 64 * 1024;

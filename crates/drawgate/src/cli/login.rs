@@ -14,8 +14,8 @@ use tokio::io::AsyncRead;
 use super::Context;
 use super::agents::text;
 use super::backend::{Backend, part};
-use crate::assemble::Start;
 use crate::surface::control::LoginBegun;
+use drawgate_runtime::assemble::Start;
 
 /// What a browser needs of the environment beside the few variables that every child gets.
 const DESKTOP: [&str; 7] = [

@@ -16,15 +16,15 @@ use tokio::net::UnixStream;
 
 use super::Context;
 use super::backend::is_in_use;
-use super::follow::follow_config;
 use super::running::Running;
-use super::serve::{Signals, drain, open_control, upkeep};
-use crate::assemble::{Assembly, Start, follow_logins};
+use super::serve::{Signals, drain, on_hangup, open_control, upkeep};
 use crate::server::Server;
 use crate::surface::control::SOCKET;
 use crate::surface::mcp::bridge::{Bridge, Gate};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::{self, Spans};
+use drawgate_runtime::assemble::{Assembly, Start, follow_logins};
+use drawgate_runtime::follow_config;
 
 /// How long calls may still run when the client has gone. Common clients kill two seconds after they
 /// have asked.
@@ -110,13 +110,13 @@ impl Home {
             Spans::default(),
             config.server.max_body_bytes,
         );
-        let mcp = mcp.with_tasks(assembly.tasks(config).await?);
+        let mcp = mcp.with_tasks(assembly.tasks(config, crate::surface::mcp::tasks::FORMAT).await?);
         let server = Server::new(config.server.max_connections);
         assembly.keeper.settle(SETTLE).await;
         open_control(&assembly, &server, &mcp, "stdio")?;
         tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
         tokio::spawn(follow_logins(Arc::clone(&assembly)));
-        tokio::spawn(follow_config(Arc::clone(&assembly), loaded.clone()));
+        tokio::spawn(follow_config(Arc::clone(&assembly), loaded.clone(), on_hangup()?));
         Ok(Own { assembly, server, mcp })
     }
 }

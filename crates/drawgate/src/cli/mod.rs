@@ -9,7 +9,6 @@ mod config;
 pub mod connect;
 mod diff;
 mod doctor;
-mod follow;
 mod grants;
 mod init;
 mod keys;
@@ -32,9 +31,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::assemble::InForce;
-use crate::config::{Chosen, Config, ConfigErrors, DEFAULT_FILE, Loaded, NO_FILE};
 use drawgate_host::store::DataDir;
+use drawgate_runtime::assemble::InForce;
+use drawgate_runtime::config::{Chosen, Config, ConfigErrors, DEFAULT_FILE, Loaded, NO_FILE};
 use output::Output;
 
 /// The tool gateway for AI agents: one gate to all tools, where every call is named, validated,

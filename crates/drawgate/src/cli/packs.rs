@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::Context;
 use super::agents::{list, text};
 use super::backend::{Backend, part};
-use crate::assemble::Start;
-use crate::time::shown as time;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::time::shown as time;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;

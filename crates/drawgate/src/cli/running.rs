@@ -12,8 +12,8 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-use crate::assemble::InForce;
 use crate::surface::control::SOCKET;
+use drawgate_runtime::assemble::InForce;
 
 /// A gateway that holds the folder but does not answer yet is given this long.
 const STARTING: Duration = Duration::from_secs(5);

@@ -13,22 +13,24 @@ use drawgate_core::store::AuditLog;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
-use super::follow::follow_config;
 use super::{Context, Output};
-use crate::assemble::{ADMIN_TOKEN, Assembly, Start, follow_logins};
-use crate::config::{Config, Loaded};
-use crate::server::{self, Endpoint, Offer, Refusals, Server};
+use crate::server::{self, Endpoint, Offer, Server};
 use crate::surface::approvals::{self, Pages};
-use crate::surface::callers::OAuth;
 use crate::surface::control::SOCKET;
 use crate::surface::grpc::{Grpc, GrpcParts};
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::surface::ops::Ops;
 use crate::telemetry::{self, Exporter, Spans};
+use drawgate_runtime::assemble::{ADMIN_TOKEN, Assembly, Start, follow_logins};
+use drawgate_runtime::callers::OAuth;
+use drawgate_runtime::config::{Config, Loaded};
+use drawgate_runtime::follow_config;
+use drawgate_runtime::refusals::Refusals;
 
 /// How often idle sessions are looked for, and the log's head is signed.
 const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
@@ -100,7 +102,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     if let Some(metrics) = metrics {
         tokio::spawn(fold_metrics(metrics));
     }
-    tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone()));
+    tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone(), on_hangup()?));
     greet(&context, &assembly, &url, config.grpc.enabled.then_some(&*origin))?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
@@ -174,7 +176,7 @@ async fn mcp(assembly: &Assembly, config: &Config, spans: Spans) -> anyhow::Resu
     )
     .resumable(Duration::from_secs(config.server.resume_seconds));
     let mcp = Mcp::new(assembly.gateway().clone(), sessions, spans, config.server.max_body_bytes);
-    Ok(mcp.with_tasks(assembly.tasks(config).await?))
+    Ok(mcp.with_tasks(assembly.tasks(config, crate::surface::mcp::tasks::FORMAT).await?))
 }
 
 /// The door for packs and agents, unless it is shut.
@@ -340,6 +342,19 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     quit: Signal,
+}
+
+/// Is notified at each SIGHUP, which from now on does not kill.
+pub(super) fn on_hangup() -> anyhow::Result<Arc<Notify>> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    let notify = Arc::new(Notify::new());
+    let told = Arc::clone(&notify);
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            told.notify_one();
+        }
+    });
+    Ok(notify)
 }
 
 impl Signals {

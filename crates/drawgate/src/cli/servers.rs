@@ -12,8 +12,8 @@ use super::doctor;
 use super::keys;
 use super::login::{self, Browser};
 use super::review::{self, Acceptances};
-use crate::assemble::Start;
 use crate::surface::control::ShownKeys;
+use drawgate_runtime::assemble::Start;
 
 /// How long a diagnosis may take: longer than a server may take to start by default.
 const DIAGNOSIS: Duration = Duration::from_secs(35);

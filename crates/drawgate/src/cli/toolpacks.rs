@@ -14,9 +14,9 @@ use serde_json::json;
 use super::Context;
 use super::backend::{Backend, part};
 use super::output::Output;
-use crate::assemble::Start;
 use crate::surface::control::{AllPacks, ShownPack};
-use crate::toolpacks::scaffold;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::toolpacks::scaffold;
 
 const HELP: &str = "\
 A toolpack is a folder with a `toolpack.json`: commands, MCP servers and HTTP APIs that become tools.

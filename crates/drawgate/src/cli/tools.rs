@@ -16,10 +16,10 @@ use self::arguments::Typed;
 use super::Context;
 use super::agents::text;
 use super::backend::{Backend, part};
-use crate::assemble::Start;
-use crate::config::NOT_STARTED;
 use crate::surface::control::CliCall;
-use crate::time::shown as time;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::config::NOT_STARTED;
+use drawgate_runtime::time::shown as time;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;

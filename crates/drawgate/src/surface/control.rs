@@ -31,9 +31,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::mcp::{self, Mcp, Transport};
-use crate::assemble::Edits;
-use crate::operations::Operations;
 pub use approvals::{Decision, Reveal};
+use drawgate_runtime::assemble::Edits;
+use drawgate_runtime::operations::Operations;
 pub use keys::{AddKey, RemoveKeys, ShownFault, ShownKey, ShownKeys, Whose};
 pub use logins::LoginBegun;
 pub use review::{Accept, Review};

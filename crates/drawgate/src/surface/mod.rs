@@ -2,7 +2,6 @@
 //! holds no rule about who may do what.
 
 pub mod approvals;
-pub mod callers;
 pub mod control;
 pub mod grpc;
 pub mod guard;

@@ -12,7 +12,7 @@ use http::StatusCode;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use super::mcp::Mcp;
-use crate::assemble::Edits;
+use drawgate_runtime::assemble::Edits;
 
 /// What the operator's endpoints look at.
 #[derive(Clone)]

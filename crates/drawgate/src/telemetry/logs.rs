@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::config::{LogFormat, LogLevel};
+use drawgate_runtime::config::{LogFormat, LogLevel};
 
 /// Begins to log. Later calls in the same process change nothing.
 pub fn init(level: LogLevel, format: LogFormat, redactor: Arc<ArcSwap<Redactor>>) {

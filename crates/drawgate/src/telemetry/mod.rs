@@ -1,13 +1,10 @@
-//! What the gateway tells about itself: logs to standard error, metrics, traces, and the head of its
-//! audit log.
+//! What the gateway tells about itself: logs to standard error, metrics and traces.
 //!
 //! None of it ever carries arguments or results.
 
-mod anchors;
 mod logs;
 mod otlp;
 
-pub use anchors::Anchors;
 pub use logs::init as init_logs;
 pub use otlp::{Exporter, Span, Spans};
 

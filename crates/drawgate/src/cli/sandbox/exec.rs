@@ -18,8 +18,8 @@ use super::super::Globals;
 use super::streams::Streams;
 use super::terminal::{self, Connected};
 use super::watch::Interruptions;
-use crate::assemble::trusted_paths;
-use crate::config::{Config, DEFAULT_FILE};
+use drawgate_runtime::assemble::trusted_paths;
+use drawgate_runtime::config::{Config, DEFAULT_FILE};
 
 /// The command ran into its time limit; as `timeout` of the shell says it.
 const TIMED_OUT: u8 = 124;

@@ -13,7 +13,7 @@ use crate::cli::Context;
 use crate::cli::backend::{Backend, part};
 use crate::cli::output::Output;
 use crate::surface::control::{AllPacks, ShownPack};
-use crate::toolpacks::check_files;
+use drawgate_runtime::toolpacks::check_files;
 
 /// What was found out about one thing.
 #[derive(Debug, Serialize, Deserialize)]

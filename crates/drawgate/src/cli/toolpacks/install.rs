@@ -12,13 +12,13 @@ use tokio::task::spawn_blocking;
 
 use super::progress::Line;
 use super::words;
-use crate::assemble::authorities;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
-use crate::config::Loaded;
-use crate::operations::Afterwards;
 use crate::surface::control::{AllPacks, Commit, ShownPack};
-use crate::toolpacks::{
+use drawgate_runtime::assemble::authorities;
+use drawgate_runtime::config::Loaded;
+use drawgate_runtime::operations::Afterwards;
+use drawgate_runtime::toolpacks::{
     Downgrade, Folder, Github, GithubSource, Intent, Origin, Staged, Terms, ToolpackError,
 };
 
@@ -126,14 +126,14 @@ impl Stage {
     pub(super) async fn resolve(
         &self,
         source: &GithubSource,
-    ) -> anyhow::Result<crate::toolpacks::Pinned> {
+    ) -> anyhow::Result<drawgate_runtime::toolpacks::Pinned> {
         self.github()?.resolve(source).await.map_err(plain)
     }
 
     /// Fetches exactly this commit.
     pub(super) async fn download(
         &self,
-        pinned: crate::toolpacks::Pinned,
+        pinned: drawgate_runtime::toolpacks::Pinned,
         terms: Terms,
         line: &Line,
     ) -> anyhow::Result<Staged> {

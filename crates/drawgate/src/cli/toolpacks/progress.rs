@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::toolpacks::Progress;
+use drawgate_runtime::toolpacks::Progress;
 
 /// Bytes between two reports.
 const STEP: u64 = 64 * 1024;

@@ -12,9 +12,9 @@ use super::words;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
 use crate::cli::output::{agrees, can_ask};
-use crate::operations::Afterwards;
 use crate::surface::control::{AllPacks, ShownPack};
-use crate::toolpacks::{Changes, Folder, Intent, Origin, Staged};
+use drawgate_runtime::operations::Afterwards;
+use drawgate_runtime::toolpacks::{Changes, Folder, Intent, Origin, Staged};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]

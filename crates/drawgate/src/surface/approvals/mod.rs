@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::operations::Operations;
-use crate::time::shown as time;
+use drawgate_runtime::operations::Operations;
+use drawgate_runtime::time::shown as time;
 
 /// Where the pages are.
 pub const PATH: &str = "/approvals";

@@ -19,7 +19,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::time::shown as time;
+use drawgate_runtime::time::shown as time;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;\
 color:#111;background:#fff}pre{background:#f3f3f3;padding:1rem;overflow:auto;white-space:pre-wrap;\

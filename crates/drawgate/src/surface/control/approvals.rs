@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Answer, Control, answer};
-use crate::operations::Operations;
+use drawgate_runtime::operations::Operations;
 
 /// A person's answer.
 #[derive(Debug, Serialize, Deserialize)]

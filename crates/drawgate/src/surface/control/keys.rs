@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Answer, Control, answer};
-use crate::peers::{Authorized, Entry, NewKey, Selection};
+use drawgate_runtime::peers::{Authorized, Entry, NewKey, Selection};
 
 /// A key to be authorised.
 #[derive(Debug, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Answer, Control, Failure, answer};
-use crate::assemble::complaint;
-use crate::operations::{Acted, Afterwards};
-use crate::toolpacks::{Installed, Trust};
+use drawgate_runtime::assemble::complaint;
+use drawgate_runtime::operations::{Acted, Afterwards};
+use drawgate_runtime::toolpacks::{Installed, Trust};
 
 /// All packs, and where they are.
 #[derive(Debug, Serialize, Deserialize)]

@@ -28,8 +28,8 @@ use tonic::{Request, Response, Status, Streaming};
 use self::conversation::{Conversation, Ended};
 use self::line::{Line, Outgoing};
 use super::login;
-use crate::peers::End;
 use crate::telemetry::Spans;
+use drawgate_runtime::peers::{End, Peer};
 
 /// Messages that wait to be read by an agent; whoever has more to say waits.
 const QUEUE: usize = 16;
@@ -135,7 +135,7 @@ impl FoldService for Agents {
     }
 }
 
-fn principal(peer: &login::Peer) -> Result<Principal, Status> {
+fn principal(peer: &Peer) -> Result<Principal, Status> {
     Principal::new(&peer.name).map_err(|error| Status::failed_precondition(error.to_string()))
 }
 

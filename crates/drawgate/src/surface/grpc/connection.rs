@@ -15,11 +15,11 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::login::Connection;
-use super::packs::Seat;
 use super::services::{is_grpc, not_grpc};
 use super::{Ends, Grpc};
-use crate::peers::End;
 use crate::server::Server;
+use drawgate_runtime::packs::Seat;
+use drawgate_runtime::peers::End;
 
 /// Bytes of a request's head; a chain of CONTINUATION frames is bounded by it too.
 const MAX_HEAD: u32 = 16 * 1024;

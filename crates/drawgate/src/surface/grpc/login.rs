@@ -8,7 +8,7 @@ mod connection;
 mod peer;
 
 pub use connection::{Authority, Connection};
-pub use peer::{Peer, peer};
+pub use peer::peer;
 
 use std::sync::Arc;
 

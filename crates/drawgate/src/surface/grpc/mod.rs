@@ -18,13 +18,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use self::agents::Agents;
-use self::packs::Packs;
 use self::services::Services;
 use super::guard::Guard;
-use crate::config;
-use crate::peers::Door;
 use crate::server::Server;
 use crate::telemetry::Spans;
+use drawgate_runtime::config;
+use drawgate_runtime::packs::Packs;
+use drawgate_runtime::peers::Door;
 
 /// The addresses at the two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

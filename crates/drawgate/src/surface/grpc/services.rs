@@ -21,7 +21,8 @@ use tower::util::BoxCloneSyncService;
 
 use super::agents::Agents;
 use super::login::{self, Login};
-use super::packs::{PackDoor, Packs};
+use super::packs::PackDoor;
+use drawgate_runtime::packs::Packs;
 
 type Packed = PackServiceServer<PackDoor>;
 type Folded = FoldServiceServer<Agents>;

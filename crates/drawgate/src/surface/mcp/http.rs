@@ -19,7 +19,7 @@ use super::message::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, Req
 use super::session::Session;
 use super::unread::{self, AskedFor};
 use super::{Mcp, client, said, sse, watch};
-use crate::surface::callers::Identity;
+use drawgate_runtime::callers::Identity;
 
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);

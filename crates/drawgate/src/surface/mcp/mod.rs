@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use drawgate_core::model::Principal;
 use drawgate_core::pipeline::Gateway;
+use drawgate_runtime::tasks::Tasks;
 
 pub use http::{Transport, handle};
 pub use session::Sessions;
@@ -54,7 +55,7 @@ struct Inner {
     interests: subscriptions::Interests,
     told: logging::Told,
     parameters: parameters::Mirrored,
-    tasks: Option<tasks::Tasks>,
+    tasks: Option<Tasks>,
     spans: Spans,
     max_body: usize,
 }
@@ -80,7 +81,7 @@ impl Mcp {
 
     /// The same, with calls that can become tasks.
     #[must_use]
-    pub fn with_tasks(mut self, tasks: tasks::Tasks) -> Self {
+    pub fn with_tasks(mut self, tasks: Tasks) -> Self {
         // It is new, so that nobody else holds it.
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.tasks = Some(tasks);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::Mcp;
 use super::http::Transport;
 use super::message::{INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError};
-use crate::surface::callers::Identity;
+use drawgate_runtime::callers::Identity;
 
 /// A request for a call, until the gate has answered it.
 pub(super) struct AskedFor {

@@ -23,7 +23,7 @@ use super::session::Session;
 use super::shelf::Shelf;
 use super::subscriptions::{Resource, Subscribed};
 use super::{Mcp, sse, subscriptions, tasks};
-use crate::surface::callers::Identity;
+use drawgate_runtime::callers::Identity;
 
 /// Where a message says which subscription it belongs to.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -237,7 +237,7 @@ impl Watcher {
         let parts = inner.gateway.parts();
         let (mut registry, mut grants) = (parts.registry.subscribe(), parts.grants.subscribe());
         let mut updates = inner.interests.updates();
-        let mut tasks = inner.tasks.as_ref().map(tasks::Tasks::subscribe);
+        let mut tasks = inner.tasks.as_ref().map(drawgate_runtime::tasks::Tasks::subscribe);
         let mut known = inner.lists.of(&inner.gateway, &self.caller);
         let mut next = vec![self.open().await];
         let mut alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
@@ -327,7 +327,8 @@ impl Watcher {
     }
 
     fn show(&self, task: &str) -> Option<Map<String, Value>> {
-        self.mcp.inner.tasks.as_ref()?.show(&self.caller.principal, task)
+        let task = self.mcp.inner.tasks.as_ref()?.get(&self.caller.principal, task)?;
+        Some(tasks::details(&task))
     }
 
     /// That a task has changed, for its owner, who asked to hear of it.

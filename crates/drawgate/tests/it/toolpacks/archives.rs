@@ -1,8 +1,8 @@
 //! The catalogue of hostile archives, installed by the real command from a stand-in for GitHub.
 
-#[path = "../../../src/toolpacks/testing/hostile.rs"]
+#[path = "../../../../drawgate-runtime/src/toolpacks/testing/hostile.rs"]
 mod hostile;
-#[path = "../../../src/toolpacks/testing/tar.rs"]
+#[path = "../../../../drawgate-runtime/src/toolpacks/testing/tar.rs"]
 mod tar;
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use super::refusal;
 use crate::support::Place;
 
 /// Name, what is expected (one of several), and why.
-const ROWS: &str = include_str!("../../../src/toolpacks/catalogue.tsv");
+const ROWS: &str = include_str!("../../../../drawgate-runtime/src/toolpacks/catalogue.tsv");
 
 /// Everything below a folder, with its mode; links are not followed.
 fn tree(folder: &Path, found: &mut BTreeSet<String>) {

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::Peer;
-use crate::peers::{Door, End, Ending, Refusal, Refused};
 use crate::surface::grpc::Ends;
+use drawgate_runtime::peers::Peer;
+use drawgate_runtime::peers::{Door, End, Ending, Refusal, Refused};
 
 /// How long a connection may take to prove itself.
 const LOGIN_TIME: Duration = Duration::from_secs(20);

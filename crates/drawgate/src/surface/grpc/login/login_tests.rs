@@ -8,10 +8,10 @@ use http::HeaderValue;
 use tonic::Code;
 
 use super::*;
-use crate::peers::testing::{AUTHORITY, REMOTE, TestDoor, TestKey};
-use crate::peers::{Door, End, NONCE_SECONDS};
 use crate::surface::grpc::Ends;
 use crate::surface::guard::Guard;
+use drawgate_runtime::peers::testing::{AUTHORITY, REMOTE, TestDoor, TestKey};
+use drawgate_runtime::peers::{Door, End, NONCE_SECONDS};
 
 /// One connection to a door.
 struct Caller {

@@ -9,8 +9,7 @@ use drawgate_sources::pack::{Ending, Outgoing};
 use tonic::Status;
 use tonic::codegen::tokio_stream::Stream;
 
-use super::Peer;
-use crate::peers::End;
+use drawgate_runtime::peers::{End, Peer};
 
 /// What a pack reads.
 pub struct Calls {

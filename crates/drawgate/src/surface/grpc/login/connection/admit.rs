@@ -6,11 +6,11 @@ use drawgate_sdk::statement::{Purpose, SESSION_METADATA};
 use http::{HeaderMap, Request};
 use tonic::Status;
 
-use super::super::Peer;
 use super::super::peer::check_purpose;
 use super::{Authority, Connection, hash, status};
-use crate::peers::Refusal;
 use crate::surface::guard::Guard;
+use drawgate_runtime::peers::Peer;
+use drawgate_runtime::peers::Refusal;
 
 /// Requests on a connection that has not proved itself.
 const MAX_REQUESTS: usize = 64;

@@ -7,9 +7,9 @@ use drawgate_sdk::statement::{SERVER_NAMESPACE, server_statement};
 use tokio::time::Instant;
 use tonic::Status;
 
-use super::super::Peer;
 use super::{Authority, Connection, Known, hash, status};
-use crate::peers::{Attempt, Authorized, End, NONCE_SECONDS, Refusal, Refused};
+use drawgate_runtime::peers::Peer;
+use drawgate_runtime::peers::{Attempt, Authorized, End, NONCE_SECONDS, Refusal, Refused};
 
 /// Challenges for one connection.
 const MAX_CHALLENGES: usize = 4;

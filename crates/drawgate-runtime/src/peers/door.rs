@@ -23,7 +23,7 @@ use super::key::fingerprint;
 use super::nonce::Nonces;
 use super::signature;
 use super::{Authorized, End, Ending, Identity, KeyFile, KeyList, Refusal, Refused};
-use crate::server::Refusals;
+use crate::refusals::Refusals;
 
 /// Longest statement: longer than the longest names and host in one.
 const MAX_STATEMENT: usize = 4 * 1024;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::assemble::{Applied, Assembly};
@@ -20,9 +20,9 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// Puts edits of the configuration file into force. A file that can't be used changes nothing.
-pub(super) async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded) {
+/// `look` has the files looked at without waiting.
+pub async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded, look: Arc<Notify>) {
     let Some(file) = loaded.watched().map(Path::to_owned) else { return };
-    let mut hangups = signal(SignalKind::hangup()).ok();
     let mut follower =
         Follower { assembly, named: named_files(&loaded), loaded, file, is_gone: false };
     // The first look is for edits that were made while the gateway was put together.
@@ -45,7 +45,7 @@ pub(super) async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded) {
         }
         asked = tokio::select! {
             () = tokio::time::sleep(PAUSE) => false,
-            () = hangup(&mut hangups) => true,
+            () = look.notified() => true,
         };
     }
 }
@@ -119,13 +119,6 @@ impl Retry {
     fn next(&self) -> Self {
         let pause = self.at.map_or(FIRST_RETRY, |(_, pause)| (pause * 2).min(LAST_RETRY));
         Self { at: Some((Instant::now() + pause, pause)) }
-    }
-}
-
-async fn hangup(hangups: &mut Option<Signal>) {
-    match hangups {
-        Some(hangups) => drop(hangups.recv().await),
-        None => std::future::pending().await,
     }
 }
 

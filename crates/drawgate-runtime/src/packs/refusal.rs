@@ -1,17 +1,39 @@
-//! Why a manifest is refused, in words that fit into a gRPC status.
+//! Why a pack is refused, in words that fit into the status of an answer.
 
 use drawgate_core::model::{SourceId, shown_name};
 use drawgate_core::registry::{BadTool, Holder, NameConflict, RegistrationError};
-use tonic::Status;
 
 /// Bytes of a refusal. It travels in a header, percent-encoded, and many clients take 8 KiB of them.
 const MAX_REFUSAL: usize = 3 * 1024;
+
+/// Why a pack is not registered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PackRefusal {
+    /// The name that its key stands for can be no source's.
+    #[error("{0}")]
+    InvalidName(String),
+    /// Faults of the manifest, a line each.
+    #[error("{0}")]
+    InvalidManifest(String),
+    /// The pack's id or names of its tools belong to others.
+    #[error("{0}")]
+    NameTaken(String),
+    /// It names itself otherwise than it has proved.
+    #[error("{0}")]
+    ForeignId(String),
+    /// The connection has ended, or the gateway stops.
+    #[error("this connection has ended, or the gateway stops")]
+    ConnectionEnded,
+    /// A fault of the gateway.
+    #[error("the gateway failed inside")]
+    Internal,
+}
 
 /// Says what is wrong with a manifest, each fault on a line of its own; nothing if there is none.
 pub(super) fn refused(
     mut faults: Vec<BadTool>,
     error: Option<RegistrationError>,
-) -> Result<(), Status> {
+) -> Result<(), PackRefusal> {
     let mut taken = Vec::new();
     match error {
         Some(RegistrationError::Refused { faults: more, taken: held }) => {
@@ -23,7 +45,7 @@ pub(super) fn refused(
         }
         Some(RegistrationError::Reserved { id, holder }) => return Err(reserved(&id, holder)),
         Some(error @ RegistrationError::ForeignManifest { .. }) => {
-            return Err(Status::invalid_argument(error.to_string()));
+            return Err(PackRefusal::InvalidManifest(error.to_string()));
         }
         None => {}
     }
@@ -31,19 +53,19 @@ pub(super) fn refused(
         faults.iter().map(fault_line).chain(taken.iter().map(conflict_line)).collect();
     match (faults.is_empty(), taken.is_empty()) {
         (true, true) => Ok(()),
-        (true, false) => Err(Status::already_exists(within_bounds(&lines))),
-        (false, _) => Err(Status::invalid_argument(within_bounds(&lines))),
+        (true, false) => Err(PackRefusal::NameTaken(within_bounds(&lines))),
+        (false, _) => Err(PackRefusal::InvalidManifest(within_bounds(&lines))),
     }
 }
 
 /// A pack whose id the operator has given to somebody else.
-fn reserved(id: &SourceId, holder: Holder) -> Status {
-    Status::already_exists(format!("`{id}` is {holder}; give the pack another name"))
+fn reserved(id: &SourceId, holder: Holder) -> PackRefusal {
+    PackRefusal::NameTaken(format!("`{id}` is {holder}; give the pack another name"))
 }
 
 /// A pack that names itself otherwise than it has proved.
-pub(super) fn unknown_pack_id(claimed: &str, proved: &str) -> Status {
-    Status::permission_denied(format!(
+pub(super) fn unknown_pack_id(claimed: &str, proved: &str) -> PackRefusal {
+    PackRefusal::ForeignId(format!(
         "this connection was proved for pack `{proved}`, and the manifest's pack_id is `{}`",
         shown_name(claimed)
     ))
@@ -77,7 +99,6 @@ fn within_bounds(lines: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use drawgate_core::model::{ToolId, WireName};
-    use tonic::Code;
 
     use super::*;
 
@@ -100,32 +121,31 @@ mod tests {
             faults: vec![fault("b", "worse")],
             taken: vec![conflict("c")],
         };
-        let status = refused(vec![fault("a", "bad")], Some(error)).unwrap_err();
-        assert_eq!(status.code(), Code::InvalidArgument);
-        assert_eq!(
-            status.message(),
-            "tool `a`: bad\ntool `b`: worse\ntool `c`: the name `c` is taken by `files:c`"
-        );
+        let lines = "tool `a`: bad\ntool `b`: worse\ntool `c`: the name `c` is taken by `files:c`";
+        let refusal = refused(vec![fault("a", "bad")], Some(error)).unwrap_err();
+        assert_eq!(refusal, PackRefusal::InvalidManifest(lines.to_owned()));
     }
 
     #[test]
     fn collisions_alone_are_told_apart() {
         let error = RegistrationError::Refused { faults: Vec::new(), taken: vec![conflict("c")] };
-        assert_eq!(refused(Vec::new(), Some(error)).unwrap_err().code(), Code::AlreadyExists);
+        let refusal = refused(Vec::new(), Some(error)).unwrap_err();
+        assert!(matches!(refusal, PackRefusal::NameTaken(_)), "{refusal:?}");
         let taken = RegistrationError::SourceTaken(SourceId::new("p").unwrap());
-        assert_eq!(refused(Vec::new(), Some(taken)).unwrap_err().code(), Code::AlreadyExists);
+        let refusal = refused(Vec::new(), Some(taken)).unwrap_err();
+        assert!(matches!(refusal, PackRefusal::NameTaken(_)), "{refusal:?}");
         assert!(refused(Vec::new(), None).is_ok());
     }
 
     #[test]
     fn a_long_refusal_is_cut_between_lines() {
         let faults = (0..1000).map(|number| fault(&format!("t{number}"), "bad")).collect();
-        let message = refused(faults, None).unwrap_err().message().to_owned();
+        let message = refused(faults, None).unwrap_err().to_string();
         assert!(message.len() < MAX_REFUSAL + 100, "{}", message.len());
         let last = message.lines().last().unwrap();
         let shown = message.lines().count() - 1;
         assert_eq!(last, format!("and {} more", 1000 - shown));
         let one = refused(vec![fault("t", &"x".repeat(10_000))], None).unwrap_err();
-        assert_eq!(one.message().len(), MAX_REFUSAL);
+        assert_eq!(one.to_string().len(), MAX_REFUSAL);
     }
 }

@@ -9,8 +9,8 @@ use drawgate_host::Host;
 
 use super::sources::base_terms;
 use crate::config::Config;
+use crate::packs::{PackSettings, Packs};
 use crate::peers::Door;
-use crate::surface::grpc::packs::{PackSettings, Packs};
 
 /// Makes room for packs.
 pub(super) fn open(

@@ -38,23 +38,3 @@ fn a_record_is_kept_sealed_and_comes_back_whole() {
     assert!(Record::open("t2", &kept, &key).is_none(), "bound to its id");
     assert!(Record::open("t1", &kept, &SealingKey::new(&[8; 32]).unwrap()).is_none());
 }
-
-#[test]
-fn a_task_shows_what_belongs_to_its_status() {
-    let mut task = record();
-    let shown = Value::Object(task.details());
-    assert_eq!(shown["status"], "working");
-    assert_eq!(shown["createdAt"], "2026-11-15T10:20:30.999Z");
-    assert!(shown["ttlMs"].is_u64() && shown["pollIntervalMs"].is_u64());
-    assert!(shown.get("result").is_none() && shown.get("inputRequests").is_none());
-    task.status = Status::InputRequired;
-    task.questions.insert("1.q".into(), json!({ "method": "roots/list" }));
-    assert!(task.details().contains_key("inputRequests"));
-    task.status = Status::Completed;
-    task.outcome = Some(Outcome::Result(json!({ "content": [] })));
-    let shown = task.details();
-    assert!(shown.contains_key("result") && !shown.contains_key("inputRequests"));
-    task.status = Status::Failed;
-    task.outcome = Some(Outcome::Error(json!({ "code": -1, "message": "x" })));
-    assert!(task.details().contains_key("error"));
-}

@@ -44,11 +44,11 @@ use drawgate_host::store::{
 };
 use parking_lot::Mutex;
 
+use crate::anchors::Anchors;
+use crate::callers::Callers;
 use crate::config::{self, Config, Loaded};
 use crate::operations::Operations;
-use crate::surface::callers::Callers;
-use crate::surface::mcp::tasks::Tasks;
-use crate::telemetry::Anchors;
+use crate::tasks::{Format, Tasks};
 use edits::Files;
 
 /// The key that logins and tasks are sealed with.
@@ -196,11 +196,11 @@ impl Assembly {
     }
 
     /// The calls that nobody waits for; those of earlier runs are taken up again.
-    pub async fn tasks(&self, config: &Config) -> anyhow::Result<Tasks> {
+    pub async fn tasks(&self, config: &Config, format: Format) -> anyhow::Result<Tasks> {
         let operations = &self.operations;
         let after = Duration::from_secs(config.limits.task_after_seconds);
         let (documents, key) = (Arc::clone(&operations.documents), operations.sealing.clone());
-        Tasks::load(operations.gateway.clone(), documents, key, after).await
+        Tasks::load(operations.gateway.clone(), documents, key, after, format).await
     }
 
     /// The local user's token.
@@ -409,7 +409,7 @@ fn allowed_hosts(config: &Config) -> Vec<HostRule> {
 }
 
 /// Whom the operator trusts to vouch for servers, beside the authorities of this machine.
-pub(crate) fn authorities(loaded: &Loaded) -> anyhow::Result<Authorities> {
+pub fn authorities(loaded: &Loaded) -> anyhow::Result<Authorities> {
     authorities_and_text(loaded).map(|(authorities, _)| authorities)
 }
 

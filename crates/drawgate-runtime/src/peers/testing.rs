@@ -1,5 +1,12 @@
 //! Keys and signatures of OpenSSH's own making, and hostile ones made by hand.
 #![expect(clippy::disallowed_methods, reason = "tests run `ssh-keygen` itself")]
+#![allow(
+    missing_docs,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::unwrap_used,
+    reason = "support of tests, which say what they need by their names"
+)]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -15,19 +22,19 @@ use tempfile::TempDir;
 use super::{Door, DoorParts, KeyFile};
 
 /// A key pair in a folder of its own.
-pub(crate) struct TestKey {
+pub struct TestKey {
     folder: TempDir,
     /// The public key's line.
-    pub(crate) public: String,
+    pub public: String,
 }
 
 impl TestKey {
-    pub(crate) fn ed25519() -> Self {
+    pub fn ed25519() -> Self {
         Self::of(&["-t", "ed25519"])
     }
 
     /// A key made with these options of `ssh-keygen`.
-    pub(crate) fn of(options: &[&str]) -> Self {
+    pub fn of(options: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("key");
         let file = file.to_str().unwrap();
@@ -37,16 +44,16 @@ impl TestKey {
         Self { folder, public: public.trim().to_owned() }
     }
 
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.folder.path().join("key")
     }
 
     /// A signature by `ssh-keygen -Y sign`.
-    pub(crate) fn sign(&self, namespace: &str, text: &str) -> String {
+    pub fn sign(&self, namespace: &str, text: &str) -> String {
         self.sign_with(namespace, text, &[])
     }
 
-    pub(crate) fn sign_with(&self, namespace: &str, text: &str, options: &[&str]) -> String {
+    pub fn sign_with(&self, namespace: &str, text: &str, options: &[&str]) -> String {
         let message = self.folder.path().join("message");
         std::fs::write(&message, text).unwrap();
         let signature = self.folder.path().join("message.sig");
@@ -59,7 +66,7 @@ impl TestKey {
     }
 
     /// Signed by itself, as an authority would.
-    pub(crate) fn certificate(&self) -> String {
+    pub fn certificate(&self) -> String {
         let key = self.path();
         let key = key.to_str().unwrap();
         ssh_keygen(&["-q", "-s", key, "-I", "someone", &format!("{key}.pub")]);
@@ -74,21 +81,21 @@ fn ssh_keygen(args: &[&str]) {
 }
 
 /// A string in SSH's encoding.
-pub(crate) fn string(bytes: &[u8]) -> Vec<u8> {
+pub fn string(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).unwrap();
     [&length.to_be_bytes(), bytes].concat()
 }
 
 /// A signature put together by hand.
-pub(crate) struct HandMade<'a> {
-    pub(crate) version: u32,
-    pub(crate) public: &'a [u8],
-    pub(crate) namespace: &'a str,
-    pub(crate) signature: &'a [u8],
+pub struct HandMade<'a> {
+    pub version: u32,
+    pub public: &'a [u8],
+    pub namespace: &'a str,
+    pub signature: &'a [u8],
 }
 
 impl HandMade<'_> {
-    pub(crate) fn armour(&self) -> String {
+    pub fn armour(&self) -> String {
         let blob = [
             b"SSHSIG".as_slice(),
             &self.version.to_be_bytes(),
@@ -103,32 +110,32 @@ impl HandMade<'_> {
     }
 }
 
-pub(crate) fn armour(blob: &[u8]) -> String {
+pub fn armour(blob: &[u8]) -> String {
     let text = STANDARD.encode(blob);
     format!("-----BEGIN SSH SIGNATURE-----\n{text}\n-----END SSH SIGNATURE-----\n")
 }
 
 /// The bytes in an armour.
-pub(crate) fn dearmour(text: &str) -> Vec<u8> {
+pub fn dearmour(text: &str) -> Vec<u8> {
     let body: String = text.lines().filter(|line| !line.starts_with("-----")).collect();
     STANDARD.decode(body).unwrap()
 }
 
 /// A door with a folder, a clock and a log of its own.
-pub(crate) struct TestDoor {
-    pub(crate) door: Arc<Door>,
-    pub(crate) clock: Arc<TestClock>,
-    pub(crate) store: Arc<MemoryStore>,
-    pub(crate) folder: TempDir,
+pub struct TestDoor {
+    pub door: Arc<Door>,
+    pub clock: Arc<TestClock>,
+    pub store: Arc<MemoryStore>,
+    pub folder: TempDir,
 }
 
 /// Where connections come from.
-pub(crate) const REMOTE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
-pub(crate) const AUTHORITY: &str = "127.0.0.1:7700";
+pub const REMOTE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+pub const AUTHORITY: &str = "127.0.0.1:7700";
 
 impl TestDoor {
     /// With this list of keys.
-    pub(crate) fn new(list: &str) -> Self {
+    pub fn new(list: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let keys = folder.path().join("authorized_keys");
         std::fs::write(&keys, list).unwrap();
@@ -136,7 +143,7 @@ impl TestDoor {
     }
 
     /// With somebody else's list of keys.
-    pub(crate) fn sharing(keys: &Path) -> Self {
+    pub fn sharing(keys: &Path) -> Self {
         Self::of(keys, TempDir::new().unwrap())
     }
 
@@ -155,7 +162,7 @@ impl TestDoor {
     }
 
     /// The statement of a pack for a challenge.
-    pub(crate) fn statement(&self, name: &str, nonce: &str) -> String {
+    pub fn statement(&self, name: &str, nonce: &str) -> String {
         let identity = self.door.identity().unwrap();
         let server = identity.name();
         let (purpose, authority) = (Purpose::Pack, AUTHORITY);
@@ -163,7 +170,7 @@ impl TestDoor {
     }
 
     /// The events of the log, as their kind and, where there is one, their reason.
-    pub(crate) fn events(&self) -> Vec<String> {
+    pub fn events(&self) -> Vec<String> {
         let events = self.store.events();
         let events = events.iter().map(|event| event.event().unwrap());
         events

@@ -23,10 +23,10 @@ use drawgate_host::seal::SealingKey;
 use sha2::{Digest, Sha256};
 
 use crate::assemble::Toolpacks;
+use crate::callers::{Callers, new_token};
+use crate::packs::Packs;
 use crate::peers::Door;
-use crate::surface::callers::{Callers, new_token};
-use crate::surface::grpc::packs::Packs;
-use crate::surface::mcp::tasks::KIND as TASKS;
+use crate::tasks::KIND as TASKS;
 pub use toolpacks::{Acted, Afterwards};
 
 /// Characters of a grant's id.

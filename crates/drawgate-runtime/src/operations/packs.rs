@@ -3,7 +3,7 @@
 use anyhow::bail;
 
 use super::Operations;
-use crate::surface::grpc::packs::PackReport;
+use crate::packs::PackReport;
 
 impl Operations {
     /// One pack.

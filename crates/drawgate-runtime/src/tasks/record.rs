@@ -7,26 +7,29 @@ use drawgate_host::seal::SealingKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::time::iso;
-
 /// How long a task is kept after it was made.
-pub(super) const LIFETIME_MS: u64 = 24 * 60 * 60 * 1000;
-/// How often a client should look.
-const POLL_MS: u64 = 2000;
+pub const LIFETIME_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Where a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Status {
+pub enum Status {
+    /// The call is under way.
     Working,
+    /// The client is asked something.
     InputRequired,
+    /// There is a result.
     Completed,
+    /// There is an error.
     Failed,
+    /// The client ended it.
     Cancelled,
 }
 
 impl Status {
-    pub(super) const fn is_over(self) -> bool {
+    /// Whether nothing will change any more.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
         match self {
             Self::Working | Self::InputRequired => false,
             Self::Completed | Self::Failed | Self::Cancelled => true,
@@ -34,7 +37,24 @@ impl Status {
     }
 }
 
-/// A task.
+/// A task, as its owner sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// Its id.
+    pub id: String,
+    /// Where it stands.
+    pub status: Status,
+    /// When it was made, in milliseconds since the epoch.
+    pub created_at: u64,
+    /// When it last changed.
+    pub updated_at: u64,
+    /// How it ended, if it has.
+    pub outcome: Option<Outcome>,
+    /// What its owner is asked, by keys that are unique in its life.
+    pub questions: Map<String, Value>,
+}
+
+/// A task, as it is kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) id: String,
@@ -66,7 +86,7 @@ pub(super) struct Record {
 /// How a task ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// The result of the call, which may say that the tool failed.
     Result(Value),
     /// An error of the protocol.
@@ -83,38 +103,16 @@ impl Record {
         }
     }
 
-    /// The task as the protocol shows it, without what belongs to its status.
-    pub(super) fn summary(&self) -> Map<String, Value> {
-        let task = json!({
-            "taskId": self.id,
-            "status": self.status,
-            "createdAt": iso(self.created_at),
-            "lastUpdatedAt": iso(self.updated_at),
-            "ttlMs": LIFETIME_MS,
-            "pollIntervalMs": POLL_MS,
-        });
-        match task {
-            Value::Object(task) => task,
-            _ => Map::new(),
+    /// The task as its owner sees it.
+    pub(super) fn task(&self) -> Task {
+        Task {
+            id: self.id.clone(),
+            status: self.status,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            outcome: self.outcome.clone(),
+            questions: self.questions.clone(),
         }
-    }
-
-    /// The same with its result, its error or its questions.
-    pub(super) fn details(&self) -> Map<String, Value> {
-        let mut task = self.summary();
-        match (self.status, &self.outcome) {
-            (Status::InputRequired, _) => {
-                task.insert("inputRequests".to_owned(), Value::Object(self.questions.clone()));
-            }
-            (Status::Completed, Some(Outcome::Result(result))) => {
-                task.insert("result".to_owned(), result.clone());
-            }
-            (Status::Failed, Some(Outcome::Error(error))) => {
-                task.insert("error".to_owned(), error.clone());
-            }
-            _ => {}
-        }
-        task
     }
 
     pub(super) fn expires_at(&self) -> u64 {

@@ -10,12 +10,11 @@ use drawgate_sources::pack::{Outgoing, PackSource, PackTerms, ReadManifest, read
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
 
 use super::attend::Attendant;
-use super::refusal::{refused, unknown_pack_id};
+use super::refusal::{PackRefusal, refused, unknown_pack_id};
 use super::seat::Claim;
-use super::{Calls, Known, Packs, Peer};
+use super::{Known, Packs, Peer};
 use crate::peers::{Refusal, Refused};
 
 /// Hexadecimal digits of a connection's stamp: 64 bits that no other connection has.
@@ -32,33 +31,33 @@ struct Judged {
 impl Packs {
     /// Registers a pack and begins to attend to it. One at a time: schemas take work, and what is
     /// known here must agree with what the gate knows.
-    pub(super) async fn register(
+    pub async fn register(
         self: Arc<Self>,
         peer: Arc<Peer>,
         claim: Claim,
         pack: PackManifest,
         stop: CancellationToken,
-    ) -> Result<Calls, Status> {
+    ) -> Result<Outgoing, PackRefusal> {
         let id = SourceId::new(&peer.name)
-            .map_err(|error| Status::failed_precondition(error.to_string()))?;
+            .map_err(|error| PackRefusal::InvalidName(error.to_string()))?;
         if pack.pack_id != peer.name {
             self.note_refused(&peer).await;
             return Err(unknown_pack_id(&pack.pack_id, &peer.name));
         }
         let _turn = self.registering.lock().await;
         if stop.is_cancelled() || peer.cut.is_cancelled() {
-            return Err(Status::unavailable("this connection has ended, or the gateway stops"));
+            return Err(PackRefusal::ConnectionEnded);
         }
         let (packs, judged) = (Arc::clone(&self), (id.clone(), Arc::clone(&peer)));
         let judging = spawn_blocking(move || packs.judge(&judged.0, &judged.1, pack));
-        let judged = judging.await.map_err(|_| Status::internal("the gateway failed inside"))?;
+        let judged = judging.await.map_err(|_| PackRefusal::Internal)?;
         if judged.is_err() {
             self.note_refused(&peer).await;
         }
         let Judged { source, outgoing, calls, notice } = judged?;
         let held = claim.take(source.line());
         let known = Known {
-            peer: Arc::clone(&peer),
+            peer,
             source,
             calls,
             notice,
@@ -67,7 +66,7 @@ impl Packs {
         };
         self.know(&id, known.clone());
         tokio::spawn(Attendant { packs: Arc::clone(&self), known, stop }.attend(held));
-        Ok(Calls::new(outgoing, peer))
+        Ok(outgoing)
     }
 
     /// The faults themselves are for the pack; the log says that there were some, and whose.
@@ -83,7 +82,7 @@ impl Packs {
 
     /// Reads a manifest and has it registered. Compiles every schema, and so must not run on a thread
     /// that serves others.
-    fn judge(&self, id: &SourceId, peer: &Peer, pack: PackManifest) -> Result<Judged, Status> {
+    fn judge(&self, id: &SourceId, peer: &Peer, pack: PackManifest) -> Result<Judged, PackRefusal> {
         let terms = PackTerms {
             base: SourceTerms::clone(&self.base.load()),
             may_offer: &|name| peer.terms.tools.allows(name),

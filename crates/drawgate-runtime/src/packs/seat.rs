@@ -9,7 +9,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// One connection's pack, if there is one.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub struct Seat {
     state: Mutex<State>,
     taken: TaskTracker,
 }
@@ -25,7 +25,8 @@ enum State {
 
 impl Seat {
     /// The line that answers on this connection belong to.
-    pub(super) fn line(&self) -> Option<Arc<Line>> {
+    #[must_use]
+    pub fn line(&self) -> Option<Arc<Line>> {
         match &*self.state.lock() {
             State::Taken(line) => Some(Arc::clone(line)),
             State::Free | State::Claimed => None,
@@ -33,7 +34,8 @@ impl Seat {
     }
 
     /// Claims the seat, unless a pack has it or is about to.
-    pub(super) fn claim(self: &Arc<Self>) -> Option<Claim> {
+    #[must_use]
+    pub fn claim(self: &Arc<Self>) -> Option<Claim> {
         let mut state = self.state.lock();
         let is_free = match &*state {
             State::Free => true,
@@ -47,18 +49,19 @@ impl Seat {
     }
 
     /// Waits, once the gateway stops, until nothing holds the connection.
-    pub(in super::super) async fn vacated(&self) {
+    pub async fn vacated(&self) {
         self.taken.close();
         self.taken.wait().await;
     }
 
     /// Whether a pack is registered on the connection.
-    pub(in super::super) fn is_taken(&self) -> bool {
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
         self.line().is_some_and(|line| line.ending().is_none())
     }
 
     /// The connection is over.
-    pub(in super::super) fn leave(&self) {
+    pub fn leave(&self) {
         if let Some(line) = self.line() {
             line.end(Ending::Gone);
         }
@@ -66,7 +69,7 @@ impl Seat {
 }
 
 /// A seat for whoever is being judged; free again if nothing comes of it.
-pub(super) struct Claim(Arc<Seat>);
+pub struct Claim(Arc<Seat>);
 
 impl Claim {
     /// Takes the seat. What is returned keeps the connection open while the gateway stops.

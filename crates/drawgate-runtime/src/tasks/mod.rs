@@ -1,8 +1,8 @@
 //! Tasks: calls that nobody waits for. A client that knows the extension gets a task where a call
-//! takes long, may leave, and fetches the result later, from this gateway or from its successor.
+//! takes long, may leave, and fetches the result later, from this gateway or from its successor. How a
+//! task is written is its surface's to say ([`Format`]).
 
 mod kept;
-mod methods;
 mod record;
 mod sinks;
 
@@ -11,25 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drawgate_core::model::{
-    CapabilityGrant, Client, ErrorCode, InputGiven, Principal, ToolInvocation, ToolResult,
+    Caller, CapabilityGrant, Client, ErrorCode, InputGiven, Principal, ToolInvocation, ToolResult,
 };
 use drawgate_core::pipeline::{CallOptions, Gateway};
 use drawgate_core::source::ProgressSink;
 use drawgate_core::store::Documents;
 use drawgate_host::seal::SealingKey;
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 
 pub use kept::KIND;
-pub(super) use methods::{EXTENSION, call, cancel, check, get, update, wanted};
-use record::{Outcome, Record, Status};
+use record::Record;
+pub use record::{LIFETIME_MS, Outcome, Status, Task};
 use sinks::{Both, Handles, Left};
-
-use super::call::rendered;
-use super::http::Peer;
-use super::message::{INTERNAL_ERROR, RpcError};
 
 /// Tasks in all and of one caller; more calls are simply waited for.
 const MAX_TASKS: usize = 1000;
@@ -39,6 +35,15 @@ const MAX_UNDER_WAY: usize = 16;
 /// Rounds of questions in one task.
 const MAX_ROUNDS: u32 = 16;
 
+/// How the surface that tasks belong to writes what they came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Format {
+    /// The result of a call of this tool, or the error that takes its place.
+    pub result: fn(&str, &ToolResult) -> Result<Value, Value>,
+    /// An error of the gateway itself.
+    pub failure: fn(&str) -> Value,
+}
+
 /// All tasks. Cheap to clone.
 #[derive(Clone)]
 pub struct Tasks(Arc<Inner>);
@@ -47,6 +52,7 @@ struct Inner {
     gateway: Gateway,
     documents: Arc<dyn Documents>,
     key: SealingKey,
+    format: Format,
     /// How long a call is waited for before it becomes a task.
     after: Duration,
     live: Mutex<BTreeMap<String, Live>>,
@@ -63,16 +69,18 @@ struct Live {
 }
 
 /// What became of a call within the time that it was waited for.
-pub(super) enum Begun {
+pub enum Begun {
+    /// It has ended.
     Done(Box<ToolResult>),
-    Task(Map<String, Value>),
+    /// It goes on as a task.
+    Task(Box<Task>),
 }
 
 impl Tasks {
     /// Makes a call, and a task of it if it takes long. A client that leaves before that cancels it.
-    pub(super) async fn begin(
+    pub async fn begin(
         &self,
-        peer: &Peer,
+        caller: &Caller,
         call: ToolInvocation,
         mut options: CallOptions,
     ) -> Begun {
@@ -83,15 +91,16 @@ impl Tasks {
         let left = Left { cancel: cancel.clone(), armed: true };
         options.cancel = cancel.clone();
         // Who has many under way gets no more time than others for the next.
-        options.as_task = self.under_way(&peer.caller.principal) < MAX_UNDER_WAY;
+        options.as_task = self.under_way(&caller.principal) < MAX_UNDER_WAY;
         let shown = options.progress.take();
         options.progress = Some(Arc::new(Both { shown, handles: Arc::clone(&handles) }));
-        let (gateway, caller) = (self.0.gateway.clone(), peer.caller.clone());
+        let (gateway, owner) = (self.0.gateway.clone(), caller.clone());
+        let client = Arc::clone(&options.client);
         let (done, mut result) = oneshot::channel();
         let kept_call = call.clone();
         tokio::spawn(async move {
             // Whoever waited may be gone.
-            let _ = done.send(gateway.call(&caller, call, options).await);
+            let _ = done.send(gateway.call(&owner, call, options).await);
         });
         tokio::select! {
             biased;
@@ -106,16 +115,15 @@ impl Tasks {
             // Whoever waits is answered; what is a task already goes on.
             () = self.0.gateway.stopped() => cancel.cancel(),
         }
-        let made = self.create(peer, kept_call, cancel, &handles).await;
+        let made = self.create(caller, &client, kept_call, cancel, &handles).await;
         match made {
             Some(task) => {
                 left.disarm();
-                let (tasks, id) =
-                    (self.clone(), task["taskId"].as_str().unwrap_or_default().to_owned());
+                let (tasks, id) = (self.clone(), task.id.clone());
                 tokio::spawn(async move {
                     tasks.settle(&id, result.await.unwrap_or_else(|_| lost())).await;
                 });
-                Begun::Task(task)
+                Begun::Task(Box::new(task))
             }
             // No room for one more: then it is waited for like any other.
             None => Begun::Done(Box::new(result.await.unwrap_or_else(|_| lost()))),
@@ -125,30 +133,26 @@ impl Tasks {
     /// A task that is in the store before anybody hears of it.
     async fn create(
         &self,
-        peer: &Peer,
+        caller: &Caller,
+        client: &Client,
         call: ToolInvocation,
         cancel: CancellationToken,
         handles: &Handles,
-    ) -> Option<Map<String, Value>> {
+    ) -> Option<Task> {
         let parts = self.0.gateway.parts();
         let now = parts.clock.now_ms();
-        if cancel.is_cancelled() || !self.has_room(&peer.caller.principal) {
+        if cancel.is_cancelled() || !self.has_room(&caller.principal) {
             return None;
         }
         let record = Record {
             id: parts.ids.secret(),
-            principal: peer.caller.principal.clone(),
-            surface: peer.caller.surface,
+            principal: caller.principal.clone(),
+            surface: caller.surface,
             status: Status::Working,
             created_at: now,
             updated_at: now,
-            carried: peer
-                .caller
-                .carried
-                .iter()
-                .map(|grant| CapabilityGrant::clone(grant))
-                .collect(),
-            capabilities: peer.client.capabilities.clone(),
+            carried: caller.carried.iter().map(|grant| CapabilityGrant::clone(grant)).collect(),
+            capabilities: client.capabilities.clone(),
             call,
             handle: handles.given.lock().clone(),
             outcome: None,
@@ -157,7 +161,7 @@ impl Tasks {
             state: None,
             rounds: 0,
         };
-        let (id, summary) = (record.id.clone(), record.summary());
+        let (id, task) = (record.id.clone(), record.task());
         self.keep(&record).await.ok()?;
         self.0.live.lock().insert(id.clone(), Live { record, cancel, size: 0 });
         // A handle that came meanwhile is not lost.
@@ -166,7 +170,7 @@ impl Tasks {
         {
             tokio::spawn(self.clone().note_handle(id, handle));
         }
-        Some(summary)
+        Some(task)
     }
 
     fn under_way(&self, principal: &Principal) -> usize {
@@ -187,18 +191,14 @@ impl Tasks {
             if self.ask(id, &required.requests, required.state) {
                 return;
             }
-            let message = "the tool asks again and again";
-            let error = json!({ "code": INTERNAL_ERROR, "message": message });
-            return self.finish(id, Status::Failed, Outcome::Error(error)).await;
+            return self.fail(id, "the tool asks again and again").await;
         }
         let asked = self.tool_of(id).unwrap_or_default();
-        match rendered(&asked, &result) {
-            Ok(result) => self.finish(id, Status::Completed, Outcome::Result(result)).await,
-            Err(error) => {
-                let error = error_value(&error);
-                self.finish(id, Status::Failed, Outcome::Error(error)).await;
-            }
-        }
+        let (status, outcome) = match (self.0.format.result)(&asked, &result) {
+            Ok(result) => (Status::Completed, Outcome::Result(result)),
+            Err(error) => (Status::Failed, Outcome::Error(error)),
+        };
+        self.end(id, status, Some(outcome)).await;
     }
 
     /// Shows a call's questions to whoever looks at the task; `false` if it has asked too often.
@@ -227,12 +227,8 @@ impl Tasks {
     }
 
     /// Takes answers. With the last one the call goes on.
-    pub(super) fn answer(
-        &self,
-        principal: &Principal,
-        id: &str,
-        given: Map<String, Value>,
-    ) -> bool {
+    #[must_use]
+    pub fn answer(&self, principal: &Principal, id: &str, given: Map<String, Value>) -> bool {
         let mut live = self.0.live.lock();
         let Some(task) = live.get_mut(id).filter(|task| task.record.principal == *principal) else {
             return false;
@@ -268,7 +264,7 @@ impl Tasks {
     }
 
     /// Ends a task, if it is this caller's. Over or not, the answer is the same.
-    pub(super) async fn cancel(&self, principal: &Principal, id: &str) -> bool {
+    pub async fn cancel(&self, principal: &Principal, id: &str) -> bool {
         let state = {
             let mut live = self.0.live.lock();
             let Some(task) = live.get_mut(id).filter(|task| task.record.principal == *principal)
@@ -288,23 +284,26 @@ impl Tasks {
         true
     }
 
-    /// A task of this caller's, as the protocol shows it.
-    pub(super) fn show(&self, principal: &Principal, id: &str) -> Option<Map<String, Value>> {
+    /// A task of this caller's.
+    #[must_use]
+    pub fn get(&self, principal: &Principal, id: &str) -> Option<Task> {
         let now = self.0.gateway.parts().clock.now_ms();
         let live = self.0.live.lock();
         let task = live
             .get(id)
             .filter(|task| task.record.principal == *principal && task.record.expires_at() > now)?;
-        Some(task.record.details())
+        Some(task.record.task())
     }
 
     /// The ids of tasks, as they change.
-    pub(super) fn subscribe(&self) -> broadcast::Receiver<String> {
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<String> {
         self.0.changed.subscribe()
     }
 
-    async fn finish(&self, id: &str, status: Status, outcome: Outcome) {
-        self.end(id, status, Some(outcome)).await;
+    async fn fail(&self, id: &str, message: &str) {
+        let error = (self.0.format.failure)(message);
+        self.end(id, Status::Failed, Some(Outcome::Error(error))).await;
     }
 
     /// What can be seen to be over is in the store already.
@@ -335,10 +334,7 @@ impl Tasks {
         Arc::new(handles)
     }
 
-    fn parts_of(
-        &self,
-        id: &str,
-    ) -> Option<(drawgate_core::model::Caller, ToolInvocation, Arc<Client>)> {
+    fn parts_of(&self, id: &str) -> Option<(Caller, ToolInvocation, Arc<Client>)> {
         let live = self.0.live.lock();
         let record = &live.get(id)?.record;
         Some((record.caller(), record.call.clone(), client_of(record)))
@@ -356,14 +352,6 @@ fn client_of(record: &Record) -> Arc<Client> {
 fn size_of(record: &Record) -> usize {
     let Some(Outcome::Result(value) | Outcome::Error(value)) = &record.outcome else { return 0 };
     serde_json::to_string(value).map_or(0, |text| text.len())
-}
-
-fn error_value(error: &RpcError) -> Value {
-    let mut value = json!({ "code": error.code, "message": error.message });
-    if let Some(data) = &error.data {
-        value["data"] = (**data).clone();
-    }
-    value
 }
 
 /// Only a panic inside the gate leads here.

@@ -10,13 +10,11 @@ use drawgate_core::registry::Resolution;
 use drawgate_core::store::Documents;
 use drawgate_host::seal::SealingKey;
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use super::super::message::INTERNAL_ERROR;
-use super::record::{Outcome, Record, Status};
-use super::{Inner, Live, Tasks, size_of};
+use super::record::Record;
+use super::{Format, Inner, Live, Tasks, size_of};
 
 /// Where tasks are kept, each with the `principal` that it belongs to.
 pub const KIND: &str = "task";
@@ -35,12 +33,14 @@ impl Tasks {
         documents: Arc<dyn Documents>,
         key: SealingKey,
         after: Duration,
+        format: Format,
     ) -> anyhow::Result<Self> {
         let kept = documents.documents(KIND).await?;
         let tasks = Self(Arc::new(Inner {
             gateway,
             documents,
             key,
+            format,
             after,
             live: Mutex::default(),
             ending: tokio::sync::Mutex::default(),
@@ -70,8 +70,7 @@ impl Tasks {
             }
             None => {
                 let message = "the gateway was restarted while the tool ran; call it again";
-                let error = json!({ "code": INTERNAL_ERROR, "message": message });
-                self.finish(&id, Status::Failed, Outcome::Error(error)).await;
+                self.fail(&id, message).await;
             }
         }
     }
@@ -104,7 +103,7 @@ impl Tasks {
     }
 
     /// Forgets what has expired, and the oldest that are over where results take too much room.
-    pub(in super::super) async fn sweep(&self) {
+    pub async fn sweep(&self) {
         let now = self.0.gateway.parts().clock.now_ms();
         let gone: Vec<String> = {
             let mut live = self.0.live.lock();

@@ -15,10 +15,11 @@ mod list;
 mod new;
 mod nonce;
 mod patterns;
+mod peer;
 mod refusal;
 mod signature;
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use door::{Attempt, Changes, Door, DoorParts};
 pub use ending::{End, Ending};
@@ -31,6 +32,7 @@ pub use list::{Entry, KeyList, Selection};
 pub use new::NewKey;
 pub use nonce::NONCE_SECONDS;
 pub use patterns::{PatternError, ToolPatterns};
+pub use peer::Peer;
 pub use refusal::{Refusal, Refused};
 
 use drawgate_core::audit::EventDraft;

@@ -1,0 +1,21 @@
+//! A gateway as a library: configuration, assembly, operations, and the loops that keep it going.
+//!
+//! Programs embed it by [`Runtime`]: `open`, `apply` an edited configuration, `close`. It serves no
+//! network protocol and reads no command line: HTTP, gRPC and commands belong to the program around it.
+
+#![forbid(unsafe_code)]
+
+mod anchors;
+pub mod assemble;
+pub mod callers;
+pub mod config;
+mod follow;
+pub mod operations;
+pub mod packs;
+pub mod peers;
+pub mod refusals;
+pub mod tasks;
+pub mod time;
+pub mod toolpacks;
+
+pub use follow::follow_config;

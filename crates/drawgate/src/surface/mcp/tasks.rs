@@ -1,0 +1,228 @@
+//! The tasks extension: `tasks/get`, `tasks/update`, `tasks/cancel`, and the call that becomes a task.
+
+use axum::response::Response;
+use drawgate_core::model::{ToolInvocation, ToolResult};
+use drawgate_core::pipeline::CallOptions;
+use drawgate_runtime::tasks::{Begun, Format, LIFETIME_MS, Outcome, Status, Task, Tasks};
+use drawgate_runtime::time::iso;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::Mcp;
+use super::call::{input_required_value, is_bad_state, rendered};
+use super::era::Era;
+use super::http::{Peer, json as json_response};
+use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes};
+use super::methods::stateless_meta;
+
+/// The extension's name.
+pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// Revision 2026-07-28: the client did not declare what the request needs.
+const MISSING_CAPABILITY: i64 = -32021;
+
+/// How often a client should look.
+const POLL_MS: u64 = 2000;
+
+/// How MCP writes what a task came to.
+pub const FORMAT: Format = Format { result, failure };
+
+fn result(tool: &str, result: &ToolResult) -> Result<Value, Value> {
+    rendered(tool, result).map_err(|error| error_value(&error))
+}
+
+fn failure(message: &str) -> Value {
+    error_value(&RpcError::new(INTERNAL_ERROR, message))
+}
+
+fn error_value(error: &RpcError) -> Value {
+    let mut value = json!({ "code": error.code, "message": error.message });
+    if let Some(data) = &error.data {
+        value["data"] = (**data).clone();
+    }
+    value
+}
+
+/// Whether a call of this client may become a task.
+pub(super) fn wanted(peer: &Peer) -> bool {
+    let extensions = peer.client.capabilities.get("extensions");
+    peer.era == Era::Stateless
+        && extensions.and_then(|all| all.get(EXTENSION)).is_some_and(Value::is_object)
+}
+
+/// The tasks, where this gateway has any.
+fn book(mcp: &Mcp) -> Result<&Tasks, RpcError> {
+    mcp.inner.tasks.as_ref().ok_or_else(|| RpcError::unknown_method("tasks"))
+}
+
+/// A call for a client that takes tasks.
+pub(super) async fn call(
+    tasks: &Tasks,
+    peer: &Peer,
+    id: &RequestId,
+    call: ToolInvocation,
+    options: CallOptions,
+) -> Result<Response, RpcError> {
+    let asked = call.tool_id.clone();
+    peer.reaches_gate();
+    let result = match tasks.begin(&peer.caller, call, options).await {
+        Begun::Task(task) => {
+            let mut task = summary(&task);
+            task.insert("resultType".to_owned(), "task".into());
+            return Ok(answer(id, task));
+        }
+        Begun::Done(result) => result,
+    };
+    if let Some(error) = result.error.as_ref().filter(|error| is_bad_state(error)) {
+        return Err(RpcError::new(INVALID_PARAMS, error.message.clone()));
+    }
+    let value = match input_required_value(&result) {
+        Some(questions) => questions,
+        None => rendered(&asked, &result)?,
+    };
+    Ok(json_response(StatusCode::OK, result_bytes(id, &value)))
+}
+
+/// `tasks/get`.
+pub(super) fn get(
+    mcp: &Mcp,
+    peer: &Peer,
+    id: &RequestId,
+    params: &Map<String, Value>,
+) -> Result<Response, RpcError> {
+    let task_id = task_id(peer, params)?;
+    let task = book(mcp)?.get(&peer.caller.principal, task_id).ok_or_else(unknown)?;
+    Ok(complete(id, details(&task)))
+}
+
+/// `tasks/update`.
+pub(super) fn update(
+    mcp: &Mcp,
+    peer: &Peer,
+    id: &RequestId,
+    params: &Map<String, Value>,
+) -> Result<Response, RpcError> {
+    let task_id = task_id(peer, params)?;
+    let Some(Value::Object(answers)) = params.get("inputResponses") else {
+        return Err(RpcError::new(INVALID_PARAMS, "`inputResponses` must be an object"));
+    };
+    if !book(mcp)?.answer(&peer.caller.principal, task_id, answers.clone()) {
+        return Err(unknown());
+    }
+    Ok(acknowledged(id))
+}
+
+/// `tasks/cancel`.
+pub(super) async fn cancel(
+    mcp: &Mcp,
+    peer: &Peer,
+    id: &RequestId,
+    params: &Map<String, Value>,
+) -> Result<Response, RpcError> {
+    let task_id = task_id(peer, params)?;
+    if !book(mcp)?.cancel(&peer.caller.principal, task_id).await {
+        return Err(unknown());
+    }
+    Ok(acknowledged(id))
+}
+
+/// The task as the protocol shows it, without what belongs to its status.
+fn summary(task: &Task) -> Map<String, Value> {
+    let summary = json!({
+        "taskId": task.id,
+        "status": task.status,
+        "createdAt": iso(task.created_at),
+        "lastUpdatedAt": iso(task.updated_at),
+        "ttlMs": LIFETIME_MS,
+        "pollIntervalMs": POLL_MS,
+    });
+    match summary {
+        Value::Object(summary) => summary,
+        _ => Map::new(),
+    }
+}
+
+/// The same with its result, its error or its questions.
+pub(super) fn details(task: &Task) -> Map<String, Value> {
+    let mut shown = summary(task);
+    match (task.status, &task.outcome) {
+        (Status::InputRequired, _) => {
+            shown.insert("inputRequests".to_owned(), Value::Object(task.questions.clone()));
+        }
+        (Status::Completed, Some(Outcome::Result(result))) => {
+            shown.insert("result".to_owned(), result.clone());
+        }
+        (Status::Failed, Some(Outcome::Error(error))) => {
+            shown.insert("error".to_owned(), error.clone());
+        }
+        _ => {}
+    }
+    shown
+}
+
+/// Refuses a client that did not declare the extension with this request.
+pub(super) fn check(peer: &Peer) -> Result<(), RpcError> {
+    if wanted(peer) {
+        return Ok(());
+    }
+    let needed = json!({ "requiredCapabilities": { "extensions": { EXTENSION: {} } } });
+    let message = format!("the client must declare the extension `{EXTENSION}`");
+    Err(RpcError::new(MISSING_CAPABILITY, message).with_data(needed))
+}
+
+fn task_id<'a>(peer: &Peer, params: &'a Map<String, Value>) -> Result<&'a str, RpcError> {
+    check(peer)?;
+    let id = params.get("taskId").and_then(Value::as_str);
+    id.ok_or_else(|| RpcError::new(INVALID_PARAMS, "`taskId` must be a string"))
+}
+
+/// Whose task it is makes no difference to the answer.
+fn unknown() -> RpcError {
+    RpcError::new(INVALID_PARAMS, "there is no such task, or it has expired")
+}
+
+/// Nothing but that it was heard.
+fn acknowledged(id: &RequestId) -> Response {
+    json_response(StatusCode::OK, result_bytes(id, &json!({ "resultType": "complete" })))
+}
+
+fn complete(id: &RequestId, mut members: Map<String, Value>) -> Response {
+    members.insert("resultType".to_owned(), "complete".into());
+    answer(id, members)
+}
+
+fn answer(id: &RequestId, mut members: Map<String, Value>) -> Response {
+    let (key, server) = stateless_meta();
+    members.insert("_meta".to_owned(), json!({ key: server }));
+    json_response(StatusCode::OK, result_bytes(id, &Value::Object(members)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(status: Status, outcome: Option<Outcome>) -> Task {
+        Task {
+            id: "t1".into(),
+            status,
+            created_at: 1_794_738_030_999,
+            updated_at: 1_794_738_030_999,
+            outcome,
+            questions: Map::from_iter([("1.q".into(), json!({ "method": "roots/list" }))]),
+        }
+    }
+
+    #[test]
+    fn a_task_shows_what_belongs_to_its_status() {
+        let shown = Value::Object(details(&task(Status::Working, None)));
+        assert_eq!(shown["status"], "working");
+        assert_eq!(shown["createdAt"], "2026-11-15T10:20:30.999Z");
+        assert!(shown["ttlMs"].is_u64() && shown["pollIntervalMs"].is_u64());
+        assert!(shown.get("result").is_none() && shown.get("inputRequests").is_none());
+        assert!(details(&task(Status::InputRequired, None)).contains_key("inputRequests"));
+        let result = Outcome::Result(json!({ "content": [] }));
+        let shown = details(&task(Status::Completed, Some(result)));
+        assert!(shown.contains_key("result") && !shown.contains_key("inputRequests"));
+        let error = Outcome::Error(json!({ "code": -1, "message": "x" }));
+        assert!(details(&task(Status::Failed, Some(error))).contains_key("error"));
+    }
+}
