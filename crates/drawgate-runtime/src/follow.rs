@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::assemble::{Applied, Assembly};
+use crate::assemble::{Applied, Runtime};
 use crate::config::Loaded;
 
 /// How often the files are looked at.
@@ -21,10 +21,10 @@ const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// Puts edits of the configuration file into force. A file that can't be used changes nothing.
 /// `look` has the files looked at without waiting.
-pub async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded, look: Arc<Notify>) {
+pub async fn follow_config(runtime: Arc<Runtime>, loaded: Loaded, look: Arc<Notify>) {
     let Some(file) = loaded.watched().map(Path::to_owned) else { return };
     let mut follower =
-        Follower { assembly, named: named_files(&loaded), loaded, file, is_gone: false };
+        Follower { runtime, named: named_files(&loaded), loaded, file, is_gone: false };
     // The first look is for edits that were made while the gateway was put together.
     let mut seen = None;
     let mut retry = Retry::default();
@@ -51,7 +51,7 @@ pub async fn follow_config(assembly: Arc<Assembly>, loaded: Loaded, look: Arc<No
 }
 
 struct Follower {
-    assembly: Arc<Assembly>,
+    runtime: Arc<Runtime>,
     /// How the file is read.
     loaded: Loaded,
     file: PathBuf,
@@ -75,12 +75,12 @@ impl Follower {
             Ok(loaded) => loaded,
             Err(errors) => {
                 let hash = hex::encode(Sha256::digest(text));
-                self.assembly.reject(&hash, &errors.to_string()).await;
+                self.runtime.reject(&hash, &errors.to_string()).await;
                 return false;
             }
         };
         self.named = named_files(&loaded);
-        match self.assembly.apply(&loaded).await {
+        match self.runtime.apply(&loaded).await {
             Ok(Applied::Now) => tracing::info!("configuration taken over"),
             Ok(Applied::Before) => {}
             // It has been reported.
@@ -90,8 +90,8 @@ impl Follower {
     }
 
     fn note_gone(&mut self) {
-        self.assembly.edits.settle();
-        let was_there = self.assembly.edits.status().in_force.file.is_some();
+        self.runtime.edits.settle();
+        let was_there = self.runtime.edits.status().in_force.file.is_some();
         if was_there && !std::mem::replace(&mut self.is_gone, true) {
             let file = self.file.display();
             tracing::warn!(

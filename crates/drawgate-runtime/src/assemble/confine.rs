@@ -10,7 +10,7 @@ use drawgate_host::sandbox::Profile;
 use drawgate_host::store::DataDir;
 use drawgate_sources::confine::SandboxConfig;
 
-use super::Assembly;
+use super::Runtime;
 use crate::config::{Loaded, Server, Transport};
 
 /// What the root of a project has; a script needs what lies beside it.
@@ -47,7 +47,7 @@ fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-impl Assembly {
+impl Runtime {
     /// The sandbox of a server that is a program.
     pub(super) fn sandbox(
         &self,

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Assembly, Start, allowed_hosts, local_grants, restart, settings, sources};
+use super::{Runtime, Start, allowed_hosts, local_grants, restart, settings, sources};
 use crate::config::{Chosen, Loaded};
 
 /// The configuration in force, and the edit that is not.
@@ -160,7 +160,7 @@ fn in_force(loaded: &Loaded, files: &Files) -> InForce {
     }
 }
 
-impl Assembly {
+impl Runtime {
     /// Takes over an edited configuration. Rules, limits, the local user's capabilities and sources
     /// change at once, sources by a restart of those that are made from something else; one that can't
     /// be set up is reported and left out. What is read only at the start stays, and a warning names it.

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use drawgate_host::oauth::{self, Address, LoginSettings, StoredLogins, Wanted};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Assembly;
+use super::Runtime;
 use crate::config::{Grant, Loaded, OAuth, Protocol, Server, Setting};
 
 /// Starts servers that wait for a login again as soon as there is one.
-pub async fn follow_logins(assembly: Arc<Assembly>) {
-    let mut news = assembly.operations.logins.news();
+pub async fn follow_logins(runtime: Arc<Runtime>) {
+    let mut news = runtime.operations.logins.news();
     loop {
         match news.recv().await {
-            Ok(id) => assembly.start_again(&id).await,
+            Ok(id) => runtime.start_again(&id).await,
             // What was missed is tried again by itself, if later.
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
@@ -23,7 +23,7 @@ pub async fn follow_logins(assembly: Arc<Assembly>) {
     }
 }
 
-impl Assembly {
+impl Runtime {
     /// Brings the logins in line with the configuration.
     pub(super) fn apply_logins(&self, loaded: &Loaded, stored: StoredLogins) {
         let servers = loaded.config.servers.iter();

@@ -73,7 +73,7 @@ pub enum Start {
 }
 
 /// A gateway, put together.
-pub struct Assembly {
+pub struct Runtime {
     /// What an operator can do to it.
     pub operations: Arc<Operations>,
     /// Its sources.
@@ -107,7 +107,7 @@ pub struct Assembly {
     _lock: DataDirLock,
 }
 
-impl Assembly {
+impl Runtime {
     /// Opens the data folder, which no other gateway may be using, and puts a gateway together.
     /// `redactor` learns every secret as it becomes known.
     pub async fn open(
@@ -152,7 +152,7 @@ impl Assembly {
             acts,
         });
         operations.settle().await;
-        let assembly = Self {
+        let runtime = Self {
             operations,
             keeper,
             audit,
@@ -171,9 +171,9 @@ impl Assembly {
             at_start: loaded.config.clone(),
             _lock: lock,
         };
-        assembly.apply_logins(loaded, assembly.operations.logins.stored().await?);
-        assembly.start_sources(loaded).await;
-        Ok(assembly)
+        runtime.apply_logins(loaded, runtime.operations.logins.stored().await?);
+        runtime.start_sources(loaded).await;
+        Ok(runtime)
     }
 
     /// Starts what is configured, if anything is to be started.

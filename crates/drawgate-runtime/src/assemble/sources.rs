@@ -13,7 +13,7 @@ use drawgate_host::sandbox::{Profile, ResourceLimits};
 use drawgate_sources::confine::check_writable;
 use serde_json::{Value, json};
 
-use super::{Assembly, confine};
+use super::{Runtime, confine};
 use crate::config::{self, Config, Loaded, Names, Protocol, Server, ToolSettings, Transport};
 
 /// What a server is started with, and under which terms.
@@ -38,7 +38,7 @@ impl Wanted {
     }
 }
 
-impl Assembly {
+impl Runtime {
     /// Asks the store for what other terms of running sources need.
     pub(super) async fn prepare_terms(&self, loaded: &Loaded) -> Result<(), StoreError> {
         let before = self.servers.lock().clone();

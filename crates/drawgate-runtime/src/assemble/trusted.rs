@@ -9,7 +9,7 @@ use drawgate_host::sandbox::Profile;
 use drawgate_host::store::DataDir;
 use drawgate_host::trusted::{Conflict, Kind, TrustedPath};
 
-use super::{Assembly, confine};
+use super::{Runtime, confine};
 use crate::config::{DEFAULT_FILE, Loaded, Server, Transport};
 use crate::toolpacks::LOCK_FILE;
 
@@ -69,7 +69,7 @@ fn files_of(loaded: &Loaded, server: &Server, processes: &Processes) -> Vec<Path
     program.into_iter().chain(named.filter(|path| path.is_file())).collect()
 }
 
-impl Assembly {
+impl Runtime {
     /// Takes over the list of another configuration. A source about whose folders it says something
     /// else than the last one is ended, so that it is set up anew, or refused.
     pub(super) async fn trust(&self, loaded: &Loaded) {

@@ -20,7 +20,7 @@ use super::running::Running;
 use crate::surface::control::{Control, Refused};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::Spans;
-use drawgate_runtime::assemble::{Assembly, Start};
+use drawgate_runtime::assemble::{Runtime, Start};
 
 /// How long a gateway of a command's own waits for its sources.
 const SETTLE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -32,7 +32,7 @@ pub(super) enum Backend {
     /// Another process.
     Running(Running),
     /// This process.
-    Own(Box<Assembly>, Router),
+    Own(Box<Runtime>, Router),
 }
 
 impl Backend {
@@ -50,8 +50,8 @@ impl Backend {
             }
         };
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
-        match Assembly::open(loaded, &context.data, start, redactor).await {
-            Ok(assembly) => Self::own(assembly).await,
+        match Runtime::open(loaded, &context.data, start, redactor).await {
+            Ok(runtime) => Self::own(runtime).await,
             Err(error) if is_in_use(&error) => {
                 Ok(Self::Running(Running::wait(&context.data).await?))
             }
@@ -59,10 +59,10 @@ impl Backend {
         }
     }
 
-    async fn own(assembly: Assembly) -> anyhow::Result<Self> {
-        assembly.keeper.settle(SETTLE).await;
-        let router = control(&assembly, None).router();
-        Ok(Self::Own(Box::new(assembly), router))
+    async fn own(runtime: Runtime) -> anyhow::Result<Self> {
+        runtime.keeper.settle(SETTLE).await;
+        let router = control(&runtime, None).router();
+        Ok(Self::Own(Box::new(runtime), router))
     }
 
     /// Whether it is the gateway that callers use.
@@ -77,7 +77,7 @@ impl Backend {
     pub(super) async fn settle(&self, limit: std::time::Duration) {
         match self {
             Self::Running(_) => {}
-            Self::Own(assembly, _) => assembly.keeper.settle(limit).await,
+            Self::Own(runtime, _) => runtime.keeper.settle(limit).await,
         }
     }
 
@@ -137,28 +137,28 @@ impl Backend {
     pub(super) async fn close(self) {
         match self {
             Self::Running(_) => {}
-            Self::Own(assembly, _) => assembly.close().await,
+            Self::Own(runtime, _) => runtime.close().await,
         }
     }
 }
 
-/// The operator's door of an assembly that has no endpoint.
-pub(super) fn control(assembly: &Assembly, mcp: Option<(Mcp, String)>) -> Control {
+/// The operator's door of an runtime that has no endpoint.
+pub(super) fn control(runtime: &Runtime, mcp: Option<(Mcp, String)>) -> Control {
     let (mcp, endpoint) = if let Some((mcp, endpoint)) = mcp {
         (mcp, Some(endpoint))
     } else {
-        let (clock, ids) = (assembly.host.clock.clone(), assembly.host.ids.clone());
+        let (clock, ids) = (runtime.host.clock.clone(), runtime.host.ids.clone());
         let sessions = Sessions::new(FEW_SESSIONS, u64::MAX, clock, ids);
         let max_body = drawgate_runtime::config::Config::default().server.max_body_bytes;
-        (Mcp::new(assembly.gateway().clone(), sessions, Spans::default(), max_body), None)
+        (Mcp::new(runtime.gateway().clone(), sessions, Spans::default(), max_body), None)
     };
     Control {
-        operations: assembly.operations.clone(),
-        keeper: assembly.keeper.clone(),
-        log: assembly.log.clone(),
+        operations: runtime.operations.clone(),
+        keeper: runtime.keeper.clone(),
+        log: runtime.log.clone(),
         mcp,
         endpoint,
-        edits: Arc::clone(&assembly.edits),
+        edits: Arc::clone(&runtime.edits),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::surface::control::SOCKET;
 use crate::surface::mcp::bridge::{Bridge, Gate};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::{self, Spans};
-use drawgate_runtime::assemble::{Assembly, Start, follow_logins};
+use drawgate_runtime::assemble::{Runtime, Start, follow_logins};
 use drawgate_runtime::follow_config;
 
 /// How long calls may still run when the client has gone. Common clients kill two seconds after they
@@ -51,7 +51,7 @@ pub(super) async fn run(args: &McpArgs, context: Context) -> anyhow::Result<Exit
         () = signals.next() => {}
     }
     if let Some(own) = home.own.lock().await.take() {
-        drain(&own.assembly, &own.server, &own.mcp, GRACE, &mut signals).await;
+        drain(&own.runtime, &own.server, &own.mcp, GRACE, &mut signals).await;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,7 +63,7 @@ struct Home {
 }
 
 struct Own {
-    assembly: Arc<Assembly>,
+    runtime: Arc<Runtime>,
     server: Server,
     mcp: Mcp,
 }
@@ -94,10 +94,10 @@ impl Home {
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
         let telemetry = &loaded.config.telemetry;
         telemetry::init_logs(telemetry.log, telemetry.log_format, Arc::clone(&redactor));
-        let assembly = Assembly::open(loaded, &self.context.data, Start::Sources, redactor).await?;
-        let assembly = Arc::new(assembly);
+        let runtime = Runtime::open(loaded, &self.context.data, Start::Sources, redactor).await?;
+        let runtime = Arc::new(runtime);
         let config = &loaded.config;
-        let host = &assembly.host;
+        let host = &runtime.host;
         let sessions = Sessions::new(
             config.server.max_sessions,
             u64::MAX,
@@ -105,19 +105,19 @@ impl Home {
             Arc::clone(&host.ids),
         );
         let mcp = Mcp::new(
-            assembly.gateway().clone(),
+            runtime.gateway().clone(),
             sessions,
             Spans::default(),
             config.server.max_body_bytes,
         );
-        let mcp = mcp.with_tasks(assembly.tasks(config, crate::surface::mcp::tasks::FORMAT).await?);
+        let mcp = mcp.with_tasks(runtime.tasks(config, crate::surface::mcp::tasks::FORMAT).await?);
         let server = Server::new(config.server.max_connections);
-        assembly.keeper.settle(SETTLE).await;
-        open_control(&assembly, &server, &mcp, "stdio")?;
-        tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
-        tokio::spawn(follow_logins(Arc::clone(&assembly)));
-        tokio::spawn(follow_config(Arc::clone(&assembly), loaded.clone(), on_hangup()?));
-        Ok(Own { assembly, server, mcp })
+        runtime.keeper.settle(SETTLE).await;
+        open_control(&runtime, &server, &mcp, "stdio")?;
+        tokio::spawn(upkeep(Arc::clone(&runtime), mcp.clone()));
+        tokio::spawn(follow_logins(Arc::clone(&runtime)));
+        tokio::spawn(follow_config(Arc::clone(&runtime), loaded.clone(), on_hangup()?));
+        Ok(Own { runtime, server, mcp })
     }
 }
 

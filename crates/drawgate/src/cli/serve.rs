@@ -26,7 +26,7 @@ use crate::surface::guard::Guard;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::surface::ops::Ops;
 use crate::telemetry::{self, Exporter, Spans};
-use drawgate_runtime::assemble::{ADMIN_TOKEN, Assembly, Start, follow_logins};
+use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime, Start, follow_logins};
 use drawgate_runtime::callers::OAuth;
 use drawgate_runtime::config::{Config, Loaded};
 use drawgate_runtime::follow_config;
@@ -59,10 +59,10 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let metrics = telemetry::init_metrics();
     let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
     telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
-    let assembly = Assembly::open(&context.loaded, &context.data, Start::Sources, redactor).await?;
-    let assembly = Arc::new(assembly);
-    let spans = spans(&assembly, &context.loaded)?;
-    let mcp = mcp(&assembly, config, spans.clone()).await?;
+    let runtime = Runtime::open(&context.loaded, &context.data, Start::Sources, redactor).await?;
+    let runtime = Arc::new(runtime);
+    let spans = spans(&runtime, &context.loaded)?;
+    let mcp = mcp(&runtime, config, spans.clone()).await?;
     let server = Server::new(config.server.max_connections);
     let ready = Arc::new(AtomicBool::new(false));
     let own = &config.server;
@@ -70,16 +70,16 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let origins: Vec<String> = own.allowed_origins.iter().chain(&own.public_url).cloned().collect();
     let guard = Arc::new(Guard::new(address, &own.allowed_hosts, &origins));
     let endpoint = Endpoint {
-        grpc: grpc(&assembly, config, &guard, &server, spans)?,
+        grpc: grpc(&runtime, config, &guard, &server, spans)?,
         guard,
-        callers: Arc::clone(&assembly.operations.callers),
+        callers: Arc::clone(&runtime.operations.callers),
         mcp: mcp.clone(),
-        pages: Pages::new(Arc::clone(&assembly.operations)),
+        pages: Pages::new(Arc::clone(&runtime.operations)),
         ops: Ops {
-            gateway: assembly.gateway().clone(),
-            keeper: Arc::clone(&assembly.keeper),
-            audit: Arc::clone(&assembly.audit),
-            edits: Arc::clone(&assembly.edits),
+            gateway: runtime.gateway().clone(),
+            keeper: Arc::clone(&runtime.keeper),
+            audit: Arc::clone(&runtime.audit),
+            edits: Arc::clone(&runtime.edits),
             ready: Arc::clone(&ready),
             metrics: metrics.clone(),
             mcp: mcp.clone(),
@@ -91,24 +91,24 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let url = format!("{origin}/mcp");
     if let Some(auth) = config.auth.clone() {
         let origin = own.public_url.as_ref().unwrap_or(&origin);
-        endpoint.callers.trust(OAuth::new(auth, origin, Arc::clone(&assembly.host)));
+        endpoint.callers.trust(OAuth::new(auth, origin, Arc::clone(&runtime.host)));
     }
-    assembly.serve_pages(pages_of(own.public_url.as_deref(), scheme, address));
-    open_control(&assembly, &server, &mcp, &url)?;
+    runtime.serve_pages(pages_of(own.public_url.as_deref(), scheme, address));
+    open_control(&runtime, &server, &mcp, &url)?;
     tokio::spawn(server.clone().serve_tcp(listener, tls, endpoint));
-    tokio::spawn(become_ready(Arc::clone(&assembly), Arc::clone(&ready)));
-    tokio::spawn(upkeep(Arc::clone(&assembly), mcp.clone()));
-    tokio::spawn(follow_logins(Arc::clone(&assembly)));
+    tokio::spawn(become_ready(Arc::clone(&runtime), Arc::clone(&ready)));
+    tokio::spawn(upkeep(Arc::clone(&runtime), mcp.clone()));
+    tokio::spawn(follow_logins(Arc::clone(&runtime)));
     if let Some(metrics) = metrics {
         tokio::spawn(fold_metrics(metrics));
     }
-    tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone(), on_hangup()?));
-    greet(&context, &assembly, &url, config.grpc.enabled.then_some(&*origin))?;
+    tokio::spawn(follow_config(Arc::clone(&runtime), context.loaded.clone(), on_hangup()?));
+    greet(&context, &runtime, &url, config.grpc.enabled.then_some(&*origin))?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
     let grace = Duration::from_secs(config.server.drain_seconds);
-    drain(&assembly, &server, &mcp, grace, &mut signals).await;
-    take_leave(context.out, &assembly);
+    drain(&runtime, &server, &mcp, grace, &mut signals).await;
+    take_leave(context.out, &runtime);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -165,8 +165,8 @@ fn pages_of(public_url: Option<&str>, scheme: &str, mut address: SocketAddr) -> 
     }
 }
 
-async fn mcp(assembly: &Assembly, config: &Config, spans: Spans) -> anyhow::Result<Mcp> {
-    let host = &assembly.host;
+async fn mcp(runtime: &Runtime, config: &Config, spans: Spans) -> anyhow::Result<Mcp> {
+    let host = &runtime.host;
     let idle_ms = config.server.session_idle_seconds.saturating_mul(1000);
     let sessions = Sessions::new(
         config.server.max_sessions,
@@ -175,13 +175,13 @@ async fn mcp(assembly: &Assembly, config: &Config, spans: Spans) -> anyhow::Resu
         Arc::clone(&host.ids),
     )
     .resumable(Duration::from_secs(config.server.resume_seconds));
-    let mcp = Mcp::new(assembly.gateway().clone(), sessions, spans, config.server.max_body_bytes);
-    Ok(mcp.with_tasks(assembly.tasks(config, crate::surface::mcp::tasks::FORMAT).await?))
+    let mcp = Mcp::new(runtime.gateway().clone(), sessions, spans, config.server.max_body_bytes);
+    Ok(mcp.with_tasks(runtime.tasks(config, crate::surface::mcp::tasks::FORMAT).await?))
 }
 
 /// The door for packs and agents, unless it is shut.
 fn grpc(
-    assembly: &Assembly,
+    runtime: &Runtime,
     config: &Config,
     guard: &Arc<Guard>,
     server: &Server,
@@ -190,7 +190,7 @@ fn grpc(
     if !config.grpc.enabled {
         return Ok(None);
     }
-    let operations = &assembly.operations;
+    let operations = &runtime.operations;
     let parts = GrpcParts {
         door: Arc::clone(&operations.door),
         guard: Arc::clone(guard),
@@ -201,7 +201,7 @@ fn grpc(
     Grpc::new(parts, &config.grpc, &server.stop).map(Some)
 }
 
-fn spans(assembly: &Assembly, loaded: &Loaded) -> anyhow::Result<Spans> {
+fn spans(runtime: &Runtime, loaded: &Loaded) -> anyhow::Result<Spans> {
     let config = &loaded.config;
     let Some(endpoint) = &config.telemetry.otlp_endpoint else { return Ok(Spans::default()) };
     let secret = config.telemetry.headers.values().any(|value| value.variable().is_some());
@@ -211,7 +211,7 @@ fn spans(assembly: &Assembly, loaded: &Loaded) -> anyhow::Result<Spans> {
     }
     let mut headers = http::HeaderMap::new();
     for (name, value) in &config.telemetry.headers {
-        let value = assembly.host.secrets.resolve(value.expose())?;
+        let value = runtime.host.secrets.resolve(value.expose())?;
         let mut value = http::HeaderValue::from_str(value.expose())
             .with_context(|| format!("`telemetry.headers.{name}` is no header value"))?;
         value.set_sensitive(true);
@@ -222,45 +222,45 @@ fn spans(assembly: &Assembly, loaded: &Loaded) -> anyhow::Result<Spans> {
         headers,
         service: config.telemetry.service_name.clone(),
     };
-    Ok(exporter.start(&assembly.host))
+    Ok(exporter.start(&runtime.host))
 }
 
 /// Opens the door by which commands reach this gateway.
 pub(super) fn open_control(
-    assembly: &Assembly,
+    runtime: &Runtime,
     server: &Server,
     mcp: &Mcp,
     url: &str,
 ) -> anyhow::Result<()> {
-    let path = assembly.data.join(SOCKET);
+    let path = runtime.data.join(SOCKET);
     let listener = server::bind_unix(&path);
     let listener = listener.with_context(|| format!("control socket `{}`", path.display()))?;
-    let router = control(assembly, Some((mcp.clone(), url.to_owned()))).router();
+    let router = control(runtime, Some((mcp.clone(), url.to_owned()))).router();
     tokio::spawn(server.clone().serve_unix(listener, router));
     Ok(())
 }
 
-async fn become_ready(assembly: Arc<Assembly>, ready: Arc<AtomicBool>) {
-    assembly.keeper.settle(READY_TIME).await;
+async fn become_ready(runtime: Arc<Runtime>, ready: Arc<AtomicBool>) {
+    runtime.keeper.settle(READY_TIME).await;
     ready.store(true, Ordering::Relaxed);
 }
 
 /// What has to be done from time to time.
-pub(super) async fn upkeep(assembly: Arc<Assembly>, mcp: Mcp) {
+pub(super) async fn upkeep(runtime: Arc<Runtime>, mcp: Mcp) {
     tokio::spawn({
-        let assembly = Arc::clone(&assembly);
-        async move { assembly.anchors.follow().await }
+        let runtime = Arc::clone(&runtime);
+        async move { runtime.anchors.follow().await }
     });
     loop {
         tokio::time::sleep(UPKEEP_PAUSE).await;
         mcp.sweep().await;
-        if let Err(error) = assembly.artifacts.expire(assembly.host.clock.now_ms()).await {
+        if let Err(error) = runtime.artifacts.expire(runtime.host.clock.now_ms()).await {
             tracing::warn!(error = %error, "old artifacts could not be removed");
         }
-        if let Err(error) = assembly.audit.checkpoint().await {
+        if let Err(error) = runtime.audit.checkpoint().await {
             tracing::warn!(error = %error, "the audit log's head could not be signed");
         }
-        assembly.operations.settle().await;
+        runtime.operations.settle().await;
     }
 }
 
@@ -275,15 +275,15 @@ async fn fold_metrics(metrics: PrometheusHandle) {
 /// Says that the gateway is up, where it is, and what to do next.
 fn greet(
     context: &Context,
-    assembly: &Assembly,
+    runtime: &Runtime,
     url: &str,
     dial: Option<&str>,
 ) -> anyhow::Result<()> {
     let (out, data) = (context.out, &context.data);
-    let not_started = assembly.edits.status().in_force.not_started;
+    let not_started = runtime.edits.status().in_force.not_started;
     let reason = context.loaded.starts_no_programs();
     let token = data.join(ADMIN_TOKEN);
-    let (head, loss) = (assembly.log.signed_head(), assembly.log.loss());
+    let (head, loss) = (runtime.log.signed_head(), runtime.log.loss());
     let report = serde_json::json!({
         "endpoint": url,
         "grpc": dial,
@@ -326,8 +326,8 @@ fn greet(
 }
 
 /// The last head, for those who keep heads elsewhere. The reader of standard output may be gone.
-fn take_leave(out: Output, assembly: &Assembly) {
-    let head = assembly.log.signed_head();
+fn take_leave(out: Output, runtime: &Runtime) {
+    let head = runtime.log.signed_head();
     let line = if out.is_json() {
         let head = serde_json::json!({ "sequence": head.sequence, "hash": head.hash });
         serde_json::json!({ "stopped": true, "auditHead": head }).to_string()
@@ -381,13 +381,13 @@ impl Signals {
 /// signal comes. Whoever waits for one hears of it; then connections are cut, children end and the log
 /// is closed.
 pub(super) async fn drain(
-    assembly: &Assembly,
+    runtime: &Runtime,
     server: &Server,
     mcp: &Mcp,
     grace: Duration,
     signals: &mut Signals,
 ) {
-    tracing::info!(calls = assembly.gateway().under_way(), "stopping");
+    tracing::info!(calls = runtime.gateway().under_way(), "stopping");
     server.stop.cancel();
     mcp.close();
     server.connections.close();
@@ -396,7 +396,7 @@ pub(super) async fn drain(
         () = tokio::time::sleep(grace) => tracing::warn!("the grace time is over; calls under way are ended"),
         () = signals.next() => tracing::warn!("a second signal; calls under way are ended"),
     }
-    assembly.gateway().stop();
+    runtime.gateway().stop();
     tokio::select! {
         () = server.connections.wait() => {}
         () = tokio::time::sleep(LAST_WORDS) => {}
@@ -405,13 +405,13 @@ pub(super) async fn drain(
     server.cut.cancel();
     let ended = async {
         server.connections.wait().await;
-        while assembly.gateway().under_way() > 0 {
+        while runtime.gateway().under_way() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let _ = tokio::time::timeout(LAST_LINES, ended).await;
     // A leftover socket would only make the next command try it in vain.
-    let _ = std::fs::remove_file(assembly.data.join(SOCKET));
-    assembly.close().await;
-    assembly.anchors.send().await;
+    let _ = std::fs::remove_file(runtime.data.join(SOCKET));
+    runtime.close().await;
+    runtime.anchors.send().await;
 }

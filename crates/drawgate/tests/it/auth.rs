@@ -13,7 +13,7 @@ use issuer::{Issuer, Key};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use drawgate_runtime::callers::{agent, ready};
+use crate::callers::{agent, ready};
 use crate::load::events;
 use crate::support::{Answer, Gateway, Place, eventually, reserved_port};
 

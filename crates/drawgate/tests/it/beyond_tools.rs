@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use drawgate_runtime::callers::agent;
+use crate::callers::agent;
 use crate::load::{events, offers};
 use crate::streams::Events;
 use crate::support::{Gateway, Place, eventually};

@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use drawgate_runtime::callers::{agent, ready};
+use crate::callers::{agent, ready};
 use crate::catalogue::descendants;
 use crate::load::{events, fixture, offers};
 use crate::protocol::memory;

@@ -4,7 +4,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use drawgate_runtime::callers::agent;
+use crate::callers::agent;
 use crate::load::{events, offers};
 use crate::streams::Events;
 use crate::support::{Answer, Gateway, Place, eventually};

@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use drawgate_runtime::callers::{agent, ready};
+use crate::callers::{agent, ready};
 use crate::protocol::memory;
 use crate::support::{Answer, Gateway, Place};
 

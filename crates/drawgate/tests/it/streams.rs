@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use drawgate_runtime::callers::{agent, ready};
+use crate::callers::{agent, ready};
 use crate::protocol::memory;
 use crate::support::{Gateway, Place, eventually};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use drawgate_runtime::callers::agent;
+use crate::callers::agent;
 use crate::load::offers;
 use crate::questions::asking;
 use crate::support::{Answer, Gateway, Place, eventually};

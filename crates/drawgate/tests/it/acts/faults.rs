@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::table::{Act, Case};
 use super::{World, at_once, for_each_act};
-use drawgate_runtime::operations::Disk;
+use crate::operations::Disk;
 use crate::support::Place;
 
 const CHANGES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];

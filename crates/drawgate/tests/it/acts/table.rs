@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{World, until};
-use drawgate_runtime::peers::fixture::key;
+use crate::peers::fixture::key;
 use crate::support::Place;
 
 /// One kind of act.

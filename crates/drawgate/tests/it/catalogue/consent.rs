@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 
 use super::doors::ASKING;
-use drawgate_runtime::callers::ready;
+use crate::callers::ready;
 use crate::support::{Place, text};
 
 /// Arguments whose dangerous part stands where nobody looks; what must be seen of it.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::recorder::{Kind, Recorder};
 use super::{attacker, record};
-use drawgate_runtime::callers::{agent, ready};
+use crate::callers::{agent, ready};
 use crate::load::offers;
 use crate::support::{Gateway, Place};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{attacker, record};
-use drawgate_runtime::callers::agent;
+use crate::callers::agent;
 use crate::load::{events, offers};
 use crate::support::{Place, eventually};
 

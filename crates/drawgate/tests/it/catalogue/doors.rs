@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::beyond_tools::shelves;
-use drawgate_runtime::callers::{agent, ready};
+use crate::callers::{agent, ready};
 use crate::load::offers;
 use crate::streams::Events;
 use crate::support::{Gateway, Place, eventually, text};

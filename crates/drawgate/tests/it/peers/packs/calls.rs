@@ -9,7 +9,7 @@ use drawgate_sdk::proto::{
 use serde_json::{Value, json};
 
 use super::{any, call, code, counted, full, metric, next, one, output, said, two, two_packs};
-use drawgate_runtime::peers::{Peers, key, key_line, tool};
+use crate::peers::{Peers, key, key_line, tool};
 use crate::support::eventually;
 
 /// What must be true of a result.

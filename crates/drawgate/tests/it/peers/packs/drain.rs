@@ -4,7 +4,7 @@ use drawgate_sdk::proto::MessageKind;
 use serde_json::json;
 
 use super::{any, call, code, full, next, one, output, said, two, two_packs};
-use drawgate_runtime::peers::manifest;
+use crate::peers::manifest;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_under_way_are_finished_before_a_pack_is_let_go() {

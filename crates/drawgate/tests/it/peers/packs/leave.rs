@@ -16,10 +16,10 @@ use super::{
     any, call, code, departed, full, is_listed, metric, next, one, output, said, two, two_packs,
     unlisted,
 };
-use drawgate_runtime::peers::{RawPack, Wire, key};
+use crate::peers::{RawPack, Wire, key};
 use crate::support::eventually;
 
-fn state(peers: &drawgate_runtime::peers::Peers) -> Option<String> {
+fn state(peers: &crate::peers::Peers) -> Option<String> {
     Some(peers.place.json(&["packs", "list"])[0]["state"].as_str()?.to_owned())
 }
 

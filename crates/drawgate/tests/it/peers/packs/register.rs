@@ -7,7 +7,7 @@ use tonic::Code;
 use super::{
     any, call, code, departed, full, is_listed, next, one, output, said, two, two_packs, unlisted,
 };
-use drawgate_runtime::peers::{Peers, key, key_line, manifest, tool};
+use crate::peers::{Peers, key, key_line, manifest, tool};
 use crate::support::{Place, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

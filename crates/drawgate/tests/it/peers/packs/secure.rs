@@ -18,7 +18,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1alpha;
 
 use super::{full, next, output, two_packs};
-use drawgate_runtime::peers::{RawPack, Wire, key};
+use crate::peers::{RawPack, Wire, key};
 use crate::support::Place;
 
 const CERTIFICATE: &[u8] = include_bytes!("../../callers/cert.pem");
