@@ -21,7 +21,8 @@ const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// Puts edits of the configuration file into force. A file that can't be used changes nothing.
 /// `look` has the files looked at without waiting.
-pub async fn follow_config(runtime: Arc<Runtime>, loaded: Loaded, look: Arc<Notify>) {
+pub(crate) async fn follow_config(runtime: Arc<Runtime>, look: Arc<Notify>) {
+    let loaded = runtime.configuration();
     let Some(file) = loaded.watched().map(Path::to_owned) else { return };
     let mut follower =
         Follower { runtime, named: named_files(&loaded), loaded, file, is_gone: false };

@@ -17,5 +17,6 @@ pub mod refusals;
 pub mod tasks;
 pub mod time;
 pub mod toolpacks;
+mod upkeep;
 
-pub use follow::follow_config;
+pub use assemble::Runtime;

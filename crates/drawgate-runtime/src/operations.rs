@@ -8,7 +8,7 @@ mod logins;
 mod packs;
 mod toolpacks;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, bail};
 use drawgate_core::acts::{Acts, Turn};
@@ -26,7 +26,7 @@ use crate::assemble::Toolpacks;
 use crate::callers::{Callers, new_token};
 use crate::packs::Packs;
 use crate::peers::Door;
-use crate::tasks::KIND as TASKS;
+use crate::tasks::{KIND as TASKS, Tasks};
 pub use toolpacks::{Acted, Afterwards};
 
 /// Characters of a grant's id.
@@ -56,6 +56,8 @@ pub struct Operations {
     pub admin: Secret<String>,
     /// How acts are done.
     pub acts: Acts,
+    /// Calls that go on without their client, where a surface offers that.
+    pub tasks: OnceLock<Tasks>,
 }
 
 impl Operations {
@@ -161,7 +163,11 @@ impl Operations {
             gateway.parts().grants.revoke(&grants).await;
             gateway.parts().approvals.forget(&approvals);
         };
-        Ok(turn.act(vec![outcome], writes, memory).await?)
+        turn.act(vec![outcome], writes, memory).await?;
+        if let Some(tasks) = self.tasks.get() {
+            tasks.forget(name).await;
+        }
+        Ok(())
     }
 
     /// Issues a grant.

@@ -11,7 +11,7 @@ use super::Runtime;
 use crate::config::{Grant, Loaded, OAuth, Protocol, Server, Setting};
 
 /// Starts servers that wait for a login again as soon as there is one.
-pub async fn follow_logins(runtime: Arc<Runtime>) {
+pub(crate) async fn follow_logins(runtime: Arc<Runtime>) {
     let mut news = runtime.operations.logins.news();
     loop {
         match news.recv().await {

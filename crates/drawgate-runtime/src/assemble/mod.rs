@@ -13,7 +13,7 @@ mod toolpacks;
 mod trusted;
 
 pub use edits::{Applied, ConfigStatus, Edits, InForce, Pending};
-pub use logins::follow_logins;
+pub(crate) use logins::follow_logins;
 pub(crate) use sources::declared_terms;
 pub use toolpacks::{Toolpacks, complaint};
 pub use trusted::trusted_paths;
@@ -49,6 +49,7 @@ use crate::callers::Callers;
 use crate::config::{self, Config, Loaded};
 use crate::operations::Operations;
 use crate::tasks::{Format, Tasks};
+use crate::upkeep::Background;
 use edits::Files;
 
 /// The key that logins and tasks are sealed with.
@@ -104,6 +105,7 @@ pub struct Runtime {
     changing: tokio::sync::Mutex<()>,
     /// The configuration at the start, for the sections that are read only then.
     at_start: Config,
+    pub(crate) background: Background,
     _lock: DataDirLock,
 }
 
@@ -150,6 +152,7 @@ impl Runtime {
             packs,
             admin,
             acts,
+            tasks: OnceLock::new(),
         });
         operations.settle().await;
         let runtime = Self {
@@ -169,6 +172,7 @@ impl Runtime {
             pages: OnceLock::new(),
             changing: tokio::sync::Mutex::default(),
             at_start: loaded.config.clone(),
+            background: Background::default(),
             _lock: lock,
         };
         runtime.apply_logins(loaded, runtime.operations.logins.stored().await?);
@@ -195,12 +199,15 @@ impl Runtime {
         &self.operations.gateway
     }
 
-    /// The calls that nobody waits for; those of earlier runs are taken up again.
-    pub async fn tasks(&self, config: &Config, format: Format) -> anyhow::Result<Tasks> {
+    /// Calls that go on without their client, which `format` writes for it. Those of earlier runs are
+    /// taken up again.
+    pub async fn open_tasks(&self, format: Format) -> anyhow::Result<Tasks> {
         let operations = &self.operations;
-        let after = Duration::from_secs(config.limits.task_after_seconds);
+        let after = Duration::from_secs(self.at_start.limits.task_after_seconds);
         let (documents, key) = (Arc::clone(&operations.documents), operations.sealing.clone());
-        Tasks::load(operations.gateway.clone(), documents, key, after, format).await
+        let gateway = operations.gateway.clone();
+        let tasks = Tasks::load(gateway, documents, key, after, format).await?;
+        Ok(operations.tasks.get_or_init(|| tasks).clone())
     }
 
     /// The local user's token.
@@ -218,13 +225,22 @@ impl Runtime {
         settings.store(Arc::new(next));
     }
 
-    /// Ends sources and closes the log. Calls under way should have ended.
+    /// The configuration in force.
+    #[must_use]
+    pub fn configuration(&self) -> Loaded {
+        self.in_force.lock().clone()
+    }
+
+    /// Ends background tasks and sources, closes the log, and sends its last head where heads are sent.
+    /// Calls under way should have ended.
     pub async fn close(&self) {
+        self.background.stop().await;
         self.keeper.close().await;
         self.audit.flush().await;
         if let Err(error) = self.log.close().await {
             tracing::error!(error = %error, "the audit log could not be closed");
         }
+        self.anchors.send().await;
     }
 }
 

@@ -17,14 +17,14 @@ use tokio::net::UnixStream;
 use super::Context;
 use super::backend::is_in_use;
 use super::running::Running;
-use super::serve::{Signals, drain, on_hangup, open_control, upkeep};
+use super::serve::{Signals, drain, on_hangup, open_control, sweep_sessions};
 use crate::server::Server;
 use crate::surface::control::SOCKET;
 use crate::surface::mcp::bridge::{Bridge, Gate};
+use crate::surface::mcp::tasks::FORMAT;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::{self, Spans};
-use drawgate_runtime::assemble::{Runtime, Start, follow_logins};
-use drawgate_runtime::follow_config;
+use drawgate_runtime::assemble::{Runtime, Start};
 
 /// How long calls may still run when the client has gone. Common clients kill two seconds after they
 /// have asked.
@@ -110,13 +110,12 @@ impl Home {
             Spans::default(),
             config.server.max_body_bytes,
         );
-        let mcp = mcp.with_tasks(runtime.tasks(config, crate::surface::mcp::tasks::FORMAT).await?);
+        let mcp = mcp.with_tasks(runtime.open_tasks(FORMAT).await?);
         let server = Server::new(config.server.max_connections);
         runtime.keeper.settle(SETTLE).await;
         open_control(&runtime, &server, &mcp, "stdio")?;
-        tokio::spawn(upkeep(Arc::clone(&runtime), mcp.clone()));
-        tokio::spawn(follow_logins(Arc::clone(&runtime)));
-        tokio::spawn(follow_config(Arc::clone(&runtime), loaded.clone(), on_hangup()?));
+        tokio::spawn(sweep_sessions(mcp.clone()));
+        runtime.start_upkeep(on_hangup()?);
         Ok(Own { runtime, server, mcp })
     }
 }

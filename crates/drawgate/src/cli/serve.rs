@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use arc_swap::ArcSwap;
 use drawgate_core::redact::Redactor;
-use drawgate_core::store::AuditLog;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,17 +22,17 @@ use crate::surface::approvals::{self, Pages};
 use crate::surface::control::SOCKET;
 use crate::surface::grpc::{Grpc, GrpcParts};
 use crate::surface::guard::Guard;
+use crate::surface::mcp::tasks::FORMAT;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::surface::ops::Ops;
 use crate::telemetry::{self, Exporter, Spans};
-use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime, Start, follow_logins};
+use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime, Start};
 use drawgate_runtime::callers::OAuth;
 use drawgate_runtime::config::{Config, Loaded};
-use drawgate_runtime::follow_config;
 use drawgate_runtime::refusals::Refusals;
 
-/// How often idle sessions are looked for, and the log's head is signed.
-const UPKEEP_PAUSE: Duration = Duration::from_secs(30);
+/// How often idle sessions are looked for.
+const SWEEP_PAUSE: Duration = Duration::from_secs(30);
 /// How often samples are folded into the metrics.
 const METRICS_PAUSE: Duration = Duration::from_secs(2);
 /// A gateway counts as ready when its sources have been tried, or after this.
@@ -97,12 +96,11 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     open_control(&runtime, &server, &mcp, &url)?;
     tokio::spawn(server.clone().serve_tcp(listener, tls, endpoint));
     tokio::spawn(become_ready(Arc::clone(&runtime), Arc::clone(&ready)));
-    tokio::spawn(upkeep(Arc::clone(&runtime), mcp.clone()));
-    tokio::spawn(follow_logins(Arc::clone(&runtime)));
+    tokio::spawn(sweep_sessions(mcp.clone()));
+    runtime.start_upkeep(on_hangup()?);
     if let Some(metrics) = metrics {
         tokio::spawn(fold_metrics(metrics));
     }
-    tokio::spawn(follow_config(Arc::clone(&runtime), context.loaded.clone(), on_hangup()?));
     greet(&context, &runtime, &url, config.grpc.enabled.then_some(&*origin))?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
@@ -176,7 +174,7 @@ async fn mcp(runtime: &Runtime, config: &Config, spans: Spans) -> anyhow::Result
     )
     .resumable(Duration::from_secs(config.server.resume_seconds));
     let mcp = Mcp::new(runtime.gateway().clone(), sessions, spans, config.server.max_body_bytes);
-    Ok(mcp.with_tasks(runtime.tasks(config, crate::surface::mcp::tasks::FORMAT).await?))
+    Ok(mcp.with_tasks(runtime.open_tasks(FORMAT).await?))
 }
 
 /// The door for packs and agents, unless it is shut.
@@ -245,22 +243,11 @@ async fn become_ready(runtime: Arc<Runtime>, ready: Arc<AtomicBool>) {
     ready.store(true, Ordering::Relaxed);
 }
 
-/// What has to be done from time to time.
-pub(super) async fn upkeep(runtime: Arc<Runtime>, mcp: Mcp) {
-    tokio::spawn({
-        let runtime = Arc::clone(&runtime);
-        async move { runtime.anchors.follow().await }
-    });
+/// Forgets idle sessions from time to time.
+pub(super) async fn sweep_sessions(mcp: Mcp) {
     loop {
-        tokio::time::sleep(UPKEEP_PAUSE).await;
-        mcp.sweep().await;
-        if let Err(error) = runtime.artifacts.expire(runtime.host.clock.now_ms()).await {
-            tracing::warn!(error = %error, "old artifacts could not be removed");
-        }
-        if let Err(error) = runtime.audit.checkpoint().await {
-            tracing::warn!(error = %error, "the audit log's head could not be signed");
-        }
-        runtime.operations.settle().await;
+        tokio::time::sleep(SWEEP_PAUSE).await;
+        mcp.sweep();
     }
 }
 
@@ -413,5 +400,4 @@ pub(super) async fn drain(
     // A leftover socket would only make the next command try it in vain.
     let _ = std::fs::remove_file(runtime.data.join(SOCKET));
     runtime.close().await;
-    runtime.anchors.send().await;
 }

@@ -293,7 +293,6 @@ async fn rotate_agent(State(control): State<Control>, Path(name): Path<String>) 
 async fn remove_agent(State(control): State<Control>, Path(name): Path<String>) -> Answer {
     let name = Principal::new(&name)?;
     control.operations.remove_agent(&name).await?;
-    control.mcp.forget(&name).await;
     answer(json!({}))
 }
 

@@ -32,7 +32,6 @@ mod watch;
 
 use std::sync::Arc;
 
-use drawgate_core::model::Principal;
 use drawgate_core::pipeline::Gateway;
 use drawgate_runtime::tasks::Tasks;
 
@@ -95,18 +94,8 @@ impl Mcp {
     }
 
     /// Forgets sessions that have been idle for too long.
-    pub async fn sweep(&self) {
+    pub fn sweep(&self) {
         self.inner.sessions.sweep();
-        if let Some(tasks) = &self.inner.tasks {
-            tasks.sweep().await;
-        }
-    }
-
-    /// Ends what a caller that was removed has under way without waiting.
-    pub async fn forget(&self, principal: &Principal) {
-        if let Some(tasks) = &self.inner.tasks {
-            tasks.forget(principal).await;
-        }
     }
 
     /// Sessions that are open.
