@@ -7,8 +7,8 @@ use drawgate_core::clock::{Clock, Ids};
 use tokio::task::spawn_blocking;
 
 use crate::clock::{NoRandomness, SystemClock, SystemIds};
+use crate::credentials::Credentials;
 use crate::egress::Egress;
-use crate::oauth::Logins;
 use crate::process::{Processes, Running, Spawn, SpawnError};
 use crate::secrets::Secrets;
 
@@ -29,8 +29,8 @@ pub struct Host {
     pub clock: Arc<dyn Clock>,
     /// New names.
     pub ids: Arc<dyn Ids>,
-    /// Logins at protected servers, where there is a store to keep them.
-    pub logins: Option<Arc<Logins>>,
+    /// Credentials for protected servers, where there is a store to keep them.
+    pub credentials: Option<Arc<dyn Credentials>>,
 }
 
 impl Host {
@@ -46,7 +46,7 @@ impl Host {
             guard: None,
             clock: Arc::new(SystemClock::new()),
             ids: Arc::new(SystemIds::new()?),
-            logins: None,
+            credentials: None,
         })
     }
 

@@ -4,6 +4,4 @@
 #[cfg(test)]
 mod egress;
 #[cfg(test)]
-mod oauth;
-#[cfg(test)]
 mod store;

@@ -51,7 +51,7 @@ pub(super) fn host_for(seal: &Arc<Seal>, host: &Host) -> Arc<Host> {
         guard: Some(Arc::new(move || whole.check())),
         clock: Arc::clone(&host.clock),
         ids: Arc::clone(&host.ids),
-        logins: None,
+        credentials: None,
     })
 }
 

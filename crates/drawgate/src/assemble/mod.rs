@@ -35,13 +35,13 @@ use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, AuditLog, Documents, Store};
 use drawgate_host::Host;
 use drawgate_host::egress::{Authorities, HostRule};
-use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
 use drawgate_host::store::{
     ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure,
     ResilientAudit, SqliteAudit, SqliteStore,
 };
+use drawgate_sources::mcp::oauth::Logins;
 use parking_lot::Mutex;
 
 use crate::config::{self, Config, Loaded};
@@ -363,7 +363,7 @@ fn hold_logins(
 ) -> Arc<Logins> {
     let logins = Logins::new(host, Arc::clone(documents), acts.clone(), sealing.clone());
     let logins = Arc::new(logins);
-    host.logins = Some(Arc::clone(&logins));
+    host.credentials = Some(logins.clone());
     logins
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use drawgate_host::oauth::Address;
 use drawgate_host::process::{Processes, Running, Spawn};
 use drawgate_host::secrets::Secrets;
+use drawgate_sources::mcp::oauth::Address;
 use serde_json::{Value, json};
 use tokio::io::AsyncRead;
 

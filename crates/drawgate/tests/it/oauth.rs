@@ -2,7 +2,7 @@
 //! and no token anywhere but at the server.
 
 mod opened;
-#[path = "../../../drawgate-host/tests/it/oauth/world.rs"]
+#[path = "../../../drawgate-sources/tests/it/mcp_oauth/world.rs"]
 pub(crate) mod world;
 
 use std::io::{BufRead, BufReader, Read as _};

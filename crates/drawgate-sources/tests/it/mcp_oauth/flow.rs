@@ -1,7 +1,8 @@
 //! Logins that succeed: discovery, registration, scopes, what is sent and what is kept.
 
 use drawgate_core::store::Documents as _;
-use drawgate_host::oauth::{Bearer as _, LoginSettings, Standing};
+use drawgate_host::credentials::Bearer as _;
+use drawgate_sources::mcp::oauth::{LoginSettings, Standing};
 use serde_json::Value;
 
 use super::world::{World, basic, fields};

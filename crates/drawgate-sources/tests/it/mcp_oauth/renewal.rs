@@ -1,6 +1,7 @@
 //! Renewal: before the end, on refusal, once for many, and what happens when it fails.
 
-use drawgate_host::oauth::{Bearer as _, Standing};
+use drawgate_host::credentials::Bearer as _;
+use drawgate_sources::mcp::oauth::Standing;
 
 use super::*;
 
@@ -87,7 +88,7 @@ async fn a_refused_token_is_renewed_once() {
     headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     let late =
         stage.login.rejected(Try::First, Some(&first), StatusCode::UNAUTHORIZED, &headers).await;
-    assert_eq!(late, Ok(true));
+    assert!(late.unwrap());
     assert_eq!(renewals(&stage), 1);
     // The new one is refused too: no third is asked for, by later requests neither.
     for attempt in [Try::Again, Try::First] {

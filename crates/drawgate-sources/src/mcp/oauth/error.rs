@@ -2,11 +2,12 @@
 //! or a server's own description of an error, which may repeat them.
 
 use drawgate_core::model::SourceId;
+use drawgate_core::source::SourceError;
 use drawgate_core::store::StoreError;
 
 use super::address::AddressError;
-use crate::egress::Refusal;
-use crate::secrets::SecretError;
+use drawgate_host::egress::Refusal;
+use drawgate_host::secrets::SecretError;
 
 /// A request can't be sent as it should, because the login does not suffice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +54,13 @@ pub enum LoginNeeded {
         /// What the network said.
         reason: String,
     },
+}
+
+impl From<LoginNeeded> for SourceError {
+    /// The server has refused the request, so nothing was done.
+    fn from(needed: LoginNeeded) -> Self {
+        Self::unreachable(needed.to_string())
+    }
 }
 
 /// Why a login did not come about.
@@ -187,7 +195,7 @@ pub enum LoginError {
     Store(#[from] StoreError),
     /// The login can't be sealed.
     #[error(transparent)]
-    Seal(#[from] crate::seal::SealError),
+    Seal(#[from] drawgate_host::seal::SealError),
     /// The login can't be kept or written down, and is therefore none.
     #[error(transparent)]
     Act(#[from] drawgate_core::acts::ActError),
