@@ -5,9 +5,9 @@
 //! are made here and nowhere else.
 
 pub mod clock;
+pub mod credentials;
 pub mod egress;
 pub mod host;
-pub mod oauth;
 pub mod ownership;
 pub mod process;
 pub mod sandbox;

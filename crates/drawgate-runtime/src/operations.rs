@@ -18,8 +18,8 @@ use drawgate_core::pipeline::Gateway;
 use drawgate_core::policy::{Approval, ApprovalState, Expose, GrantError, standing_grants};
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, Documents, Store, Write};
-use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
+use drawgate_sources::mcp::oauth::Logins;
 use sha2::{Digest, Sha256};
 
 use crate::assemble::Toolpacks;

@@ -1,19 +1,19 @@
-//! What a program of somebody else's may touch on this machine, and how much of it.
+//! What a foreign program may touch on this machine, and how much of it.
 //!
 //! A [`Confinement`] goes with a [`Spawn`](crate::process::Spawn). The program is then started by
-//! this program's own init, in namespaces of its own, with nothing of the machine but what is named
+//! the launcher's init, in namespaces of its own, with nothing of the machine but what is named
 //! here. What the kernel can't enforce is refused, never left out.
 
 mod abilities;
 mod cgroup;
 mod error;
-pub mod init;
+pub(crate) mod fork_server;
+pub(crate) mod init;
 pub(crate) mod launch;
 pub(crate) mod memory;
-pub(crate) mod nursery;
 pub(crate) mod plan;
 pub mod protected;
-pub(crate) mod rooms;
+pub(crate) mod shared_folders;
 mod view;
 pub(crate) mod wire;
 

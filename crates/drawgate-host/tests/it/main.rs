@@ -4,6 +4,6 @@
 #[cfg(test)]
 mod egress;
 #[cfg(test)]
-mod oauth;
+mod library;
 #[cfg(test)]
 mod store;

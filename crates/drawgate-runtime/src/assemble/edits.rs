@@ -12,7 +12,7 @@ use drawgate_core::model::Principal;
 use drawgate_core::policy::Rules;
 use drawgate_core::store::AuditLog;
 use drawgate_host::egress::Authorities;
-use drawgate_host::oauth::StoredLogins;
+use drawgate_sources::mcp::oauth::StoredLogins;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drawgate_host::oauth::{self, Address, LoginSettings, StoredLogins, Wanted};
+use drawgate_sources::mcp::oauth::{self, Address, LoginSettings, StoredLogins, Wanted};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Runtime;

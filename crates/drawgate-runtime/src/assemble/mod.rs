@@ -35,13 +35,12 @@ use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, AuditLog, Documents, Store};
 use drawgate_host::Host;
 use drawgate_host::egress::{Authorities, HostRule};
-use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
-use drawgate_host::secrets::Secrets;
 use drawgate_host::store::{
     ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure,
     ResilientAudit, SqliteAudit, SqliteStore,
 };
+use drawgate_sources::mcp::oauth::Logins;
 use parking_lot::Mutex;
 
 use crate::anchors::Anchors;
@@ -110,9 +109,11 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Opens the data folder, which no other gateway may be using, and puts a gateway together.
+    /// Opens the data folder, which no other gateway may be using, and puts a gateway together on this
+    /// host.
     /// `redactor` learns every secret as it becomes known.
     pub async fn open(
+        mut host: Host,
         loaded: &Loaded,
         data: &Path,
         start: Start,
@@ -121,7 +122,9 @@ impl Runtime {
         let dir = DataDir::open(data)?;
         let lock = dir.exclusive()?;
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
-        let mut host = machine(&admin, loaded, data, &redactor)?;
+        host.secrets.remember(admin.expose());
+        host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
+        teach(&redactor, &host);
         let Storage { store, documents, log, audit, artifacts } =
             Storage::open(&dir, &loaded.config, &host)?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
@@ -334,21 +337,6 @@ impl Storage {
     }
 }
 
-/// The machine, which knows what its programs must not reach.
-fn machine(
-    admin: &Secret<String>,
-    loaded: &Loaded,
-    data: &Path,
-    redactor: &Arc<ArcSwap<Redactor>>,
-) -> anyhow::Result<Host> {
-    let secrets = Secrets::from_process();
-    secrets.remember(admin.expose());
-    let host = Host::new(secrets, std::env::current_exe().ok())?;
-    host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
-    teach(redactor, &host);
-    Ok(host)
-}
-
 fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Callers> {
     let callers = Arc::new(Callers::new(config.auth.as_ref()));
     callers.set(admin, agents);
@@ -379,7 +367,7 @@ fn hold_logins(
 ) -> Arc<Logins> {
     let logins = Logins::new(host, Arc::clone(documents), acts.clone(), sealing.clone());
     let logins = Arc::new(logins);
-    host.logins = Some(Arc::clone(&logins));
+    host.credentials = Some(logins.clone());
     logins
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use drawgate_core::model::SourceId;
-use drawgate_host::oauth::{Begun, LoginSummary, ServerLogin};
+use drawgate_sources::mcp::oauth::{Begun, LoginSummary, ServerLogin};
 
 use super::Operations;
 

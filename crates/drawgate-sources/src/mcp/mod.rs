@@ -18,6 +18,7 @@ mod lines;
 mod link;
 mod listen;
 mod listing;
+pub mod oauth;
 mod offer;
 mod pages;
 mod parameters;

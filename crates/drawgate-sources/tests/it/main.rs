@@ -10,6 +10,7 @@ mod mcp_features;
 mod mcp_http;
 mod mcp_http_features;
 mod mcp_http_rude;
+mod mcp_oauth;
 mod mcp_outages;
 mod mcp_sse;
 mod mcp_stdio;

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
 use super::Context;
+use super::machine;
 use super::running::Running;
 use crate::surface::control::{Control, Refused};
 use crate::surface::mcp::{Mcp, Sessions};
@@ -50,7 +51,7 @@ impl Backend {
             }
         };
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
-        match Runtime::open(loaded, &context.data, start, redactor).await {
+        match Runtime::open(machine::host()?, loaded, &context.data, start, redactor).await {
             Ok(runtime) => Self::own(runtime).await,
             Err(error) if is_in_use(&error) => {
                 Ok(Self::Running(Running::wait(&context.data).await?))

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
+use super::machine;
 use super::{Context, Output};
 use crate::server::{self, Endpoint, Offer, Server};
 use crate::surface::approvals::{self, Pages};
@@ -58,7 +59,8 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let metrics = telemetry::init_metrics();
     let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
     telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
-    let runtime = Runtime::open(&context.loaded, &context.data, Start::Sources, redactor).await?;
+    let (host, loaded) = (machine::host()?, &context.loaded);
+    let runtime = Runtime::open(host, loaded, &context.data, Start::Sources, redactor).await?;
     let runtime = Arc::new(runtime);
     let spans = spans(&runtime, &context.loaded)?;
     let mcp = mcp(&runtime, config, spans.clone()).await?;

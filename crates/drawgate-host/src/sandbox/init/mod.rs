@@ -1,26 +1,26 @@
-//! Init: this program started again, which builds boxes, runs one program in each and cleans up.
+//! Init: the launcher as a process that builds boxes, runs one program in each and cleans up.
 //!
-//! The first process, the nursery, does nothing but copy itself for every box. A box has three. The
+//! The first process, the fork server, does nothing but fork for every box. A box has three. The
 //! outer one stays outside with the gateway's rights: it makes control groups,
 //! watches the writable folders and removes what was planted there. The inner one is the first
 //! process of the box's namespaces: when it ends, the kernel ends all others in them. The third
 //! becomes the program. They are told what to do over a socket, so no argument and no environment of
 //! the program ever reaches the outer one's own loader.
 
+mod accessible;
 mod count;
 mod etc;
-mod guard;
+mod fork_server;
 mod identity;
 mod inner;
 mod landlock;
 mod limits;
 mod mapping;
 mod mounts;
-mod nursery;
-mod opened;
 mod outer;
 mod privileges;
 mod program;
+mod protect;
 mod quota;
 mod seccomp;
 mod sockets;
@@ -29,20 +29,18 @@ mod sys;
 mod trees;
 mod unlinked;
 mod usage;
-mod used;
 mod watch;
 
 use std::process::ExitCode;
 
 /// The hidden first argument that makes the program an init.
-pub const SUBCOMMAND: &str = "__sandbox-init";
+pub(crate) const SUBCOMMAND: &str = "__sandbox-init";
 
 /// The exit code of an init whose box was not built; the reason went to the gateway.
 pub(crate) const NOT_BUILT: u8 = 125;
 
-/// Builds the boxes that the gateway asks for on standard input, until it is gone. Call it first thing
-/// in `main`, before there is a second thread.
-#[must_use]
-pub fn init_main() -> ExitCode {
-    nursery::run()
+/// Builds the boxes that the gateway asks for on standard input, until it is gone. This process must
+/// have one thread.
+pub(crate) fn init_main() -> ExitCode {
+    fork_server::run()
 }

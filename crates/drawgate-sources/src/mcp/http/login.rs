@@ -8,8 +8,8 @@ use ::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use drawgate_core::model::SourceId;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
+use drawgate_host::credentials::{Bearer, Try};
 use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody, Reach};
-use drawgate_host::oauth::{Bearer, LoginNeeded, Try};
 use tokio::time::timeout_at;
 
 use super::source_error;
@@ -30,15 +30,14 @@ pub(in crate::mcp) enum Closed {
     Egress(#[from] EgressError),
     /// The server does not take it from us.
     #[error(transparent)]
-    Login(#[from] LoginNeeded),
+    Login(#[from] SourceError),
 }
 
 impl From<Closed> for SourceError {
     fn from(closed: Closed) -> Self {
         match closed {
             Closed::Egress(error) => source_error(&error),
-            // The server has refused the request, so nothing was done.
-            Closed::Login(needed) => Self::unreachable(needed.to_string()),
+            Closed::Login(needed) => needed,
         }
     }
 }
@@ -51,10 +50,9 @@ impl Door {
         configured: &HeaderMap,
         reach: Reach,
     ) -> Self {
-        let logins =
-            host.logins.as_ref().filter(|_| !configured.contains_key(header::AUTHORIZATION));
-        let login = logins.and_then(|logins| logins.get(id));
-        let login = login.map(|login| login as Arc<dyn Bearer>);
+        let credentials =
+            host.credentials.as_ref().filter(|_| !configured.contains_key(header::AUTHORIZATION));
+        let login = credentials.and_then(|credentials| credentials.bearer(id));
         Self { host: Arc::clone(host), reach, login }
     }
 

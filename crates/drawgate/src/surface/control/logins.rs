@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Control, answer};
 use drawgate_core::model::SourceId;
-use drawgate_host::oauth::Standing;
+use drawgate_sources::mcp::oauth::Standing;
 
 /// A login that waits for a person.
 #[derive(Debug, Serialize, Deserialize)]

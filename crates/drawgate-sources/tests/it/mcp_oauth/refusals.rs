@@ -1,6 +1,7 @@
 //! Logins that must not come about.
 
-use drawgate_host::oauth::{Bearer as _, LoginSettings};
+use drawgate_host::credentials::Bearer as _;
+use drawgate_sources::mcp::oauth::LoginSettings;
 
 use super::world::{Behaviour, World, browse, fields};
 use super::*;

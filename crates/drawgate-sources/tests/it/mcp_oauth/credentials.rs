@@ -4,7 +4,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use drawgate_core::store::Documents as _;
-use drawgate_host::oauth::{Bearer as _, Grant, Standing};
+use drawgate_host::credentials::Bearer as _;
+use drawgate_sources::mcp::oauth::{Grant, Standing};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::address::Address;
 use super::error::LoginError;
-use crate::egress::{Body, Egress, EgressError, Reach, read_body};
+use drawgate_host::egress::{Body, Egress, EgressError, Reach, read_body};
 
 /// How long one request may take.
 const TIME: Duration = Duration::from_secs(10);

@@ -13,8 +13,9 @@ use tokio::sync::broadcast;
 use super::address::Address;
 use super::kept::{KIND, Kept};
 use super::login::{LoginSettings, ServerLogin, Vault};
-use crate::host::Host;
-use crate::seal::SealingKey;
+use drawgate_host::Host;
+use drawgate_host::credentials::{Bearer, Credentials};
+use drawgate_host::seal::SealingKey;
 
 /// How much news is kept for a listener that is slow.
 const NEWS: usize = 64;
@@ -35,6 +36,12 @@ pub struct StoredLogins(BTreeMap<String, Value>);
 pub struct Logins {
     vault: Arc<Vault>,
     servers: RwLock<BTreeMap<SourceId, Arc<ServerLogin>>>,
+}
+
+impl Credentials for Logins {
+    fn bearer(&self, source: &SourceId) -> Option<Arc<dyn Bearer>> {
+        Some(self.get(source)?)
+    }
 }
 
 impl Logins {

@@ -281,7 +281,7 @@ fn places(issuer: &Address) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::egress::{Egress, Reach as Hosts};
+    use drawgate_host::egress::{Egress, Reach as Hosts};
 
     #[test]
     fn well_known_places_in_order() {

@@ -5,9 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
+use drawgate_host::credentials::Bearer as _;
 use drawgate_host::egress::Egress;
 use drawgate_host::egress::network::Network;
-use drawgate_host::oauth::Bearer as _;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 

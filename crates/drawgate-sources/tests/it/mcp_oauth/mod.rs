@@ -13,11 +13,12 @@ use std::sync::Arc;
 use drawgate_core::model::SourceId;
 use drawgate_core::testing::{MemoryStore, TestClock, acts};
 use drawgate_host::Host;
-use drawgate_host::oauth::{
-    Address, Begun, LoginError, LoginSettings, LoginSummary, Logins, ServerLogin, Try, Wanted,
-};
+use drawgate_host::credentials::Try;
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
+use drawgate_sources::mcp::oauth::{
+    Address, Begun, LoginError, LoginSettings, LoginSummary, Logins, ServerLogin, Wanted,
+};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use world::{World, browse};
 
@@ -101,7 +102,7 @@ impl Stage {
     }
 
     async fn header(&self) -> HeaderValue {
-        use drawgate_host::oauth::Bearer as _;
+        use drawgate_host::credentials::Bearer as _;
         self.login.header().await.unwrap().unwrap()
     }
 
@@ -116,7 +117,7 @@ impl Stage {
         status: u16,
         challenge: &str,
     ) -> Result<bool, String> {
-        use drawgate_host::oauth::Bearer as _;
+        use drawgate_host::credentials::Bearer as _;
         let sent = self.login.header().await.unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_str(challenge).unwrap());

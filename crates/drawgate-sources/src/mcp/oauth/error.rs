@@ -2,24 +2,25 @@
 //! or a server's own description of an error, which may repeat them.
 
 use drawgate_core::model::SourceId;
+use drawgate_core::source::SourceError;
 use drawgate_core::store::StoreError;
 
 use super::address::AddressError;
-use crate::egress::Refusal;
-use crate::secrets::SecretError;
+use drawgate_host::egress::Refusal;
+use drawgate_host::secrets::SecretError;
 
 /// A request can't be sent as it should, because the login does not suffice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginNeeded {
     /// There is none.
-    #[error("`{0}` needs a login; run `drawgate servers login {0}`")]
+    #[error("`{0}` needs a login; the gateway's operator must log in")]
     Absent(SourceId),
     /// It can't be renewed any more.
-    #[error("the login at `{0}` has expired; run `drawgate servers login {0}`")]
+    #[error("the login at `{0}` has expired; the gateway's operator must log in again")]
     Expired(SourceId),
     /// It does not reach.
     #[error(
-        "the login at `{server}` does not allow this, which needs the scope `{scope}`; run `drawgate servers login {server}`"
+        "the login at `{server}` does not allow this, which needs the scope `{scope}`; the gateway's operator must log in again"
     )]
     Scope {
         /// The server.
@@ -53,6 +54,13 @@ pub enum LoginNeeded {
         /// What the network said.
         reason: String,
     },
+}
+
+impl From<LoginNeeded> for SourceError {
+    /// The server has refused the request, so nothing was done.
+    fn from(needed: LoginNeeded) -> Self {
+        Self::unreachable(needed.to_string())
+    }
 }
 
 /// Why a login did not come about.
@@ -161,13 +169,13 @@ pub enum LoginError {
     )]
     Unattended(SourceId),
     /// No answer came.
-    #[error("nobody answered in time; run the command again")]
+    #[error("no answer came in time; log in again")]
     TooLate,
     /// A second attempt took over.
     #[error("another login at the same server was begun")]
     Replaced,
     /// There is no attempt of this id.
-    #[error("this login is not under way any more; run the command again")]
+    #[error("this login is not under way any more; log in again")]
     NoAttempt,
     /// The answer can't be received.
     #[error(
@@ -187,7 +195,7 @@ pub enum LoginError {
     Store(#[from] StoreError),
     /// The login can't be sealed.
     #[error(transparent)]
-    Seal(#[from] crate::seal::SealError),
+    Seal(#[from] drawgate_host::seal::SealError),
     /// The login can't be kept or written down, and is therefore none.
     #[error(transparent)]
     Act(#[from] drawgate_core::acts::ActError),

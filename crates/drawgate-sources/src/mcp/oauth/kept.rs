@@ -10,7 +10,7 @@ use super::error::LoginError;
 use super::login::Grant;
 use super::registration::Client;
 use super::tokens::Tokens;
-use crate::seal::SealingKey;
+use drawgate_host::seal::SealingKey;
 
 /// The kind of the documents.
 pub(super) const KIND: &str = "oauth";
@@ -40,7 +40,7 @@ pub(super) struct Kept {
 impl Kept {
     /// The document for the store.
     pub(super) fn seal(&self, id: &SourceId, key: &SealingKey) -> Result<Value, LoginError> {
-        let bytes = serde_json::to_vec(self).map_err(|_| crate::seal::SealError)?;
+        let bytes = serde_json::to_vec(self).map_err(|_| drawgate_host::seal::SealError)?;
         let sealed = key.seal(&context(id, &self.issuer), bytes)?;
         Ok(json!({ "issuer": self.issuer, "sealed": sealed }))
     }
@@ -62,14 +62,14 @@ fn context(id: &SourceId, issuer: &str) -> Vec<u8> {
 pub(super) mod exposed {
     use super::{Deserialize, Deserializer, Secret, Serializer};
 
-    pub(in crate::oauth) fn serialize<S: Serializer>(
+    pub(in crate::mcp::oauth) fn serialize<S: Serializer>(
         secret: &Secret<String>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(secret.expose())
     }
 
-    pub(in crate::oauth) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in crate::mcp::oauth) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Secret<String>, D::Error> {
         String::deserialize(deserializer).map(Secret::new)
@@ -81,14 +81,14 @@ pub(super) mod exposed_option {
     use super::{Deserialize, Deserializer, Secret, Serialize, Serializer};
 
     #[expect(clippy::ref_option, reason = "the signature that serde calls")]
-    pub(in crate::oauth) fn serialize<S: Serializer>(
+    pub(in crate::mcp::oauth) fn serialize<S: Serializer>(
         secret: &Option<Secret<String>>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         secret.as_ref().map(Secret::expose).serialize(serializer)
     }
 
-    pub(in crate::oauth) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in crate::mcp::oauth) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Secret<String>>, D::Error> {
         Ok(Option::<String>::deserialize(deserializer)?.map(Secret::new))

@@ -1,7 +1,8 @@
 //! Logins that succeed: discovery, registration, scopes, what is sent and what is kept.
 
 use drawgate_core::store::Documents as _;
-use drawgate_host::oauth::{Bearer as _, LoginSettings, Standing};
+use drawgate_host::credentials::Bearer as _;
+use drawgate_sources::mcp::oauth::{LoginSettings, Standing};
 use serde_json::Value;
 
 use super::world::{World, basic, fields};
@@ -210,7 +211,7 @@ async fn a_step_up_asks_for_what_there_was_and_what_was_lacking() {
     let needed = stage.rejected(403, refused).await.unwrap_err();
     assert_eq!(
         needed,
-        "the login at `far` does not allow this, which needs the scope `write`; run `drawgate servers login far`"
+        "the login at `far` does not allow this, which needs the scope `write`; the gateway's operator must log in again"
     );
     assert!(matches!(stage.login.standing(), Standing::Lacking(_)));
     assert!(stage.header().await.to_str().unwrap().starts_with("Bearer "), "the rest still works");

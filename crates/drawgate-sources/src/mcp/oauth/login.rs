@@ -9,6 +9,7 @@ use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::clock::{Clock, Ids};
 use drawgate_core::model::{Principal, SourceId};
 use drawgate_core::secret::Secret;
+use drawgate_core::source::SourceError;
 use drawgate_core::store::{Documents, Write};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::{Mutex, RwLock};
@@ -20,15 +21,15 @@ use super::address::Address;
 use super::assertion::Statement;
 use super::attempt::Attempt;
 use super::challenge::Challenge;
-use super::error::{LoginError, LoginNeeded};
+use super::error::LoginError;
 use super::fetch::Way;
 use super::kept::{KIND, Kept};
 use super::refresh::Trouble;
 use super::registration::{Client, ClientSecret};
-use super::{Bearer, Try};
-use crate::egress::{Egress, HostRule, Reach};
-use crate::seal::SealingKey;
-use crate::secrets::{Resolved, Secrets};
+use drawgate_host::credentials::{Bearer, Try};
+use drawgate_host::egress::{Egress, HostRule, Reach};
+use drawgate_host::seal::SealingKey;
+use drawgate_host::secrets::{Resolved, Secrets};
 
 /// How many generations of tokens are masked: the current one, and those that may still be under way.
 const MASKED_GENERATIONS: usize = 3;
@@ -244,8 +245,8 @@ impl ServerLogin {
 
 #[async_trait]
 impl Bearer for ServerLogin {
-    async fn header(&self) -> Result<Option<HeaderValue>, LoginNeeded> {
-        self.shared.header().await
+    async fn header(&self) -> Result<Option<HeaderValue>, SourceError> {
+        Ok(self.shared.header().await?)
     }
 
     async fn rejected(
@@ -254,16 +255,17 @@ impl Bearer for ServerLogin {
         sent: Option<&HeaderValue>,
         status: StatusCode,
         headers: &HeaderMap,
-    ) -> Result<bool, LoginNeeded> {
+    ) -> Result<bool, SourceError> {
         let challenge = Challenge::find(headers);
-        match status {
+        let again = match status {
             StatusCode::UNAUTHORIZED => self.shared.refused(attempt, sent, challenge).await,
             StatusCode::FORBIDDEN => match challenge.filter(Challenge::wants_more_scope) {
                 Some(challenge) => self.shared.lacks(challenge).await,
                 None => Ok(false),
             },
             _ => Ok(false),
-        }
+        };
+        Ok(again?)
     }
 }
 

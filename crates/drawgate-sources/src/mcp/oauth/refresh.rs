@@ -7,7 +7,6 @@ use drawgate_core::secret::Secret;
 use http::HeaderValue;
 use serde_json::{Map, Value};
 
-use super::Try;
 use super::address::Address;
 use super::challenge::Challenge;
 use super::discovery;
@@ -17,6 +16,7 @@ use super::kept::Kept;
 use super::login::Shared;
 use super::scopes;
 use super::tokens::{Counter, Tokens};
+use drawgate_host::credentials::Try;
 
 /// How long an authorization server that can't be reached is left alone.
 const PAUSE_MS: u64 = 5_000;
