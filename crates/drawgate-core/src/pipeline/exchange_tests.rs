@@ -220,7 +220,7 @@ async fn an_approval_covers_the_whole_call_and_only_one() {
     fixture.gate.hold(std::time::Duration::ZERO);
     let first = fixture.call("ann", invocation("careful", json!({}), None), able()).await;
     assert_eq!(code(&first), Some(ErrorCode::PermissionEscalationRequired));
-    let approvals = &fixture.gate.gateway.parts().approvals;
+    let approvals = &fixture.gate.control.parts().approvals;
     let id = approvals.list()[0].id.clone();
     let decided = approvals.decided(&id, ApprovalState::Approved).unwrap();
     approvals.settle(decided);
@@ -237,13 +237,13 @@ async fn an_approval_covers_the_whole_call_and_only_one() {
 async fn a_caller_that_can_open_pages_is_sent_to_the_approval() {
     let fixture = fixture(SourceTerms::default()).await;
     fixture.gate.hold(std::time::Duration::ZERO);
-    let settings = &fixture.gate.gateway.parts().settings;
+    let settings = &fixture.gate.control.parts().settings;
     let mut with_page = GatewaySettings::clone(&settings.load());
     with_page.approval_page = Some("http://here/approvals".into());
     settings.store(Arc::new(with_page));
     let pages = || client(json!({ "elicitation": { "url": {} } }));
     let asked = fixture.call("ann", invocation("careful", json!({}), None), pages()).await;
-    let approvals = &fixture.gate.gateway.parts().approvals;
+    let approvals = &fixture.gate.control.parts().approvals;
     let id = approvals.list()[0].id.clone();
     let params = &asked.input_required.as_ref().unwrap().requests["approval"]["params"];
     assert_eq!(params["url"], format!("http://here/approvals/{id}"));
@@ -343,7 +343,7 @@ async fn rules_are_asked_again_when_a_call_is_taken_up_again() {
     for (name, change, expected) in cases {
         let fixture = fixture(SourceTerms::default()).await;
         fixture.gate.hold(std::time::Duration::ZERO);
-        let approvals = &fixture.gate.gateway.parts().approvals;
+        let approvals = &fixture.gate.control.parts().approvals;
         let call = || invocation(name, json!({}), None);
         if name == "careful" {
             fixture.call("ann", call(), able()).await;
@@ -376,7 +376,7 @@ impl crate::source::ProgressSink for Handles {
 async fn a_call_is_taken_up_again_by_the_same_definition_only() {
     let fixture = fixture(SourceTerms::default()).await;
     fixture.gate.hold(std::time::Duration::ZERO);
-    let approvals = &fixture.gate.gateway.parts().approvals;
+    let approvals = &fixture.gate.control.parts().approvals;
     let call = || invocation("careful", json!({}), None);
     fixture.call("ann", call(), able()).await;
     let decided = approvals.decided(&approvals.list()[0].id, ApprovalState::Approved).unwrap();

@@ -11,6 +11,7 @@ mod audit;
 mod authorize;
 mod confirm;
 mod continuation;
+mod control;
 mod execute;
 mod gateway;
 mod load;
@@ -22,6 +23,7 @@ mod time;
 mod validate;
 
 pub use authorize::PermittedCall;
+pub use control::GatewayControl;
 pub use gateway::{CallOptions, Gateway, GatewayParts, GatewaySettings, UNREAD};
 pub use meter::Meter;
 

@@ -129,27 +129,15 @@ pub(super) async fn of_kind(gate: &TestGate, kind: EventKind) -> Vec<ToolAuditEv
 }
 
 pub(super) fn change(gate: &TestGate, change: impl FnOnce(&mut GatewaySettings)) {
-    let mut settings = GatewaySettings::clone(&gate.gateway.parts().settings.load());
+    let mut settings = GatewaySettings::clone(&gate.control.parts().settings.load());
     change(&mut settings);
-    gate.gateway.parts().settings.store(Arc::new(settings));
+    gate.control.parts().settings.store(Arc::new(settings));
 }
 
 /// The same gate on another audit log.
 pub(super) fn on_log(gate: &TestGate, audit: Arc<dyn AuditLog>) -> Gateway {
-    let parts = gate.gateway.parts();
-    Gateway::new(GatewayParts {
-        exposures: Arc::default(),
-        registry: parts.registry.clone(),
-        grants: parts.grants.clone(),
-        approvals: parts.approvals.clone(),
-        rules: parts.rules.clone(),
-        redactor: parts.redactor.clone(),
-        settings: parts.settings.clone(),
-        audit,
-        artifacts: parts.artifacts.clone(),
-        clock: parts.clock.clone(),
-        ids: parts.ids.clone(),
-    })
+    let parts = gate.control.parts();
+    GatewayControl::new(GatewayParts { audit, ..parts.clone() }).gateway().clone()
 }
 
 fn strict_tool() -> McpToolSpec {
@@ -411,7 +399,7 @@ async fn a_good_call_is_decided_run_and_written_down() {
 async fn input_hashes_are_over_the_redacted_arguments_and_always_the_same() {
     let hash_of = async |arguments: Value, keys: &[&str]| {
         let gate = gate(&with(|| Ok(ToolOutput::text("ok")))).await;
-        gate.gateway.parts().redactor.store(Arc::new(Redactor::new(["known-secret-value"])));
+        gate.control.parts().redactor.store(Arc::new(Redactor::new(["known-secret-value"])));
         let mut call = invocation(arguments);
         call.redact_keys = keys.iter().map(|key| (*key).to_owned()).collect();
         gate.gateway.call(&caller("ann"), call, CallOptions::default()).await;
@@ -836,7 +824,7 @@ async fn only_idempotent_tools_are_tried_again_and_only_once() {
 #[tokio::test]
 async fn a_retry_needs_the_grant_as_much_as_the_first_try() {
     let gate = TestGate::new().await;
-    let grants = gate.gateway.parts().grants.clone();
+    let grants = gate.control.parts().grants.clone();
     let id = gate.grant("ann", "use", None).await;
     let source =
         Probe::new("s", vec![tool("t", &json!({ "requiredScopes": ["use"] }))], move |_, _| {
@@ -871,7 +859,7 @@ async fn a_revoked_grant_stops_the_next_call() {
     assert!(result.success);
     let outcome = of_kind(&gate, EventKind::Outcome).await.pop().unwrap();
     assert_eq!(outcome.grant_ids, Some(vec![id.clone()]), "the grant that covered it is named");
-    gate.gateway.parts().grants.revoke(&[id.as_str().into()]).await;
+    gate.control.parts().grants.revoke(&[id.as_str().into()]).await;
     assert_eq!(code(&gate.call("ann", "s:t", json!({})).await), Some(ErrorCode::PermissionDenied));
     assert_eq!(source.calls(), 1);
 }
@@ -891,7 +879,7 @@ async fn what_is_revoked_between_decision_and_start_does_not_start() {
         gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
     });
     log.reached().await;
-    gate.gateway.parts().grants.revoke(&[id.as_str().into()]).await;
+    gate.control.parts().grants.revoke(&[id.as_str().into()]).await;
     log.go();
     let result = call.await.unwrap();
     assert_eq!(code(&result), Some(ErrorCode::PermissionDenied));
@@ -956,7 +944,7 @@ async fn after_revoke_returned_nothing_starts() {
         while source.calls() - before < round % 8 {
             tokio::task::yield_now().await;
         }
-        gate.gateway.parts().grants.revoke(&[id.as_str().into()]).await;
+        gate.control.parts().grants.revoke(&[id.as_str().into()]).await;
         let when_revoked = source.calls();
         for call in calls {
             call.await.unwrap();
@@ -984,7 +972,7 @@ async fn revoke_waits_for_a_call_that_is_just_starting() {
         gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
     });
     inside.recv().await.unwrap();
-    let grants = gate.gateway.parts().grants.clone();
+    let grants = gate.control.parts().grants.clone();
     let revoking = tokio::spawn(async move { grants.revoke(&[id.as_str().into()]).await });
     for _ in 0..10_000 {
         tokio::task::yield_now().await;
@@ -1075,7 +1063,7 @@ async fn lists_show_what_can_be_called() {
     {
         assert_eq!(gate.call(who, name, json!({})).await.success, callable, "{who} {name}");
     }
-    let snapshot = gate.gateway.snapshot();
+    let snapshot = gate.control.snapshot();
     assert_eq!((snapshot.tools.len(), snapshot.grants.len()), (2, 1));
     assert_eq!(snapshot.audit_cursor, gate.store.head());
 }

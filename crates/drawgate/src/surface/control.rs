@@ -135,14 +135,14 @@ fn answer(value: impl Serialize) -> Answer {
 }
 
 async fn status(State(control): State<Control>) -> Answer {
-    let parts = control.operations.gateway.parts();
+    let gateway = &control.operations.gateway;
     answer(json!({
         "pid": std::process::id(),
         "version": env!("CARGO_PKG_VERSION"),
         "endpoint": control.endpoint,
-        "tools": parts.registry.snapshot().available().count(),
-        "callsUnderWay": control.operations.gateway.under_way(),
-        "auditHead": parts.audit.head(),
+        "tools": gateway.registry().available().count(),
+        "callsUnderWay": gateway.under_way(),
+        "auditHead": gateway.audit_head(),
         "configuration": control.edits.status(),
     }))
 }
@@ -206,7 +206,6 @@ async fn call(
     call: Result<Json<CliCall>, JsonRejection>,
 ) -> Answer {
     let gateway = &control.operations.gateway;
-    let ids = &gateway.parts().ids;
     let call = match call {
         Ok(Json(call)) => call,
         Err(rejection) => {
@@ -216,7 +215,7 @@ async fn call(
     };
     let invocation = ToolInvocation {
         tool_id: call.tool,
-        request_id: format!("cli-{}", ids.unique()),
+        request_id: format!("cli-{}", gateway.ids().unique()),
         arguments: call.arguments,
         timeout_ms: call.timeout_ms,
         ..ToolInvocation::default()
@@ -232,7 +231,7 @@ struct HowShown {
 }
 
 async fn servers(State(control): State<Control>, Query(how): Query<HowShown>) -> Answer {
-    let redactor = control.operations.gateway.parts().redactor.load_full();
+    let redactor = control.operations.gateway.redactor();
     let faults = if how.check { control.keeper.check(CHECK_TIME).await } else { BTreeMap::new() };
     let mut all = Vec::new();
     for status in control.keeper.status() {
@@ -298,8 +297,7 @@ async fn remove_agent(State(control): State<Control>, Path(name): Path<String>) 
 }
 
 async fn grants(State(control): State<Control>) -> Answer {
-    let parts = control.operations.gateway.parts();
-    answer(parts.grants.live(parts.clock.now_ms()))
+    answer(control.operations.grants())
 }
 
 /// A new grant.
@@ -327,15 +325,14 @@ async fn revoke_grant(State(control): State<Control>, Path(id): Path<String>) ->
 }
 
 async fn artifacts(State(control): State<Control>) -> Answer {
-    answer(control.operations.gateway.parts().artifacts.list(&Principal::local()).await?)
+    answer(control.operations.gateway.artifacts(&Principal::local()).await?)
 }
 
 async fn artifact(
     State(control): State<Control>,
     Path(hash): Path<String>,
 ) -> Result<Response, Failure> {
-    let artifacts = &control.operations.gateway.parts().artifacts;
-    match artifacts.get(&hash, &Principal::local()).await? {
+    match control.operations.gateway.artifact(&hash, &Principal::local()).await? {
         Some((info, bytes)) => {
             Ok(([("content-type", info.reference.mime_type)], bytes).into_response())
         }

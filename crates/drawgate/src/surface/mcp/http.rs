@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{Caller, Client, Principal, SurfaceKind};
 use http::header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
@@ -282,12 +281,7 @@ async fn find_session(
 /// Whose session it is makes no difference to the answer, only to the audit log.
 async fn no_such_session(mcp: &Mcp, principal: &Principal, id: &str) -> RpcError {
     if mcp.inner.sessions.is_foreign(id, principal) {
-        let parts = mcp.inner.gateway.parts();
-        let draft = EventDraft::new(EventKind::CallerRefused, parts.clock.now_ms())
-            .text("principal", principal.as_str())
-            .text("reason", "foreign_session");
-        // The caller is refused whether or not that can be written down.
-        let _ = parts.audit.append(draft).await;
+        mcp.inner.gateway.record_refused_caller(Some(principal), "foreign_session").await;
     }
     RpcError::new(INVALID_REQUEST, "no such session; send `initialize` again")
         .with_status(StatusCode::NOT_FOUND)

@@ -234,8 +234,8 @@ impl Watcher {
 
     async fn run(&self, events: &mpsc::Sender<Bytes>) {
         let inner = &self.mcp.inner;
-        let parts = inner.gateway.parts();
-        let (mut registry, mut grants) = (parts.registry.subscribe(), parts.grants.subscribe());
+        let mut registry = inner.gateway.registry_changes();
+        let mut grants = inner.gateway.grant_changes();
         let mut updates = inner.interests.updates();
         let mut tasks = inner.tasks.as_ref().map(tasks::Tasks::subscribe);
         let mut known = inner.lists.of(&inner.gateway, &self.caller);

@@ -130,13 +130,13 @@ impl Tasks {
         cancel: CancellationToken,
         handles: &Handles,
     ) -> Option<Map<String, Value>> {
-        let parts = self.0.gateway.parts();
-        let now = parts.clock.now_ms();
+        let gateway = &self.0.gateway;
+        let now = gateway.clock().now_ms();
         if cancel.is_cancelled() || !self.has_room(&peer.caller.principal) {
             return None;
         }
         let record = Record {
-            id: parts.ids.secret(),
+            id: gateway.ids().secret(),
             principal: peer.caller.principal.clone(),
             surface: peer.caller.surface,
             status: Status::Working,
@@ -203,7 +203,7 @@ impl Tasks {
 
     /// Shows a call's questions to whoever looks at the task; `false` if it has asked too often.
     fn ask(&self, id: &str, requests: &Map<String, Value>, state: Option<String>) -> bool {
-        let now = self.0.gateway.parts().clock.now_ms();
+        let now = self.0.gateway.clock().now_ms();
         let mut live = self.0.live.lock();
         let Some(task) = live.get_mut(id).filter(|task| !task.record.status.is_over()) else {
             return true;
@@ -290,7 +290,7 @@ impl Tasks {
 
     /// A task of this caller's, as the protocol shows it.
     pub(super) fn show(&self, principal: &Principal, id: &str) -> Option<Map<String, Value>> {
-        let now = self.0.gateway.parts().clock.now_ms();
+        let now = self.0.gateway.clock().now_ms();
         let live = self.0.live.lock();
         let task = live
             .get(id)
@@ -310,7 +310,7 @@ impl Tasks {
     /// What can be seen to be over is in the store already.
     async fn end(&self, id: &str, status: Status, outcome: Option<Outcome>) {
         let _turn = self.0.ending.lock().await;
-        let now = self.0.gateway.parts().clock.now_ms();
+        let now = self.0.gateway.clock().now_ms();
         let ended = self.0.live.lock().get(id).map(|task| task.record.clone());
         let Some(mut ended) = ended.filter(|record| !record.status.is_over()) else { return };
         ended.status = status;
