@@ -18,8 +18,8 @@ use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind, Payload};
 use crate::canonical;
 use crate::model::{
-    Caller, Ending, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, SurfaceKind,
-    ToolError, ToolInvocation, ToolOutput, ToolResult, shown_name,
+    Caller, Ending, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, Surface, ToolError,
+    ToolInvocation, ToolOutput, ToolResult, shown_name,
 };
 use crate::policy::{Approval, Cover};
 use crate::redact::{Redactor, describe_masks};
@@ -42,7 +42,7 @@ pub(crate) struct Trace {
     request_id: String,
     run_id: Option<String>,
     principal: Principal,
-    surface: SurfaceKind,
+    surface: Surface,
     tool: String,
     entry: Option<Arc<Entry>>,
     sandbox: Option<&'static str>,
@@ -76,7 +76,7 @@ impl Trace {
             request_id: label(&redactor, &call.request_id),
             run_id: call.run_id.as_ref().map(|id| label(&redactor, id)),
             principal: caller.principal.clone(),
-            surface: caller.surface,
+            surface: caller.surface.clone(),
             tool: call.tool_id.clone(),
             entry: None,
             sandbox: None,
@@ -335,7 +335,7 @@ impl Trace {
             .text("callId", &self.call_id)
             .text("requestId", &self.request_id)
             .text("principal", self.principal.as_str())
-            .text("surface", self.surface.as_str())
+            .text("surface", self.surface.name())
             .text("toolId", self.tool_label())
             .maybe_text("runId", self.run_id.as_deref())
             .maybe_text("sandbox", self.sandbox)

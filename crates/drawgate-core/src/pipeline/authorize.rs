@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::audit::Trace;
-use super::confirm::{Answer, Asking};
+use super::confirm::{Answer, Asking, Page};
 use super::continuation::{Bound, Handle};
 use super::gateway::{CallOptions, Gateway};
 use super::time::{Longest, TimeLimit};
@@ -298,9 +298,9 @@ impl Gateway {
     }
 
     /// Where a person can be sent by this caller.
-    fn page(&self, options: &CallOptions) -> Option<String> {
-        let page = self.parts.settings.load().approval_page.clone();
-        page.filter(|_| options.client.can("elicitation.url"))
+    fn page(&self, options: &CallOptions) -> Option<Page> {
+        let request = options.page_request?;
+        Some(Page { address: self.parts.settings.load().approval_page.clone()?, request })
     }
 
     fn time_for(&self, entry: &Entry, call: &ToolInvocation, options: &CallOptions) -> TimeLimit {
@@ -338,7 +338,7 @@ struct Terms {
     /// The approval behind the caller's grants.
     granted: Option<String>,
     /// Where the caller can send a person.
-    page: Option<String>,
+    page: Option<Page>,
 }
 
 pub(super) fn grant_ended() -> Refusal {

@@ -1,11 +1,10 @@
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::{CallOptions, GatewaySettings};
+use super::{ApprovalPage, CallOptions, GatewaySettings, PageRequest};
 use crate::audit::EventKind;
 use crate::model::{
     Client, Ending, ErrorCode, InputGiven, InputRequired, McpManifest, Offer, Operation, SourceId,
@@ -14,7 +13,7 @@ use crate::model::{
 use crate::policy::ApprovalState;
 use crate::registry::{Origin, SourceTerms};
 use crate::source::{CallContext, PermittedCall, SourceError, ToolSource};
-use crate::testing::{TestGate, caller, tool};
+use crate::testing::{TestGate, caller, operations, tool};
 
 /// Asks for a name, and repeats it; reads resources by their URI.
 struct Curious {
@@ -41,7 +40,7 @@ impl ToolSource for Curious {
             ],
             offer: Offer {
                 resources: vec![json!({ "uri": "x:1" })],
-                operations: BTreeSet::from([Operation::ReadResource]),
+                operations: operations([Operation::ReadResource]),
                 ..Offer::default()
             },
         })
@@ -102,9 +101,14 @@ async fn fixture(terms: SourceTerms) -> Fixture {
 fn client(capabilities: Value) -> CallOptions {
     let Value::Object(capabilities) = capabilities else { panic!("not an object") };
     CallOptions {
+        page_request: capabilities["elicitation"].get("url").map(|_| page_request as PageRequest),
         client: Arc::new(Client { capabilities, log_level: None }),
         ..CallOptions::default()
     }
+}
+
+fn page_request(page: &ApprovalPage<'_>) -> Value {
+    json!({ "method": "open", "params": { "mode": "url", "url": page.url } })
 }
 
 fn able() -> CallOptions {

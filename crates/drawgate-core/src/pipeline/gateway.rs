@@ -99,6 +99,20 @@ pub struct GatewayParts {
     pub ids: Arc<dyn Ids>,
 }
 
+/// Makes the request, in the caller's protocol, to open the page where a person decides about a call.
+pub type PageRequest = fn(&ApprovalPage<'_>) -> Value;
+
+/// The page where a person decides about a call.
+#[derive(Debug, Clone, Copy)]
+pub struct ApprovalPage<'a> {
+    /// The approval's id.
+    pub approval: &'a str,
+    /// The page's address.
+    pub url: &'a str,
+    /// What the person is told.
+    pub message: &'a str,
+}
+
 /// How a caller wants a call to be performed.
 #[derive(Clone, Default)]
 pub struct CallOptions {
@@ -110,6 +124,8 @@ pub struct CallOptions {
     pub trace: Option<TraceParent>,
     /// What the program on the caller's side can do.
     pub client: Arc<Client>,
+    /// How the caller is asked to open a page; `None` if it can't.
+    pub page_request: Option<PageRequest>,
     /// Nobody waits for the answer: the call may take as long as tasks may.
     pub as_task: bool,
     /// Takes up a call that was permitted and begun before a restart, by its source's handle. From the
@@ -161,7 +177,7 @@ impl Gateway {
     ) -> ToolResult {
         let mut trace = Trace::start(self, caller, &call);
         trace.input(&call.arguments, &call.redact_keys);
-        // What nobody waits for may be taken up again by the next process, so it is not answered.
+        // A task may be resumed by the next process, so it is not answered when this one stops.
         let goes_on = options.as_task;
         let outcome = tokio::select! {
             biased;

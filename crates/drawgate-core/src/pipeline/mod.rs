@@ -24,7 +24,9 @@ mod validate;
 
 pub use authorize::PermittedCall;
 pub use control::GatewayControl;
-pub use gateway::{CallOptions, Gateway, GatewayParts, GatewaySettings, UNREAD};
+pub use gateway::{
+    ApprovalPage, CallOptions, Gateway, GatewayParts, GatewaySettings, PageRequest, UNREAD,
+};
 pub use meter::Meter;
 
 use crate::model::{ErrorCode, ToolError};

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{MemoryStore, TestClock, TestIds};
 use crate::audit::ToolAuditEvent;
 use crate::model::{
-    Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, SurfaceKind,
+    Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, Surface,
     ToolInvocation, ToolResult,
 };
 use crate::pipeline::{CallOptions, Gateway, GatewayControl, GatewayParts, GatewaySettings};
@@ -19,13 +19,13 @@ use crate::registry::{BadTool, Origin, Registration, RegistrationError, Registry
 use crate::source::{SourceError, ToolSource};
 use crate::store::AuditLog;
 
-/// A caller over the command line.
+/// A caller of a test.
 #[must_use]
 pub fn caller(name: &str) -> Caller {
     Caller {
         principal: Principal::new(name).unwrap_or_else(|error| panic!("{error}")),
         session: None,
-        surface: SurfaceKind::Cli,
+        surface: Surface::new("test", "ask the test for {sha256}"),
         carried: Arc::default(),
     }
 }

@@ -20,10 +20,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Json, Router};
 use drawgate_core::model::{
-    Caller, Capability, ErrorCode, GrantScope, Principal, SourceId, SurfaceKind, ToolError,
+    Caller, Capability, ErrorCode, GrantScope, Principal, SourceId, Surface, ToolError,
     ToolInvocation,
 };
 use drawgate_core::pipeline::{CallOptions, UNREAD};
+use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::{Entry, Keeper, Provider, ReviewError, SourceStatus};
 use drawgate_host::store::SqliteAudit;
 use http::StatusCode;
@@ -124,8 +125,23 @@ impl IntoResponse for Failure {
             Some(ReviewError::ChangedAgain(_)) => StatusCode::CONFLICT,
             _ => StatusCode::BAD_REQUEST,
         };
-        (status, Json(Refused { error: format!("{:#}", self.0) })).into_response()
+        let advice = advice(&self.0).map(|advice| format!("; {advice}")).unwrap_or_default();
+        (status, Json(Refused { error: format!("{:#}{advice}", self.0) })).into_response()
     }
+}
+
+/// The command that helps with an error.
+fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(ApprovalError::Unknown(_)) = error.downcast_ref() {
+        return Some("`drawgate approvals list` shows them");
+    }
+    if let Some(GrantError::Unknown(_)) = error.downcast_ref() {
+        return Some("`drawgate grants list` shows them");
+    }
+    if let Some(ReviewError::NoServer(_)) = error.downcast_ref() {
+        return Some("`drawgate servers list` shows them");
+    }
+    None
 }
 
 type Answer = Result<Json<Value>, Failure>;
@@ -154,11 +170,14 @@ struct OnBehalf {
     provider: Option<Provider>,
 }
 
+/// The command line, in the audit log.
+const SURFACE: Surface = Surface::new("cli", "read it with `drawgate artifacts get {sha256}`");
+
 fn caller(agent: Option<Principal>) -> Caller {
     Caller {
         principal: agent.unwrap_or_else(Principal::local),
         session: None,
-        surface: SurfaceKind::Cli,
+        surface: SURFACE,
         carried: Arc::default(),
     }
 }
@@ -254,7 +273,7 @@ async fn servers(State(control): State<Control>, Query(how): Query<HowShown>) ->
 
 /// What the tools of a source require, each combination once.
 fn required(control: &Control, id: &SourceId) -> BTreeSet<Vec<Capability>> {
-    let registry = control.keeper.registry().snapshot();
+    let registry = control.operations.gateway.registry();
     let own = registry.entries().filter(|entry| entry.id.source() == id);
     own.map(|entry| entry.requires.clone()).collect()
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use super::super::client::page_request;
 use super::super::message::INTERNAL_ERROR;
 use super::record::{Outcome, Record, Status};
 use super::{Inner, Live, Tasks, size_of};
@@ -93,6 +94,7 @@ impl Tasks {
         let _ = tokio::time::timeout(RETURN_TIME, back).await;
         let options = CallOptions {
             cancel,
+            page_request: page_request(&client),
             client,
             as_task: true,
             resume: Some(handle.into()),

@@ -28,6 +28,7 @@ use record::{Outcome, Record, Status};
 use sinks::{Both, Handles, Left};
 
 use super::call::rendered;
+use super::client::page_request;
 use super::http::Peer;
 use super::message::{INTERNAL_ERROR, RpcError};
 
@@ -138,7 +139,7 @@ impl Tasks {
         let record = Record {
             id: gateway.ids().secret(),
             principal: peer.caller.principal.clone(),
-            surface: peer.caller.surface,
+            surface: peer.caller.surface.clone(),
             status: Status::Working,
             created_at: now,
             updated_at: now,
@@ -259,8 +260,14 @@ impl Tasks {
         let (tasks, id) = (self.clone(), id.to_owned());
         tokio::spawn(async move {
             let progress: Option<Arc<dyn ProgressSink>> = Some(tasks.handles(&id));
-            let options =
-                CallOptions { cancel, client, as_task: true, progress, ..CallOptions::default() };
+            let options = CallOptions {
+                cancel,
+                page_request: page_request(&client),
+                client,
+                as_task: true,
+                progress,
+                ..CallOptions::default()
+            };
             let result = tasks.0.gateway.call(&caller, call, options).await;
             tasks.settle(&id, result).await;
         });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drawgate_core::model::{Caller, CapabilityGrant, Principal, SurfaceKind, ToolInvocation};
+use drawgate_core::model::{Caller, CapabilityGrant, Principal, Surface, ToolInvocation};
 use drawgate_host::seal::SealingKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -39,7 +39,7 @@ impl Status {
 pub(super) struct Record {
     pub(super) id: String,
     pub(super) principal: Principal,
-    pub(super) surface: SurfaceKind,
+    pub(super) surface: Surface,
     pub(super) status: Status,
     pub(super) created_at: u64,
     pub(super) updated_at: u64,
@@ -78,7 +78,7 @@ impl Record {
         Caller {
             principal: self.principal.clone(),
             session: None,
-            surface: self.surface,
+            surface: self.surface.clone(),
             carried: self.carried.iter().cloned().map(Arc::new).collect(),
         }
     }
