@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::gateway::Gateway;
 use super::spool::Spooled;
@@ -91,6 +93,14 @@ impl Trace {
         }
     }
 
+    /// The span in which the call is performed, by which its log lines are found. It is an error span,
+    /// so that lines of every level carry it.
+    pub(super) fn span(&self) -> Span {
+        tracing::error_span!(
+            "call", call_id = self.call_id, tool = Empty, principal = %self.principal
+        )
+    }
+
     /// The tool's id, or what the caller asked for, made fit to be kept.
     fn tool_label(&self) -> Cow<'_, str> {
         match self.entry {
@@ -107,6 +117,7 @@ impl Trace {
 
     pub(super) fn resolved(&mut self, entry: &Arc<Entry>, cover: Option<&Cover>) {
         entry.id.as_str().clone_into(&mut self.tool);
+        Span::current().record("tool", entry.id.as_str());
         self.sandbox = entry.source.confinement(entry.own_name());
         self.entry = Some(Arc::clone(entry));
         self.grants = cover.map(|cover| cover.grants.clone()).unwrap_or_default();

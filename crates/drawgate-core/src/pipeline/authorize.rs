@@ -139,11 +139,6 @@ impl Gateway {
         trace: &mut Trace,
     ) -> Result<Authorized, Refusal> {
         let Validated { entry, mut call, cover } = validated;
-        let max = self.parts.settings.load().max_argument_bytes;
-        if trace.input_size() > max {
-            let message = format!("the arguments are larger than {max} bytes");
-            return Err(refuse(ErrorCode::InvalidArguments, message));
-        }
         let (rules, decision) = self.decide(caller, &entry, &call.arguments, trace).await?;
         // Only a caller that can be asked, or that answers, needs what binds a state to its call.
         let can_wait = call.input.is_some() || !options.client.capabilities.is_empty();

@@ -9,13 +9,14 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::asked::AskedCalls;
 use super::audit::Trace;
 use super::authorize::Authorized;
 use super::continuation::Continuations;
 use super::execute::Performed;
-use super::load::Load;
+use super::load::{Load, check_size};
 use super::spool::Spooled;
 use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind};
@@ -175,8 +176,18 @@ impl Gateway {
         call: ToolInvocation,
         options: CallOptions,
     ) -> ToolResult {
-        let mut trace = Trace::start(self, caller, &call);
-        trace.input(&call.arguments, &call.redact_keys);
+        let trace = Trace::start(self, caller, &call);
+        let span = trace.span();
+        self.traced(caller, call, options, trace).instrument(span).await
+    }
+
+    async fn traced(
+        &self,
+        caller: &Caller,
+        call: ToolInvocation,
+        options: CallOptions,
+        mut trace: Trace,
+    ) -> ToolResult {
         // A task may be resumed by the next process, so it is not answered when this one stops.
         let goes_on = options.as_task;
         let outcome = tokio::select! {
@@ -232,8 +243,12 @@ impl Gateway {
     ) -> Result<Spooled, Refusal> {
         let settings = self.parts.settings.load();
         let (all, own) = (settings.max_calls, settings.max_calls_per_caller);
+        let max_bytes = settings.max_argument_bytes;
         drop(settings);
-        let _place = self.load.enter(&caller.principal, all, own)?;
+        // What costs little comes first: a flood is refused before its arguments are redacted.
+        let _slot = self.load.enter(&caller.principal, all, own)?;
+        check_size(&call.arguments, max_bytes)?;
+        trace.input(&call.arguments, &call.redact_keys);
         let resolved = self.resolve(caller, call, trace)?;
         let validated = self.validate(resolved)?;
         let mut authorized = self.authorize(caller, validated, &options, trace).await?;
