@@ -24,3 +24,5 @@ pub mod source;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(test)]
+mod words_tests;

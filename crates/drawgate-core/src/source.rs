@@ -119,10 +119,10 @@ pub enum SourceEvent {
 
 /// Receives progress of a running call. Must not block; may drop what comes too fast.
 pub trait ProgressSink: Send + Sync {
-    /// One report, with the members that MCP gives it: `progress`, `total`, `message`.
+    /// One report, with the members `progress`, `total`, `message`.
     fn report(&self, progress: Map<String, Value>);
 
-    /// One message for the caller's log, with the members that MCP gives it: `level`, `logger`, `data`.
+    /// One message for the caller's log, with the members `level`, `logger`, `data`.
     fn log(&self, _message: Map<String, Value>) {}
 
     /// By this handle the call can be taken up again after a restart of the gateway. Not shown to the

@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use drawgate_core::acts::{Acts, Turn};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
-use drawgate_core::pipeline::Gateway;
+use drawgate_core::pipeline::{Gateway, GatewayControl};
 use drawgate_core::policy::{Approval, ApprovalState, Expose, GrantError, standing_grants};
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, Documents, Store, Write};
@@ -36,6 +36,8 @@ const GRANT_ID: usize = 12;
 pub struct Operations {
     /// The gate.
     pub gateway: Gateway,
+    /// The handle by which acts change it.
+    pub(crate) control: GatewayControl,
     /// Where agents are kept.
     pub store: Arc<dyn Store>,
     /// Where pins, tasks and logins are kept.
@@ -110,7 +112,7 @@ impl Operations {
     ) -> anyhow::Result<Secret<String>> {
         capabilities.sort();
         capabilities.dedup();
-        let parts = self.gateway.parts();
+        let parts = self.control.parts();
         let (token, token_hash) = new_token(&*parts.ids);
         let agent =
             Agent { name, token_hash, capabilities, created_at: parts.clock.now_ms(), expose };
@@ -130,10 +132,10 @@ impl Operations {
         agents: Vec<Agent>,
         changed: Agent,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let (gateway, callers) = (self.gateway.clone(), Arc::clone(&self.callers));
+        let (control, callers) = (self.control.clone(), Arc::clone(&self.callers));
         let admin = self.admin.clone();
         async move {
-            let parts = gateway.parts();
+            let parts = control.parts();
             parts.grants.stand(&changed.name, standing_grants(&changed)).await;
             callers.set(&admin, &agents);
             parts.exposures.set_agents(&agents);
@@ -148,7 +150,7 @@ impl Operations {
         let at = agents.iter().position(|agent| agent.name == *name);
         let mut gone = agents.remove(at.with_context(|| unknown_agent(name))?);
         gone.capabilities.clear();
-        let parts = self.gateway.parts();
+        let parts = self.control.parts();
         let (grants, approvals) = (parts.grants.issued_to(name), parts.approvals.of(name));
         let mut writes = vec![Write::RemoveAgent(name.clone())];
         writes.extend(grants.iter().cloned().map(Write::RemoveGrant));
@@ -157,11 +159,11 @@ impl Operations {
         let own = tasks.into_iter().filter(|(_, task)| task["principal"] == name.as_str());
         writes.extend(own.map(|(id, _)| Write::RemoveDocument { kind: TASKS, id }));
         let outcome = self.draft(EventKind::AgentRemoved).text("agent", name.as_str());
-        let (gateway, taken_over) = (self.gateway.clone(), self.take_over(agents, gone));
+        let (control, taken_over) = (self.control.clone(), self.take_over(agents, gone));
         let memory = async move {
             taken_over.await;
-            gateway.parts().grants.revoke(&grants).await;
-            gateway.parts().approvals.forget(&approvals);
+            control.parts().grants.revoke(&grants).await;
+            control.parts().approvals.forget(&approvals);
         };
         turn.act(vec![outcome], writes, memory).await?;
         if let Some(tasks) = self.tasks.get() {
@@ -178,7 +180,7 @@ impl Operations {
         lifetime_ms: Option<u64>,
     ) -> anyhow::Result<CapabilityGrant> {
         let turn = self.acts.turn().await;
-        let parts = self.gateway.parts();
+        let parts = self.control.parts();
         let now = parts.clock.now_ms();
         let id: String = parts.ids.secret().chars().take(GRANT_ID).collect();
         let grant = CapabilityGrant {
@@ -210,7 +212,7 @@ impl Operations {
     pub async fn revoke_grant(&self, id: &str) -> anyhow::Result<()> {
         let turn = self.acts.turn().await;
         let outcome = self.draft(EventKind::GrantRevoked).texts("grantIds", [id]);
-        let grants = Arc::clone(&self.gateway.parts().grants);
+        let grants = Arc::clone(&self.control.parts().grants);
         match grants.revocable(id) {
             Ok(id) => {
                 let write = Write::RemoveGrant(Arc::clone(&id));
@@ -228,10 +230,22 @@ impl Operations {
         Ok(())
     }
 
+    /// All live grants.
+    #[must_use]
+    pub fn grants(&self) -> Vec<CapabilityGrant> {
+        self.control.parts().grants.live(self.gateway.clock().now_ms())
+    }
+
+    /// The exact arguments that an approval is about, as canonical JSON; they are in memory only.
+    #[must_use]
+    pub fn exact_arguments(&self, approval: &str) -> Option<Arc<str>> {
+        self.control.exact_arguments(approval)
+    }
+
     /// Decides an approval. A yes that can't be written down is none.
     pub async fn decide(&self, id: &str, answer: ApprovalState) -> anyhow::Result<Approval> {
         let turn = self.acts.turn().await;
-        let approvals = Arc::clone(&self.gateway.parts().approvals);
+        let approvals = Arc::clone(&self.control.parts().approvals);
         let decided = approvals.decided(id, answer)?;
         let outcome = self
             .draft(EventKind::ApprovalDecided)
@@ -240,9 +254,9 @@ impl Operations {
             .text("requestedBy", decided.principal.as_str())
             .flag("approved", answer == ApprovalState::Approved);
         let settled = decided.clone();
-        let gateway = self.gateway.clone();
+        let control = self.control.clone();
         let memory = async move {
-            gateway.forget_arguments(&settled.id);
+            control.forget_arguments(&settled.id);
             approvals.settle(settled);
         };
         turn.act(vec![outcome], vec![Write::PutApproval(decided.clone())], memory).await?;
@@ -259,7 +273,7 @@ impl Operations {
     /// Removes an artifact of all its owners; `false` if there is none.
     pub async fn remove_artifact(&self, sha256: &str) -> anyhow::Result<bool> {
         let turn = self.acts.turn().await;
-        let artifacts = Arc::clone(&self.gateway.parts().artifacts);
+        let artifacts = Arc::clone(&self.control.parts().artifacts);
         let all = artifacts.list(&Principal::local()).await?;
         if !all.iter().any(|info| info.reference.sha256 == sha256) {
             return Ok(false);
@@ -281,7 +295,7 @@ impl Operations {
     }
 
     fn draft(&self, kind: EventKind) -> EventDraft {
-        let now = self.gateway.parts().clock.now_ms();
+        let now = self.gateway.clock().now_ms();
         EventDraft::new(kind, now).text("principal", Principal::local().as_str())
     }
 }

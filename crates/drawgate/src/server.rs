@@ -14,7 +14,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::Principal;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, StatusCode};
@@ -117,13 +116,10 @@ impl Endpoint {
         let reason = problem.reason();
         let (status, message) = explain(problem);
         metrics::counter!("drawgate_refused_callers_total", "reason" => reason).increment(1);
-        let parts = self.ops.gateway.parts();
-        let now = parts.clock.now_ms();
+        let gateway = &self.ops.gateway;
         let was_judged = matches!(problem, Unauthenticated::Unknown | Unauthenticated::Rejected(_));
-        if was_judged && self.refusals.may_note(now) {
-            let draft = EventDraft::new(EventKind::CallerRefused, now).text("reason", reason);
-            // The caller is refused whether or not that can be written down.
-            let _ = parts.audit.append(draft).await;
+        if was_judged && self.refusals.may_note(gateway.clock().now_ms()) {
+            gateway.record_refused_caller(None, reason).await;
         }
         let mut response = refused(status, message);
         if status == StatusCode::UNAUTHORIZED {

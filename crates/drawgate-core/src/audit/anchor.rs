@@ -1,7 +1,7 @@
 //! Signed heads: what is kept outside the log, so that a log that was set back as a whole is found.
 //!
-//! The same record stands in the files beside the log, goes to syslog or a URL, and is printed by
-//! `drawgate audit anchor`.
+//! The same record stands in the files beside the log, goes to syslog or a URL, and is printed on
+//! demand.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,6 @@
 //! A call and its answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -14,40 +15,54 @@ pub struct Caller {
     pub principal: Principal,
     /// The session in which it calls, where the protocol has sessions.
     pub session: Option<String>,
-    /// The door it came through, for the audit log.
-    pub surface: SurfaceKind,
+    /// The surface it came through.
+    pub surface: Surface,
     /// Grants that came with the request itself, such as by the scopes of its token. They are in
     /// no book, and end with the request or earlier.
     pub carried: Arc<[Arc<CapabilityGrant>]>,
 }
 
-/// The doors of the gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SurfaceKind {
-    /// MCP over HTTP.
-    McpHttp,
-    /// MCP over standard input and output.
-    McpStdio,
-    /// The command line.
-    Cli,
-    /// An agent's stream over gRPC.
-    Grpc,
-    /// A program that embeds the gate.
-    Embedded,
+/// The surface that a call came through. Surfaces define their own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Surface {
+    name: Cow<'static, str>,
+    /// How its callers read an artifact; `{sha256}` stands for the artifact's hash.
+    read_artifact: Option<Cow<'static, str>>,
 }
 
-impl SurfaceKind {
-    /// As in the audit log.
+impl Surface {
+    /// A program that embeds the gate.
+    pub const EMBEDDED: Self = Self { name: Cow::Borrowed("embedded"), read_artifact: None };
+
+    /// Defines a surface: its name in the audit log, and how its callers read an artifact, as the rest
+    /// of a sentence (`{sha256}` stands for the artifact's hash).
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::McpHttp => "mcp_http",
-            Self::McpStdio => "mcp_stdio",
-            Self::Cli => "cli",
-            Self::Grpc => "grpc",
-            Self::Embedded => "embedded",
-        }
+    pub const fn new(name: &'static str, read_artifact: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), read_artifact: Some(Cow::Borrowed(read_artifact)) }
+    }
+
+    /// The name in the audit log.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How a caller reads this artifact.
+    pub(crate) fn how_to_read(&self, artifact: &ArtifactRef) -> Option<String> {
+        Some(self.read_artifact.as_ref()?.replace("{sha256}", &artifact.sha256))
+    }
+}
+
+impl From<String> for Surface {
+    fn from(name: String) -> Self {
+        Self { name: name.into(), read_artifact: None }
+    }
+}
+
+impl From<Surface> for String {
+    fn from(surface: Surface) -> Self {
+        surface.name.into_owned()
     }
 }
 
@@ -133,7 +148,7 @@ fn text_block(text: String) -> Value {
 pub struct ToolResult {
     /// Whether the tool did what was asked. A question is not a success.
     pub success: bool,
-    /// Content blocks: text, images, resources and whatever else MCP has.
+    /// Content blocks: text, images, resources and whatever else a source sends.
     pub content: Vec<Value>,
     /// The structured result.
     #[serde(skip_serializing_if = "Option::is_none")]

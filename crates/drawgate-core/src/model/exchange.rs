@@ -1,6 +1,6 @@
 //! What passes between a caller and a source beside a call of a tool and its answer.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -38,26 +38,6 @@ impl Operation {
         Self::Complete,
         Self::SetLogLevel,
     ];
-
-    /// As in the audit log and in rules, after the source's id: `server:@resources/read`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::CallTool => "tools/call",
-            Self::ReadResource => "resources/read",
-            Self::Subscribe => "resources/subscribe",
-            Self::Unsubscribe => "resources/unsubscribe",
-            Self::GetPrompt => "prompts/get",
-            Self::Complete => "completion/complete",
-            Self::SetLogLevel => "logging/setLevel",
-        }
-    }
-
-    /// What it is called where tools are named too: `@resources/read`, which no tool can be called.
-    #[must_use]
-    pub fn key(self) -> String {
-        format!("@{}", self.as_str())
-    }
 }
 
 /// What a source offers beside tools. Definitions stay as their author wrote them.
@@ -70,8 +50,9 @@ pub struct Offer {
     pub templates: Vec<Value>,
     /// Prompts, each with its `name`.
     pub prompts: Vec<Value>,
-    /// What it can be asked to do.
-    pub operations: BTreeSet<Operation>,
+    /// What it can be asked to do, each with the source's own name for it. The audit log, rules and
+    /// terms know an operation by that name with `@` in front, which no tool can be called.
+    pub operations: BTreeMap<Operation, String>,
     /// What it tells models about its use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
@@ -84,7 +65,7 @@ pub struct Offer {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequired {
-    /// The questions, each a request of the protocol with `method` and `params`, by the source's keys.
+    /// The questions, each a request with `method` and `params`, by the source's keys.
     pub requests: Map<String, Value>,
     /// To be sent back with the answers, untouched.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +92,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Whether it declared a capability such as `sampling`, or `elicitation.url`.
+    /// Whether it declared a capability such as `roots`, or one within another, such as `roots.changes`.
     #[must_use]
     pub fn can(&self, path: &str) -> bool {
         let mut keys = path.split('.');

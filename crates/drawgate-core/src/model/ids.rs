@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 /// Longest source id and principal name.
 const MAX_NAME: usize = 64;
-/// Longest bare tool name; the MCP specification recommends at most 128.
+/// Longest bare tool name; protocols recommend at most 128.
 const MAX_TOOL: usize = 128;
 /// Hexadecimal digits of the name's hash at the end of an identity that was cut.
 const CUT_DIGITS: usize = 16;
@@ -171,11 +171,11 @@ impl ToolId {
         !self.tool().contains(['%', '~'])
     }
 
-    /// What stands for an operation beside tools: `source:@resources/read`, which no tool can be
-    /// called.
+    /// Joins a source and the name that the source gives an operation beside tools: `source:@name`,
+    /// which no tool can be called.
     #[must_use]
-    pub fn of_operation(source: &SourceId, operation: super::Operation) -> Self {
-        Self { text: format!("{source}:@{}", operation.as_str()).into(), source: source.clone() }
+    pub fn of_operation(source: &SourceId, name: &str) -> Self {
+        Self { text: format!("{source}:@{name}").into(), source: source.clone() }
     }
 
     /// `source:tool`.

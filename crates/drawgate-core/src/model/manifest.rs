@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Capability, CapabilityGrant, Offer, SourceId, ToolId};
 
-/// One tool, as its author describes it. What the MCP specification puts on a tool beyond these
+/// One tool, as its author describes it. What protocols put on a tool beyond these
 /// fields (`title`, `outputSchema`, `icons`, `_meta` …) stays in `rest`, untouched.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,7 +35,7 @@ pub struct McpToolSpec {
 pub enum Annotations {
     /// Written for Drawgate.
     Own(ToolAnnotations),
-    /// Sent by an MCP server: clients see it, the gate does not.
+    /// Sent by a server: clients see it, the gate does not.
     Foreign(Map<String, Value>),
 }
 
@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for Annotations {
 }
 
 impl McpToolSpec {
-    /// Reads a definition that an MCP server sent. Its annotations are kept as they are, but for what
+    /// Reads a definition that a server sent. Its annotations are kept as they are, but for what
     /// makes clients refuse the whole list.
     pub fn foreign(mut definition: Value) -> Result<Self, serde_json::Error> {
         let mut annotations = None;
@@ -60,7 +60,7 @@ impl McpToolSpec {
         if let Some(Value::Object(mut said)) = annotations {
             said.retain(|key, value| match key.as_str() {
                 "title" => value.is_string(),
-                key if MCP_HINTS.contains(&key) => value.is_boolean(),
+                key if HINTS.contains(&key) => value.is_boolean(),
                 _ => true,
             });
             spec.annotations = Some(Annotations::Foreign(said));
@@ -78,9 +78,8 @@ impl McpToolSpec {
     }
 }
 
-/// Hints of the MCP specification, which are true or false.
-pub const MCP_HINTS: [&str; 4] =
-    ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+/// Hints about a tool that protocols define, which are true or false.
+pub const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
 /// What an author says about a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -107,7 +106,7 @@ pub struct ToolAnnotations {
     /// The policy action that it performs; a caller needs it as a capability too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_action: Option<String>,
-    /// The MCP specification's own hints.
+    /// Hints that protocols define.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

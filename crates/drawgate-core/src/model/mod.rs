@@ -10,14 +10,14 @@ mod manifest;
 mod policy;
 
 pub use call::{
-    ArtifactRef, Caller, Disclosure, Ending, ErrorCode, ResultMeta, SurfaceKind, ToolError,
+    ArtifactRef, Caller, Disclosure, Ending, ErrorCode, ResultMeta, Surface, ToolError,
     ToolInvocation, ToolOutput, ToolResult, TraceParent, shown_name,
 };
 pub use exchange::{Client, InputGiven, InputRequired, Offer, Operation};
 pub use grant::{Capability, CapabilityGrant, GrantId, GrantScope};
 pub use ids::{IdError, Principal, SourceId, ToolId, WireName};
 pub use manifest::{
-    Annotations, Category, Concurrency, EstimatedDuration, MCP_HINTS, McpManifest, McpToolSpec,
+    Annotations, Category, Concurrency, EstimatedDuration, HINTS, McpManifest, McpToolSpec,
     ToolAnnotations, ToolGatewaySnapshot, ToolRegistryEntry,
 };
 pub use policy::{PolicyDecision, RiskTag, Verdict};

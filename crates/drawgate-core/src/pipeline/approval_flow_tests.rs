@@ -47,14 +47,14 @@ impl Fixture {
     }
 
     async fn decide(&self, id: &str, answer: ApprovalState) {
-        let approvals = &self.gate.gateway.parts().approvals;
+        let approvals = &self.gate.control.parts().approvals;
         let decided = approvals.decided(id, answer).unwrap();
         self.gate.store.commit(vec![Write::PutApproval(decided.clone())]).await.unwrap();
         approvals.settle(decided);
     }
 
     fn only(&self) -> Approval {
-        let mut list = self.gate.gateway.parts().approvals.list();
+        let mut list = self.gate.control.parts().approvals.list();
         assert_eq!(list.len(), 1, "{list:?}");
         list.remove(0)
     }
@@ -81,7 +81,7 @@ async fn a_held_call_goes_on_when_approved_and_ends_when_denied() {
         (ApprovalState::Denied, Some(ErrorCode::PermissionDenied)),
     ] {
         let fixture = fixture().await;
-        let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+        let mut asked = fixture.gate.control.parts().approvals.subscribe();
         let call = fixture.spawn("ann", json!({ "x": 1, "password": "hunter2" }));
         let question = asked.recv().await.unwrap();
         assert_eq!((question.tool_id.as_str(), question.principal.as_str()), ("s:t", "ann"));
@@ -158,21 +158,21 @@ async fn a_person_can_see_the_exact_call_until_they_decide() {
         "command": "echo --token=hunter2secret$(curl evil) && rm -rf /", "password": "s3cr3t-w0rd",
     });
     let id = id_in(&fixture.call("ann", arguments.clone()).await);
-    let gateway = &fixture.gate.gateway;
+    let control = &fixture.gate.control;
     let shown = fixture.only().arguments;
     let command = shown["command"].as_str().unwrap();
     assert!(command.starts_with("echo --token=[REDACTED: 13 characters, digest "), "{command}");
     assert!(command.ends_with("]$(curl evil) && rm -rf /"), "{command}");
     assert!(shown["password"].as_str().unwrap().starts_with("[REDACTED: 11 characters"), "{shown}");
-    let exact: Value = serde_json::from_str(&gateway.exact_arguments(&id).unwrap()).unwrap();
+    let exact: Value = serde_json::from_str(&control.exact_arguments(&id).unwrap()).unwrap();
     assert_eq!(exact, arguments);
-    let stored = format!("{:?}", gateway.parts().approvals.list())
+    let stored = format!("{:?}", control.parts().approvals.list())
         + &fixture.gate.store.events().iter().map(|event| event.body.as_str()).collect::<String>();
     assert!(!stored.contains("hunter2secret") && !stored.contains("s3cr3t-w0rd"), "{stored}");
-    gateway.forget_arguments(&id);
-    assert_eq!(gateway.exact_arguments(&id), None);
+    control.forget_arguments(&id);
+    assert_eq!(control.exact_arguments(&id), None);
     fixture.call("ann", arguments).await;
-    assert!(gateway.exact_arguments(&id).is_some(), "the same call brings them back");
+    assert!(control.exact_arguments(&id).is_some(), "the same call brings them back");
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,7 +201,7 @@ async fn the_log_says_where_and_how_much_was_masked() {
 async fn a_call_is_awaited_only_while_it_is_held() {
     let fixture = fixture().await;
     let gateway = fixture.gate.gateway.clone();
-    let mut asked = gateway.parts().approvals.subscribe();
+    let mut asked = fixture.gate.control.parts().approvals.subscribe();
     let call = fixture.spawn("ann", json!({}));
     let question = asked.recv().await.unwrap();
     while !gateway.is_awaited(&question.id) {
@@ -244,7 +244,7 @@ async fn an_approval_is_for_this_call_and_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_changes_while_a_person_thinks_is_not_run() {
     let fixture = fixture().await;
-    let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+    let mut asked = fixture.gate.control.parts().approvals.subscribe();
     let call = fixture.spawn("ann", json!({}));
     let question = asked.recv().await.unwrap();
     fixture.redefine("now it deletes everything").await;
@@ -258,13 +258,13 @@ async fn a_grant_that_ends_while_a_person_thinks_is_not_used() {
     for revoke in [false, true] {
         let fixture = fixture().await;
         let gate = &fixture.gate;
-        let until = gate.gateway.parts().clock.now_ms() + 10_000;
+        let until = gate.control.parts().clock.now_ms() + 10_000;
         let id = gate.grant("eve", "use", Some(until)).await;
-        let mut asked = gate.gateway.parts().approvals.subscribe();
+        let mut asked = gate.control.parts().approvals.subscribe();
         let call = fixture.spawn("eve", json!({}));
         let question = asked.recv().await.unwrap();
         if revoke {
-            gate.gateway.parts().grants.revoke(&[id.as_str().into()]).await;
+            gate.control.parts().grants.revoke(&[id.as_str().into()]).await;
         } else {
             gate.clock.advance(10_000);
         }
@@ -306,7 +306,7 @@ async fn an_approval_that_expired_is_no_approval() {
 #[tokio::test(start_paused = true)]
 async fn of_many_held_calls_one_approval_lets_one_pass() {
     let fixture = fixture().await;
-    let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+    let mut asked = fixture.gate.control.parts().approvals.subscribe();
     let calls: Vec<_> = (0..50).map(|_| fixture.spawn("ann", json!({ "x": 1 }))).collect();
     let question = asked.recv().await.unwrap();
     while fixture.gate.gateway.under_way() < 50 {
@@ -322,7 +322,7 @@ async fn of_many_held_calls_one_approval_lets_one_pass() {
         }
     }
     assert_eq!((passed, fixture.source.starts()), (1, 1));
-    assert_eq!(fixture.gate.gateway.parts().approvals.list().len(), 1, "one question for all");
+    assert_eq!(fixture.gate.control.parts().approvals.list().len(), 1, "one question for all");
 }
 
 #[tokio::test(start_paused = true)]
@@ -370,7 +370,7 @@ fn approved_grant(approval: Option<&str>) -> CapabilityGrant {
 #[tokio::test(start_paused = true)]
 async fn a_grant_with_an_approval_behind_it_satisfies_a_confirmation() {
     let fixture = fixture().await;
-    let grants = fixture.gate.gateway.parts().grants.clone();
+    let grants = fixture.gate.control.parts().grants.clone();
     grants.issue(approved_grant(None)).await;
     assert!(!fixture.call("ann", json!({})).await.success, "a grant alone does not");
     grants.issue(approved_grant(Some("ap-1"))).await;
@@ -386,7 +386,7 @@ async fn a_grant_with_an_approval_behind_it_satisfies_a_confirmation() {
 #[tokio::test]
 async fn such_a_grant_must_still_be_there_at_the_start() {
     let fixture = fixture().await;
-    let grants = fixture.gate.gateway.parts().grants.clone();
+    let grants = fixture.gate.control.parts().grants.clone();
     grants.issue(approved_grant(Some("ap-1"))).await;
     let log = super::tests::Gated::new(&fixture.gate.store, EventKind::Decision, false);
     let gateway = on_log(&fixture.gate, log.clone());
@@ -410,7 +410,7 @@ async fn a_caller_may_give_up_waiting_without_using_the_approval_up() {
     let options = CallOptions::default();
     let cancel = options.cancel.clone();
     let gateway = fixture.gate.gateway.clone();
-    let mut asked = gateway.parts().approvals.subscribe();
+    let mut asked = fixture.gate.control.parts().approvals.subscribe();
     let call =
         tokio::spawn(
             async move { gateway.call(&caller("ann"), invocation(json!({})), options).await },
@@ -445,7 +445,7 @@ async fn more_questions_than_a_person_can_answer_are_refused() {
 async fn the_time_of_a_held_call_begins_when_it_runs() {
     let fixture = fixture().await;
     fixture.gate.hold(Duration::from_hours(1));
-    let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+    let mut asked = fixture.gate.control.parts().approvals.subscribe();
     let call = fixture.spawn("ann", json!({}));
     let question = asked.recv().await.unwrap();
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -456,7 +456,7 @@ async fn the_time_of_a_held_call_begins_when_it_runs() {
 #[tokio::test(start_paused = true)]
 async fn an_approved_call_goes_to_who_serves_the_tool_now() {
     let fixture = fixture().await;
-    let mut asked = fixture.gate.gateway.parts().approvals.subscribe();
+    let mut asked = fixture.gate.control.parts().approvals.subscribe();
     let call = fixture.spawn("ann", json!({}));
     let question = asked.recv().await.unwrap();
     let back =

@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::gateway::Gateway;
 use super::spool::Spooled;
@@ -18,8 +20,8 @@ use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind, Payload};
 use crate::canonical;
 use crate::model::{
-    Caller, Ending, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, SurfaceKind,
-    ToolError, ToolInvocation, ToolOutput, ToolResult, shown_name,
+    Caller, Ending, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, Surface, ToolError,
+    ToolInvocation, ToolOutput, ToolResult, shown_name,
 };
 use crate::policy::{Approval, Cover};
 use crate::redact::{Redactor, describe_masks};
@@ -42,7 +44,7 @@ pub(crate) struct Trace {
     request_id: String,
     run_id: Option<String>,
     principal: Principal,
-    surface: SurfaceKind,
+    surface: Surface,
     tool: String,
     entry: Option<Arc<Entry>>,
     sandbox: Option<&'static str>,
@@ -76,7 +78,7 @@ impl Trace {
             request_id: label(&redactor, &call.request_id),
             run_id: call.run_id.as_ref().map(|id| label(&redactor, id)),
             principal: caller.principal.clone(),
-            surface: caller.surface,
+            surface: caller.surface.clone(),
             tool: call.tool_id.clone(),
             entry: None,
             sandbox: None,
@@ -89,6 +91,14 @@ impl Trace {
             writing: Mutex::new(None),
             began: Instant::now(),
         }
+    }
+
+    /// The span in which the call is performed, by which its log lines are found. It is an error span,
+    /// so that lines of every level carry it.
+    pub(super) fn span(&self) -> Span {
+        tracing::error_span!(
+            "call", call_id = self.call_id, tool = Empty, principal = %self.principal
+        )
     }
 
     /// The tool's id, or what the caller asked for, made fit to be kept.
@@ -107,6 +117,7 @@ impl Trace {
 
     pub(super) fn resolved(&mut self, entry: &Arc<Entry>, cover: Option<&Cover>) {
         entry.id.as_str().clone_into(&mut self.tool);
+        Span::current().record("tool", entry.id.as_str());
         self.sandbox = entry.source.confinement(entry.own_name());
         self.entry = Some(Arc::clone(entry));
         self.grants = cover.map(|cover| cover.grants.clone()).unwrap_or_default();
@@ -335,7 +346,7 @@ impl Trace {
             .text("callId", &self.call_id)
             .text("requestId", &self.request_id)
             .text("principal", self.principal.as_str())
-            .text("surface", self.surface.as_str())
+            .text("surface", self.surface.name())
             .text("toolId", self.tool_label())
             .maybe_text("runId", self.run_id.as_deref())
             .maybe_text("sandbox", self.sandbox)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::audit::Trace;
-use super::confirm::{Answer, Asking};
+use super::confirm::{Answer, Asking, Page};
 use super::continuation::{Bound, Handle};
 use super::gateway::{CallOptions, Gateway};
 use super::time::{Longest, TimeLimit};
@@ -139,11 +139,6 @@ impl Gateway {
         trace: &mut Trace,
     ) -> Result<Authorized, Refusal> {
         let Validated { entry, mut call, cover } = validated;
-        let max = self.parts.settings.load().max_argument_bytes;
-        if trace.input_size() > max {
-            let message = format!("the arguments are larger than {max} bytes");
-            return Err(refuse(ErrorCode::InvalidArguments, message));
-        }
         let (rules, decision) = self.decide(caller, &entry, &call.arguments, trace).await?;
         // Only a caller that can be asked, or that answers, needs what binds a state to its call.
         let can_wait = call.input.is_some() || !options.client.capabilities.is_empty();
@@ -298,9 +293,9 @@ impl Gateway {
     }
 
     /// Where a person can be sent by this caller.
-    fn page(&self, options: &CallOptions) -> Option<String> {
-        let page = self.parts.settings.load().approval_page.clone();
-        page.filter(|_| options.client.can("elicitation.url"))
+    fn page(&self, options: &CallOptions) -> Option<Page> {
+        let request = options.page_request?;
+        Some(Page { address: self.parts.settings.load().approval_page.clone()?, request })
     }
 
     fn time_for(&self, entry: &Entry, call: &ToolInvocation, options: &CallOptions) -> TimeLimit {
@@ -338,7 +333,7 @@ struct Terms {
     /// The approval behind the caller's grants.
     granted: Option<String>,
     /// Where the caller can send a person.
-    page: Option<String>,
+    page: Option<Page>,
 }
 
 pub(super) fn grant_ended() -> Refusal {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::audit::Trace;
 use super::authorize::hash_of;
 use super::continuation::{Bound, Carried};
-use super::gateway::{CallOptions, Gateway};
+use super::gateway::{ApprovalPage, CallOptions, Gateway, PageRequest};
 use super::{Refusal, refuse};
 use crate::canonical;
 use crate::model::{Caller, ErrorCode, InputRequired, PolicyDecision};
@@ -20,6 +20,12 @@ pub(super) struct Asking<'a> {
     pub(super) decision: &'a PolicyDecision,
 }
 
+/// Where a caller can send a person, and how it is asked to.
+pub(super) struct Page {
+    pub(super) address: String,
+    pub(super) request: PageRequest,
+}
+
 /// A person's answer, or the way to it.
 pub(super) enum Answer {
     Yes(Option<String>),
@@ -32,7 +38,7 @@ impl Gateway {
         &self,
         asking: &Asking<'_>,
         options: &CallOptions,
-        page: Option<String>,
+        page: Option<Page>,
         trace: &Trace,
     ) -> Result<Answer, Refusal> {
         let Asking { caller, entry, .. } = asking;
@@ -92,28 +98,24 @@ impl Gateway {
         &self,
         asking: &Asking<'_>,
         asked: &Approval,
-        page: &str,
+        page: &Page,
     ) -> Result<InputRequired, Refusal> {
         let Asking { caller, entry, .. } = asking;
         let arguments = hash_of(asking.arguments);
         let bound = Bound { principal: &caller.principal, entry, arguments: &arguments };
         let (nonce, now) = (self.parts.ids.unique(), self.parts.clock.now_ms());
         let state = self.continuations.seal(&bound, Carried::Page, nonce, now)?;
-        let question = json!({
-            "method": "elicitation/create",
-            "params": {
-                "mode": "url",
-                "elicitationId": asked.id,
-                "url": format!("{page}/{}", asked.id),
-                "message": format!("a person must approve the call of `{}`", entry.wire),
-            },
+        let question = (page.request)(&ApprovalPage {
+            approval: &asked.id,
+            url: &format!("{}/{}", page.address, asked.id),
+            message: &format!("a person must approve the call of `{}`", entry.wire),
         });
         let requests = Map::from_iter([("approval".to_owned(), question)]);
         Ok(InputRequired { requests, state: Some(state) })
     }
 
-    /// Tells the caller that a person must decide, and where. How a person does it on the command line
-    /// is not for callers: many of them have a shell.
+    /// Tells the caller that a person must decide, and where. By which commands a person
+    /// does it is not for callers: many of them have a shell.
     fn needs_approval(&self, approval: &Approval) -> Refusal {
         let page = self.parts.settings.load().approval_page.clone();
         let page = page.map(|page| format!("{page}/{}", approval.id));

@@ -1,11 +1,10 @@
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::{CallOptions, GatewaySettings};
+use super::{ApprovalPage, CallOptions, GatewaySettings, PageRequest};
 use crate::audit::EventKind;
 use crate::model::{
     Client, Ending, ErrorCode, InputGiven, InputRequired, McpManifest, Offer, Operation, SourceId,
@@ -14,7 +13,7 @@ use crate::model::{
 use crate::policy::ApprovalState;
 use crate::registry::{Origin, SourceTerms};
 use crate::source::{CallContext, PermittedCall, SourceError, ToolSource};
-use crate::testing::{TestGate, caller, tool};
+use crate::testing::{TestGate, caller, operations, tool};
 
 /// Asks for a name, and repeats it; reads resources by their URI.
 struct Curious {
@@ -41,7 +40,7 @@ impl ToolSource for Curious {
             ],
             offer: Offer {
                 resources: vec![json!({ "uri": "x:1" })],
-                operations: BTreeSet::from([Operation::ReadResource]),
+                operations: operations([Operation::ReadResource]),
                 ..Offer::default()
             },
         })
@@ -102,9 +101,14 @@ async fn fixture(terms: SourceTerms) -> Fixture {
 fn client(capabilities: Value) -> CallOptions {
     let Value::Object(capabilities) = capabilities else { panic!("not an object") };
     CallOptions {
+        page_request: capabilities["elicitation"].get("url").map(|_| page_request as PageRequest),
         client: Arc::new(Client { capabilities, log_level: None }),
         ..CallOptions::default()
     }
+}
+
+fn page_request(page: &ApprovalPage<'_>) -> Value {
+    json!({ "method": "open", "params": { "mode": "url", "url": page.url } })
 }
 
 fn able() -> CallOptions {
@@ -220,7 +224,7 @@ async fn an_approval_covers_the_whole_call_and_only_one() {
     fixture.gate.hold(std::time::Duration::ZERO);
     let first = fixture.call("ann", invocation("careful", json!({}), None), able()).await;
     assert_eq!(code(&first), Some(ErrorCode::PermissionEscalationRequired));
-    let approvals = &fixture.gate.gateway.parts().approvals;
+    let approvals = &fixture.gate.control.parts().approvals;
     let id = approvals.list()[0].id.clone();
     let decided = approvals.decided(&id, ApprovalState::Approved).unwrap();
     approvals.settle(decided);
@@ -237,13 +241,13 @@ async fn an_approval_covers_the_whole_call_and_only_one() {
 async fn a_caller_that_can_open_pages_is_sent_to_the_approval() {
     let fixture = fixture(SourceTerms::default()).await;
     fixture.gate.hold(std::time::Duration::ZERO);
-    let settings = &fixture.gate.gateway.parts().settings;
+    let settings = &fixture.gate.control.parts().settings;
     let mut with_page = GatewaySettings::clone(&settings.load());
     with_page.approval_page = Some("http://here/approvals".into());
     settings.store(Arc::new(with_page));
     let pages = || client(json!({ "elicitation": { "url": {} } }));
     let asked = fixture.call("ann", invocation("careful", json!({}), None), pages()).await;
-    let approvals = &fixture.gate.gateway.parts().approvals;
+    let approvals = &fixture.gate.control.parts().approvals;
     let id = approvals.list()[0].id.clone();
     let params = &asked.input_required.as_ref().unwrap().requests["approval"]["params"];
     assert_eq!(params["url"], format!("http://here/approvals/{id}"));
@@ -343,7 +347,7 @@ async fn rules_are_asked_again_when_a_call_is_taken_up_again() {
     for (name, change, expected) in cases {
         let fixture = fixture(SourceTerms::default()).await;
         fixture.gate.hold(std::time::Duration::ZERO);
-        let approvals = &fixture.gate.gateway.parts().approvals;
+        let approvals = &fixture.gate.control.parts().approvals;
         let call = || invocation(name, json!({}), None);
         if name == "careful" {
             fixture.call("ann", call(), able()).await;
@@ -376,7 +380,7 @@ impl crate::source::ProgressSink for Handles {
 async fn a_call_is_taken_up_again_by_the_same_definition_only() {
     let fixture = fixture(SourceTerms::default()).await;
     fixture.gate.hold(std::time::Duration::ZERO);
-    let approvals = &fixture.gate.gateway.parts().approvals;
+    let approvals = &fixture.gate.control.parts().approvals;
     let call = || invocation("careful", json!({}), None);
     fixture.call("ann", call(), able()).await;
     let decided = approvals.decided(&approvals.list()[0].id, ApprovalState::Approved).unwrap();

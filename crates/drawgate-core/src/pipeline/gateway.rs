@@ -7,26 +7,29 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::asked::AskedCalls;
 use super::audit::Trace;
 use super::authorize::Authorized;
 use super::continuation::Continuations;
 use super::execute::Performed;
-use super::load::Load;
+use super::load::{Load, check_size};
 use super::spool::Spooled;
 use super::{Refusal, refuse};
+use crate::audit::{EventDraft, EventKind};
 use crate::clock::{Clock, Ids};
 use crate::model::{
-    Caller, Capability, Client, ErrorCode, Operation, SourceId, ToolError, ToolGatewaySnapshot,
+    Caller, Capability, Client, ErrorCode, Operation, Principal, SourceId, ToolError,
     ToolInvocation, ToolResult, TraceParent,
 };
-use crate::policy::{Approvals, ApprovalsConfig, Exposures, Grants, Rules};
+use crate::policy::{Approval, Approvals, ApprovalsConfig, Expose, Exposures, Grants, Rules};
 use crate::redact::Redactor;
 use crate::registry::{Entry, Registry, Snapshot};
 use crate::source::ProgressSink;
-use crate::store::{Artifacts, AuditLog};
+use crate::store::{ArtifactInfo, Artifacts, AuditLog, StoreError};
 
 /// What may change while the gateway runs.
 #[derive(Debug, Clone)]
@@ -71,6 +74,7 @@ impl Default for GatewaySettings {
 }
 
 /// What a gate is made of.
+#[derive(Clone)]
 pub struct GatewayParts {
     /// The tools.
     pub registry: Arc<Registry>,
@@ -96,6 +100,20 @@ pub struct GatewayParts {
     pub ids: Arc<dyn Ids>,
 }
 
+/// Makes the request, in the caller's protocol, to open the page where a person decides about a call.
+pub type PageRequest = fn(&ApprovalPage<'_>) -> Value;
+
+/// The page where a person decides about a call.
+#[derive(Debug, Clone, Copy)]
+pub struct ApprovalPage<'a> {
+    /// The approval's id.
+    pub approval: &'a str,
+    /// The page's address.
+    pub url: &'a str,
+    /// What the person is told.
+    pub message: &'a str,
+}
+
 /// How a caller wants a call to be performed.
 #[derive(Clone, Default)]
 pub struct CallOptions {
@@ -107,6 +125,8 @@ pub struct CallOptions {
     pub trace: Option<TraceParent>,
     /// What the program on the caller's side can do.
     pub client: Arc<Client>,
+    /// How the caller is asked to open a page; `None` if it can't.
+    pub page_request: Option<PageRequest>,
     /// Nobody waits for the answer: the call may take as long as tasks may.
     pub as_task: bool,
     /// Takes up a call that was permitted and begun before a restart, by its source's handle. From the
@@ -118,7 +138,8 @@ pub struct CallOptions {
 /// can have this name.
 pub const UNREAD: &str = "(unread)";
 
-/// The gate. Cheap to clone.
+/// The gate, as surfaces use it: they call, list and read, and can change nothing that decides about
+/// calls. Cheap to clone.
 #[derive(Clone)]
 pub struct Gateway {
     pub(super) parts: Arc<GatewayParts>,
@@ -129,9 +150,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Puts a gate together.
-    #[must_use]
-    pub fn new(parts: GatewayParts) -> Self {
+    /// Only [`GatewayControl`](super::GatewayControl) makes one.
+    pub(super) fn new(parts: GatewayParts) -> Self {
         let key = Sha256::digest(parts.ids.secret()).into();
         Self {
             parts: Arc::new(parts),
@@ -140,12 +160,6 @@ impl Gateway {
             asked: Arc::default(),
             stopped: CancellationToken::new(),
         }
-    }
-
-    /// What the gate is made of.
-    #[must_use]
-    pub fn parts(&self) -> &GatewayParts {
-        &self.parts
     }
 
     /// Calls under way.
@@ -162,9 +176,19 @@ impl Gateway {
         call: ToolInvocation,
         options: CallOptions,
     ) -> ToolResult {
-        let mut trace = Trace::start(self, caller, &call);
-        trace.input(&call.arguments, &call.redact_keys);
-        // What nobody waits for may be taken up again by the next process, so it is not answered.
+        let trace = Trace::start(self, caller, &call);
+        let span = trace.span();
+        self.traced(caller, call, options, trace).instrument(span).await
+    }
+
+    async fn traced(
+        &self,
+        caller: &Caller,
+        call: ToolInvocation,
+        options: CallOptions,
+        mut trace: Trace,
+    ) -> ToolResult {
+        // A task may be resumed by the next process, so it is not answered when this one stops.
         let goes_on = options.as_task;
         let outcome = tokio::select! {
             biased;
@@ -193,22 +217,10 @@ impl Gateway {
         Trace::start(self, caller, &call).finish(Err(error)).await
     }
 
-    /// The exact arguments that an approval is about, as canonical JSON: for the person who decides,
-    /// after they have shown who they are. `None` after a restart, until the same call comes again.
-    #[must_use]
-    pub fn exact_arguments(&self, approval: &str) -> Option<Arc<str>> {
-        self.asked.arguments(approval)
-    }
-
     /// Whether a call waits for this approval at the moment.
     #[must_use]
     pub fn is_awaited(&self, approval: &str) -> bool {
         self.asked.is_awaited(approval)
-    }
-
-    /// Forgets the exact arguments of a call that has been decided.
-    pub fn forget_arguments(&self, approval: &str) {
-        self.asked.decided(approval);
     }
 
     /// Ends the calls under way: their callers are answered, and so is whoever calls from now on.
@@ -231,8 +243,12 @@ impl Gateway {
     ) -> Result<Spooled, Refusal> {
         let settings = self.parts.settings.load();
         let (all, own) = (settings.max_calls, settings.max_calls_per_caller);
+        let max_bytes = settings.max_argument_bytes;
         drop(settings);
-        let _place = self.load.enter(&caller.principal, all, own)?;
+        // What costs little comes first: a flood is refused before its arguments are redacted.
+        let _slot = self.load.enter(&caller.principal, all, own)?;
+        check_size(&call.arguments, max_bytes)?;
+        trace.input(&call.arguments, &call.redact_keys);
         let resolved = self.resolve(caller, call, trace)?;
         let validated = self.validate(resolved)?;
         let mut authorized = self.authorize(caller, validated, &options, trace).await?;
@@ -292,9 +308,7 @@ impl Gateway {
     /// The tools that a caller may see and call, ordered by source, then name.
     #[must_use]
     pub fn tools(&self, caller: &Caller) -> Vec<Arc<Entry>> {
-        let now = self.parts.clock.now_ms();
-        let held = self.parts.grants.held(caller, now);
-        self.visible(&held, &self.parts.registry.snapshot())
+        self.visible(&self.held(caller), &self.registry())
     }
 
     /// The tools that somebody with these capabilities may see, in one view of the registry.
@@ -307,14 +321,8 @@ impl Gateway {
     /// what the gateway knows to be secret is masked in them.
     #[must_use]
     pub fn listings(&self, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> Vec<Value> {
-        let redactor = self.parts.redactor.load();
-        let masked = |entry: &Arc<Entry>| {
-            let mut listing = entry.listing.clone();
-            snapshot.show_uris(entry.id.source(), &mut listing);
-            redactor.mask_known_in(&mut listing);
-            listing
-        };
-        snapshot.available().filter(|entry| covered(entry, held)).map(masked).collect()
+        let visible = snapshot.available().filter(|entry| covered(entry, held));
+        visible.map(|entry| self.listing(entry, snapshot)).collect()
     }
 
     /// The definitions that fit some words best, among those that somebody with these capabilities
@@ -327,26 +335,125 @@ impl Gateway {
         query: &str,
         limit: usize,
     ) -> Vec<Value> {
-        let redactor = self.parts.redactor.load();
         let found = snapshot.search(query, |entry| covered(entry, held), limit);
-        let masked = found.iter().map(|entry| {
-            let mut listing = entry.listing.clone();
-            snapshot.show_uris(entry.id.source(), &mut listing);
-            redactor.mask_known_in(&mut listing);
-            listing
-        });
-        masked.collect()
+        found.iter().map(|entry| self.listing(entry, snapshot)).collect()
     }
 
-    /// The state of the gate.
+    fn listing(&self, entry: &Entry, snapshot: &Snapshot) -> Value {
+        let mut listing = entry.listing.clone();
+        snapshot.show_uris(entry.id.source(), &mut listing);
+        self.parts.redactor.load().mask_known_in(&mut listing);
+        listing
+    }
+
+    /// The tools and everything else that sources offer, as they are now.
     #[must_use]
-    pub fn snapshot(&self) -> ToolGatewaySnapshot {
-        let registry = self.parts.registry.snapshot();
-        ToolGatewaySnapshot {
-            tools: registry.entries().map(|entry| entry.describe()).collect(),
-            grants: self.parts.grants.live(self.parts.clock.now_ms()),
-            audit_cursor: self.parts.audit.head(),
+    pub fn registry(&self) -> Arc<Snapshot> {
+        self.parts.registry.snapshot()
+    }
+
+    /// Changes with every revision of the registry.
+    #[must_use]
+    pub fn registry_changes(&self) -> watch::Receiver<u64> {
+        self.parts.registry.subscribe()
+    }
+
+    /// The capabilities that a caller holds now.
+    #[must_use]
+    pub fn held(&self, caller: &Caller) -> BTreeSet<Capability> {
+        self.parts.grants.held(caller, self.parts.clock.now_ms())
+    }
+
+    /// Whether a caller's grants cover a tool now.
+    #[must_use]
+    pub fn is_covered(&self, caller: &Caller, entry: &Entry) -> bool {
+        let now = self.parts.clock.now_ms();
+        self.parts.grants.cover(caller, &entry.requires, &[], now).is_ok()
+    }
+
+    /// Changes whenever a grant is issued or revoked.
+    #[must_use]
+    pub fn grant_changes(&self) -> watch::Receiver<u64> {
+        self.parts.grants.subscribe()
+    }
+
+    /// Whether a caller sees the full tool list, or search instead.
+    #[must_use]
+    pub fn exposure(&self, principal: &Principal) -> Expose {
+        self.parts.exposures.of(principal)
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> Arc<GatewaySettings> {
+        self.parts.settings.load_full()
+    }
+
+    /// The redactor in force.
+    #[must_use]
+    pub fn redactor(&self) -> Arc<Redactor> {
+        self.parts.redactor.load_full()
+    }
+
+    /// All approvals that are remembered, oldest first.
+    #[must_use]
+    pub fn approvals(&self) -> Vec<Approval> {
+        self.parts.approvals.list()
+    }
+
+    /// The approval with this id.
+    #[must_use]
+    pub fn approval(&self, id: &str) -> Option<Approval> {
+        self.approvals().into_iter().find(|approval| approval.id == id)
+    }
+
+    /// Changes whenever an approval is decided.
+    #[must_use]
+    pub fn approval_changes(&self) -> watch::Receiver<u64> {
+        self.parts.approvals.decisions()
+    }
+
+    /// The artifacts that a reader may read, newest first.
+    pub async fn artifacts(&self, reader: &Principal) -> Result<Vec<ArtifactInfo>, StoreError> {
+        self.parts.artifacts.list(reader).await
+    }
+
+    /// An artifact and its bytes, if this reader may read it.
+    pub async fn artifact(
+        &self,
+        sha256: &str,
+        reader: &Principal,
+    ) -> Result<Option<(ArtifactInfo, Vec<u8>)>, StoreError> {
+        self.parts.artifacts.get(sha256, reader).await
+    }
+
+    /// Records that a surface turned a caller away before there was a call. The caller is refused
+    /// whether or not that can be written.
+    pub async fn record_refused_caller(&self, principal: Option<&Principal>, reason: &str) {
+        let draft = EventDraft::new(EventKind::CallerRefused, self.parts.clock.now_ms())
+            .maybe_text("principal", principal.map(Principal::as_str))
+            .text("reason", reason);
+        if let Err(error) = self.parts.audit.append(draft).await {
+            tracing::error!(%error, "a refused caller could not be written to the audit log");
         }
+    }
+
+    /// The newest sequence of the audit log.
+    #[must_use]
+    pub fn audit_head(&self) -> u64 {
+        self.parts.audit.head()
+    }
+
+    /// The gate's clock.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.parts.clock
+    }
+
+    /// The gate's generator of ids.
+    #[must_use]
+    pub fn ids(&self) -> &dyn Ids {
+        &*self.parts.ids
     }
 }
 

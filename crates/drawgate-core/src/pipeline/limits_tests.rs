@@ -54,6 +54,31 @@ async fn too_many_calls_are_refused_and_places_come_back() {
     }
 }
 
+type Limit = fn(&mut GatewaySettings);
+
+#[tokio::test]
+async fn what_is_too_much_is_refused_before_its_arguments_are_looked_at() {
+    let source = Probe::new("s", vec![tool("t", &Value::Null)], |_, _| {
+        Box::pin(async { Ok(ToolOutput::text("")) })
+    });
+    let gate = gate(&source).await;
+    let cases: [(Limit, ErrorCode); 2] = [
+        (|settings| settings.max_argument_bytes = 10, ErrorCode::InvalidArguments),
+        (|settings| settings.max_calls = 0, ErrorCode::RateLimited),
+    ];
+    for (number, (limit, expected)) in cases.into_iter().enumerate() {
+        change(&gate, limit);
+        let refused = gate.call("ann", "s:t", json!({ "x": "longer" })).await;
+        assert_eq!(code(&refused), Some(expected));
+        let outcomes = of_kind(&gate, EventKind::Outcome).await;
+        assert_eq!(outcomes.len(), number + 1, "one outcome for each");
+        assert_eq!(outcomes[number].input_hash, None);
+    }
+    assert_eq!(source.starts(), 0);
+    change(&gate, |settings| (settings.max_calls, settings.max_argument_bytes) = (9, 14));
+    assert!(gate.call("ann", "s:t", json!({ "x": "longer" })).await.success, "14 bytes fit");
+}
+
 #[tokio::test]
 async fn one_caller_does_not_take_the_places_of_another() {
     let source = hanging();

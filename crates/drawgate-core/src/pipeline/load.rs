@@ -1,10 +1,13 @@
-//! How much runs at once: in all, and for one caller. Too much is refused at once, never queued.
+//! How much the gate takes on: calls at once, in all and for one caller, and the size of arguments. Too
+//! much is refused at once, never queued.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use serde_json::{Map, Value};
 
 use super::{Refusal, refuse};
 use crate::model::{ErrorCode, Principal};
@@ -22,13 +25,13 @@ impl Load {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Takes a place, which is given back when it is dropped.
+    /// Takes a slot, which is given back when it is dropped.
     pub(crate) fn enter(
         self: &Arc<Self>,
         caller: &Principal,
         max_all: usize,
         max_own: usize,
-    ) -> Result<Place, Refusal> {
+    ) -> Result<Slot, Refusal> {
         let all = self.all.fetch_add(1, Ordering::Relaxed);
         let own = {
             let mut callers = self.callers.lock();
@@ -36,7 +39,7 @@ impl Load {
             *own += 1;
             *own
         };
-        let place = Place { load: Arc::clone(self), caller: caller.clone() };
+        let slot = Slot { load: Arc::clone(self), caller: caller.clone() };
         if all >= max_all {
             return Err(refuse(
                 ErrorCode::RateLimited,
@@ -47,17 +50,40 @@ impl Load {
             let message = format!("{max_own} of your calls are under way; wait for some to end");
             return Err(refuse(ErrorCode::RateLimited, message));
         }
-        Ok(place)
+        Ok(slot)
     }
 }
 
-/// A call's place among those under way.
-pub(crate) struct Place {
+/// Refuses arguments of more bytes, as compact JSON. They are counted, not written out.
+pub(crate) fn check_size(arguments: &Map<String, Value>, max: u64) -> Result<(), Refusal> {
+    serde_json::to_writer(Remaining(max), arguments).map_err(|_| {
+        let message = format!("the arguments are larger than {max} bytes");
+        refuse(ErrorCode::InvalidArguments, message)
+    })
+}
+
+/// A writer that takes so many bytes and keeps none.
+struct Remaining(u64);
+
+impl io::Write for Remaining {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.0.checked_sub(bytes.len() as u64);
+        self.0 = left.ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A call's slot among those under way.
+pub(crate) struct Slot {
     load: Arc<Load>,
     caller: Principal,
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.load.all.fetch_sub(1, Ordering::Relaxed);
         let mut callers = self.load.callers.lock();

@@ -11,6 +11,7 @@ mod audit;
 mod authorize;
 mod confirm;
 mod continuation;
+mod control;
 mod execute;
 mod gateway;
 mod load;
@@ -22,7 +23,10 @@ mod time;
 mod validate;
 
 pub use authorize::PermittedCall;
-pub use gateway::{CallOptions, Gateway, GatewayParts, GatewaySettings, UNREAD};
+pub use control::GatewayControl;
+pub use gateway::{
+    ApprovalPage, CallOptions, Gateway, GatewayParts, GatewaySettings, PageRequest, UNREAD,
+};
 pub use meter::Meter;
 
 use crate::model::{ErrorCode, ToolError};

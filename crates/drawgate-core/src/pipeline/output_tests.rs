@@ -235,22 +235,13 @@ async fn where_the_artifact_can_not_be_stored_the_output_is_cut_all_the_same() {
     let text = "secretless ".repeat(10_000);
     for output in [ToolOutput::text(text.clone()), structured(json!({ "a": text }))] {
         let gate = gate_under(&returning(tool("t", &Value::Null), output), terms()).await;
-        let parts = gate.gateway.parts();
-        let gateway = Gateway::new(GatewayParts {
-            exposures: Arc::default(),
-            registry: parts.registry.clone(),
-            grants: parts.grants.clone(),
-            approvals: parts.approvals.clone(),
-            rules: parts.rules.clone(),
-            redactor: parts.redactor.clone(),
-            settings: parts.settings.clone(),
-            audit: parts.audit.clone(),
-            artifacts: Arc::new(Full),
-            clock: parts.clock.clone(),
-            ids: parts.ids.clone(),
-        });
-        let result =
-            gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await;
+        let parts = gate.control.parts();
+        let control =
+            GatewayControl::new(GatewayParts { artifacts: Arc::new(Full), ..parts.clone() });
+        let result = control
+            .gateway()
+            .call(&caller("ann"), invocation(json!({})), CallOptions::default())
+            .await;
         assert!(result.success);
         assert!(result.artifacts.is_empty() && result.meta.output_spool.is_none());
         assert_eq!(result.content.len(), 1);
@@ -317,7 +308,7 @@ async fn a_sources_failure_passes_its_message_and_details_redacted() {
         })
     });
     let gate = gate_under(&source, terms()).await;
-    gate.gateway.parts().redactor.store(Arc::new(Redactor::new(["known-secret-value"])));
+    gate.control.parts().redactor.store(Arc::new(Redactor::new(["known-secret-value"])));
     let error = gate.call("ann", "s:t", json!({})).await.error.unwrap();
     assert_eq!(error.code, ErrorCode::ExecutionFailed);
     assert_eq!(error.details.as_ref().unwrap()["status"], 401);
@@ -342,7 +333,7 @@ async fn known_secrets_leave_in_no_part_of_an_answer() {
     ];
     for output in outputs {
         let gate = gate_under(&returning(tool("t", &Value::Null), output.clone()), terms()).await;
-        gate.gateway.parts().redactor.store(Arc::new(Redactor::new([secret])));
+        gate.control.parts().redactor.store(Arc::new(Redactor::new([secret])));
         let result = gate.call("ann", "s:t", json!({})).await;
         let all = format!("{result:?} {:?} {:?}", result.rest, gate.events().await);
         assert!(!all.contains(secret), "{output:?}: {all}");
@@ -389,7 +380,7 @@ async fn where_the_source_validates_it_gets_what_does_not_fit() {
 
     let rules = json!({ "version": "1.0", "defaults": { "fallback": "allow" }, "rules": [
         { "id": "r", "action": "*", "when": { "arguments": { "n": { "equals": 3 } } }, "decision": "deny" }] });
-    gate.gateway.parts().rules.store(Arc::new(crate::policy::Rules::from_value(rules).unwrap()));
+    gate.control.parts().rules.store(Arc::new(crate::policy::Rules::from_value(rules).unwrap()));
     for (arguments, expected) in [
         (json!({ "n": 4 }), None),
         (json!({ "n": 3 }), Some(ErrorCode::PermissionDenied)),

@@ -11,9 +11,6 @@ use crate::registry::visible_text;
 /// Puts the source's name before each text that a person will read, and shows what hides in it.
 pub(super) fn sign(requests: &mut Map<String, Value>, source: &SourceId) {
     for request in requests.values_mut() {
-        if request.get("method").and_then(Value::as_str) != Some("elicitation/create") {
-            continue;
-        }
         if let Some(Value::String(message)) = request.pointer_mut("/params/message") {
             *message = format!("[{source}] {}", visible_text(message));
         }
@@ -29,19 +26,19 @@ mod tests {
     #[test]
     fn a_person_sees_who_asks_and_everything_that_is_asked() {
         let Value::Object(mut requests) = json!({
-            "a": { "method": "elicitation/create", "params": { "message": "sure\u{202e}?\nyes" } },
-            "b": { "method": "elicitation/create", "params": { "mode": "url", "message": "look" } },
-            "c": { "method": "sampling/createMessage", "params": { "message": "x" } },
-            "d": { "method": "elicitation/create", "params": { "message": 7 } },
-            "e": { "method": "roots/list" },
+            "a": { "method": "form", "params": { "message": "sure\u{202e}?\nyes" } },
+            "b": { "method": "page", "params": { "mode": "url", "message": "look" } },
+            "c": { "method": "model", "params": { "messages": [{ "message": "x" }] } },
+            "d": { "method": "form", "params": { "message": 7 } },
+            "e": { "method": "folders" },
         }) else {
             panic!("not an object")
         };
         sign(&mut requests, &SourceId::new("notes").unwrap());
         assert_eq!(requests["a"]["params"]["message"], "[notes] sure\\u{202e}?\nyes");
         assert_eq!(requests["b"]["params"]["message"], "[notes] look");
-        assert_eq!(requests["c"]["params"]["message"], "x");
+        assert_eq!(requests["c"]["params"]["messages"][0]["message"], "x");
         assert_eq!(requests["d"]["params"]["message"], 7);
-        assert_eq!(requests["e"], json!({ "method": "roots/list" }));
+        assert_eq!(requests["e"], json!({ "method": "folders" }));
     }
 }

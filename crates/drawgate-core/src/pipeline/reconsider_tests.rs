@@ -75,7 +75,7 @@ fn spawn(gateway: &Gateway, arguments: Value) -> Call {
 
 async fn check(wait: Wait, change: &str, then: Then) {
     let Fixture { gate, source, free } = fixture(wait).await;
-    let approvals = gate.gateway.parts().approvals.clone();
+    let approvals = gate.control.parts().approvals.clone();
     let mut asked = approvals.subscribe();
     let log = Gated::new(&gate.store, EventKind::Decision, false);
     let approve = async |asked: &mut tokio::sync::broadcast::Receiver<_>| {

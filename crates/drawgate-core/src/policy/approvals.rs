@@ -23,7 +23,7 @@ use crate::store::{Store, StoreError, Write};
 /// How many approvals may wait at once, in all and for one caller: a person can't answer more.
 const MAX_PENDING: usize = 1000;
 const MAX_PENDING_PER_CALLER: usize = 100;
-/// Decided approvals are remembered this long after they end, for `drawgate approvals list`.
+/// Decided approvals are remembered this long after they end, so that an operator can list them.
 const REMEMBER_MS: u64 = 24 * 60 * 60 * 1000;
 /// And no more than this many in all, whatever their age.
 const MAX_REMEMBERED: usize = 10_000;
@@ -124,7 +124,7 @@ pub enum ApprovalError {
     #[error("{0} approvals are waiting already; a person must decide some of them first")]
     TooMany(usize),
     /// No such approval.
-    #[error("there is no approval `{0}`; `drawgate approvals list` shows them")]
+    #[error("there is no approval `{0}`")]
     Unknown(String),
     /// Decided, used or expired.
     #[error("approval `{id}` is {state} already", state = state_name(*.state))]

@@ -16,10 +16,10 @@ const STANDING: &str = "standing:";
 #[derive(Debug, thiserror::Error)]
 pub enum GrantError {
     /// No such grant.
-    #[error("there is no grant `{0}`; `drawgate grants list` shows them")]
+    #[error("there is no grant `{0}`")]
     Unknown(String),
     /// A grant that comes from an agent's registration.
-    #[error("`{0}` stands by an agent's registration; change it with `drawgate agents`")]
+    #[error("`{0}` is part of an agent's registration; change it there")]
     Standing(String),
 }
 

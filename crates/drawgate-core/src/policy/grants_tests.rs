@@ -1,7 +1,7 @@
 //! Who holds what, when.
 
 use super::*;
-use crate::model::SurfaceKind;
+use crate::model::Surface;
 use crate::store::Write;
 use crate::testing::MemoryStore;
 
@@ -23,7 +23,7 @@ fn who(text: &str, session: Option<&str>) -> Caller {
     Caller {
         principal: name(text),
         session: session.map(str::to_owned),
-        surface: SurfaceKind::Embedded,
+        surface: Surface::EMBEDDED,
         carried: Arc::default(),
     }
 }

@@ -4,6 +4,7 @@
 use super::extent::{byte, skip};
 use super::keys::{Class, classify};
 use super::spans::Spans;
+use super::vocabulary::VOCABULARY;
 use super::words::{is_no_secret, looks_random};
 
 /// What to hide of one argument.
@@ -34,41 +35,15 @@ pub(super) struct Arguments {
     prose: bool,
 }
 
+/// Programs, and the flags by which they take a password.
 #[derive(Debug)]
-struct Program {
-    names: &'static [&'static str],
+pub(super) struct Program {
+    pub(super) names: Vec<&'static str>,
     /// Flags whose next argument is a password.
-    flags: &'static [&'static str],
+    pub(super) flags: Vec<&'static str>,
     /// Flags that have the password attached.
-    attached: &'static [&'static str],
+    pub(super) attached: Vec<&'static str>,
 }
-
-const fn program(
-    names: &'static [&'static str],
-    flags: &'static [&'static str],
-    attached: &'static [&'static str],
-) -> Program {
-    Program { names, flags, attached }
-}
-
-const PROGRAMS: &[Program] = &[
-    program(&["mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump"], &[], &["-p"]),
-    program(&["sshpass"], &["-p"], &["-p"]),
-    program(&["login", "mongo", "mongosh", "mongodump", "mongorestore"], &["-p"], &[]),
-    program(&["redis-cli"], &["-a"], &[]),
-    program(&["sqlcmd", "mosquitto_pub", "mosquitto_sub", "zip", "unzip"], &["-P"], &["-P"]),
-    program(&["ldapsearch", "ldapmodify", "ldapadd", "ldapwhoami"], &["-w"], &[]),
-    program(&["7z", "7za", "rar", "unrar"], &[], &["-p"]),
-    program(&["openssl"], &["-k", "-K", "-pass", "-passin", "-passout"], &[]),
-    program(&["curl"], &["-b"], &[]),
-    program(&["mkdir", "ssh", "scp", "cargo", "cp", "nc", "docker", "podman"], &[], &[]),
-];
-
-/// Flags that take `user:password`.
-const LOGIN_FLAGS: &[&str] = &["-u", "-U", "-a", "--user", "--proxy-user", "--auth", "--userpwd"];
-
-/// What follows a flag when a sentence speaks about it.
-const PROSE: &[&str] = &["or", "and", "to", "is", "flag", "option", "for", "in", "with", "if"];
 
 impl Arguments {
     /// Arguments that were separate from the start.
@@ -92,14 +67,16 @@ impl Arguments {
     }
 
     fn secret(&self, word: &str) -> Option<Argument> {
-        let spoken = self.prose && PROSE.contains(&word);
+        let spoken = self.prose && VOCABULARY.prose.contains(word);
         (!word.starts_with("--") && !spoken && !is_no_secret(word)).then_some(Argument::All)
     }
 
     fn flag(&mut self, word: &str) -> Argument {
         if !word.starts_with('-') {
             let base = word.rsplit('/').next().unwrap_or(word);
-            if let Some(found) = PROGRAMS.iter().find(|program| program.names.contains(&base)) {
+            if let Some(found) =
+                VOCABULARY.programs.iter().find(|program| program.names.contains(&base))
+            {
                 self.program = Some(found);
             }
             return Argument::Keep;
@@ -119,7 +96,7 @@ impl Arguments {
 
     fn general_flag(&mut self, word: &str) -> Argument {
         let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
-        if LOGIN_FLAGS.contains(&name) {
+        if VOCABULARY.login_flags.contains(name) {
             self.expect = if value.is_none() { Expect::Login } else { Expect::Nothing };
             let at = value.and_then(password_at).map(|at| name.len() + 1 + at);
             return at.map_or(Argument::Keep, Argument::From);

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
+use super::vocabulary::VOCABULARY;
 use super::words::{is_benign, is_fused_tail, is_quantity};
 
 /// What the value under a name may be.
@@ -23,107 +24,44 @@ pub(super) enum Class {
     Weak,
 }
 
+impl Class {
+    /// The class that the vocabulary calls so.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "secret" => Some(Self::Secret),
+            "header" => Some(Self::Header),
+            "counting" => Some(Self::Counting),
+            "weak" => Some(Self::Weak),
+            _ => None,
+        }
+    }
+}
+
 /// Where a telling word may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Begin {
+pub(super) enum Begin {
     /// Also in the middle of a word: `githubtoken`.
     Anywhere,
     /// Only at the start of a word: `pass` but not `compass`.
     Word,
 }
 
-use Begin::{Anywhere, Word};
-use Class::{Counting, Header, Secret, Weak};
-
-const STEMS: &[(&str, Class, Begin)] = &[
-    ("token", Secret, Anywhere),
-    ("tokens", Counting, Anywhere),
-    ("secret", Secret, Anywhere),
-    ("secrets", Secret, Anywhere),
-    ("password", Secret, Anywhere),
-    ("passwords", Secret, Anywhere),
-    ("passwd", Secret, Anywhere),
-    ("passphrase", Secret, Anywhere),
-    ("passcode", Secret, Anywhere),
-    ("pwd", Secret, Anywhere),
-    ("credential", Secret, Anywhere),
-    ("credentials", Secret, Anywhere),
-    ("apikey", Secret, Anywhere),
-    ("apikeys", Secret, Anywhere),
-    ("secretkey", Secret, Anywhere),
-    ("privatekey", Secret, Anywhere),
-    ("privatekeys", Secret, Anywhere),
-    ("privkey", Secret, Anywhere),
-    ("accesskey", Secret, Anywhere),
-    ("accesskeys", Secret, Anywhere),
-    ("signingkey", Secret, Anywhere),
-    ("encryptionkey", Secret, Anywhere),
-    ("decryptionkey", Secret, Anywhere),
-    ("masterkey", Secret, Anywhere),
-    ("sharedkey", Secret, Anywhere),
-    ("accountkey", Secret, Anywhere),
-    ("storagekey", Secret, Anywhere),
-    ("sshkey", Secret, Anywhere),
-    ("deploykey", Secret, Anywhere),
-    ("authkey", Secret, Anywhere),
-    ("sessionkey", Secret, Anywhere),
-    ("servicekey", Secret, Anywhere),
-    ("serviceaccountkey", Secret, Anywhere),
-    ("subscriptionkey", Secret, Anywhere),
-    ("licensekey", Secret, Anywhere),
-    ("functionskey", Secret, Anywhere),
-    ("hmackey", Secret, Anywhere),
-    ("clientkey", Secret, Anywhere),
-    ("authorization", Header, Anywhere),
-    ("connectionstring", Secret, Anywhere),
-    ("connectionstrings", Secret, Anywhere),
-    ("connstring", Secret, Anywhere),
-    ("connstr", Secret, Anywhere),
-    ("sessid", Secret, Anywhere),
-    ("authcode", Secret, Anywhere),
-    ("accesscode", Secret, Anywhere),
-    ("authorizationcode", Secret, Anywhere),
-    ("verificationcode", Secret, Anywhere),
-    ("recoverycode", Secret, Anywhere),
-    ("recoverycodes", Secret, Anywhere),
-    ("backupcodes", Secret, Anywhere),
-    ("codeverifier", Secret, Anywhere),
-    ("clientassertion", Secret, Anywhere),
-    ("samlresponse", Secret, Anywhere),
-    ("mnemonic", Secret, Anywhere),
-    ("recoveryphrase", Secret, Anywhere),
-    ("dbpass", Secret, Anywhere),
-    ("userpass", Secret, Anywhere),
-    ("smtppass", Secret, Anywhere),
-    ("adminpass", Secret, Anywhere),
-    ("rootpass", Secret, Anywhere),
-    ("sshpass", Secret, Anywhere),
-    ("passin", Secret, Word),
-    ("passout", Secret, Word),
-    ("pass", Counting, Word),
-    ("appkey", Secret, Word),
-    ("applicationkey", Secret, Word),
-    ("auth", Weak, Word),
-    ("cookie", Header, Anywhere),
-    ("cookies", Header, Anywhere),
-    ("bearer", Secret, Word),
-    ("jwt", Secret, Word),
-    ("dsn", Secret, Word),
-    ("otp", Secret, Word),
-    ("totp", Secret, Word),
-    ("cred", Secret, Word),
-    ("creds", Secret, Word),
-    ("cvv", Secret, Word),
-    ("cvc", Secret, Word),
-    ("psk", Secret, Word),
-    ("pat", Secret, Word),
-];
+impl Begin {
+    /// What the vocabulary calls so.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "anywhere" => Some(Self::Anywhere),
+            "word" => Some(Self::Word),
+            _ => None,
+        }
+    }
+}
 
 static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     AhoCorasick::builder()
         .match_kind(MatchKind::Standard)
         .kind(Some(AhoCorasickKind::DFA))
-        .build(STEMS.iter().map(|(stem, ..)| stem))
+        .build(VOCABULARY.names.iter().map(|(stem, ..)| stem))
         .ok()
 });
 
@@ -208,9 +146,9 @@ impl<'b> Name<'b> {
         let Some(finder) = FINDER.as_ref() else { return Class::Secret };
         // The last word decides, and of the words that end there the longest.
         let hits = finder.find_overlapping_iter(self.bytes).filter_map(|hit| {
-            let (stem, class, begin) = *STEMS.get(hit.pattern().as_usize())?;
-            let whole =
-                (begin == Anywhere || self.starts_at(hit.start())) && self.ends_at(hit.end());
+            let (stem, class, begin) = *VOCABULARY.names.get(hit.pattern().as_usize())?;
+            let whole = (begin == Begin::Anywhere || self.starts_at(hit.start()))
+                && self.ends_at(hit.end());
             whole.then_some((stem, class, hit.start(), hit.end()))
         });
         let last = hits.max_by_key(|(stem, _, _, end)| (*end, stem.len()));
@@ -219,7 +157,7 @@ impl<'b> Name<'b> {
             return Class::Plain;
         }
         if stem == "token" && self.words(0, start).any(is_quantity) {
-            return Counting;
+            return Class::Counting;
         }
         class
     }

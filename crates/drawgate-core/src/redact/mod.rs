@@ -17,6 +17,7 @@ mod spoken;
 mod text;
 mod urls;
 mod value;
+mod vocabulary;
 mod words;
 
 use std::borrow::Cow;

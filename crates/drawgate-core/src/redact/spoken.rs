@@ -8,11 +8,12 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::extent::{self, Mode, byte, skip};
 use super::spans::Spans;
+use super::vocabulary::VOCABULARY;
 use super::words::looks_random;
 
 /// How sure a word makes us that a secret follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
+pub(super) enum Trust {
     /// Of a scheme: any long word is one.
     Scheme,
     /// Also what stands in quotes.
@@ -21,24 +22,23 @@ enum Trust {
     Token,
 }
 
-const ANNOUNCING: &[(&str, Trust)] = &[
-    ("bearer", Trust::Scheme),
-    ("password", Trust::Password),
-    ("passwd", Trust::Password),
-    ("passphrase", Trust::Password),
-    ("secret", Trust::Password),
-    ("identified by", Trust::Password),
-    ("token", Trust::Token),
-    ("key", Trust::Token),
-    ("credential", Trust::Token),
-    ("credentials", Trust::Token),
-];
+impl Trust {
+    /// What the vocabulary calls so.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "scheme" => Some(Self::Scheme),
+            "password" => Some(Self::Password),
+            "token" => Some(Self::Token),
+            _ => None,
+        }
+    }
+}
 
 static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .kind(Some(AhoCorasickKind::DFA))
-        .build(ANNOUNCING.iter().map(|(word, _)| word))
+        .build(VOCABULARY.announcing.iter().map(|(word, _)| word))
         .ok()
 });
 
@@ -46,7 +46,9 @@ static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
 pub(super) fn find(text: &str, spans: &mut Spans) {
     let Some(finder) = FINDER.as_ref() else { return spans.push(0..text.len()) };
     for hit in finder.find_iter(text) {
-        let Some((_, trust)) = ANNOUNCING.get(hit.pattern().as_usize()) else { continue };
+        let Some((_, trust)) = VOCABULARY.announcing.get(hit.pattern().as_usize()) else {
+            continue;
+        };
         let range = hit.start()..hit.end();
         if let Some(value) = announced(text, range, *trust) {
             spans.push_value(text, value);

@@ -12,8 +12,8 @@ use super::{Snapshot, Trust, names, visible};
 use crate::canonical;
 use crate::fair::FairSlots;
 use crate::model::{
-    Capability, Concurrency, IdError, MCP_HINTS, McpManifest, McpToolSpec, Operation, SourceId,
-    ToolId, ToolRegistryEntry, WireName, shown_name,
+    Capability, Concurrency, HINTS, IdError, McpManifest, McpToolSpec, Operation, SourceId, ToolId,
+    ToolRegistryEntry, WireName, shown_name,
 };
 use crate::source::ToolSource;
 
@@ -121,7 +121,7 @@ pub struct SourceTerms {
     /// How many of its calls run at once.
     pub concurrency: usize,
     /// Terms of single tools, by the source's own names, and of operations beside tools, by theirs with
-    /// `@` in front: `@resources/read`.
+    /// `@` in front.
     pub tools: BTreeMap<String, ToolTerms>,
     /// Policy actions that are known.
     pub actions: BTreeSet<String>,
@@ -427,7 +427,7 @@ impl Part<'_> {
             return Err("`description` is missing".to_owned());
         }
         let mut unknown = spec.own_annotations().into_iter().flat_map(|own| own.rest.keys());
-        match unknown.find(|key| *key != "title" && !MCP_HINTS.contains(&key.as_str())) {
+        match unknown.find(|key| *key != "title" && !HINTS.contains(&key.as_str())) {
             Some(key) => Err(format!("annotation `{}` is not supported", key.escape_debug())),
             None => Ok(()),
         }

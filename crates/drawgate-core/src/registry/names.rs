@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::{IdError, ToolId, WireName};
 
-/// Derived names stay this short: clients put `mcp__drawgate__` in front, and many model APIs count
+/// Derived names stay this short: clients put a prefix of their own in front, and many model APIs count
 /// the sum against 64.
 const MAX_DERIVED: usize = 48;
 /// Hexadecimal digits of the identity's hash at the end of a name that was cut.

@@ -50,14 +50,14 @@ pub(super) fn build(
         require_action: false,
         ..terms.clone()
     };
-    let operations = offer.operations.iter().filter_map(|operation| {
-        let own = terms.tools.get(&operation.key()).cloned().unwrap_or_default();
+    let operations = offer.operations.iter().filter_map(|(operation, name)| {
+        let own = terms.tools.get(&format!("@{name}")).cloned().unwrap_or_default();
         if own.disabled {
             return None;
         }
         let taken = &BTreeMap::new();
         let part = Part { id, terms: &common, own, origin, source, slots, taken };
-        Some((*operation, Arc::new(entry(part, *operation).ok()?)))
+        Some((*operation, Arc::new(entry(part, *operation, name).ok()?)))
     });
     Offered {
         operations: operations.collect(),
@@ -90,7 +90,7 @@ fn common(terms: &SourceTerms) -> Vec<Capability> {
 }
 
 /// What stands for an operation: the same stations check it as check a tool.
-fn entry(part: Part<'_>, operation: Operation) -> Result<Entry, String> {
+fn entry(part: Part<'_>, operation: Operation, name: &str) -> Result<Entry, String> {
     let needed = match operation {
         Operation::ReadResource | Operation::Subscribe | Operation::Unsubscribe => "uri",
         Operation::GetPrompt => "name",
@@ -99,14 +99,14 @@ fn entry(part: Part<'_>, operation: Operation) -> Result<Entry, String> {
         Operation::CallTool => return Err("it is no tool".to_owned()),
     };
     let spec = McpToolSpec {
-        name: operation.as_str().replace('/', "_"),
+        name: name.replace('/', "_"),
         description: "an operation beside tools".to_owned(),
         input_schema: json!({ "type": "object", "required": [needed] }),
         annotations: None,
         metadata: None,
         rest: Map::new(),
     };
-    let id = ToolId::of_operation(part.id, operation);
+    let id = ToolId::of_operation(part.id, name);
     let entry = part.entry(spec)?;
     Ok(Entry { meter: Meter::new(&id), id, operation, ..entry })
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::ToolOutput;
 use crate::registry::{Registration, Registry, Snapshot};
-use crate::testing::{FakeSource, tool};
+use crate::testing::{FakeSource, operation_name, operations, tool};
 
 fn caps(list: &[&str]) -> Vec<Capability> {
     list.iter().map(|text| Capability::new(text).unwrap()).collect()
@@ -28,12 +28,12 @@ fn put(registry: &Registry, terms: SourceTerms) {
     let specs = vec![tool("a", &serde_json::Value::Null), tool("b", &serde_json::Value::Null)];
     let source = FakeSource::new("s", specs, |_, _| Ok(ToolOutput::text("")));
     let mut manifest = source.describe();
-    manifest.offer.operations = Operation::BESIDE_TOOLS.into_iter().collect();
+    manifest.offer.operations = operations(Operation::BESIDE_TOOLS);
     registry.replace(Registration { manifest, terms, origin: Origin::Discovered, source }).unwrap();
 }
 
 fn entry(snapshot: &Snapshot, operation: Operation) -> Option<Arc<Entry>> {
-    let id = ToolId::of_operation(&SourceId::new("s").unwrap(), operation);
+    let id = ToolId::of_operation(&SourceId::new("s").unwrap(), operation_name(operation));
     snapshot.entry(&id).cloned()
 }
 
@@ -83,7 +83,7 @@ fn restricting_tools_restricts_everything_beside_them() {
         let snapshot = offering(terms).snapshot();
         for operation in Operation::BESIDE_TOOLS {
             let entry = entry(&snapshot, operation).unwrap();
-            assert_eq!(entry.requires, caps(&expected), "{name}: {}", operation.as_str());
+            assert_eq!(entry.requires, caps(&expected), "{name}: {operation:?}");
             assert!(is_open(&snapshot, operation, &expected), "{name}");
             assert_eq!(is_open(&snapshot, operation, &[]), expected.is_empty(), "{name}");
         }

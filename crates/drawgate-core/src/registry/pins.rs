@@ -163,7 +163,7 @@ impl Ward {
             tracing::warn!(
                 source = %self.source, kind = held.kind.as_str(), name = shown_name(&held.name),
                 reason = held.reason.as_str(),
-                "a definition was quarantined; see `drawgate servers review {}`", self.source
+                "a definition was quarantined and waits for an operator's review"
             );
             if let Err(error) = self.pins.audit.append(self.draft(false, held)).await {
                 tracing::error!(source = %self.source, error = %error, "a quarantine could not be written down");
@@ -277,7 +277,7 @@ fn server(source: &SourceId, manifest: &McpManifest) -> Option<Definition> {
     if resources.is_empty() && operations.is_empty() {
         return None;
     }
-    let operations: Vec<&str> = operations.iter().map(|operation| operation.as_str()).collect();
+    let operations: Vec<&String> = operations.values().collect();
     let body = json!({ "name": source.as_str(), "operations": operations });
     Some(Definition {
         kind: ItemKind::Server,
@@ -342,8 +342,8 @@ fn without(source: &SourceId, mut manifest: McpManifest, held: &[Held]) -> McpMa
     }
     if let Some(server) = held.iter().find(|held| held.kind == ItemKind::Server) {
         let accepted = server.pinned.as_ref().map(operations_in).unwrap_or_default();
-        offer.operations.retain(|operation| accepted.contains(operation.as_str()));
-        if !offer.operations.contains(&Operation::ReadResource) {
+        offer.operations.retain(|_, name| accepted.contains(name.as_str()));
+        if !offer.operations.contains_key(&Operation::ReadResource) {
             offer.resources.clear();
         }
     }

@@ -9,7 +9,7 @@ use super::*;
 use crate::model::{McpToolSpec, ToolOutput};
 use crate::registry::{Keeper, Origin, Registry, SourceState, SourceStatus, SourceTerms};
 use crate::store::{AuditLog, Documents};
-use crate::testing::{FakeSource, MemoryStore, TestClock, acts, tool};
+use crate::testing::{FakeSource, MemoryStore, TestClock, acts, operations, tool};
 
 /// A gateway's memory, which outlives its keepers.
 #[derive(Default)]
@@ -390,7 +390,7 @@ async fn prompts_and_families_wait_like_tools() {
         manifest.offer.prompts = vec![json!({ "name": "p", "description": words })];
         manifest.offer.templates = vec![json!({ "uriTemplate": "x://{a}", "description": words })];
         manifest.offer.resources = vec![json!({ "uri": "x://1", "name": words })];
-        manifest.offer.operations.insert(crate::model::Operation::ReadResource);
+        manifest.offer.operations = operations([Operation::ReadResource]);
         manifest.offer.instructions = Some(words.to_owned());
         manifest
     };
@@ -452,11 +452,11 @@ fn a_record_from_before_instructions_trusts_the_first_ones() {
 async fn operations_that_come_later_wait_and_those_from_before_stay() {
     use Operation::{Complete, GetPrompt, ReadResource};
     let place = Installation::default();
-    let manifest = |operations: &[Operation]| {
+    let manifest = |offered: &[Operation]| {
         let source = FakeSource::new("s", tools(&[("a", "1")]), |_, _| Ok(ToolOutput::text("")));
         let mut manifest = source.describe();
         manifest.offer.resources = vec![json!({ "uri": "x://1" })];
-        manifest.offer.operations = operations.iter().copied().collect();
+        manifest.offer.operations = operations(offered.iter().copied());
         manifest
     };
     let bare = || {

@@ -123,7 +123,7 @@ pub struct Acceptance {
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
     /// No such server runs.
-    #[error("there is no server `{0}`; `drawgate servers list` shows them")]
+    #[error("there is no server `{0}`")]
     NoServer(String),
     /// Nothing of this name waits.
     #[error("`{0}` does not wait for review")]

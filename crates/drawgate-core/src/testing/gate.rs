@@ -9,23 +9,23 @@ use serde_json::{Map, Value};
 use super::{MemoryStore, TestClock, TestIds};
 use crate::audit::ToolAuditEvent;
 use crate::model::{
-    Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, SurfaceKind,
+    Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, Surface,
     ToolInvocation, ToolResult,
 };
-use crate::pipeline::{CallOptions, Gateway, GatewayParts, GatewaySettings};
+use crate::pipeline::{CallOptions, Gateway, GatewayControl, GatewayParts, GatewaySettings};
 use crate::policy::{Approvals, Grants, Rules};
 use crate::redact::Redactor;
 use crate::registry::{BadTool, Origin, Registration, RegistrationError, Registry, SourceTerms};
 use crate::source::{SourceError, ToolSource};
 use crate::store::AuditLog;
 
-/// A caller over the command line.
+/// A caller of a test.
 #[must_use]
 pub fn caller(name: &str) -> Caller {
     Caller {
         principal: Principal::new(name).unwrap_or_else(|error| panic!("{error}")),
         session: None,
-        surface: SurfaceKind::Cli,
+        surface: Surface::new("test", "ask the test for {sha256}"),
         carried: Arc::default(),
     }
 }
@@ -34,6 +34,8 @@ pub fn caller(name: &str) -> Caller {
 pub struct TestGate {
     /// The gate.
     pub gateway: Gateway,
+    /// The operator's handle on it.
+    pub control: GatewayControl,
     /// Its store, audit log and artifacts.
     pub store: Arc<MemoryStore>,
     /// Its clock.
@@ -56,7 +58,7 @@ impl TestGate {
         let approvals = Approvals::load(store.clone(), clock.clone(), ids.clone(), [7; 32])
             .await
             .unwrap_or_else(|error| panic!("{error}"));
-        let gateway = Gateway::new(GatewayParts {
+        let control = GatewayControl::new(GatewayParts {
             registry: Arc::new(Registry::default()),
             grants: Arc::new(grants),
             approvals: Arc::new(approvals),
@@ -69,7 +71,7 @@ impl TestGate {
             clock: clock.clone(),
             ids,
         });
-        Self { gateway, store, clock }
+        Self { gateway: control.gateway().clone(), control, store, clock }
     }
 
     /// Registers a source by asking it for its manifest.
@@ -91,7 +93,7 @@ impl TestGate {
         if terms.capabilities.is_empty() {
             terms.capabilities.extend(Capability::new("public"));
         }
-        self.gateway.parts().registry.replace(Registration { manifest, terms, origin, source })
+        self.control.parts().registry.replace(Registration { manifest, terms, origin, source })
     }
 
     /// Grants a capability to a principal and returns the grant's id.
@@ -105,21 +107,21 @@ impl TestGate {
             scope: Some(GrantScope::User(caller(name).principal)),
             approval_id: None,
         };
-        self.gateway.parts().grants.issue(grant).await;
+        self.control.parts().grants.issue(grant).await;
         id
     }
 
     /// Sets policy from its JSON form.
     pub fn policy(&self, rules: Value) {
         let rules = Rules::from_value(rules).unwrap_or_else(|error| panic!("{error}"));
-        self.gateway.parts().rules.store(Arc::new(rules));
+        self.control.parts().rules.store(Arc::new(rules));
     }
 
     /// How long a call waits for a person.
     pub fn hold(&self, hold: Duration) {
-        let mut settings = GatewaySettings::clone(&self.gateway.parts().settings.load());
+        let mut settings = GatewaySettings::clone(&self.control.parts().settings.load());
         settings.approvals.hold = hold;
-        self.gateway.parts().settings.store(Arc::new(settings));
+        self.control.parts().settings.store(Arc::new(settings));
     }
 
     /// Calls a tool.

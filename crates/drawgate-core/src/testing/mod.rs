@@ -10,7 +10,7 @@ mod source;
 
 pub use gate::{TestGate, caller};
 pub use memory::MemoryStore;
-pub use source::{FakeSource, tool};
+pub use source::{FakeSource, operation_name, operations, tool};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

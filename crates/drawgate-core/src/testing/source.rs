@@ -1,5 +1,6 @@
 //! A source made of a closure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use crate::model::{McpManifest, McpToolSpec, Offer, SourceId, ToolOutput};
+use crate::model::{McpManifest, McpToolSpec, Offer, Operation, SourceId, ToolOutput};
 use crate::source::{CallContext, PermittedCall, SourceError, ToolSource};
 
 type Handler = dyn Fn(&str, Map<String, Value>) -> Result<ToolOutput, SourceError> + Send + Sync;
@@ -98,4 +99,23 @@ pub fn tool(name: &str, annotations: &Value) -> McpToolSpec {
         spec["annotations"] = annotations.clone();
     }
     serde_json::from_value(spec).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Operations beside tools, under names that a source might give them.
+pub fn operations(wanted: impl IntoIterator<Item = Operation>) -> BTreeMap<Operation, String> {
+    wanted.into_iter().map(|operation| (operation, operation_name(operation).to_owned())).collect()
+}
+
+/// The name of an operation beside tools, as a source might give it.
+#[must_use]
+pub const fn operation_name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::CallTool => "tools/call",
+        Operation::ReadResource => "resources/read",
+        Operation::Subscribe => "resources/subscribe",
+        Operation::Unsubscribe => "resources/unsubscribe",
+        Operation::GetPrompt => "prompts/get",
+        Operation::Complete => "completion/complete",
+        Operation::SetLogLevel => "logging/setLevel",
+    }
 }

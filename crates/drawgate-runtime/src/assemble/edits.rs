@@ -205,7 +205,7 @@ impl Runtime {
 
     /// Swaps one configuration for another. Nothing in here can fail.
     async fn put_in_force(&self, loaded: &Loaded, files: Files, logins: StoredLogins) {
-        let parts = self.gateway().parts();
+        let parts = self.operations.control.parts();
         parts.rules.store(Arc::new(files.rules));
         parts.settings.store(Arc::new(settings(&loaded.config, self.pages.get())));
         parts.grants.stand(&Principal::local(), local_grants(&loaded.config)).await;
@@ -234,7 +234,7 @@ impl Runtime {
             return;
         }
         tracing::error!(error = problem, "configuration not taken over; the old one stays");
-        let redactor = self.gateway().parts().redactor.load_full();
+        let redactor = self.gateway().redactor();
         let draft = EventDraft::new(EventKind::ConfigRejected, now)
             .text("configHash", config_hash)
             .text("reason", redactor.redact_text(problem));

@@ -27,7 +27,7 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use drawgate_core::acts::{Acts, ActsParts};
 use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
-use drawgate_core::pipeline::{Gateway, GatewayParts, GatewaySettings};
+use drawgate_core::pipeline::{Gateway, GatewayControl, GatewayParts, GatewaySettings};
 use drawgate_core::policy::{Approvals, ApprovalsConfig, Expose, Grants, Rules, standing_grants};
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::{Keeper, Pins, Registry, SourceTerms};
@@ -138,13 +138,15 @@ impl Runtime {
         let parts = books.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
         let pins = pins(&documents, &audit, &acts, &host);
         let keeper = Arc::new(Keeper::new(parts.registry.clone(), pins));
-        let gateway = Gateway::new(parts);
+        let control = GatewayControl::new(parts);
+        let gateway = control.gateway().clone();
         let door = door::open(loaded, &dir, &host, &audit, start)?;
         let packs = packs::open(&loaded.config, &gateway, &keeper, &host, &door);
         let parts = toolpacks::Parts::of(&host, &keeper, &audit, &documents);
         let toolpacks = Toolpacks::new(parts, data, start, loaded);
         let operations = Arc::new(Operations {
             gateway,
+            control,
             store,
             documents,
             logins,
@@ -222,7 +224,7 @@ impl Runtime {
     /// From now on people can be sent to pages at this address to decide about calls.
     pub fn serve_pages(&self, address: String) {
         let page = self.pages.get_or_init(|| address);
-        let settings = &self.gateway().parts().settings;
+        let settings = &self.operations.control.parts().settings;
         let mut next = GatewaySettings::clone(&settings.load());
         next.approval_page = Some(page.clone());
         settings.store(Arc::new(next));

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use drawgate_core::model::{Capability, Operation, SourceId, ToolId};
 use drawgate_host::egress::HostRule;
 use drawgate_host::sandbox::protected;
+use drawgate_sources::mcp::method_of;
 use drawgate_sources::suggest::nearest;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -44,7 +45,7 @@ fn tool_or_operation(text: &str) -> Result<(), String> {
     if !text.starts_with('@') {
         return Ok(());
     }
-    let known = Operation::BESIDE_TOOLS.map(Operation::key);
+    let known = Operation::BESIDE_TOOLS.map(|operation| format!("@{}", method_of(operation)));
     if known.iter().any(|key| key == text) {
         return Ok(());
     }

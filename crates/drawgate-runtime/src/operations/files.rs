@@ -21,7 +21,7 @@ impl Operations {
         Arc::new(OnDisk {
             door: Arc::clone(&self.door),
             toolpacks: Arc::clone(&self.toolpacks),
-            artifacts: Arc::clone(&self.gateway.parts().artifacts),
+            artifacts: Arc::clone(&self.control.parts().artifacts),
         })
     }
 }

@@ -66,7 +66,7 @@ impl Packs {
     /// The tools of one pack, by name.
     #[must_use]
     pub fn tools(&self, id: &str) -> Vec<ShownPackTool> {
-        let snapshot = self.gateway.parts().registry.snapshot();
+        let snapshot = self.gateway.registry();
         let own = snapshot.available().filter(|entry| entry.id.source().as_str() == id);
         own.map(|entry| ShownPackTool {
             name: entry.wire.to_string(),

@@ -78,11 +78,11 @@ impl Tasks {
     /// Takes a call up again as soon as its tool is back.
     async fn resume(self, id: String, handle: String, cancel: CancellationToken) {
         let Some((caller, call, client)) = self.parts_of(&id) else { return };
-        let registry = &self.0.gateway.parts().registry;
-        let mut revisions = registry.subscribe();
+        let gateway = &self.0.gateway;
+        let mut revisions = gateway.registry_changes();
         let back = async {
             loop {
-                let found = registry.snapshot().resolve(&call.tool_id, |_| true);
+                let found = gateway.registry().resolve(&call.tool_id, |_| true);
                 if matches!(found, Resolution::Found(_)) || revisions.changed().await.is_err() {
                     return;
                 }
@@ -92,19 +92,20 @@ impl Tasks {
         let _ = tokio::time::timeout(RETURN_TIME, back).await;
         let options = CallOptions {
             cancel,
+            page_request: (self.0.format.page_request)(&client),
             client,
             as_task: true,
             resume: Some(handle.into()),
             progress: Some(self.handles(&id)),
             ..CallOptions::default()
         };
-        let result = self.0.gateway.call(&caller, call, options).await;
+        let result = gateway.call(&caller, call, options).await;
         self.settle(&id, result).await;
     }
 
     /// Forgets what has expired, and the oldest that are over where results take too much room.
     pub async fn sweep(&self) {
-        let now = self.0.gateway.parts().clock.now_ms();
+        let now = self.0.gateway.clock().now_ms();
         let gone: Vec<String> = {
             let mut live = self.0.live.lock();
             let mut gone: Vec<String> = live

@@ -13,7 +13,7 @@ use std::time::Duration;
 use drawgate_core::model::{
     Caller, CapabilityGrant, Client, ErrorCode, InputGiven, Principal, ToolInvocation, ToolResult,
 };
-use drawgate_core::pipeline::{CallOptions, Gateway};
+use drawgate_core::pipeline::{CallOptions, Gateway, PageRequest};
 use drawgate_core::source::ProgressSink;
 use drawgate_core::store::Documents;
 use drawgate_host::seal::SealingKey;
@@ -42,6 +42,8 @@ pub struct Format {
     pub result: fn(&str, &ToolResult) -> Result<Value, Value>,
     /// An error of the gateway itself.
     pub failure: fn(&str) -> Value,
+    /// How a client is asked to open a page, if it can.
+    pub page_request: fn(&Client) -> Option<PageRequest>,
 }
 
 /// All tasks. Cheap to clone.
@@ -139,15 +141,15 @@ impl Tasks {
         cancel: CancellationToken,
         handles: &Handles,
     ) -> Option<Task> {
-        let parts = self.0.gateway.parts();
-        let now = parts.clock.now_ms();
+        let gateway = &self.0.gateway;
+        let now = gateway.clock().now_ms();
         if cancel.is_cancelled() || !self.has_room(&caller.principal) {
             return None;
         }
         let record = Record {
-            id: parts.ids.secret(),
+            id: gateway.ids().secret(),
             principal: caller.principal.clone(),
-            surface: caller.surface,
+            surface: caller.surface.clone(),
             status: Status::Working,
             created_at: now,
             updated_at: now,
@@ -203,7 +205,7 @@ impl Tasks {
 
     /// Shows a call's questions to whoever looks at the task; `false` if it has asked too often.
     fn ask(&self, id: &str, requests: &Map<String, Value>, state: Option<String>) -> bool {
-        let now = self.0.gateway.parts().clock.now_ms();
+        let now = self.0.gateway.clock().now_ms();
         let mut live = self.0.live.lock();
         let Some(task) = live.get_mut(id).filter(|task| !task.record.status.is_over()) else {
             return true;
@@ -255,8 +257,14 @@ impl Tasks {
         let (tasks, id) = (self.clone(), id.to_owned());
         tokio::spawn(async move {
             let progress: Option<Arc<dyn ProgressSink>> = Some(tasks.handles(&id));
-            let options =
-                CallOptions { cancel, client, as_task: true, progress, ..CallOptions::default() };
+            let options = CallOptions {
+                cancel,
+                page_request: (tasks.0.format.page_request)(&client),
+                client,
+                as_task: true,
+                progress,
+                ..CallOptions::default()
+            };
             let result = tasks.0.gateway.call(&caller, call, options).await;
             tasks.settle(&id, result).await;
         });
@@ -287,7 +295,7 @@ impl Tasks {
     /// A task of this caller's.
     #[must_use]
     pub fn get(&self, principal: &Principal, id: &str) -> Option<Task> {
-        let now = self.0.gateway.parts().clock.now_ms();
+        let now = self.0.gateway.clock().now_ms();
         let live = self.0.live.lock();
         let task = live
             .get(id)
@@ -309,7 +317,7 @@ impl Tasks {
     /// What can be seen to be over is in the store already.
     async fn end(&self, id: &str, status: Status, outcome: Option<Outcome>) {
         let _turn = self.0.ending.lock().await;
-        let now = self.0.gateway.parts().clock.now_ms();
+        let now = self.0.gateway.clock().now_ms();
         let ended = self.0.live.lock().get(id).map(|task| task.record.clone());
         let Some(mut ended) = ended.filter(|record| !record.status.is_over()) else { return };
         ended.status = status;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drawgate_core::model::{Caller, CapabilityGrant, Principal, SurfaceKind, ToolInvocation};
+use drawgate_core::model::{Caller, CapabilityGrant, Principal, Surface, ToolInvocation};
 use drawgate_host::seal::SealingKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -59,7 +59,7 @@ pub struct Task {
 pub(super) struct Record {
     pub(super) id: String,
     pub(super) principal: Principal,
-    pub(super) surface: SurfaceKind,
+    pub(super) surface: Surface,
     pub(super) status: Status,
     pub(super) created_at: u64,
     pub(super) updated_at: u64,
@@ -98,7 +98,7 @@ impl Record {
         Caller {
             principal: self.principal.clone(),
             session: None,
-            surface: self.surface,
+            surface: self.surface.clone(),
             carried: self.carried.iter().cloned().map(Arc::new).collect(),
         }
     }

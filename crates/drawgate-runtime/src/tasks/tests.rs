@@ -6,7 +6,7 @@ fn record() -> Record {
     Record {
         id: "t1".into(),
         principal: Principal::new("ann").unwrap(),
-        surface: drawgate_core::model::SurfaceKind::McpHttp,
+        surface: drawgate_core::model::Surface::EMBEDDED,
         status: Status::Working,
         created_at: 1_794_738_030_999,
         updated_at: 1_794_738_030_999,

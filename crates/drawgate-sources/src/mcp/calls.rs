@@ -16,7 +16,7 @@ use super::exchange::{Exchange, Interrupted, Turn};
 use super::hub::Hub;
 use super::requests::Allowed;
 use super::subscriptions::{Changed, Subscriptions};
-use super::wire::{self, Era, Form, Settled};
+use super::wire::{self, Era, Form, Settled, method_of};
 use super::{McpSource, Peer, Reply, tasks, too_late};
 
 /// How often a server may ask to be called again without asking anything.
@@ -323,7 +323,7 @@ fn may_ask(operation: Operation) -> Result<(), SourceError> {
         | Operation::Complete
         | Operation::SetLogLevel => Err(SourceError::Protocol(format!(
             "the server asks for input in answer to `{}`",
-            operation.as_str()
+            method_of(operation)
         ))),
     }
 }

@@ -53,6 +53,7 @@ use drawgate_host::Host;
 use drawgate_host::sandbox::Profile;
 use serde_json::{Map, Value};
 use tokio::sync::{broadcast, watch};
+pub use wire::method_of;
 
 use crate::kind::{self, ConfigError, SourceKind};
 use config::{Address, Endpoint, Settings};

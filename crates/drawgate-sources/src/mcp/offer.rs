@@ -1,6 +1,6 @@
 //! What a server offers beside tools: resources, families of resources, prompts.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::changes::Changes;
 use super::diagnostics::LeftOut;
 use super::listing::{self, Extent, MAX_ITEMS};
-use super::wire::{Era, ServerInfo};
+use super::wire::{Era, ServerInfo, method_of};
 use super::{LIST_TIMEOUT, Peer};
 
 /// How long the tools wait for lists of other things.
@@ -122,7 +122,7 @@ fn at_once(info: &ServerInfo) -> Offer {
 }
 
 /// What the server can be asked to do.
-fn operations(info: &ServerInfo) -> BTreeSet<Operation> {
+fn operations(info: &ServerInfo) -> BTreeMap<Operation, String> {
     let has_levels = info.era == Era::Sessions && info.can("logging");
     let subscribes = info.can("resources.subscribe");
     [
@@ -134,7 +134,8 @@ fn operations(info: &ServerInfo) -> BTreeSet<Operation> {
         (Operation::SetLogLevel, has_levels),
     ]
     .into_iter()
-    .filter_map(|(operation, can)| can.then_some(operation))
+    .filter(|(_, can)| *can)
+    .map(|(operation, _)| (operation, method_of(operation).to_owned()))
     .collect()
 }
 

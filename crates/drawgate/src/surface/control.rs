@@ -20,10 +20,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Json, Router};
 use drawgate_core::model::{
-    Caller, Capability, ErrorCode, GrantScope, Principal, SourceId, SurfaceKind, ToolError,
+    Caller, Capability, ErrorCode, GrantScope, Principal, SourceId, Surface, ToolError,
     ToolInvocation,
 };
 use drawgate_core::pipeline::{CallOptions, UNREAD};
+use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::{Entry, Keeper, Provider, ReviewError, SourceStatus};
 use drawgate_host::store::SqliteAudit;
 use http::StatusCode;
@@ -124,8 +125,23 @@ impl IntoResponse for Failure {
             Some(ReviewError::ChangedAgain(_)) => StatusCode::CONFLICT,
             _ => StatusCode::BAD_REQUEST,
         };
-        (status, Json(Refused { error: format!("{:#}", self.0) })).into_response()
+        let advice = advice(&self.0).map(|advice| format!("; {advice}")).unwrap_or_default();
+        (status, Json(Refused { error: format!("{:#}{advice}", self.0) })).into_response()
     }
+}
+
+/// The command that helps with an error.
+fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(ApprovalError::Unknown(_)) = error.downcast_ref() {
+        return Some("`drawgate approvals list` shows them");
+    }
+    if let Some(GrantError::Unknown(_)) = error.downcast_ref() {
+        return Some("`drawgate grants list` shows them");
+    }
+    if let Some(ReviewError::NoServer(_)) = error.downcast_ref() {
+        return Some("`drawgate servers list` shows them");
+    }
+    None
 }
 
 type Answer = Result<Json<Value>, Failure>;
@@ -135,14 +151,14 @@ fn answer(value: impl Serialize) -> Answer {
 }
 
 async fn status(State(control): State<Control>) -> Answer {
-    let parts = control.operations.gateway.parts();
+    let gateway = &control.operations.gateway;
     answer(json!({
         "pid": std::process::id(),
         "version": env!("CARGO_PKG_VERSION"),
         "endpoint": control.endpoint,
-        "tools": parts.registry.snapshot().available().count(),
-        "callsUnderWay": control.operations.gateway.under_way(),
-        "auditHead": parts.audit.head(),
+        "tools": gateway.registry().available().count(),
+        "callsUnderWay": gateway.under_way(),
+        "auditHead": gateway.audit_head(),
         "configuration": control.edits.status(),
     }))
 }
@@ -154,11 +170,14 @@ struct OnBehalf {
     provider: Option<Provider>,
 }
 
+/// The command line, in the audit log.
+const SURFACE: Surface = Surface::new("cli", "read it with `drawgate artifacts get {sha256}`");
+
 fn caller(agent: Option<Principal>) -> Caller {
     Caller {
         principal: agent.unwrap_or_else(Principal::local),
         session: None,
-        surface: SurfaceKind::Cli,
+        surface: SURFACE,
         carried: Arc::default(),
     }
 }
@@ -206,7 +225,6 @@ async fn call(
     call: Result<Json<CliCall>, JsonRejection>,
 ) -> Answer {
     let gateway = &control.operations.gateway;
-    let ids = &gateway.parts().ids;
     let call = match call {
         Ok(Json(call)) => call,
         Err(rejection) => {
@@ -216,7 +234,7 @@ async fn call(
     };
     let invocation = ToolInvocation {
         tool_id: call.tool,
-        request_id: format!("cli-{}", ids.unique()),
+        request_id: format!("cli-{}", gateway.ids().unique()),
         arguments: call.arguments,
         timeout_ms: call.timeout_ms,
         ..ToolInvocation::default()
@@ -232,7 +250,7 @@ struct HowShown {
 }
 
 async fn servers(State(control): State<Control>, Query(how): Query<HowShown>) -> Answer {
-    let redactor = control.operations.gateway.parts().redactor.load_full();
+    let redactor = control.operations.gateway.redactor();
     let faults = if how.check { control.keeper.check(CHECK_TIME).await } else { BTreeMap::new() };
     let mut all = Vec::new();
     for status in control.keeper.status() {
@@ -255,7 +273,7 @@ async fn servers(State(control): State<Control>, Query(how): Query<HowShown>) ->
 
 /// What the tools of a source require, each combination once.
 fn required(control: &Control, id: &SourceId) -> BTreeSet<Vec<Capability>> {
-    let registry = control.keeper.registry().snapshot();
+    let registry = control.operations.gateway.registry();
     let own = registry.entries().filter(|entry| entry.id.source() == id);
     own.map(|entry| entry.requires.clone()).collect()
 }
@@ -297,8 +315,7 @@ async fn remove_agent(State(control): State<Control>, Path(name): Path<String>) 
 }
 
 async fn grants(State(control): State<Control>) -> Answer {
-    let parts = control.operations.gateway.parts();
-    answer(parts.grants.live(parts.clock.now_ms()))
+    answer(control.operations.grants())
 }
 
 /// A new grant.
@@ -326,15 +343,14 @@ async fn revoke_grant(State(control): State<Control>, Path(id): Path<String>) ->
 }
 
 async fn artifacts(State(control): State<Control>) -> Answer {
-    answer(control.operations.gateway.parts().artifacts.list(&Principal::local()).await?)
+    answer(control.operations.gateway.artifacts(&Principal::local()).await?)
 }
 
 async fn artifact(
     State(control): State<Control>,
     Path(hash): Path<String>,
 ) -> Result<Response, Failure> {
-    let artifacts = &control.operations.gateway.parts().artifacts;
-    match artifacts.get(&hash, &Principal::local()).await? {
+    match control.operations.gateway.artifact(&hash, &Principal::local()).await? {
         Some((info, bytes)) => {
             Ok(([("content-type", info.reference.mime_type)], bytes).into_response())
         }

@@ -78,7 +78,7 @@ impl Ops {
         gauge("drawgate_audit_queue", self.audit.queued());
         gauge("drawgate_mcp_sessions", self.mcp.open_sessions());
         gauge("drawgate_sources", self.keeper.ids().len());
-        gauge("drawgate_tools", self.gateway.parts().registry.snapshot().available().count());
+        gauge("drawgate_tools", self.gateway.registry().available().count());
         (StatusCode::OK, handle.render()).into_response()
     }
 }

@@ -95,7 +95,7 @@ impl Span {
             "attributes": [
                 text("gen_ai.tool.name", &result.meta.tool_name),
                 text("drawgate.principal", caller.principal.as_str()),
-                text("drawgate.surface", caller.surface.as_str()),
+                text("drawgate.surface", caller.surface.name()),
                 text("drawgate.code", ending.as_str()),
             ],
             "status": { "code": status },

@@ -33,10 +33,14 @@ impl Gateway {
         let artifact = self.keep(caller, entry, &output, size).await;
         let total = size.text + size.binary;
         let note = match &artifact {
-            Some(ArtifactRef { uri, sha256, .. }) => format!(
-                "[output of {total} bytes and {} lines cut here; the whole is in {uri}: read it with `resources/read`, over gRPC with `ReadArtifact`, or with `drawgate artifacts get {sha256}`]",
-                size.lines
-            ),
+            Some(artifact) => {
+                let how = caller.surface.how_to_read(artifact);
+                let how = how.map(|how| format!(": {how}")).unwrap_or_default();
+                format!(
+                    "[output of {total} bytes and {} lines cut here; the whole is in {}{how}]",
+                    size.lines, artifact.uri
+                )
+            }
             None => format!(
                 "[output of {total} bytes cut here; the rest is lost, since it could not be stored]"
             ),

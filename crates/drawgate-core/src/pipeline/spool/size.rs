@@ -84,7 +84,7 @@ impl Size {
     }
 }
 
-/// Only what MCP says is binary counts as such; text does not become so by its key.
+/// Only what is defined to be binary counts as such; text does not become so by its key.
 fn binary_of(block: &Value) -> Option<&str> {
     let binary = match block.get("type")?.as_str()? {
         "image" | "audio" => block.get("data"),

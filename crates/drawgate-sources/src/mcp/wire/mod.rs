@@ -6,6 +6,7 @@ mod server;
 mod unreadable;
 
 use drawgate_core::source::SourceError;
+pub use params::method_of;
 pub(super) use params::{CallParams, Form, Meta, PlainParams};
 pub(super) use results::{Settled, output, passed_on, settle};
 use serde::Serialize;

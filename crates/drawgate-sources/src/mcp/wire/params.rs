@@ -30,11 +30,25 @@ pub(in crate::mcp) enum Form<'a> {
     TaskResult(&'a str),
 }
 
+/// The method by which a server is asked to do something.
+#[must_use]
+pub const fn method_of(operation: Operation) -> &'static str {
+    match operation {
+        Operation::CallTool => "tools/call",
+        Operation::ReadResource => "resources/read",
+        Operation::Subscribe => "resources/subscribe",
+        Operation::Unsubscribe => "resources/unsubscribe",
+        Operation::GetPrompt => "prompts/get",
+        Operation::Complete => "completion/complete",
+        Operation::SetLogLevel => "logging/setLevel",
+    }
+}
+
 impl Form<'_> {
     /// The method of the request.
     pub(in crate::mcp) fn method(self, call: &PermittedCall) -> &'static str {
         match self {
-            Self::Plain(_) | Self::Task => call.operation().as_str(),
+            Self::Plain(_) | Self::Task => method_of(call.operation()),
             Self::TaskResult(_) => "tasks/result",
         }
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::FromRequest as _;
 use axum::response::Response;
-use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::policy::{Approval, ApprovalState};
 use http::{Method, Request, StatusCode};
 use http_body_util::Limited;
@@ -91,16 +90,16 @@ impl Pages {
     }
 
     async fn show(&self, id: &str, token: &str) -> Response {
-        let now = self.operations.gateway.parts().clock.now_ms();
+        let now = self.operations.gateway.clock().now_ms();
         if !self.operations.is_operator(token) {
             return self.refuse(id, now).await;
         }
         match self.find(id) {
             Some(approval) if approval.state == ApprovalState::Pending => match self.key(id, now) {
                 Some(key) => {
-                    let gateway = &self.operations.gateway;
-                    let exact = gateway.exact_arguments(id);
-                    page::call(&approval, exact.as_deref(), gateway.is_awaited(id), &key)
+                    let exact = self.operations.exact_arguments(id);
+                    let is_awaited = self.operations.gateway.is_awaited(id);
+                    page::call(&approval, exact.as_deref(), is_awaited, &key)
                 }
                 None => page::ask(
                     StatusCode::TOO_MANY_REQUESTS,
@@ -118,7 +117,7 @@ impl Pages {
     }
 
     async fn decide(&self, id: &str, key: &str, answer: ApprovalState) -> Response {
-        let now = self.operations.gateway.parts().clock.now_ms();
+        let now = self.operations.gateway.clock().now_ms();
         // Taken out whatever comes next: a key counts once.
         let shown = self.keys.lock().remove(&hash(key));
         if !shown.is_some_and(|shown| shown.approval == id && shown.until > now) {
@@ -148,8 +147,7 @@ impl Pages {
     }
 
     fn find(&self, id: &str) -> Option<Approval> {
-        let all = self.operations.gateway.parts().approvals.list();
-        all.into_iter().find(|approval| approval.id == id)
+        self.operations.gateway.approval(id)
     }
 
     /// A key for one decision about this call.
@@ -159,7 +157,7 @@ impl Pages {
         if keys.len() >= MAX_KEYS {
             return None;
         }
-        let key = self.operations.gateway.parts().ids.secret();
+        let key = self.operations.gateway.ids().secret();
         let shown = Shown { approval: id.to_owned(), until: now.saturating_add(KEY_TIME_MS) };
         keys.insert(hash(&key), shown);
         Some(key)
@@ -182,9 +180,7 @@ impl Pages {
             let message = "Too many wrong tokens of late, and this is not the operator's either.";
             return page::ask(StatusCode::TOO_MANY_REQUESTS, id, message);
         }
-        let draft = EventDraft::new(EventKind::CallerRefused, now).text("reason", "approval_page");
-        // The stranger is refused whether or not that can be written down.
-        let _ = self.operations.gateway.parts().audit.append(draft).await;
+        self.operations.gateway.record_refused_caller(None, "approval_page").await;
         page::ask(StatusCode::UNAUTHORIZED, id, "This is not the operator's token.")
     }
 }

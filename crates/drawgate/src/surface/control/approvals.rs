@@ -30,9 +30,9 @@ pub struct Reveal {
 
 pub(super) async fn list(State(control): State<Control>) -> Answer {
     let gateway = &control.operations.gateway;
-    let page = gateway.parts().settings.load().approval_page.clone();
+    let page = gateway.settings().approval_page.clone();
     let mut shown = Vec::new();
-    for approval in gateway.parts().approvals.list() {
+    for approval in gateway.approvals() {
         let mut value = serde_json::to_value(&approval)?;
         if approval.state == ApprovalState::Pending {
             value["isAwaited"] = gateway.is_awaited(&approval.id).into();
@@ -62,7 +62,7 @@ pub(super) async fn reveal(
     Json(reveal): Json<Reveal>,
 ) -> Answer {
     check(&control.operations, reveal.token.as_deref())?;
-    let arguments = control.operations.gateway.exact_arguments(&id);
+    let arguments = control.operations.exact_arguments(&id);
     let arguments: Option<Value> = arguments.map(|text| serde_json::from_str(&text)).transpose()?;
     answer(json!({ "arguments": arguments }))
 }

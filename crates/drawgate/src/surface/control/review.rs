@@ -47,7 +47,7 @@ pub(super) async fn accept(
 
 /// A server may have put into its definitions what the gateway told it in confidence.
 fn masked(control: &Control, mut all: Vec<Held>) -> Vec<Held> {
-    let redactor = control.operations.gateway.parts().redactor.load();
+    let redactor = control.operations.gateway.redactor();
     for held in &mut all {
         redactor.mask_known_in(&mut held.definition);
         held.pinned.as_mut().map(|pinned| redactor.mask_known_in(pinned));

@@ -140,7 +140,7 @@ pub(super) async fn verify(State(control): State<Control>) -> Answer {
 }
 
 fn masked(control: &Control, value: &mut Value) -> bool {
-    control.operations.gateway.parts().redactor.load().mask_known_in(value)
+    control.operations.gateway.redactor().mask_known_in(value)
 }
 
 /// Whoever asked may go away half-way; what was begun is finished.

@@ -88,7 +88,7 @@ impl House {
     }
 
     fn limit(&self, change: impl FnOnce(&mut GatewaySettings)) {
-        let settings = &self.gate.gateway.parts().settings;
+        let settings = &self.gate.control.parts().settings;
         let mut next = GatewaySettings::clone(&settings.load());
         change(&mut next);
         settings.store(Arc::new(next));
@@ -485,7 +485,7 @@ async fn a_revoked_grant_counts_at_once_for_lists_and_calls() {
     let grant = house.gate.grant("a", "filesystem", None).await;
     let (mut talk, welcome) = house.join("a", &[]).await;
     assert_eq!(names(&welcome.tools), ["read_file", "write_file", "wait"]);
-    house.gate.gateway.parts().grants.revoke(&[grant.as_str().into()]).await;
+    house.gate.control.parts().grants.revoke(&[grant.as_str().into()]).await;
     talk.call("r", "read_file", "{}").await;
     let (mut denied, mut told) = (false, false);
     while !(denied && told) {

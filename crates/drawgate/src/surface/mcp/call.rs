@@ -130,6 +130,7 @@ fn options(peer: &Peer, call: &ToolInvocation) -> Result<CallOptions, RpcError> 
         progress: reports(peer, call)?,
         cancel: peer.line.as_ref().map_or_else(CancellationToken::new, |line| line.gone.clone()),
         trace: call.meta.get("traceparent").and_then(Value::as_str).and_then(TraceParent::parse),
+        page_request: client::page_request(&peer.client),
         client: Arc::clone(&peer.client),
         ..CallOptions::default()
     })

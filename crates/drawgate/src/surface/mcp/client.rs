@@ -1,6 +1,7 @@
 //! What the program on a caller's side says that it can do: once for a session, or with each request.
 
 use drawgate_core::model::{Client, InputGiven};
+use drawgate_core::pipeline::PageRequest;
 use serde_json::{Map, Value, json};
 
 use super::era::{Era, PROTOCOL_META};
@@ -54,6 +55,21 @@ pub(super) fn wants_log(era: Era, client: &Client, level: Option<&Value>) -> boo
         (None, Era::Stateless) => false,
         (Some(least), _) => level.and_then(Value::as_str).and_then(rank) >= rank(least),
     }
+}
+
+/// How a client is asked to open a page, if it said that it can.
+pub(super) fn page_request(client: &Client) -> Option<PageRequest> {
+    client.can("elicitation.url").then_some(|page| {
+        json!({
+            "method": "elicitation/create",
+            "params": {
+                "mode": "url",
+                "elicitationId": page.approval,
+                "url": page.url,
+                "message": page.message,
+            },
+        })
+    })
 }
 
 /// Whether a client said that it answers questions of this kind.

@@ -33,7 +33,7 @@ const MAX_NAMED: usize = 40;
 
 /// Whether this caller is shown two tools instead of all.
 pub(super) fn is_on(mcp: &Mcp, caller: &Caller) -> bool {
-    mcp.inner.gateway.parts().exposures.of(&caller.principal) == Expose::Search
+    mcp.inner.gateway.exposure(&caller.principal) == Expose::Search
 }
 
 /// The two definitions. The first says what stands behind it, as far as this caller may know.
@@ -122,10 +122,7 @@ fn search(mcp: &Mcp, caller: &Caller, arguments: &Map<String, Value>) -> Result<
             .ok_or_else(|| invalid(format!("`limit` must be 1 to {MAX_RESULTS}")))?,
     };
     let gateway = &mcp.inner.gateway;
-    let parts = gateway.parts();
-    let held = parts.grants.held(caller, parts.clock.now_ms());
-    let snapshot = parts.registry.snapshot();
-    let found = gateway.search(&held, &snapshot, query, limit);
+    let found = gateway.search(&gateway.held(caller), &gateway.registry(), query, limit);
     let text = if found.is_empty() {
         "no tool fits; try other words".to_owned()
     } else {

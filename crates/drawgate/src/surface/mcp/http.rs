@@ -6,8 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use drawgate_core::audit::{EventDraft, EventKind};
-use drawgate_core::model::{Caller, Client, Principal, SurfaceKind};
+use drawgate_core::model::{Caller, Client, Principal, Surface};
 use http::header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
@@ -31,6 +30,21 @@ pub enum Transport {
     Http,
     /// Standard input and output, through the bridge.
     Stdio,
+}
+
+/// How callers of both surfaces read an artifact.
+const READ_ARTIFACT: &str = "read it with `resources/read`";
+const OVER_HTTP: Surface = Surface::new("mcp_http", READ_ARTIFACT);
+const OVER_STDIO: Surface = Surface::new("mcp_stdio", READ_ARTIFACT);
+
+impl Transport {
+    /// The surface, as the gate knows it.
+    pub(super) const fn surface(self) -> Surface {
+        match self {
+            Self::Http => OVER_HTTP,
+            Self::Stdio => OVER_STDIO,
+        }
+    }
 }
 
 /// Who sends a request, by which rules.
@@ -159,10 +173,7 @@ async fn request(
         Transport::Stdio => Headers::Absent,
     };
     let Identity { principal, carried } = identity;
-    let surface = match transport {
-        Transport::Http => SurfaceKind::McpHttp,
-        Transport::Stdio => SurfaceKind::McpStdio,
-    };
+    let surface = transport.surface();
     let mut caller = Caller { principal, session: None, surface, carried };
     let era = era::establish(method, &params, headers, mode)?;
     let session = match era {
@@ -223,8 +234,8 @@ async fn respond(
     params: Map<String, Value>,
     streaming: Streaming,
 ) -> Result<Response, RpcError> {
-    let line = match (&peer.session, peer.caller.surface) {
-        (Some(session), SurfaceKind::McpHttp) => Line::resumable(session),
+    let line = match (&peer.session, peer.caller.surface == OVER_HTTP) {
+        (Some(session), true) => Line::resumable(session),
         // Who leaves has cancelled, and over standard input and output nobody comes back.
         _ => Line::new(),
     };
@@ -282,12 +293,7 @@ async fn find_session(
 /// Whose session it is makes no difference to the answer, only to the audit log.
 async fn no_such_session(mcp: &Mcp, principal: &Principal, id: &str) -> RpcError {
     if mcp.inner.sessions.is_foreign(id, principal) {
-        let parts = mcp.inner.gateway.parts();
-        let draft = EventDraft::new(EventKind::CallerRefused, parts.clock.now_ms())
-            .text("principal", principal.as_str())
-            .text("reason", "foreign_session");
-        // The caller is refused whether or not that can be written down.
-        let _ = parts.audit.append(draft).await;
+        mcp.inner.gateway.record_refused_caller(Some(principal), "foreign_session").await;
     }
     RpcError::new(INVALID_REQUEST, "no such session; send `initialize` again")
         .with_status(StatusCode::NOT_FOUND)
@@ -303,10 +309,7 @@ async fn get(mcp: &Mcp, identity: Identity, transport: Transport, headers: &Head
             "a GET needs the `Mcp-Session-Id` of a session",
         );
     }
-    let surface = match transport {
-        Transport::Http => SurfaceKind::McpHttp,
-        Transport::Stdio => SurfaceKind::McpStdio,
-    };
+    let surface = transport.surface();
     match find_session(mcp, &identity.principal, headers).await {
         Ok(session) => match headers.get(LAST_EVENT_ID) {
             None => watch::session_stream(mcp, identity, &session, surface),

@@ -19,7 +19,7 @@ const MAX_ALL: usize = 10_000;
 /// The instructions for somebody with these capabilities.
 pub(super) fn of(gateway: &Gateway, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> String {
     let open = gateway.usable_sources(held, snapshot);
-    let redactor = gateway.parts().redactor.load();
+    let redactor = gateway.redactor();
     let told = snapshot.instructions().filter(|(id, _)| open.contains(*id)).map(|(id, text)| {
         let mut text = text.into();
         redactor.mask_known_in(&mut text);

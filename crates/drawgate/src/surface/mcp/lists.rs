@@ -57,15 +57,14 @@ pub(super) struct Lists(Mutex<Vec<Arc<Prepared>>>);
 impl Lists {
     /// The lists of one caller, as its grants and the registry are now.
     pub(super) fn of(&self, gateway: &Gateway, caller: &Caller) -> Arc<Prepared> {
-        let parts = gateway.parts();
-        let held = parts.grants.held(caller, parts.clock.now_ms());
-        let snapshot = parts.registry.snapshot();
+        let held = gateway.held(caller);
+        let snapshot = gateway.registry();
         let revision = snapshot.revision();
-        let expose = parts.exposures.of(&caller.principal);
+        let expose = gateway.exposure(&caller.principal);
         if let Some(ready) = self.find(revision, &held, expose) {
             return ready;
         }
-        let redactor = parts.redactor.load();
+        let redactor = gateway.redactor();
         let items = |all: &[Item], operation: Operation| {
             let open = gateway.open_sources(&held, &snapshot, operation);
             Listed::of(&shown(all, &open, &redactor))

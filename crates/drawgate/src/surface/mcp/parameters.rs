@@ -45,15 +45,13 @@ impl Mirrored {
         params: &Map<String, Value>,
         headers: &HeaderMap,
     ) -> Result<(), RpcError> {
-        let parts = gateway.parts();
-        let snapshot = parts.registry.snapshot();
+        let snapshot = gateway.registry();
         let tools = self.of(&snapshot);
         let Some(Value::String(name)) = params.get("name").filter(|_| !tools.tools.is_empty())
         else {
             return Ok(());
         };
-        let now = parts.clock.now_ms();
-        let visible = |entry: &Entry| parts.grants.cover(caller, &entry.requires, &[], now).is_ok();
+        let visible = |entry: &Entry| gateway.is_covered(caller, entry);
         let wanted = match snapshot.resolve(name, visible) {
             Resolution::Found(entry) if visible(&entry) => tools.tools.get(&entry.id),
             Resolution::Found(_) | Resolution::Ambiguous(_) | Resolution::Unknown => None,

@@ -224,7 +224,7 @@ impl Conversation<'_> {
 
     /// Only what the client said it can answer is asked.
     fn open(&self, session: &Session, required: &InputRequired) -> Vec<(String, Question, Value)> {
-        let ids = &self.mcp.inner.gateway.parts().ids;
+        let ids = self.mcp.inner.gateway.ids();
         let askable =
             required.requests.iter().filter(|(_, request)| answers(&self.peer.client, request));
         let opened = askable.filter_map(|(key, request)| {
@@ -307,7 +307,7 @@ impl Page {
     /// Ends when a person has decided; without a page, never.
     async fn decision(&self, mcp: &Mcp) {
         let Some(id) = &self.0 else { return std::future::pending().await };
-        let mut decisions = mcp.inner.gateway.parts().approvals.decisions();
+        let mut decisions = mcp.inner.gateway.approval_changes();
         while state_of(mcp, id) == Some(ApprovalState::Pending) {
             // The sender lives as long as the gate, so an error can't come.
             drop(decisions.changed().await);
@@ -329,8 +329,7 @@ impl Page {
 }
 
 fn state_of(mcp: &Mcp, id: &str) -> Option<ApprovalState> {
-    let all = mcp.inner.gateway.parts().approvals.list();
-    all.into_iter().find(|approval| approval.id == id).map(|approval| approval.state)
+    mcp.inner.gateway.approval(id).map(|approval| approval.state)
 }
 
 /// Nothing was begun and nothing is recorded beyond the question: the approval may still be used.

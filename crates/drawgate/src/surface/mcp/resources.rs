@@ -35,8 +35,7 @@ pub(super) async fn list(
     if cursor.is_some() {
         return Ok(list_of(peer.era, id, "resources", &(page, next)));
     }
-    let artifacts = &mcp.inner.gateway.parts().artifacts;
-    let all = artifacts.list(&peer.caller.principal).await.map_err(internal)?;
+    let all = mcp.inner.gateway.artifacts(&peer.caller.principal).await.map_err(internal)?;
     let own = all.iter().take(MAX_ARTIFACTS).map(|info| {
         json!({
             "uri": info.reference.uri,
@@ -99,14 +98,12 @@ pub(super) async fn is_artifact(mcp: &Mcp, peer: &Peer, uri: &str) -> Result<boo
     if !uri.starts_with(ArtifactRef::URI_PREFIX) {
         return Ok(false);
     }
-    let artifacts = &mcp.inner.gateway.parts().artifacts;
-    let all = artifacts.list(&peer.caller.principal).await.map_err(internal)?;
+    let all = mcp.inner.gateway.artifacts(&peer.caller.principal).await.map_err(internal)?;
     Ok(all.iter().any(|info| info.reference.uri == uri))
 }
 
 async fn artifact(mcp: &Mcp, peer: &Peer, uri: &str, hash: &str) -> Result<Value, RpcError> {
-    let artifacts = &mcp.inner.gateway.parts().artifacts;
-    let found = artifacts.get(hash, &peer.caller.principal).await.map_err(internal)?;
+    let found = mcp.inner.gateway.artifact(hash, &peer.caller.principal).await.map_err(internal)?;
     let Some((info, bytes)) = found else { return Err(unknown(peer.era, uri)) };
     let mut content = json!({ "uri": uri, "mimeType": info.reference.mime_type });
     match String::from_utf8(bytes) {

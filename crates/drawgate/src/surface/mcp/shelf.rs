@@ -29,9 +29,8 @@ pub(super) struct Shelf<'a> {
 
 impl<'a> Shelf<'a> {
     pub(super) fn of(mcp: &'a Mcp, caller: &Caller) -> Self {
-        let parts = mcp.inner.gateway.parts();
-        let held = parts.grants.held(caller, parts.clock.now_ms());
-        Self { mcp, held, snapshot: parts.registry.snapshot() }
+        let gateway = &mcp.inner.gateway;
+        Self { mcp, held: gateway.held(caller), snapshot: gateway.registry() }
     }
 
     /// The sources that do this for the caller.

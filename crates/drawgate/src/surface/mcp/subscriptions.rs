@@ -407,7 +407,7 @@ fn hear(mcp: &Mcp, source: &SourceId) {
 
 async fn pass_on(mcp: &Mcp, id: &SourceId, mut connection: Connection) {
     let interests = &mcp.inner.interests;
-    let mut registry = mcp.inner.gateway.parts().registry.subscribe();
+    let mut registry = mcp.inner.gateway.registry_changes();
     while interests.concern(id) {
         tokio::select! {
             event = connection.next() => {
@@ -456,7 +456,7 @@ struct Connection {
 
 impl Connection {
     fn of(mcp: &Mcp, id: &SourceId) -> Self {
-        let snapshot = mcp.inner.gateway.parts().registry.snapshot();
+        let snapshot = mcp.inner.gateway.registry();
         let source = snapshot.source(id);
         Self {
             is_there: snapshot.can(id, Operation::Subscribe),

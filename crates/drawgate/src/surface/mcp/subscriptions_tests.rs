@@ -1,4 +1,4 @@
-use drawgate_core::model::{CapabilityGrant, SurfaceKind};
+use drawgate_core::model::{CapabilityGrant, Surface};
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn caller(principal: &Principal, session: &str, carried: &[Value]) -> Caller {
     Caller {
         principal: principal.clone(),
         session: Some(session.to_owned()),
-        surface: SurfaceKind::McpHttp,
+        surface: Surface::EMBEDDED,
         carried: carried.iter().map(grant).collect(),
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Mcp;
 use super::call::{input_required_value, is_bad_state, rendered};
+use super::client::page_request;
 use super::era::Era;
 use super::http::{Peer, json as json_response};
 use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes};
@@ -24,7 +25,7 @@ const MISSING_CAPABILITY: i64 = -32021;
 const POLL_MS: u64 = 2000;
 
 /// How MCP writes what a task came to.
-pub const FORMAT: Format = Format { result, failure };
+pub const FORMAT: Format = Format { result, failure, page_request };
 
 fn result(tool: &str, result: &ToolResult) -> Result<Value, Value> {
     rendered(tool, result).map_err(|error| error_value(&error))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::response::Response;
-use drawgate_core::model::{Caller, ErrorCode, SurfaceKind, ToolError};
+use drawgate_core::model::{Caller, ErrorCode, ToolError};
 use drawgate_core::pipeline::UNREAD;
 use serde_json::{Map, Value};
 
@@ -89,10 +89,7 @@ pub(super) async fn refused(mcp: &Mcp, identity: &Identity, transport: Transport
 }
 
 fn caller(identity: &Identity, transport: Transport) -> Caller {
-    let surface = match transport {
-        Transport::Http => SurfaceKind::McpHttp,
-        Transport::Stdio => SurfaceKind::McpStdio,
-    };
+    let surface = transport.surface();
     let Identity { principal, carried } = identity;
     Caller { principal: principal.clone(), session: None, surface, carried: Arc::clone(carried) }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use drawgate_core::model::{Caller, Operation, Principal, SurfaceKind};
+use drawgate_core::model::{Caller, Operation, Principal, Surface};
 use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -91,7 +91,7 @@ pub(super) fn session_stream(
     mcp: &Mcp,
     identity: Identity,
     session: &Arc<Session>,
-    surface: SurfaceKind,
+    surface: Surface,
 ) -> Response {
     let Some(place) = mcp.inner.streams.enter(&session.principal) else { return too_many() };
     let Identity { principal, carried } = identity;
@@ -234,8 +234,8 @@ impl Watcher {
 
     async fn run(&self, events: &mpsc::Sender<Bytes>) {
         let inner = &self.mcp.inner;
-        let parts = inner.gateway.parts();
-        let (mut registry, mut grants) = (parts.registry.subscribe(), parts.grants.subscribe());
+        let mut registry = inner.gateway.registry_changes();
+        let mut grants = inner.gateway.grant_changes();
         let mut updates = inner.interests.updates();
         let mut tasks = inner.tasks.as_ref().map(drawgate_runtime::tasks::Tasks::subscribe);
         let mut known = inner.lists.of(&inner.gateway, &self.caller);

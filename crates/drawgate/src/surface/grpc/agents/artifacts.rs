@@ -16,7 +16,7 @@ pub(in crate::surface::grpc) type Parts = Iter<std::vec::IntoIter<Result<Artifac
 /// Reads an artifact of this agent's.
 pub(super) async fn read(gateway: &Gateway, agent: &Principal, uri: &str) -> Result<Parts, Status> {
     let hash = uri.strip_prefix(ArtifactRef::URI_PREFIX).unwrap_or_default();
-    let found = gateway.parts().artifacts.get(hash, agent).await.map_err(|error| {
+    let found = gateway.artifact(hash, agent).await.map_err(|error| {
         tracing::error!(error = %error, "artifacts can't be read");
         Status::unavailable("artifacts can't be read now")
     })?;

@@ -45,7 +45,7 @@ impl Drop for Entered {
 impl Calls {
     pub(super) fn new(shared: Arc<Shared>, caller: Arc<Caller>, line: Line) -> Self {
         // More than the gate lets this caller have under way would only wait to be refused.
-        let places = shared.gateway.parts().settings.load().max_calls_per_caller;
+        let places = shared.gateway.settings().max_calls_per_caller;
         Self {
             shared,
             caller,
@@ -123,7 +123,7 @@ async fn perform(
     cancel: CancellationToken,
     line: &Line,
 ) -> Message {
-    let max = shared.gateway.parts().settings.load().max_argument_bytes;
+    let max = shared.gateway.settings().max_argument_bytes;
     let arguments = match arguments(&call.input_json, max) {
         Ok(arguments) => arguments,
         Err(message) => {

@@ -108,7 +108,7 @@ impl Conversation {
             Err(_) => return Err(Status::deadline_exceeded("no registration came in time")),
         };
         let registration = register::first(message)?;
-        let now = self.shared.gateway.parts().clock.now_ms();
+        let now = self.shared.gateway.clock().now_ms();
         register::caller(&self.agent, &registration, now)
     }
 }

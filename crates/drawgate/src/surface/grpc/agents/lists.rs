@@ -36,9 +36,8 @@ pub(super) struct Listed {
 impl Lists {
     /// The tools of one agent, as its grants and the registry are now.
     pub(super) fn of(&self, gateway: &Gateway, caller: &Caller) -> Listed {
-        let parts = gateway.parts();
-        let held = parts.grants.held(caller, parts.clock.now_ms());
-        let snapshot = parts.registry.snapshot();
+        let held = gateway.held(caller);
+        let snapshot = gateway.registry();
         let catalogue = self.catalogue(gateway, &snapshot);
         let visible = gateway.visible(&held, &snapshot);
         let tools = visible.iter().filter_map(|entry| catalogue.tools.get(&entry.id)).cloned();
@@ -51,7 +50,7 @@ impl Lists {
     }
 
     fn catalogue(&self, gateway: &Gateway, snapshot: &Snapshot) -> Arc<Catalogue> {
-        let redactor = gateway.parts().redactor.load_full();
+        let redactor = gateway.redactor();
         // The lock is kept while they are made: all agents ask at the same moment.
         let mut newest = self.0.lock();
         let fits = |made: &&Arc<Catalogue>| {
@@ -73,7 +72,7 @@ impl Lists {
 /// Every definition. Who sees which is decided for each agent.
 fn definitions(gateway: &Gateway, snapshot: &Snapshot) -> BTreeMap<ToolId, Arc<ToolDefinition>> {
     let everything: BTreeSet<Capability> = Capability::new("*").into_iter().collect();
-    let longest = gateway.parts().settings.load().max_timeout;
+    let longest = gateway.settings().max_timeout;
     let entries = gateway.visible(&everything, snapshot);
     let listings = gateway.listings(&everything, snapshot);
     let both = entries.iter().zip(&listings);

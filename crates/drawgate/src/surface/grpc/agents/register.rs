@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use drawgate_core::model::{
-    Caller, Capability, CapabilityGrant, GrantScope, SurfaceKind, shown_name,
-};
+use drawgate_core::model::{Caller, Capability, CapabilityGrant, GrantScope, Surface, shown_name};
 use drawgate_sdk::proto::agent_message::Message;
 use drawgate_sdk::proto::{AgentMessage, AgentRegistration};
 use tonic::Status;
 
 use super::Agent;
 
+/// This surface, in the audit log.
+const SURFACE: Surface = Surface::new("grpc", "read it with `ReadArtifact`");
 /// Prefix of the ids of grants that stand by an agent's key.
 const GRANT_PREFIX: &str = "key:";
 /// Capabilities that an agent may ask for by name.
@@ -55,7 +55,7 @@ pub(super) fn caller(
     Ok(Caller {
         principal: agent.name.clone(),
         session: Some(agent.connection.clone()),
-        surface: SurfaceKind::Grpc,
+        surface: SURFACE,
         carried: grants.collect(),
     })
 }

@@ -49,11 +49,10 @@ pub(super) struct Registered<'a> {
 
 impl<'a> Registered<'a> {
     pub(super) fn new(shared: &'a Arc<Shared>, line: &'a Line, caller: Arc<Caller>) -> Self {
-        let parts = shared.gateway.parts();
         Self {
             // Before the first look, so that nothing is missed.
-            registry: parts.registry.subscribe(),
-            grants: parts.grants.subscribe(),
+            registry: shared.gateway.registry_changes(),
+            grants: shared.gateway.grant_changes(),
             calls: Calls::new(Arc::clone(shared), Arc::clone(&caller), line.clone()),
             known: shared.lists.of(&shared.gateway, &caller),
             shared,
