@@ -118,6 +118,9 @@ fn contents(pack: &ShownPack) -> String {
     for line in &pack.permissions {
         let _ = writeln!(text, "  - {line}");
     }
+    for warning in &pack.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
     text
 }
 
