@@ -65,7 +65,7 @@ pub struct CommandTool {
 }
 
 impl CommandConfig {
-    pub(super) fn understand(self, secrets: &Secrets) -> Result<Vec<Tool>, ConfigError> {
+    pub(super) fn validate(self, secrets: &Secrets) -> Result<Vec<Tool>, ConfigError> {
         let mut names = BTreeSet::new();
         let tools = self.tools.into_iter().enumerate().map(|(index, tool)| {
             if !names.insert(tool.name.clone()) {
@@ -74,14 +74,14 @@ impl CommandConfig {
                     format!("`{}` is there twice", tool.name.escape_debug()),
                 ));
             }
-            tool.understand(&format!("tools[{index}]"), self.folder.as_deref(), secrets)
+            tool.validate(&format!("tools[{index}]"), self.folder.as_deref(), secrets)
         });
         tools.collect()
     }
 }
 
 impl CommandTool {
-    fn understand(
+    fn validate(
         self,
         place: &str,
         folder: Option<&Path>,

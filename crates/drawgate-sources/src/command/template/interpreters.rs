@@ -145,7 +145,7 @@ impl Checker<'_> {
         // `python3 -m …`: another row looks at the name.
         let is_name =
             |row: &&Row| matches!(row.rule, Rule::Name(_)) && row.start(words) == Some(at);
-        if programs::rows(name).iter().any(|row| is_name(row)) {
+        if programs::rows(name).iter().any(is_name) {
             return None;
         }
         // `docker run node env …`: the first was the image.
@@ -252,11 +252,11 @@ impl Checker<'_> {
             };
             let is_certain = |row: &&Row| !is_doubtful || (runs_all(row) && !row.has("word"));
             let known = programs::known(&programs::name(&program));
-            if role == Role::Value || !known.iter().any(|row| is_certain(row)) {
+            if role == Role::Value || !known.iter().any(is_certain) {
                 continue;
             }
             self.inner(&program, from(words, at + 1), place);
-            if known.iter().any(|row| runs_all(row)) {
+            if known.iter().any(runs_all) {
                 return;
             }
         }
@@ -307,8 +307,8 @@ impl Checker<'_> {
 fn inner_program<'a>(row: &Row, words: &'a [Word], operands: usize) -> (Vec<&'a Word>, usize) {
     let roles = row.roles(words);
     let is_operand = |role: &Role| matches!(role, Role::Operand | Role::Maybe);
-    let places = (0..words.len()).filter(|at| roles.get(*at).is_some_and(is_operand));
-    let at = places.skip(operands).next().unwrap_or(words.len());
+    let mut places = (0..words.len()).filter(|at| roles.get(*at).is_some_and(is_operand));
+    let at = places.nth(operands).unwrap_or(words.len());
     let own = words.iter().zip(&roles).take(at);
     let before =
         own.filter(|(word, role)| is_operand(role) || (**role == Role::Value && word.is_list()));

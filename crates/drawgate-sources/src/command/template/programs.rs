@@ -183,23 +183,26 @@ impl Row {
     /// may be shortened, and letters written together.
     pub(super) fn read(&self, text: &str) -> (Role, bool) {
         let (option, is_joined) = text.split_once('=').map_or((text, false), |(it, _)| (it, true));
-        let letters = option.trim_start_matches(['-', '+']);
         if let Some(role) = self.option(option) {
             return (role, is_joined);
         }
         if option.starts_with("--") {
             return (Role::Maybe, is_joined);
         }
+        let letters = option.trim_start_matches(['-', '+']);
+        let mut is_flag = true;
         for (at, letter) in letters.char_indices() {
             let has_rest = is_joined || at + letter.len_utf8() < letters.len();
             match self.option(&format!("-{letter}")) {
                 Some(Role::Flag) => {}
                 Some(role) => return (role, has_rest),
+                // What stands before a script must be known, but code may follow a letter that is not.
+                None if self.rule == Rule::Script => is_flag = false,
                 None if self.rule != Rule::First && !letter.is_ascii_uppercase() => {}
                 None => return (Role::Maybe, is_joined),
             }
         }
-        (Role::Flag, is_joined)
+        (if is_flag { Role::Flag } else { Role::Maybe }, is_joined)
     }
 
     fn option(&self, option: &str) -> Option<Role> {

@@ -151,7 +151,7 @@ fn verdict(name: &str, problems: &[Value], other: Option<&str>, warnings: &[Stri
 }
 
 fn findings(id: &str, found: &[Found]) -> String {
-    let word = if found.iter().all(|one| one.ok) { "well" } else { "not well" };
+    let word = if found.iter().all(|one| one.ok) { "ok" } else { "has problems" };
     let lines = found.iter().map(|one| format!("\n  {}", line(one).replace('\n', "\n  ")));
     format!("{id}: {word}{}", lines.collect::<String>())
 }
