@@ -65,7 +65,7 @@ describe("the toolpack `mcp-streamable`", { timeout: 120_000 }, () => {
     const sum = await call(client, "mcp_sum", { a: 19, b: 23 });
     assert.match(sum.content[0].text, /42/);
     const doctor = await gateway.cli("toolpacks", "doctor", "mcp-streamable");
-    assert.match(doctor, /^mcp-streamable: well/);
+    assert.match(doctor, /^mcp-streamable: ok/);
     const heard = changes;
     await gateway.cli("toolpacks", "disable", "mcp-streamable");
     await until("the client hears of its end", () => changes > heard);

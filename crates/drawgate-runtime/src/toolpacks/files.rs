@@ -9,7 +9,7 @@ use drawgate_core::canonical;
 
 use super::error::ToolpackError;
 
-/// Replaces a file's content. The caller sees to it that nobody else does so at the same time.
+/// Replaces a file's content. The caller makes sure that no other process does so at the same time.
 pub(super) fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), ToolpackError> {
     let unfinished = unfinished(path);
     discard(&unfinished)?;
@@ -71,7 +71,7 @@ pub(super) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, ToolpackErro
     }
 }
 
-/// A name that nobody has used.
+/// A random, unused name.
 pub(super) fn random_name() -> Result<String, ToolpackError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|_| ToolpackError::NoRandomness)?;

@@ -131,7 +131,7 @@ impl Folder {
         Ok(guard)
     }
 
-    /// With other readers, while nobody changes anything.
+    /// Shared with other readers; no process may change anything meanwhile.
     pub(super) fn shared(&self) -> Result<Guard, ToolpackError> {
         let guard = self.acquire(FlockOperation::NonBlockingLockShared)?;
         if !self.journal_path().exists() {

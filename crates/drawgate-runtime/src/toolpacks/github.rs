@@ -11,6 +11,7 @@ use drawgate_host::egress::{Chunks, Egress, Incoming, read_body};
 use drawgate_host::secrets::Secrets;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, Response, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::origin::{GithubSource, is_commit};
 use super::remote::RemoteError;
@@ -210,16 +211,9 @@ fn commit_in(body: &[u8]) -> Option<String> {
 
 /// A reference as part of a path. Its own `/` stay.
 fn escaped(reference: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    reference.bytes().fold(String::new(), |mut text, byte| {
-        if plain(byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push('%');
-            text.push_str(&drawgate_core::canonical::hex(&[byte]).to_ascii_uppercase());
-        }
-        text
-    })
+    const ESCAPED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+    utf8_percent_encode(reference, ESCAPED).to_string()
 }
 
 #[cfg(test)]

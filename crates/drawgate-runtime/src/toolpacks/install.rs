@@ -97,7 +97,7 @@ impl Folder {
         let lock = LockFile::read(self.lock_path())?;
         if lock.toolpacks.get(&staged.id) != staged.replaces.as_ref() {
             let message =
-                format!("`{}` was changed by somebody else meanwhile; try again", staged.id);
+                format!("`{}` was changed by another process meanwhile; try again", staged.id);
             return Err(ToolpackError::rejected(Code::Pin, message));
         }
         self.check_place(&lock, &staged.id)?;
@@ -142,7 +142,7 @@ impl Folder {
         Ok(staged)
     }
 
-    /// What somebody has put there by hand is not overwritten.
+    /// What was put there by hand is not overwritten.
     fn check_place(&self, lock: &LockFile, id: &PackId) -> Result<(), ToolpackError> {
         let place = self.pack_path(id);
         if lock.toolpacks.contains_key(id) || place.symlink_metadata().is_err() {

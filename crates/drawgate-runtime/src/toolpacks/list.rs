@@ -132,7 +132,7 @@ fn judge(found: Result<String, ToolpackError>, installed: &str) -> Trust {
         Err(ToolpackError::Io { path, source, .. }) if may_pass(&source) => {
             Trust::Unread(Unread::new(&path, &source))
         }
-        // An earlier version may have installed it, or somebody put it there since.
+        // An earlier version may have installed it, or it was put there since.
         Err(ToolpackError::Rejected { code: Code::Path, message }) => Trust::Changed(format!(
             "holds a name that this version refuses: {message}; if it came with the pack, ask its author to rename it"
         )),

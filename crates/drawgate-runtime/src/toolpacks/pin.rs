@@ -40,7 +40,7 @@ pub(super) fn check(
     check_commit(id, old, new.reference.as_deref(), new.commit.as_deref(), terms)?;
     if old.commit.is_some() && old.commit == new.commit && old.content_hash != new.content_hash {
         let message = format!(
-            "the archive of commit `{}` is not what it was when `{id}` was installed; a commit never changes, so that somebody has tampered with one of them",
+            "the archive of commit `{}` is not what it was when `{id}` was installed; a commit never changes, so one of them was tampered with",
             old.commit.as_deref().unwrap_or_default()
         );
         return Err(ToolpackError::rejected(Code::Pin, message));

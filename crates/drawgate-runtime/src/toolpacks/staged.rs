@@ -51,7 +51,7 @@ struct Record {
     left_out: Vec<String>,
 }
 
-/// A place for one pack, held so that nobody sweeps it away.
+/// A staging folder for one pack, locked so that no other process deletes it.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: Folder,
@@ -71,7 +71,7 @@ enum Role {
 impl Place {
     /// A new one.
     pub(super) fn make(folder: &Folder) -> Result<Self, ToolpackError> {
-        // Nobody sweeps between making it and holding it.
+        // Keeps other processes from deleting it before it is locked.
         let _guard = folder.shared()?;
         let name = files::random_name()?;
         let path = folder.staging_path(&name);

@@ -14,7 +14,7 @@ const FOLDER_MODE: u32 = 0o755;
 pub(super) const FILE_MODE: u32 = 0o644;
 const PROGRAM_MODE: u32 = 0o755;
 
-/// A folder under construction. Paths are relative and have been checked; nobody else writes here.
+/// A folder under construction. Paths are relative and have been checked; no other process writes here.
 pub(super) struct Tree {
     root: PathBuf,
     folders: BTreeSet<String>,

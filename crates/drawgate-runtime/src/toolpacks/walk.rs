@@ -101,7 +101,7 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, parent: &OwnedFd, name: &CStr, path: &str) -> Result<(), ToolpackError> {
-        // Without it, opening what has just become a pipe would wait for somebody to write.
+        // Without it, opening what has just become a pipe would wait for a writer.
         let file = self.open(parent, name, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
         let stat = rustix::fs::fstat(&file).map_err(self.failed("read", path))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {

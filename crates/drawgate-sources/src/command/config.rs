@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::template::Template;
+use super::template::{Template, TemplateError};
 use super::tool::Tool;
 use crate::confine::SandboxConfig;
 use crate::kind::ConfigError;
@@ -65,7 +65,7 @@ pub struct CommandTool {
 }
 
 impl CommandConfig {
-    pub(super) fn understand(self, secrets: &Secrets) -> Result<Vec<Tool>, ConfigError> {
+    pub(super) fn validate(self, secrets: &Secrets) -> Result<Vec<Tool>, ConfigError> {
         let mut names = BTreeSet::new();
         let tools = self.tools.into_iter().enumerate().map(|(index, tool)| {
             if !names.insert(tool.name.clone()) {
@@ -74,14 +74,14 @@ impl CommandConfig {
                     format!("`{}` is there twice", tool.name.escape_debug()),
                 ));
             }
-            tool.understand(&format!("tools[{index}]"), self.folder.as_deref(), secrets)
+            tool.validate(&format!("tools[{index}]"), self.folder.as_deref(), secrets)
         });
         tools.collect()
     }
 }
 
 impl CommandTool {
-    fn understand(
+    fn validate(
         self,
         place: &str,
         folder: Option<&Path>,
@@ -92,6 +92,19 @@ impl CommandTool {
             .map_err(|error| {
                 ConfigError::value(format!("{place}.command_template"), error.to_string())
             })?;
+        match template.warning() {
+            Some(warning) if self.sandbox.profile == Profile::None => {
+                let error = TemplateError::Interpreter(format!(
+                    "{warning}; without a sandbox nothing else holds the program, so give the tool one"
+                ));
+                return Err(ConfigError::value(
+                    format!("{place}.command_template"),
+                    error.to_string(),
+                ));
+            }
+            Some(warning) => tracing::warn!(tool = %self.name, "{warning}"),
+            None => {}
+        }
         let environment = environment(place, self.sandbox.profile, &self.env, secrets)?;
         let confinement = self.sandbox.confinement()?;
         let spawn = Spawn {

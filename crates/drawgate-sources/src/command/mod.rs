@@ -40,7 +40,7 @@ pub struct CommandSource {
 impl CommandSource {
     /// A source as configured. Programs are looked up now; one that is missing fails its calls.
     pub fn new(id: SourceId, config: CommandConfig, host: &Arc<Host>) -> Result<Self, ConfigError> {
-        let tools = config.understand(&host.secrets)?;
+        let tools = config.validate(&host.secrets)?;
         for tool in &tools {
             if let Err(error) = tool.program(host) {
                 tracing::warn!(source = %id, error = %error, "a program is missing");

@@ -16,7 +16,7 @@ use super::kept::Kept;
 use super::report::{Line, Report};
 use crate::confine::ended_by_box;
 
-/// How long pipes are read after the program has ended: somebody may still hold them open.
+/// How long pipes are read after the program has ended: another process may still hold them open.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Bytes that are read at once.
 const CHUNK: usize = 16 * 1024;

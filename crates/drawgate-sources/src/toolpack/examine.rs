@@ -26,8 +26,8 @@ use crate::excerpt::masked;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How long an empty sandbox may take.
 const BOX_TIME: Duration = Duration::from_secs(10);
-/// How many of a server's last words are shown.
-const LAST_WORDS: usize = 3;
+/// How many of the last lines of a server's stderr are shown.
+const STDERR_LINES: usize = 3;
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -75,6 +75,9 @@ pub async fn examine(config: ToolpackConfig, host: &Arc<Host>) -> Vec<Finding> {
     };
     let what = format!("{} {} can be read", manifest.name, manifest.version);
     let mut findings = vec![Finding::good("manifest", what)];
+    findings.extend(manifest.warnings().into_iter().map(|warning| {
+        Finding::good(format!("manifest {}", warning.path), format!("warning: {}", warning.message))
+    }));
     findings.extend(variables(&config, &manifest, host));
     findings.extend(programs(&config, &manifest, host));
     match Grounds::new(&config, &manifest, host) {
@@ -227,7 +230,7 @@ async fn connector(part: &Part, host: &Host) -> Vec<Finding> {
     let asked = asked.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()));
     match asked.and_then(|answer| answer.map_err(|error| error.to_string())) {
         Err(reason) => {
-            let reason = masked(&reason, &secrets) + &last_words(&source.diagnostics());
+            let reason = masked(&reason, &secrets) + &last_lines(&source.diagnostics());
             let advice = "start the server, or correct the connector's address or command";
             vec![Finding::bad(subject, reason, advice)]
         }
@@ -267,12 +270,12 @@ fn tools(count: usize) -> String {
 }
 
 /// What a server complained of before it failed; masked already.
-fn last_words(diagnostics: &Value) -> String {
+fn last_lines(diagnostics: &Value) -> String {
     let tail = diagnostics.get("stderrTail").and_then(Value::as_array);
     let lines: Vec<&str> = tail.into_iter().flatten().filter_map(Value::as_str).collect();
-    let from = lines.len().saturating_sub(LAST_WORDS);
+    let from = lines.len().saturating_sub(STDERR_LINES);
     match lines.get(from..) {
-        Some(last) if !last.is_empty() => format!("; it said: {}", last.join(" / ")),
+        Some(last) if !last.is_empty() => format!("; last lines of stderr: {}", last.join(" / ")),
         Some(_) | None => String::new(),
     }
 }

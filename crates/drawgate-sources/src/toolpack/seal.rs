@@ -92,7 +92,7 @@ impl Seal {
     fn compare(&self) -> Result<(), Fault> {
         for (path, mark) in self.remarked(marks(&self.folder)?)? {
             let content = content(&self.folder, &path, mark)?;
-            // Nobody waits for the lock while files are read.
+            // The lock is not held while files are read.
             match self.files.lock().get_mut(&path) {
                 Some((known, expected)) if *expected == content => *known = mark,
                 Some(_) | None => return Err(Fault::changed(&path)),

@@ -199,6 +199,20 @@ async fn the_environment_is_what_was_configured() {
 }
 
 #[tokio::test]
+async fn a_program_that_runs_its_arguments_needs_a_sandbox() {
+    let folder = folder(&[]);
+    let load = |profile: &str| {
+        let sandbox = json!({ "profile": profile, "workspace": folder.path() });
+        let mut tool = json!({ "name": "a", "command_template": "make {{message}}" });
+        (tool["sandbox"], tool["parameters"]) = (sandbox, message());
+        let config = serde_json::from_value(json!({ "tools": [tool] })).unwrap();
+        CommandSource::new(id(), config, &host()).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(load("workspace"), Ok(()));
+    assert!(load("none").unwrap_err().ends_with("(E_TEMPLATE_INTERPRETER)"));
+}
+
+#[tokio::test]
 async fn what_can_not_work_is_refused_when_it_is_loaded() {
     let folder = folder(&[]);
     let load = |tool: Value| {

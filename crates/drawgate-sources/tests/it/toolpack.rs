@@ -506,7 +506,7 @@ async fn an_examination_names_everything_that_is_wrong() {
     for (subject, expected) in [
         ("variable ABSENT_TOKEN", "it is not set"),
         ("program no-such-program-here", "it is not there"),
-        ("connector dead", "it said: cannot find my database"),
+        ("connector dead", "last lines of stderr: cannot find my database"),
         ("connector unset", "`ABSENT_TOKEN` is not set"),
         ("tool shout_it", "offers no `shout`"),
     ] {

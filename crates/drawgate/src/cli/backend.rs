@@ -11,6 +11,7 @@ use drawgate_core::redact::Redactor;
 use drawgate_host::store::DataDirError;
 use http::{Method, Request, Response, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt;
@@ -170,8 +171,7 @@ pub(super) fn is_in_use(error: &anyhow::Error) -> bool {
 
 /// A name as one part of a path.
 pub(super) fn part(name: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let escape =
-        |byte: u8| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    name.bytes().map(escape).collect()
+    const ESCAPED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(name, ESCAPED).to_string()
 }

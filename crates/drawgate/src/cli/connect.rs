@@ -16,11 +16,10 @@ use drawgate_core::model::{IdError, SourceId};
 
 pub use client::Client;
 pub use command::{ConnectArgs, Gateway, Report, run};
+pub use write::Written;
 use drawgate_runtime::config::NO_FILE;
-pub use merge::MergeError;
-pub use write::{Applied, ApplyError};
 
-/// The variable that holds the token, unless another is named.
+/// The environment variable that holds the token.
 pub const TOKEN_VARIABLE: &str = "DRAWGATE_TOKEN";
 
 /// How the client reaches the gateway.
@@ -30,8 +29,6 @@ pub enum Endpoint {
     Http {
         /// The address of `/mcp`.
         url: String,
-        /// Where the token is.
-        token: TokenRef,
     },
     /// The client starts this program.
     Stdio {
@@ -40,19 +37,6 @@ pub enum Endpoint {
         /// Its arguments.
         args: Vec<String>,
     },
-}
-
-/// An environment variable that holds a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenRef {
-    /// Its name.
-    pub variable: String,
-}
-
-impl Default for TokenRef {
-    fn default() -> Self {
-        Self { variable: TOKEN_VARIABLE.to_owned() }
-    }
 }
 
 impl Endpoint {
@@ -64,7 +48,7 @@ impl Endpoint {
         } else {
             listen.to_string()
         };
-        Self::Http { url: format!("{scheme}://{host}/mcp"), token: TokenRef::default() }
+        Self::Http { url: format!("{scheme}://{host}/mcp") }
     }
 
     /// The stdio form: `PROGRAM mcp --data DIR --config FILE`, or `--config none`. The client starts it
@@ -106,7 +90,7 @@ pub struct Plan {
 
 impl Plan {
     /// The whole new content of the client's file, given what it holds now.
-    pub fn merge(&self, existing: Option<&str>) -> Result<String, MergeError> {
+    pub fn merge(&self, existing: Option<&str>) -> anyhow::Result<String> {
         merge::merge(&self.entry, existing)
     }
 }

@@ -1,9 +1,13 @@
 //! What differs between two texts, line by line, as people know it from version control.
 
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, ChangeTag};
+
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// Beyond so many comparisons the texts are shown whole, one after the other.
-const MAX_WORK: usize = 4_000_000;
+/// After this time the rest of the texts is shown whole, one after the other.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,59 +41,18 @@ pub(super) fn lines<'a>(old: &'a str, new: &'a str) -> Vec<(Mark, &'a str)> {
 }
 
 fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Mark, &'a str)> {
-    let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-    let (rest_old, rest_new) = (old.get(head..).unwrap_or(&[]), new.get(head..).unwrap_or(&[]));
-    let tail = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(|(a, b)| a == b).count();
-    let (middle_old, end) = rest_old.split_at(rest_old.len() - tail);
-    let (middle_new, _) = rest_new.split_at(rest_new.len() - tail);
-    let same = |line: &&'a str| (Mark::Same, *line);
-    let mut all: Vec<(Mark, &str)> = old.iter().take(head).map(same).collect();
-    all.extend(middle(middle_old, middle_new));
-    all.extend(end.iter().map(same));
-    all
+    let deadline = Some(Instant::now() + PATIENCE);
+    let changes = similar::capture_diff_slices_deadline(Algorithm::Myers, old, new, deadline);
+    let changes = changes.iter().flat_map(|change| change.iter_changes(old, new));
+    changes.map(|change| (change.tag().into(), change.value())).collect()
 }
 
-/// The part that differs at both ends, by the longest common subsequence.
-fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Mark, &'a str)> {
-    let width = new.len() + 1;
-    if width.saturating_mul(old.len()) > MAX_WORK {
-        let removed = old.iter().map(|line| (Mark::Removed, *line));
-        return removed.chain(new.iter().map(|line| (Mark::Added, *line))).collect();
-    }
-    // How much two ends have in common, from each pair of lines on.
-    let mut common = vec![0_u32; width * (old.len() + 1)];
-    let at = |table: &[u32], a: usize, b: usize| table.get(a * width + b).copied().unwrap_or(0);
-    for (a, old_line) in old.iter().enumerate().rev() {
-        for (b, new_line) in new.iter().enumerate().rev() {
-            let most = if old_line == new_line {
-                at(&common, a + 1, b + 1) + 1
-            } else {
-                at(&common, a + 1, b).max(at(&common, a, b + 1))
-            };
-            if let Some(cell) = common.get_mut(a * width + b) {
-                *cell = most;
-            }
-        }
-    }
-    let (mut a, mut b) = (0, 0);
-    let mut all = Vec::new();
-    loop {
-        match (old.get(a), new.get(b)) {
-            (Some(old_line), Some(new_line)) if old_line == new_line => {
-                all.push((Mark::Same, *old_line));
-                (a, b) = (a + 1, b + 1);
-            }
-            (Some(line), next)
-                if next.is_none() || at(&common, a + 1, b) >= at(&common, a, b + 1) =>
-            {
-                all.push((Mark::Removed, *line));
-                a += 1;
-            }
-            (_, Some(line)) => {
-                all.push((Mark::Added, *line));
-                b += 1;
-            }
-            (_, None) => return all,
+impl From<ChangeTag> for Mark {
+    fn from(tag: ChangeTag) -> Self {
+        match tag {
+            ChangeTag::Equal => Self::Same,
+            ChangeTag::Delete => Self::Removed,
+            ChangeTag::Insert => Self::Added,
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn explain(server: &Value) -> String {
     }
     let last_words = list(&diagnostics["stderrTail"]);
     if server["state"] != "ready" && !last_words.is_empty() {
-        lines.push("  its last words on standard error:".to_owned());
+        lines.push("  last lines of stderr:".to_owned());
         lines.extend(last_words.iter().filter_map(Value::as_str).map(|line| format!("    {line}")));
     }
     lines.join("\n")
@@ -77,7 +77,7 @@ fn supervision(diagnostics: &Value) -> Vec<String> {
         (None, _) => {}
     }
     if diagnostics["state"] == "idle" {
-        lines.push("not running, because nobody needs it; the next call starts it".to_owned());
+        lines.push("not running; the next call starts it".to_owned());
     }
     if let Some(seconds) = diagnostics["nextAttemptSeconds"].as_u64() {
         lines.push(format!("the next attempt begins in {seconds} s"));
@@ -177,7 +177,7 @@ mod tests {
             &server,
             "files: idle, 3 tools, fs 1.2\n  \
              reached by `stdio`, protocol revision 2025-11-25\n  \
-             not running, because nobody needs it; the next call starts it",
+             not running; the next call starts it",
         );
         assert!(is_well(&server));
     }
@@ -197,7 +197,7 @@ mod tests {
              reached by `stdio`\n  \
              the next attempt begins in 7 s\n  \
              started again 4 times, last because: the server exited with code 3\n  \
-             its last words on standard error:\n    no database",
+             last lines of stderr:\n    no database",
         );
         assert!(!is_well(&server));
     }

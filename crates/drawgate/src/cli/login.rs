@@ -116,7 +116,7 @@ fn open(address: &Address) -> anyhow::Result<Running> {
     Ok(browser)
 }
 
-/// Reads what a browser has to say, and forgets it: nobody else would, and a full pipe stops its writer.
+/// Reads and discards what a browser writes: a full pipe would stop it.
 fn ignore(words: Option<impl AsyncRead + Send + Unpin + 'static>) {
     if let Some(mut words) = words {
         tokio::spawn(async move { tokio::io::copy(&mut words, &mut tokio::io::sink()).await });

@@ -97,31 +97,31 @@ enum Command {
     /// List, show and call tools
     #[command(subcommand)]
     Tools(tools::ToolsCommand),
-    /// The servers behind the gateway, and how they are
+    /// Manage MCP servers: status, diagnosis, review, login
     #[command(subcommand)]
     Servers(servers::ServersCommand),
-    /// Agents that may call, each with a token and capabilities
+    /// Manage agents: tokens and capabilities
     #[command(subcommand)]
     Agents(agents::AgentsCommand),
-    /// Grants: capabilities for a time, revocable
+    /// Manage grants: capabilities for a time, revocable
     #[command(subcommand)]
     Grants(grants::GrantsCommand),
-    /// Calls that wait for a person's yes
+    /// List and decide calls that wait for approval
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
-    /// The audit log
+    /// Show, follow, verify and prune the audit log
     #[command(subcommand)]
     Audit(audit::AuditCommand),
-    /// Outputs that were too long to return
+    /// List, print and remove outputs that were too long to return
     #[command(subcommand)]
     Artifacts(artifacts::ArtifactsCommand),
     /// Install, enable and check toolpacks: commands, MCP servers and HTTP APIs as tools
     #[command(subcommand)]
     Toolpacks(toolpacks::ToolpacksCommand),
-    /// SSH keys of packs and agents that dial in
+    /// Manage the SSH keys of packs and agents that connect over gRPC
     #[command(subcommand)]
     Keys(keys::KeysCommand),
-    /// Packs: programs that dialled in, with an SSH key, and offer tools
+    /// List, show and disconnect packs: programs that connect over gRPC and offer tools
     #[command(subcommand)]
     Packs(packs::PacksCommand),
     /// Try the sandbox that tools run in, and see what this machine can enforce
@@ -186,7 +186,7 @@ pub fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(run(cli));
-    // Blocking work that nobody waits for any more must not keep the process.
+    // Blocking work that was given up must not keep the process alive.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match done {
         Ok(code) => code,

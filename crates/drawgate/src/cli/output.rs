@@ -109,7 +109,7 @@ pub(super) async fn agrees(question: &str) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Whoever read standard output has had enough. That ends a command, but is no failure.
+/// The reader of standard output has closed it. That ends a command, but is not a failure.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output is closed")]
 pub(super) struct Closed;

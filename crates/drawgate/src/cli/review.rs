@@ -1,6 +1,6 @@
-//! `drawgate servers review`: what a server says about its tools and nobody has accepted yet.
+//! `drawgate servers review`: definitions of tools that wait to be accepted.
 //!
-//! What is shown has a digest, and an acceptance names it: nobody accepts what nobody has seen.
+//! What is shown has a digest, and an acceptance names it, so that exactly what was shown is accepted.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

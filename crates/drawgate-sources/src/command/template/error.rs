@@ -9,7 +9,7 @@ pub enum TemplateError {
         .0.escape_debug()
     )]
     ShellMeta(char),
-    /// A character that nobody sees, or that changes how the rest is shown.
+    /// An invisible character, or one that changes how the rest is shown.
     #[error(
         "`{}` hides something from people who read the template; remove it (E_TEMPLATE_HIDDEN)",
         .0.escape_unicode()

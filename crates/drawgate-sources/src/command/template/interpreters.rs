@@ -1,191 +1,273 @@
-//! Programs that run what their arguments say.
+//! Finds templates in which a program would run what a caller gives it.
 //!
-//! Splitting a template keeps an argument one argument; it does not help if the program itself reads
-//! that argument as code. So these programs may run a fixed script and nothing else, or are refused.
-//! The same holds where such a program stands among the arguments of another one.
-
-mod carriers;
-mod editors;
-mod languages;
-mod names;
-mod options;
+//! Splitting a template keeps an argument one argument; it does not help if the program itself reads that
+//! argument as code. `programs.tsv` says which programs do, and how. This applies it, also to commands
+//! among the arguments of another program.
 
 use super::TemplateError;
 use super::parameters::{Parameter, Parameters};
+use super::programs::{self, Level, Role, Row, Rule, awaits_value, text};
 use super::words::{Form, Piece, Word};
-pub(super) use carriers::foreign_dashes;
-use carriers::{Begins, Carrier, Place};
-use names::{Kind, kind, name};
 
-/// Refuses a template whose arguments would be run. Returns the place of an interpreter's script
-/// among the arguments.
+/// What was found in a template that can be used.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// The place of an interpreter's script among the arguments.
+    pub(super) script: Option<usize>,
+    /// What a caller could run.
+    pub(super) warning: Option<String>,
+}
+
+/// Refuses a template whose arguments would be run by a shell or a common interpreter.
 pub(super) fn check(
     program: &str,
     arguments: &[Word],
     parameters: &Parameters,
-) -> Result<Option<usize>, TemplateError> {
-    nothing_hidden(arguments)?;
-    Command::new(program, arguments, parameters, Place::Here).check()
+) -> Result<Checked, TemplateError> {
+    let mut checker = Checker { parameters, findings: Vec::new() };
+    checker.hidden(arguments);
+    let script = checker.command(program, arguments, Place::Here);
+    match checker.findings.into_iter().min_by_key(|(level, _)| *level) {
+        Some((Level::Error, reason)) => Err(TemplateError::Interpreter(reason)),
+        Some((Level::Warning, reason)) => Ok(Checked { script, warning: Some(reason) }),
+        None => Ok(Checked { script, warning: None }),
+    }
 }
 
-/// A program with its arguments, alone or within another command.
-struct Command<'a> {
-    name: String,
-    arguments: &'a [Word],
+/// How many `--` only end the arguments of an outer program, so that a dash after it is an option of
+/// the inner one.
+pub(super) fn outer_dashes(program: &str, arguments: &[Word]) -> usize {
+    let ends_with_dashes = |row: &&Row, words: &[Word]| {
+        let start = row.start(words).filter(|_| row.has("dashes"));
+        let inner = start.and_then(|start| words.get(start..));
+        inner.is_some_and(|inner| match row.rule {
+            Rule::Command(operands) => {
+                let (_, at) = inner_program(row, inner, operands);
+                inner.iter().take(at).any(|word| word.is("--"))
+            }
+            _ => true,
+        })
+    };
+    let inner = (0..arguments.len()).filter(|at| {
+        let rows = programs::known(&programs::name(&text(arguments, *at)));
+        rows.iter().any(|row| ends_with_dashes(row, from(arguments, at + 1)))
+    });
+    let rows = programs::rows(&programs::name(program));
+    inner.count() + usize::from(rows.iter().any(|row| ends_with_dashes(row, arguments)))
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the workspace, where callers may write.
+    Here,
+    /// In a container, or on another machine.
+    Elsewhere,
+}
+
+struct Checker<'a> {
     parameters: &'a Parameters,
-    place: Place,
+    findings: Vec<(Level, String)>,
 }
 
-impl<'a> Command<'a> {
-    fn new(program: &str, arguments: &'a [Word], parameters: &'a Parameters, place: Place) -> Self {
-        Self { name: name(program), arguments, parameters, place }
-    }
-
-    fn check(&self) -> Result<Option<usize>, TemplateError> {
-        let name = &self.name;
-        options::check(self)?;
-        options::safe_database(self)?;
-        match kind(name) {
-            Some(Kind::Wrapper) => refuse(format!(
-                "`{name}` runs what its arguments name; write that program itself (variables go into `env`, time into `timeout_seconds`)"
-            )),
-            Some(Kind::Shell) => languages::script(self, 0).map(Some),
-            Some(Kind::Language) => languages::language(self),
-            Some(Kind::Runner) => languages::runner(self).map(|()| None),
-            Some(Kind::Editor) => editors::check(self).map(|()| None),
-            Some(Kind::Maker) => self.maker().map(|()| None),
-            None => self.carried().map(|()| None),
-        }
-    }
-
-    /// `make X={{x}}`: `$(shell …)` in a value is run.
-    fn maker(&self) -> Result<(), TemplateError> {
-        if self.arguments.iter().all(|word| self.is_chosen(word)) {
-            return Ok(());
-        }
-        refuse(format!(
-            "`{}` evaluates its arguments, as in `X=$(shell …)`; list what a caller may choose in `enum`",
-            self.name
-        ))
-    }
-
-    /// The commands among the arguments.
-    fn carried(&self) -> Result<(), TemplateError> {
-        let Some((carrier, first)) = carriers::find(&self.name, self.arguments) else {
-            return Ok(());
-        };
-        let mut next = Some(first);
-        while let Some(verb) = next {
-            let inner = carrier.carried(self.arguments, verb);
-            match carrier.begins {
-                Begins::After(others) => self.after(carrier, verb, inner, others)?,
-                Begins::Dashes(others) => match (after_dashes(inner), others) {
-                    (Some(inner), _) => self.after(carrier, verb, inner, 0)?,
-                    (None, Some(others)) => self.likely(carrier, verb, inner, others)?,
-                    (None, None) => self.somewhere(carrier, inner)?,
-                },
-                Begins::Likely(others) => self.likely(carrier, verb, inner, others)?,
-                Begins::Somewhere => self.somewhere(carrier, inner)?,
-                Begins::Shell => {
-                    let (_, at) = carrier.skip(inner, 0);
-                    self.shell(verb, inner.get(at..).unwrap_or_default())?;
+impl Checker<'_> {
+    /// Checks a command, and returns the place of its script.
+    fn command(&mut self, program: &str, words: &[Word], place: Place) -> Option<usize> {
+        let name = programs::name(program);
+        let mut script = None;
+        for row in programs::rows(&name) {
+            let Some(start) = row.start(words) else { continue };
+            let rest = from(words, start);
+            match row.rule {
+                Rule::Wrapper => self.find(
+                    row,
+                    format!("`{name}` runs what its arguments name; write that program itself (variables go into `env`, time into `timeout_seconds`)"),
+                ),
+                Rule::Script => script = self.script(row, &name, rest, place),
+                Rule::Code | Rule::Options => self.values(row, &name, rest),
+                Rule::First => self.first(row, &name, rest),
+                Rule::Unless if row.has("here") && place == Place::Elsewhere => {}
+                Rule::Unless => {
+                    let before = if start == 0 { words.len() } else { start };
+                    let mut given = words.iter().take(before).filter_map(Word::literal);
+                    if !given.any(|word| row.read(&word).0 == Role::Code) {
+                        let option = row.code.first().copied().unwrap_or_default();
+                        self.find(row, format!("`{name}` runs more than its arguments say, such as commands in them or files of the workspace; add `{option}`"));
+                    }
                 }
-                Begins::ShellAfterDashes => {
-                    self.shell(verb, after_dashes(inner).unwrap_or_default())?;
+                Rule::Command(_) | Rule::Dashes(_) | Rule::Search | Rule::Name(_) => {
+                    self.inner_commands(row, words, start, place);
                 }
-                Begins::Nowhere => {}
+                Rule::Arguments => {}
             }
-            // Words that one inner command has taken are no business of another.
-            next = carrier.verb(self.arguments, verb + 1 + inner.len());
         }
-        Ok(())
+        script
     }
 
-    /// An inner command whose program stands in a known place.
-    fn after(
-        &self,
-        carrier: Carrier,
-        verb: usize,
-        words: &'a [Word],
-        others: usize,
-    ) -> Result<(), TemplateError> {
-        let (before, at) = carrier.skip(words, others);
-        let verb = self.text(verb);
+    fn find(&mut self, row: &Row, reason: String) {
+        self.findings.push((row.level, reason));
+    }
+
+    /// An interpreter among the arguments of any program, with an option that takes code
+    /// (`PROGRAM sh -x -c {{x}}`), or a wrapper before a placeholder (`PROGRAM sudo {{x}}`).
+    fn hidden(&mut self, words: &[Word]) {
+        for at in 0..words.len() {
+            let (program, rest) = (text(words, at), from(words, at + 1));
+            let is_given = |word: &Word| word.literal().is_none();
+            for row in programs::known(&programs::name(&program)) {
+                let is_value = awaits_value(words, at);
+                let is_run = match row.rule {
+                    Rule::Script if !(is_value && row.has("word")) && can_be_program(&program) => {
+                        let own = rest.iter().zip(row.roles(rest));
+                        let mut own = own.take_while(|(_, role)| *role != Role::Operand);
+                        own.any(|(word, role)| role == Role::Code && is_given(word))
+                    }
+                    Rule::Wrapper if !is_value && starts_next(&program, row) => {
+                        rest.first().is_some_and(is_given)
+                    }
+                    _ => false,
+                };
+                if is_run {
+                    self.find(
+                        row,
+                        format!("`{program}` runs an argument as code; let a fixed script do that"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// The script must stand first, in a place that callers can't write.
+    fn script(&mut self, row: &Row, name: &str, words: &[Word], place: Place) -> Option<usize> {
+        let roles = row.roles(words);
+        let at = roles.iter().take_while(|role| **role == Role::Flag).count();
+        let (role, script) = (roles.get(at), text(words, at));
+        // `python3 -m …`: another row looks at the name.
+        let is_name =
+            |row: &&Row| matches!(row.rule, Rule::Name(_)) && row.start(words) == Some(at);
+        if programs::rows(name).iter().any(is_name) {
+            return None;
+        }
+        // `docker run node env …`: the first was the image.
+        if place == Place::Elsewhere && !programs::known(&programs::name(&script)).is_empty() {
+            self.command(&script, from(words, at + 1), place);
+            return None;
+        }
+        let is_path = script.starts_with("./") || script.starts_with('/');
+        let is_input = script.starts_with("/dev/") || script.starts_with("/proc/");
+        let is_plain = !script.is_empty() && !script.starts_with('-') && !script.contains("{}");
+        let is_fixed = is_path || (place == Place::Elsewhere && is_plain);
+        if role != Some(&Role::Operand) || !is_fixed || is_input {
+            self.find(row, format!("`{name}` runs code; it may only run a fixed script, which stands first: an absolute path, or `./NAME` for a file of the toolpack"));
+            return None;
+        }
+        Some(at)
+    }
+
+    /// `make X={{x}}`, `tar --to-command={{x}}`: all words are code, or the values of some options.
+    fn values(&mut self, row: &Row, name: &str, words: &[Word]) {
+        let words =
+            if row.has("after-dashes") { after_dashes(words).unwrap_or_default() } else { words };
+        let roles = row.roles(words);
+        let is_end =
+            |(word, role): &(&Word, Role)| *role == Role::Operand && word.literal().is_some();
+        let own = words.iter().zip(roles);
+        for (word, role) in own.take_while(|own| !(row.has("before-operands") && is_end(own))) {
+            let is_run = role == Role::Code || (row.rule == Rule::Code && role != Role::Value);
+            if is_run && !self.is_chosen(word) {
+                let parameter = word.parameter();
+                self.find(row, format!("`{name}` runs what `{parameter}` says, or takes it for a setting that names a program; fix it in the template, or list what a caller may choose in `enum`"));
+            }
+        }
+    }
+
+    /// `awk` and `sed`: the first operand is a program, which must be fixed but for numbers, as in
+    /// `sed -n {{from}},{{to}}p`.
+    fn first(&mut self, row: &Row, name: &str, words: &[Word]) {
+        let roles = row.roles(words);
+        let words: Vec<(&Word, Role)> = words.iter().zip(roles).collect();
+        // `sed -i '' …`: elsewhere than in GNU, that is the ending of a copy's name.
+        let is_program = |(word, role): &(&Word, Role)| {
+            *role == Role::Code || (*role == Role::Operand && !word.is(""))
+        };
+        let end = words.iter().position(is_program).unwrap_or(words.len());
+        let is_good = words.iter().enumerate().all(|(at, (word, role))| match role {
+            Role::Code => self.is_fixed(word),
+            Role::Flag => true,
+            _ if at > end => true,
+            // A list could go on with the program.
+            Role::Value => !word.is_list(),
+            Role::UnknownOption | Role::Maybe | Role::Operand => self.is_fixed(word),
+        });
+        if !is_good {
+            self.find(row, format!("`{name}` runs its first argument, which must be fixed, or made of numbers that are always given; write it before everything that a caller gives"));
+        }
+    }
+
+    fn inner_commands(&mut self, row: &Row, words: &[Word], start: usize, place: Place) {
+        let place = if row.has("elsewhere") { Place::Elsewhere } else { place };
+        let mut next = Some(start);
+        while let Some(start) = next {
+            let rest = from(words, start);
+            // `find` ends a command so, and there may be another one.
+            let end =
+                rest.iter().position(|word| word.is(";") || word.is("+")).unwrap_or(rest.len());
+            let inner = rest.get(..end).unwrap_or_default();
+            match (row.rule, after_dashes(inner)) {
+                (Rule::Dashes(_), Some(inner)) => self.inner_command(row, inner, 0, place),
+                (Rule::Dashes(Some(operands)), None) => {
+                    self.inner_command(row, inner, operands, place);
+                    self.search(row, inner, place);
+                }
+                (Rule::Command(operands) | Rule::Name(operands), _) => {
+                    self.inner_command(row, inner, operands, place);
+                }
+                _ => self.search(row, inner, place),
+            }
+            next = row.again(words, start + end);
+        }
+    }
+
+    /// A command whose program stands after so many operands.
+    fn inner_command(&mut self, row: &Row, words: &[Word], operands: usize, place: Place) {
+        let (before, at) = inner_program(row, words, operands);
         if !before.iter().all(|word| self.is_one_word(word)) {
-            return refuse(format!(
-                "the word after `{verb}` must always be there, or the next one takes its place; make its parameter required, and no list"
-            ));
+            self.find(row, "the word before an inner command must always be there, or the next one takes its place; make its parameter required, and no list".to_owned());
         }
-        let Some(program) = words.get(at) else { return Ok(()) };
-        let Some(program) = program.literal() else {
-            return refuse(format!(
-                "the program after `{verb}` must be fixed; write one tool for each program"
-            ));
-        };
-        self.inner(carrier, &program, words.get(at + 1..).unwrap_or_default())
-    }
-
-    /// An inner command whose program stands in a known place, if no option is unheard of.
-    fn likely(
-        &self,
-        carrier: Carrier,
-        verb: usize,
-        words: &'a [Word],
-        others: usize,
-    ) -> Result<(), TemplateError> {
-        self.after(carrier, verb, words, others)?;
-        self.somewhere(carrier, words)
-    }
-
-    /// `adb shell ls {{x}}`: the words are put together, and a shell reads them.
-    fn shell(&self, verb: usize, words: &[Word]) -> Result<(), TemplateError> {
-        if words.iter().all(|word| self.is_chosen(word)) {
-            return Ok(());
+        let Some(program) = words.get(at) else { return };
+        match program.literal() {
+            Some(_) if matches!(row.rule, Rule::Name(_)) => {}
+            Some(program) => self.inner(&program, from(words, at + 1), place),
+            None => self.find(row, format!("a caller could choose by `{}` which program is run; write one tool for each program", program.parameter())),
         }
-        refuse(format!(
-            "a shell reads the words after `{} {}`; fix them in the template, or list what a caller may choose in `enum`",
-            self.name,
-            self.text(verb)
-        ))
     }
 
-    /// An inner command that begins with the first word that names an interpreter.
-    fn somewhere(&self, carrier: Carrier, words: &'a [Word]) -> Result<(), TemplateError> {
-        let mut before = String::new();
-        for (at, word) in words.iter().enumerate() {
-            let text = word.literal().unwrap_or_default();
-            let found = name(&text);
-            let is_value = carriers::has_value(&before);
-            let is_doubtful = names::is_ordinary_word(&found) && (is_value || carrier.is_guess);
-            let is_carrier = carriers::find(&found, words.get(at + 1..).unwrap_or_default())
-                .is_some_and(|(carrier, _)| !carrier.is_guess);
-            let is_database = options::is_database(&found) && !is_value && !carrier.is_guess;
-            if (kind(&found).is_some() || is_carrier || is_database) && !is_doubtful {
-                return self.inner(carrier, &text, words.get(at + 1..).unwrap_or_default());
+    /// A command that begins with any word that names a program of the table.
+    fn search(&mut self, row: &Row, words: &[Word], place: Place) {
+        for (at, role) in row.roles(words).into_iter().enumerate() {
+            let program = text(words, at);
+            let is_doubtful = role == Role::Maybe || row.is_guess();
+            let runs_all = |row: &&Row| {
+                matches!(row.rule, Rule::Wrapper | Rule::Script | Rule::Code | Rule::First)
+            };
+            let is_certain = |row: &&Row| !is_doubtful || (runs_all(row) && !row.has("word"));
+            let known = programs::known(&programs::name(&program));
+            if role == Role::Value || !known.iter().any(is_certain) {
+                continue;
             }
-            let rest = words.get(at + 1..).unwrap_or_default();
-            options::check(&Command::new(&text, rest, self.parameters, self.place))?;
-            before = text;
+            self.inner(&program, from(words, at + 1), place);
+            if known.iter().any(runs_all) {
+                return;
+            }
         }
-        Ok(())
     }
 
-    fn inner(
-        &self,
-        carrier: Carrier,
-        program: &str,
-        arguments: &'a [Word],
-    ) -> Result<(), TemplateError> {
+    fn inner(&mut self, program: &str, words: &[Word], place: Place) {
         // Fixed code is the author's own. `find` puts names of files in the place of `{}`.
         let is_fixed = |word: &Word| word.literal().is_some_and(|word| !word.contains("{}"));
-        if arguments.iter().all(is_fixed) {
-            return Ok(());
+        if !words.iter().all(is_fixed) {
+            self.command(program, words, place);
         }
-        let place = match (self.place, carrier.place) {
-            (Place::Here, Place::Here) => Place::Here,
-            (Place::Elsewhere, _) | (_, Place::Elsewhere) => Place::Elsewhere,
-        };
-        Command::new(program, arguments, self.parameters, place).check().map(drop)
     }
 
     /// Whether callers can only choose among what the author has listed.
@@ -193,7 +275,7 @@ impl<'a> Command<'a> {
         word.pieces.iter().all(|piece| match piece {
             Piece::Literal(_) | Piece::Placeholder { form: Form::Flag(_), .. } => true,
             Piece::Placeholder { name, form: Form::Value | Form::Splat } => {
-                self.parameter(name).is_some_and(Parameter::is_chosen)
+                self.parameters.all.get(name).is_some_and(Parameter::is_chosen)
             }
         })
     }
@@ -203,73 +285,60 @@ impl<'a> Command<'a> {
         word.pieces.iter().all(|piece| match piece {
             Piece::Literal(_) => true,
             Piece::Placeholder { name, form: Form::Value } => {
-                self.parameter(name).is_some_and(Parameter::is_always_there)
+                self.parameters.all.get(name).is_some_and(Parameter::is_always_there)
             }
             Piece::Placeholder { form: Form::Flag(_) | Form::Splat, .. } => false,
         })
     }
 
-    fn text(&self, at: usize) -> String {
-        self.arguments.get(at).and_then(Word::literal).unwrap_or_default()
-    }
-
-    fn parameter(&self, name: &str) -> Option<&Parameter> {
-        self.parameters.all.get(name)
-    }
-}
-
-/// An interpreter among the arguments of a program that is not known, with an option that takes code:
-/// `PROGRAM sh -x -c {{x}}`.
-fn nothing_hidden(arguments: &[Word]) -> Result<(), TemplateError> {
-    for (at, word) in arguments.iter().enumerate() {
-        let Some(text) = word.literal() else { continue };
-        let inner = name(&text);
-        let rest = arguments.get(at + 1..).unwrap_or_default();
-        let before = arguments.get(at.wrapping_sub(1)).and_then(Word::literal);
-        let is_value = before.is_some_and(|before| carriers::has_value(&before));
-        let code = match kind(&inner) {
-            // `rg --type java -e {{x}}`.
-            Some(_) if is_value && names::is_ordinary_word(&inner) => None,
-            Some(Kind::Shell | Kind::Language) if names::can_be_program(&text) => {
-                languages::code_option(&inner, rest)
+    /// Whether it is fixed but for numbers. One that is left out would make the next word the program.
+    fn is_fixed(&self, word: &Word) -> bool {
+        let is_number = |piece: &Piece| match piece {
+            Piece::Literal(_) => true,
+            Piece::Placeholder { name, .. } => {
+                self.parameters.all.get(name).is_some_and(Parameter::is_numeric)
             }
-            Some(Kind::Wrapper) if !is_value && names::starts_next(&text) => {
-                let is_next = rest.first().is_some_and(|word| word.literal().is_none());
-                is_next.then(String::new)
-            }
-            Some(
-                Kind::Shell
-                | Kind::Language
-                | Kind::Wrapper
-                | Kind::Runner
-                | Kind::Editor
-                | Kind::Maker,
-            )
-            | None => None,
         };
-        if let Some(option) = code {
-            let run = format!("{text} {option}");
-            return refuse(format!(
-                "`{}` runs an argument as code; let a fixed script do that",
-                run.trim_end()
-            ));
-        }
+        self.is_one_word(word) && word.pieces.iter().all(is_number)
     }
-    Ok(())
 }
 
-fn refuse<T>(reason: String) -> Result<T, TemplateError> {
-    Err(TemplateError::Interpreter(reason))
+/// The words before an inner command's program that hold its place, and its place.
+fn inner_program<'a>(row: &Row, words: &'a [Word], operands: usize) -> (Vec<&'a Word>, usize) {
+    let roles = row.roles(words);
+    let is_operand = |role: &Role| matches!(role, Role::Operand | Role::Maybe);
+    let mut places = (0..words.len()).filter(|at| roles.get(*at).is_some_and(is_operand));
+    let at = places.nth(operands).unwrap_or(words.len());
+    let own = words.iter().zip(&roles).take(at);
+    let before =
+        own.filter(|(word, role)| is_operand(role) || (**role == Role::Value && word.is_list()));
+    (before.map(|(word, _)| word).collect(), at)
+}
+
+/// Whether a wrapper among the arguments of any program can only mean that the next word is started:
+/// `time` could be anything, and `/var/lib/sudo` is a folder.
+fn starts_next(program: &str, row: &Row) -> bool {
+    let is_loader = program.contains("/ld");
+    if program.contains('/') { is_in_bin(program) || is_loader } else { !row.has("word") }
+}
+
+/// Whether this word can be a program: `deploy/java` is a thing of that name.
+fn can_be_program(word: &str) -> bool {
+    !word.contains('/') || word.starts_with(['/', '.']) || is_in_bin(word)
+}
+
+fn is_in_bin(path: &str) -> bool {
+    path.rsplit('/').nth(1).is_some_and(|folder| matches!(folder, "bin" | "sbin"))
 }
 
 /// The words after the first `--`.
 fn after_dashes(words: &[Word]) -> Option<&[Word]> {
-    let at = words.iter().position(|word| is_literally(word, &["--"]))?;
+    let at = words.iter().position(|word| word.is("--"))?;
     words.get(at + 1..)
 }
 
-fn is_literally(word: &Word, texts: &[&str]) -> bool {
-    word.literal().is_some_and(|word| texts.contains(&word.as_str()))
+fn from(words: &[Word], at: usize) -> &[Word] {
+    words.get(at..).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 mod error;
 mod interpreters;
 mod parameters;
+mod programs;
 mod words;
 
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ use std::path::{Component, Path};
 use serde_json::{Map, Value};
 
 pub use error::{Fault, FillError, TemplateError};
+use interpreters::Checked;
 use parameters::{MAX_TEXT, Parameters, Shape, Texts};
 use words::{Form, Piece, Word};
 
@@ -32,6 +34,7 @@ pub struct Template {
     parameters: Parameters,
     /// The place of the script that an interpreter runs.
     script: Option<usize>,
+    warning: Option<String>,
 }
 
 /// A word, and what is known about its place.
@@ -52,13 +55,13 @@ impl Template {
         let program = check_program(program)?;
         let words: Vec<Word> = words.collect();
         let parameters = Parameters::read(parameters)?;
-        let script = interpreters::check(&program, &words, &parameters)?;
+        let Checked { script, warning } = interpreters::check(&program, &words, &parameters)?;
         for word in &words {
             check_word(word, &parameters)?;
         }
         check_use(&words, &parameters)?;
-        let foreign = interpreters::foreign_dashes(&program, &words);
-        Ok(Self { program, slots: slots(words, foreign), parameters, script })
+        let outer = interpreters::outer_dashes(&program, &words);
+        Ok(Self { program, slots: slots(words, outer), parameters, script, warning })
     }
 
     /// The same with the files of a folder by their paths: a fixed word that begins with `./` and
@@ -92,6 +95,12 @@ impl Template {
     #[must_use]
     pub fn script(&self) -> Option<String> {
         self.slots.get(self.script?)?.word.literal()
+    }
+
+    /// What a caller could run by a program that is held to its sandbox alone.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// The schema of the arguments, as callers see it.
@@ -259,8 +268,8 @@ fn check_use(words: &[Word], parameters: &Parameters) -> Result<(), TemplateErro
     if unused.is_empty() { Ok(()) } else { Err(TemplateError::Unused(unused.join(", "))) }
 }
 
-/// `foreign` is how many `--` end the arguments of an outer program and protect nothing.
-fn slots(words: Vec<Word>, mut foreign: usize) -> Vec<Slot> {
+/// `outer` is how many `--` end the arguments of an outer program and protect nothing.
+fn slots(words: Vec<Word>, mut outer: usize) -> Vec<Slot> {
     let (mut is_operand, mut has_option) = (false, false);
     let mut slots = Vec::with_capacity(words.len());
     for word in words {
@@ -269,12 +278,11 @@ fn slots(words: Vec<Word>, mut foreign: usize) -> Vec<Slot> {
             && text.as_deref().is_some_and(|text| {
                 text.starts_with('-') && !["-", "--"].contains(&text) && !text.contains('=')
             });
-        let is_flag_form =
-            matches!(word.pieces.as_slice(), [Piece::Placeholder { form: Form::Flag(_), .. }]);
-        slots.push(Slot { word, is_operand, has_option: has_option && !is_flag_form });
+        let has_option_before = has_option && !word.is_flag();
+        slots.push(Slot { word, is_operand, has_option: has_option_before });
         if text.as_deref() == Some("--") {
-            is_operand |= foreign == 0;
-            foreign = foreign.saturating_sub(1);
+            is_operand |= outer == 0;
+            outer = outer.saturating_sub(1);
         }
         has_option = is_flag;
     }

@@ -1,7 +1,7 @@
 //! The parameters of a command: what each may be, and its value as text.
 //!
 //! Values are never converted: the text `5` is no number, and `null` is no value. Patterns must
-//! match the whole text, unlike in JSON Schema, since whoever writes `[a-z]+` for an argument of a
+//! match the whole text, unlike in JSON Schema, since an author who writes `[a-z]+` for an argument of a
 //! program does not mean "a letter somewhere".
 
 use std::collections::BTreeMap;

@@ -53,17 +53,28 @@ impl Word {
         Some(text)
     }
 
-    /// Whether the author's own text at its beginning begins so.
-    pub(super) fn begins_with(&self, mark: &str) -> bool {
-        self.first_literal().is_some_and(|text| text.starts_with(mark))
+    /// Whether it is exactly this text.
+    pub(super) fn is(&self, text: &str) -> bool {
+        self.literal().as_deref() == Some(text)
     }
 
-    /// The author's own text at its beginning.
-    pub(super) fn first_literal(&self) -> Option<&str> {
-        match self.pieces.first() {
-            Some(Piece::Literal(text)) => Some(text),
-            Some(Piece::Placeholder { .. }) | None => None,
-        }
+    /// The author's own text at its beginning, or the flag of `{{name?--flag}}`, if that is an option.
+    pub(super) fn option(&self) -> Option<&str> {
+        let text = match self.pieces.first()? {
+            Piece::Literal(text) | Piece::Placeholder { form: Form::Flag(text), .. } => text,
+            Piece::Placeholder { form: Form::Value | Form::Splat, .. } => return None,
+        };
+        Some(text.as_str()).filter(|text| text.len() > 1 && text.starts_with(['-', '+']))
+    }
+
+    /// `{{name?--flag}}`: a flag or nothing.
+    pub(super) fn is_flag(&self) -> bool {
+        matches!(self.pieces.as_slice(), [Piece::Placeholder { form: Form::Flag(_), .. }])
+    }
+
+    /// `{{name...}}`: as many words as callers like.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.pieces.as_slice(), [Piece::Placeholder { form: Form::Splat, .. }])
     }
 
     /// The first parameter in it.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use super::{Endpoint, Folders};
+use super::{Endpoint, Folders, TOKEN_VARIABLE};
 
 /// A program that speaks MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -72,7 +72,7 @@ impl Client {
         };
         let server = match endpoint {
             Endpoint::Stdio { program, args } => self.stdio_server(program, args),
-            Endpoint::Http { url, token } => self.http_server(name, url, &token.variable),
+            Endpoint::Http { url } => self.http_server(name, url),
         };
         let server = server.as_object().cloned().unwrap_or_default();
         let asks = self == Self::Vscode && matches!(endpoint, Endpoint::Http { .. });
@@ -89,17 +89,19 @@ impl Client {
         }
     }
 
-    fn http_server(self, name: &str, url: &str, variable: &str) -> Value {
+    fn http_server(self, name: &str, url: &str) -> Value {
         let bearer = |reference: String| json!({ "Authorization": format!("Bearer {reference}") });
         match self {
             Self::Claude => {
-                let headers = bearer(format!("${{{variable}}}"));
+                let headers = bearer(format!("${{{TOKEN_VARIABLE}}}"));
                 json!({ "type": "http", "url": url, "headers": headers })
             }
-            Self::Codex => json!({ "url": url, "bearer_token_env_var": variable }),
-            Self::Gemini => json!({ "httpUrl": url, "headers": bearer(format!("${variable}")) }),
+            Self::Codex => json!({ "url": url, "bearer_token_env_var": TOKEN_VARIABLE }),
+            Self::Gemini => {
+                json!({ "httpUrl": url, "headers": bearer(format!("${TOKEN_VARIABLE}")) })
+            }
             Self::Cursor => {
-                json!({ "url": url, "headers": bearer(format!("${{env:{variable}}}")) })
+                json!({ "url": url, "headers": bearer(format!("${{env:{TOKEN_VARIABLE}}}")) })
             }
             Self::Vscode => {
                 let headers = bearer(format!("${{input:{name}-token}}"));
@@ -113,24 +115,21 @@ impl Client {
             (Self::Claude, Endpoint::Stdio { .. }) => {
                 words(&["claude mcp add --transport stdio --scope project", name, "--"], endpoint)
             }
-            (Self::Claude, Endpoint::Http { url, token }) => format!(
+            (Self::Claude, Endpoint::Http { url }) => format!(
                 "claude mcp add --transport http --scope project {name} {} --header \
-                 'Authorization: Bearer ${{{}}}'",
-                quoted(url),
-                token.variable
+                 'Authorization: Bearer ${{{TOKEN_VARIABLE}}}'",
+                quoted(url)
             ),
             (Self::Codex, Endpoint::Stdio { .. }) => {
                 words(&["codex mcp add", name, "--"], endpoint)
             }
-            (Self::Codex, Endpoint::Http { url, token }) => format!(
-                "codex mcp add {name} --url {} --bearer-token-env-var {}",
-                quoted(url),
-                token.variable
+            (Self::Codex, Endpoint::Http { url }) => format!(
+                "codex mcp add {name} --url {} --bearer-token-env-var {TOKEN_VARIABLE}",
+                quoted(url)
             ),
-            (Self::Gemini, Endpoint::Http { url, token }) => format!(
+            (Self::Gemini, Endpoint::Http { url }) => format!(
                 "gemini mcp add --scope user --transport http --header 'Authorization: Bearer \
-                 ${}' {name} {}",
-                token.variable,
+                 ${TOKEN_VARIABLE}' {name} {}",
                 quoted(url)
             ),
             (Self::Vscode, Endpoint::Stdio { program, args }) => {
@@ -154,16 +153,12 @@ impl Client {
                 "the gateway must be running: `drawgate serve`".to_owned(),
                 format!("{title} asks for the token once and keeps it in its own secret storage"),
             ],
-            (
-                Self::Claude | Self::Codex | Self::Gemini | Self::Cursor,
-                Endpoint::Http { token, .. },
-            ) => {
+            (Self::Claude | Self::Codex | Self::Gemini | Self::Cursor, Endpoint::Http { .. }) => {
                 vec![
                     "the gateway must be running: `drawgate serve`".to_owned(),
                     format!(
-                        "set `{}` to an agent's token, from `drawgate agents add`, where {title} \
-                         is started",
-                        token.variable
+                        "set `{TOKEN_VARIABLE}` to an agent's token, from `drawgate agents add`, where \
+                     {title} is started"
                     ),
                 ]
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Applied, Client, Endpoint, Folders, plan};
+use super::{Client, Endpoint, Folders, Written, plan};
 
 /// Connect an MCP client to this gateway: print its configuration, or write it.
 #[derive(Debug, Clone, clap::Args)]
@@ -53,18 +53,8 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
     notes: Vec<String>,
+    #[serde(flatten)]
     written: Written,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backup: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Written {
-    No,
-    Created,
-    Updated,
-    Unchanged,
 }
 
 /// Runs the command.
@@ -75,13 +65,7 @@ pub fn run(args: &ConnectArgs, gateway: Gateway<'_>, folders: &Folders) -> anyho
         Endpoint::stdio(gateway.program, gateway.data, gateway.config)
     };
     let plan = plan(args.client, &args.name, &endpoint, folders)?;
-    let applied = if args.write { Some(plan.apply()?) } else { None };
-    let (written, backup) = match applied {
-        None => (Written::No, None),
-        Some(Applied::Created) => (Written::Created, None),
-        Some(Applied::Unchanged) => (Written::Unchanged, None),
-        Some(Applied::Updated { backup }) => (Written::Updated, Some(backup)),
-    };
+    let written = if args.write { plan.apply()? } else { Written::No };
     Ok(Report {
         client: plan.client.title(),
         path: plan.path,
@@ -89,14 +73,13 @@ pub fn run(args: &ConnectArgs, gateway: Gateway<'_>, folders: &Folders) -> anyho
         command: plan.command_line,
         notes: plan.notes,
         written,
-        backup,
     })
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
-        match self.written {
+        match &self.written {
             Written::No => {
                 writeln!(f, "{}: put this into {path}, or run again with --write:\n", self.client)?;
                 writeln!(f, "{}", self.snippet)?;
@@ -105,11 +88,11 @@ impl fmt::Display for Report {
                 }
             }
             Written::Created => writeln!(f, "{}: created {path}", self.client)?,
-            Written::Updated => writeln!(f, "{}: changed {path}", self.client)?,
-            Written::Unchanged => writeln!(f, "{}: {path} says so already", self.client)?,
-        }
-        if let Some(backup) = &self.backup {
-            writeln!(f, "its earlier content is in {}", backup.display())?;
+            Written::Updated { backup } => {
+                writeln!(f, "{}: changed {path}", self.client)?;
+                writeln!(f, "its earlier content is in {}", backup.display())?;
+            }
+            Written::Unchanged => writeln!(f, "{}: {path} is already up to date", self.client)?,
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }

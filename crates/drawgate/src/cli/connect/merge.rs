@@ -1,44 +1,12 @@
 //! Puts an entry into a client's file without losing anything else that is in it.
 
-use drawgate_core::json::{self, JsonError};
+use anyhow::{anyhow, bail};
+use drawgate_core::json;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::client::{Entry, Format};
-
-/// Why a file can't be changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MergeError {
-    /// Not in the language that the client reads.
-    #[error("line {line}, column {column} is not valid {language}: {message}; {advice}")]
-    Malformed {
-        /// The language.
-        language: &'static str,
-        /// The line, from one.
-        line: usize,
-        /// The column, from one.
-        column: usize,
-        /// What the parser says.
-        message: String,
-        /// What to do.
-        advice: &'static str,
-    },
-    /// Readable, but in a way that other programs may read otherwise.
-    #[error("the file can't be changed safely: {0}")]
-    Ambiguous(#[from] JsonError),
-    /// Something else stands where the servers belong.
-    #[error("`{key}` is not {expected}; correct it by hand and run the command again")]
-    Unexpected {
-        /// The key.
-        key: String,
-        /// What belongs there.
-        expected: &'static str,
-    },
-    /// The entry is there, with other content, in a file whose comments must survive.
-    #[error("the file has [{0}] already, with other content; replace that table by hand")]
-    Present(String),
-}
 
 const BY_HAND: &str = "correct it, or add the entry by hand";
 const COMMENTS: &str = "the file has comments, which would be lost; add the entry by hand";
@@ -49,7 +17,7 @@ const REACH_KEYS: [&str; 7] =
     ["type", "command", "args", "url", "httpUrl", "headers", "bearer_token_env_var"];
 
 /// The whole new content of the file.
-pub(super) fn merge(entry: &Entry, existing: Option<&str>) -> Result<String, MergeError> {
+pub(super) fn merge(entry: &Entry, existing: Option<&str>) -> anyhow::Result<String> {
     let text = existing.unwrap_or_default();
     match entry.format {
         Format::Json => merge_json(entry, text),
@@ -81,12 +49,13 @@ impl Entry {
     }
 }
 
-fn merge_json(entry: &Entry, text: &str) -> Result<String, MergeError> {
+fn merge_json(entry: &Entry, text: &str) -> anyhow::Result<String> {
     if text.trim().is_empty() {
         return Ok(pretty(&entry.alone(), "  "));
     }
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed_json(text, &error))?;
-    let before = json::parse(text.as_bytes())?;
+    let before = json::parse(text.as_bytes())
+        .map_err(|error| anyhow!("the file can't be changed safely: {error}"))?;
     let mut root = before.clone();
     let map = root.as_object_mut().ok_or_else(|| unexpected("the file", "an object"))?;
     if let Some(input) = &entry.input {
@@ -109,7 +78,7 @@ fn merge_json(entry: &Entry, text: &str) -> Result<String, MergeError> {
     Ok(if root == before { text.to_owned() } else { pretty(&root, indentation(text)) })
 }
 
-fn add_input(root: &mut Map<String, Value>, input: &Value) -> Result<(), MergeError> {
+fn add_input(root: &mut Map<String, Value>, input: &Value) -> anyhow::Result<()> {
     let inputs = root.entry("inputs").or_insert_with(|| json!([]));
     let inputs = inputs.as_array_mut().ok_or_else(|| unexpected("inputs", "an array"))?;
     if !inputs.iter().any(|present| present.get("id") == input.get("id")) {
@@ -119,17 +88,16 @@ fn add_input(root: &mut Map<String, Value>, input: &Value) -> Result<(), MergeEr
 }
 
 /// Appends a table. Editing one that is there could lose comments, so that is left to people.
-fn merge_toml(entry: &Entry, text: &str) -> Result<String, MergeError> {
+fn merge_toml(entry: &Entry, text: &str) -> anyhow::Result<String> {
     let before: toml::Table = text.parse().map_err(|error| malformed_toml(text, &error))?;
     let path = format!("{}.{}", entry.servers_key, entry.name);
     let servers = before.get(entry.servers_key);
     if let Some(present) = servers.and_then(|servers| servers.get(&entry.name)) {
         let ours = toml::Value::try_from(&entry.server);
-        return if ours.as_ref() == Ok(present) {
-            Ok(text.to_owned())
-        } else {
-            Err(MergeError::Present(path))
-        };
+        if ours.as_ref() != Ok(present) {
+            bail!("the file has [{path}] already, with other content; replace that table by hand");
+        }
+        return Ok(text.to_owned());
     }
     let gap = match text {
         "" => "",
@@ -144,32 +112,26 @@ fn merge_toml(entry: &Entry, text: &str) -> Result<String, MergeError> {
     Ok(merged)
 }
 
-fn unexpected(key: &str, expected: &'static str) -> MergeError {
-    MergeError::Unexpected { key: key.to_owned(), expected }
+fn unexpected(key: &str, expected: &str) -> anyhow::Error {
+    anyhow!("`{key}` is not {expected}; correct it by hand and run the command again")
 }
 
-fn malformed_json(text: &str, error: &serde_json::Error) -> MergeError {
+fn malformed_json(text: &str, error: &serde_json::Error) -> anyhow::Error {
     let line_text = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
     let commented = line_text.contains("//") || line_text.contains("/*");
+    let (line, column) = (error.line(), error.column());
+    let advice = if commented { COMMENTS } else { BY_HAND };
     let message = error.to_string();
-    MergeError::Malformed {
-        language: "JSON",
-        line: error.line(),
-        column: error.column(),
-        message: message.split(" at line ").next().unwrap_or_default().to_owned(),
-        advice: if commented { COMMENTS } else { BY_HAND },
-    }
+    let message = message.split(" at line ").next().unwrap_or_default();
+    anyhow!("line {line}, column {column} is not valid JSON: {message}; {advice}")
 }
 
-fn malformed_toml(text: &str, error: &toml::de::Error) -> MergeError {
+fn malformed_toml(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    MergeError::Malformed {
-        language: "TOML",
-        line: before.matches('\n').count() + 1,
-        column: before.rsplit('\n').next().unwrap_or_default().chars().count() + 1,
-        message: error.message().to_owned(),
-        advice: BY_HAND,
-    }
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let message = error.message();
+    anyhow!("line {line}, column {column} is not valid TOML: {message}; {BY_HAND}")
 }
 
 /// The white space before the first indented line, so that the file keeps its look.

@@ -5,93 +5,63 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{MergeError, Plan};
+use anyhow::Context as _;
+use serde::Serialize;
 
-/// What was done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Applied {
-    /// The file already said so.
+use super::Plan;
+
+/// What was done to a client's file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "written", rename_all = "snake_case")]
+pub enum Written {
+    /// Nothing; its content is only shown.
+    No,
+    /// Nothing, since it was up to date.
     Unchanged,
-    /// A new file.
+    /// A new file was made.
     Created,
-    /// The file was changed; its earlier content is here.
+    /// The file was changed.
     Updated {
-        /// The copy.
+        /// A copy of its earlier content.
         backup: PathBuf,
-    },
-}
-
-/// Why a client's file was not written.
-#[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
-    /// It could not be read.
-    #[error("can't read `{}`", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Its content could not be changed safely. Nothing was written.
-    #[error("`{}` was left as it is", path.display())]
-    Merge {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: MergeError,
-    },
-    /// It could not be written.
-    #[error("can't write `{}`", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
     },
 }
 
 impl Plan {
     /// Merges the entry into the client's file and writes it.
-    pub fn apply(&self) -> Result<Applied, ApplyError> {
+    pub fn apply(&self) -> anyhow::Result<Written> {
         // People link such files to where they version them: replace the file, not the link.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        let existing = read(&path)?;
+        let existing = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            read => Some(read.with_context(|| format!("can't read `{}`", path.display()))?),
+        };
         let content = self
             .merge(existing.as_deref())
-            .map_err(|source| ApplyError::Merge { path: path.clone(), source })?;
-        if existing.as_deref() == Some(content.as_str()) {
-            return Ok(Applied::Unchanged);
-        }
+            .with_context(|| format!("`{}` was left as it is", path.display()))?;
         let written = match existing {
+            Some(existing) if existing == content => return Ok(Written::Unchanged),
             Some(_) => replace(&path, &content),
             None => create(&path, &content),
         };
-        written.map_err(|source| ApplyError::Write { path, source })
+        written.with_context(|| format!("can't write `{}`", path.display()))
     }
 }
 
-fn read(path: &Path) -> Result<Option<String>, ApplyError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(ApplyError::Read { path: path.to_owned(), source }),
-    }
-}
-
-fn create(path: &Path, content: &str) -> io::Result<Applied> {
+fn create(path: &Path, content: &str) -> io::Result<Written> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     put(path, content, None)?;
-    Ok(Applied::Created)
+    Ok(Written::Created)
 }
 
-fn replace(path: &Path, content: &str) -> io::Result<Applied> {
+fn replace(path: &Path, content: &str) -> io::Result<Written> {
     let permissions = fs::metadata(path)?.permissions();
     let backup = beside(path, ".bak");
     fs::copy(path, &backup)?;
     put(path, content, Some(permissions))?;
-    Ok(Applied::Updated { backup })
+    Ok(Written::Updated { backup })
 }
 
 fn put(path: &Path, content: &str, permissions: Option<fs::Permissions>) -> io::Result<()> {

@@ -35,7 +35,7 @@ const NOT_FOUND: u8 = 127;
 const SIGNAL_BASE: u8 = 128;
 
 /// How long output that is left after a kill may take to be written.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -141,8 +141,8 @@ async fn execute(args: &ExecArgs, globals: &Globals) -> anyhow::Result<ExitCode>
     if !matches!(ending, Ending::Exited(_)) {
         running.kill_tree();
         running.wait().await?;
-        // Whoever reads may have stopped reading; that is no reason to stay.
-        let _unread = tokio::time::timeout(LAST_WORDS, streams.finish()).await;
+        // A reader that has stopped reading must not keep this program alive.
+        let _unread = tokio::time::timeout(OUTPUT_GRACE, streams.finish()).await;
     }
     // A person's terminal is as it was before anything is said.
     drop(streams);

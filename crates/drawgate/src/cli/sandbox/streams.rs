@@ -1,4 +1,4 @@
-//! The three streams between a command in the box and whoever started this program.
+//! The three streams between a command in the sandbox and the streams of this program.
 //!
 //! Bytes are passed on as they are and as they come, without a bound: how much to read is up to the
 //! reader, and a slow one slows the command down.
@@ -44,7 +44,7 @@ impl Streams {
         Self::Pipes(Pipes { outputs, input, unread })
     }
 
-    /// Comes back when nobody reads an output any more.
+    /// Returns when the reader of an output is gone.
     pub(super) async fn unread(&mut self) {
         let lost = match self {
             Self::Pipes(pipes) => pipes.unread.recv().await,

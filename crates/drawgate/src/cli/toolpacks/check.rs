@@ -38,19 +38,22 @@ pub(super) fn validate_folder(folder: &str, out: Output) -> Option<anyhow::Resul
         };
     let meant = folder.starts_with('.') || folder.contains('/') || path.is_dir();
     meant.then(|| {
-        let mut problems: Vec<Value> = match Manifest::read(path) {
-            Ok(_) => Vec::new(),
-            Err(all) => all.problems.iter().map(|problem| json!(problem)).collect(),
+        let (mut problems, warnings) = match Manifest::read(path) {
+            Ok(manifest) => (Vec::new(), manifest.warnings()),
+            Err(all) => (all.problems.iter().map(|problem| json!(problem)).collect(), Vec::new()),
         };
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         // What else would keep it from being installed: symbolic links, for instance.
         if path.is_dir()
             && let Err(error) = check_files(path)
         {
             problems.push(json!({ "path": "its files", "message": error.to_string() }));
         }
-        let value =
-            json!([{ "folder": folder, "valid": problems.is_empty(), "problems": problems }]);
-        out.either(&value, || verdict(folder, &problems, None))?;
+        let valid = problems.is_empty();
+        let value = json!([{
+            "folder": folder, "valid": valid, "problems": problems, "warnings": warnings,
+        }]);
+        out.either(&value, || verdict(folder, &problems, None, &warnings))?;
         Ok(code(problems.is_empty()))
     })
 }
@@ -66,14 +69,14 @@ pub(super) async fn validate(
     let value = packs.iter().map(|pack| {
         json!({
             "id": pack.id, "valid": is_valid(pack), "state": pack.state,
-            "problem": pack.problem, "problems": pack.problems,
+            "problem": pack.problem, "problems": pack.problems, "warnings": pack.warnings,
         })
     });
     let value: Vec<Value> = value.collect();
     context.out.either(&value, || {
         let lines = packs.iter().map(|pack| {
             let other = pack.problem.as_deref().filter(|_| !is_valid(pack));
-            verdict(&pack.id, &pack.problems, other)
+            verdict(&pack.id, &pack.problems, other, &pack.warnings)
         });
         or_none(&lines.collect::<Vec<_>>())
     })?;
@@ -127,18 +130,13 @@ fn complaint(message: String) -> Found {
     Found { subject: "toolpack".to_owned(), ok: false, message, advice: None }
 }
 
-fn verdict(name: &str, problems: &[Value], other: Option<&str>) -> String {
-    if problems.is_empty() {
-        return match other {
-            None => format!("{name}: valid"),
-            Some(problem) => format!("{name}: {problem}"),
-        };
-    }
-    let count = match problems.len() {
-        1 => "1 problem".to_owned(),
-        count => format!("{count} problems"),
+fn verdict(name: &str, problems: &[Value], other: Option<&str>, warnings: &[String]) -> String {
+    let mut text = match (problems.len(), other) {
+        (0, None) => format!("{name}: valid"),
+        (0, Some(problem)) => format!("{name}: {problem}"),
+        (1, _) => format!("{name}: 1 problem"),
+        (count, _) => format!("{name}: {count} problems"),
     };
-    let mut text = format!("{name}: {count}");
     for problem in problems {
         let word = |key: &str| problem[key].as_str().unwrap_or_default();
         let _ = write!(text, "\n  {}: {}", word("path"), word("message"));
@@ -146,11 +144,14 @@ fn verdict(name: &str, problems: &[Value], other: Option<&str>) -> String {
             let _ = write!(text, "\n    {hint}");
         }
     }
+    for warning in warnings {
+        let _ = write!(text, "\n  warning: {warning}");
+    }
     text
 }
 
 fn findings(id: &str, found: &[Found]) -> String {
-    let word = if found.iter().all(|one| one.ok) { "well" } else { "not well" };
+    let word = if found.iter().all(|one| one.ok) { "ok" } else { "has problems" };
     let lines = found.iter().map(|one| format!("\n  {}", line(one).replace('\n', "\n  ")));
     format!("{id}: {word}{}", lines.collect::<String>())
 }

@@ -48,6 +48,6 @@ impl Drop for Line {
 
 fn write(text: &str) {
     let mut out = std::io::stderr().lock();
-    // Whoever closed standard error does not want to know.
+    // Progress is lost where standard error is closed.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

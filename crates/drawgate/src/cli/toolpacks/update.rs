@@ -28,7 +28,7 @@ pub(super) struct Wanted<'a> {
 enum Outcome {
     Same,
     Declined(Changes),
-    /// Nobody was there to say yes.
+    /// There was no terminal to ask at.
     Waits(Changes),
     Updated(Changes, Box<ShownPack>),
 }
@@ -95,7 +95,7 @@ async fn fetch(
     wanted: Wanted<'_>,
     stage: &Stage,
 ) -> anyhow::Result<Option<Staged>> {
-    let source = pack.source.as_deref().context("nobody knows where it came from")?;
+    let source = pack.source.as_deref().context("its origin is not recorded; install it again")?;
     let terms = stage.terms(Intent::Update, wanted.downgrade);
     if let Some(path) = source.strip_prefix("path:") {
         return stage.stage(&Origin::Folder(path.into()), terms).await.map(Some);

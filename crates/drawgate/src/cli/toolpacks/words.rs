@@ -118,6 +118,9 @@ fn contents(pack: &ShownPack) -> String {
     for line in &pack.permissions {
         let _ = writeln!(text, "  - {line}");
     }
+    for warning in &pack.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
     text
 }
 
@@ -138,7 +141,7 @@ fn title(pack: &ShownPack) -> String {
 
 /// Where a pack came from.
 pub(super) fn origin(pack: &ShownPack) -> String {
-    let mut text = pack.source.clone().unwrap_or_else(|| "nowhere known".to_owned());
+    let mut text = pack.source.clone().unwrap_or_else(|| "unknown origin".to_owned());
     if let Some(reference) = &pack.reference {
         let _ = write!(text, "@{reference}");
     }

@@ -47,6 +47,9 @@ pub struct ShownPack {
     /// What is wrong with its manifest, each with its place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Value>,
+    /// What is dangerous about its tools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Where it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
@@ -183,6 +186,7 @@ fn shown(control: &Control, pack: &Installed, status: Option<SourceStatus>) -> S
         state: state(pack).to_owned(),
         problem: problem(pack).or_else(|| toolpacks.complaint(&pack.id)),
         problems: problems.collect(),
+        warnings: manifest.map(warnings).unwrap_or_default(),
         source: entry.map(|entry| entry.source.clone()),
         reference: entry.and_then(|entry| entry.reference.clone()),
         commit: entry.and_then(|entry| entry.commit.clone()),
@@ -209,6 +213,10 @@ pub fn tools(
         name,
     };
     names.map(shown).collect()
+}
+
+fn warnings(manifest: &drawgate_sources::toolpack::Manifest) -> Vec<String> {
+    manifest.warnings().iter().map(ToString::to_string).collect()
 }
 
 fn state(pack: &Installed) -> &'static str {

@@ -48,11 +48,11 @@ async fn a_doctor_names_what_is_wrong_and_what_to_do() {
         assert!(!advice.is_empty(), "what to do about it: {bad}");
     }
     let well = place.ok(&["toolpacks", "doctor", "openapi-local"]);
-    assert!(well.starts_with("openapi-local: well") && well.contains("ok"), "{well}");
+    assert!(well.starts_with("openapi-local: ok") && well.contains("ok"), "{well}");
     let all = place.run(&["toolpacks", "doctor"]);
     assert_eq!(all.status.code(), Some(1));
-    assert!(text(&all.stdout).contains("openapi-local: well"), "{all:?}");
-    assert!(text(&all.stdout).contains("dead: not well"), "{all:?}");
+    assert!(text(&all.stdout).contains("openapi-local: ok"), "{all:?}");
+    assert!(text(&all.stdout).contains("dead: has problems"), "{all:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,6 +168,28 @@ fn validate_finds_what_would_keep_a_folder_from_being_installed() {
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("`deep/er` is a symbolic link"), "{said}");
     assert!(!place.run(&["toolpacks", "install", "./my-pack"]).status.success());
+}
+
+#[test]
+fn programs_that_run_their_arguments_are_warned_of() {
+    let place = Place::new("");
+    let pack = json!({
+        "id": "build", "name": "Build", "version": "1.0.0",
+        "tools": [{
+            "name": "build_it", "type": "command", "command_template": "make {{target}}",
+            "parameters": { "type": "object", "properties": { "target": { "type": "string" } }, "required": ["target"] },
+        }],
+    });
+    let folder = place.path().join("build");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("toolpack.json"), pack.to_string()).unwrap();
+    let warning = "warning: $.tools[0].command_template: `make` runs what `target` says";
+    let validated = place.ok(&["toolpacks", "validate", "./build"]);
+    assert!(validated.starts_with(&format!("./build: valid\n  {warning}")), "{validated}");
+    for args in [&["install", "./build"][..], &["show", "build"], &["validate", "build"]] {
+        let said = place.ok(&[&["toolpacks"], args].concat());
+        assert!(said.contains(warning), "{said}");
+    }
 }
 
 #[test]

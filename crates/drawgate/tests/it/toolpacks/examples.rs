@@ -91,7 +91,7 @@ async fn mcp_streamable_passes_calls_on() {
     let names = gateway.tool_names(&gateway.token).await;
     assert!(!names.iter().any(|name| name.contains("get-env")), "{names:?}");
     let doctor = place.ok(&["toolpacks", "doctor", "mcp-streamable"]);
-    assert!(doctor.starts_with("mcp-streamable: well"), "{doctor}");
+    assert!(doctor.starts_with("mcp-streamable: ok"), "{doctor}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,5 @@
 //! Where a pack's programs come from: the gateway's `PATH`, the pack itself, the system, or a folder that
-//! the pack declares. A program from elsewhere would bring its folder with it, and nobody was told.
+//! the pack declares. A program from elsewhere would open its folder without a word in the permissions.
 
 use std::path::{Component, Path};
 
