@@ -32,15 +32,16 @@ use drawgate_core::policy::{Approvals, ApprovalsConfig, Expose, Grants, Rules, s
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::{Keeper, Pins, Registry, SourceTerms};
 use drawgate_core::secret::Secret;
-use drawgate_core::store::{Agent, AuditLog, Documents, Store};
+use drawgate_core::store::{
+    Agent, ArtifactLimits, Artifacts, AuditLog, Documents, Storage, Store, StoreError,
+};
 use drawgate_host::Host;
 use drawgate_host::egress::{Authorities, HostRule};
 use drawgate_host::oauth::Logins;
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
 use drawgate_host::store::{
-    ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure,
-    ResilientAudit, SqliteAudit, SqliteStore,
+    self, DataDir, DataDirLock, Durability, OnAuditFailure, StorageChoice, StorageOptions,
 };
 use parking_lot::Mutex;
 
@@ -79,15 +80,13 @@ pub struct Assembly {
     /// Its sources.
     pub keeper: Arc<Keeper>,
     /// Its audit log.
-    pub audit: Arc<ResilientAudit>,
+    pub audit: Arc<dyn AuditLog>,
     /// Outputs that were too long to return.
-    pub artifacts: Arc<FileArtifacts>,
+    pub artifacts: Arc<dyn Artifacts>,
     /// The machine.
     pub host: Arc<Host>,
     /// The data folder.
     pub data: PathBuf,
-    /// The same, without its fallback.
-    pub log: Arc<SqliteAudit>,
     /// The configuration in force, and the edit that is not.
     pub edits: Arc<Edits>,
     /// Where its head is sent.
@@ -116,12 +115,26 @@ impl Assembly {
         start: Start,
         redactor: Arc<ArcSwap<Redactor>>,
     ) -> anyhow::Result<Self> {
+        let in_folder = |dir: &DataDir, options: &StorageOptions| {
+            store::open(&StorageChoice::Folder(dir.clone()), options)
+        };
+        Self::open_with(loaded, data, start, redactor, in_folder).await
+    }
+
+    /// The same, on a store that the caller opens.
+    pub async fn open_with(
+        loaded: &Loaded,
+        data: &Path,
+        start: Start,
+        redactor: Arc<ArcSwap<Redactor>>,
+        open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
+    ) -> anyhow::Result<Self> {
         let dir = DataDir::open(data)?;
         let lock = dir.exclusive()?;
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
         let mut host = machine(&admin, loaded, data, &redactor)?;
         let Storage { store, documents, log, audit, artifacts } =
-            Storage::open(&dir, &loaded.config, &host)?;
+            open_store(&dir, &storage_options(&loaded.config, &host))?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
         let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
         let acts = acts(&store, &log, &host, &redactor);
@@ -155,12 +168,11 @@ impl Assembly {
         let assembly = Self {
             operations,
             keeper,
+            anchors: Anchors::new(&loaded.config.audit, &audit, &host),
             audit,
             artifacts,
-            anchors: Anchors::new(&loaded.config.audit, &log, &host),
             host,
             data: data.to_owned(),
-            log,
             edits,
             start,
             servers: Mutex::default(),
@@ -221,8 +233,7 @@ impl Assembly {
     /// Ends sources and closes the log. Calls under way should have ended.
     pub async fn close(&self) {
         self.keeper.close().await;
-        self.audit.flush().await;
-        if let Err(error) = self.log.close().await {
+        if let Err(error) = self.audit.close().await {
             tracing::error!(error = %error, "the audit log could not be closed");
         }
     }
@@ -242,8 +253,8 @@ impl Books<'_> {
         rules: Rules,
         redactor: Arc<ArcSwap<Redactor>>,
         host: &Host,
-        audit: &Arc<ResilientAudit>,
-        artifacts: &Arc<FileArtifacts>,
+        audit: &Arc<dyn AuditLog>,
+        artifacts: &Arc<dyn Artifacts>,
     ) -> anyhow::Result<GatewayParts> {
         let standing = self.agents.iter().flat_map(standing_grants).chain(local_grants(config));
         let key = keys::approval_key(&self.dir.file("approvals.key"))?;
@@ -269,52 +280,26 @@ impl Books<'_> {
     }
 }
 
-/// What is kept in the data folder.
-struct Storage {
-    store: Arc<dyn Store>,
-    documents: Arc<dyn Documents>,
-    log: Arc<SqliteAudit>,
-    audit: Arc<ResilientAudit>,
-    artifacts: Arc<FileArtifacts>,
-}
-
-impl Storage {
-    fn open(dir: &DataDir, config: &Config, host: &Host) -> anyhow::Result<Self> {
-        let durability = match config.audit.durability {
+/// How the store is kept, as configured.
+fn storage_options(config: &Config, host: &Host) -> StorageOptions {
+    StorageOptions {
+        durability: match config.audit.durability {
             config::Durability::Process => Durability::Process,
             config::Durability::Power => Durability::Power,
-        };
-        let options = AuditOptions {
-            durability,
-            checkpoint_every: config.audit.checkpoint_every,
-            head_pause: HEAD_PAUSE,
-            payload_quota: config.audit.payload_quota_bytes,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            clock: Arc::clone(&host.clock),
-        };
-        let log = Arc::new(SqliteAudit::open(dir, options)?);
-        let on_failure = match config.audit.on_audit_failure {
+        },
+        checkpoint_every: config.audit.checkpoint_every,
+        head_pause: HEAD_PAUSE,
+        payload_quota: config.audit.payload_quota_bytes,
+        on_audit_failure: match config.audit.on_audit_failure {
             config::AuditFailure::Memory => OnAuditFailure::Memory,
             config::AuditFailure::Refuse => OnAuditFailure::Refuse,
-        };
-        let appendable: Arc<dyn AuditLog> = log.clone();
-        let limits = ArtifactLimits {
+        },
+        artifacts: ArtifactLimits {
             quota: config.artifacts.quota_bytes,
             max_age_ms: config.artifacts.max_age_days.saturating_mul(24 * 60 * 60 * 1000),
-        };
-        let store = Arc::new(SqliteStore::open(dir, durability)?);
-        Ok(Self {
-            documents: store.clone(),
-            store,
-            log,
-            audit: Arc::new(ResilientAudit::new(appendable, on_failure, Arc::clone(&host.clock))),
-            artifacts: Arc::new(FileArtifacts::open(
-                dir,
-                durability,
-                limits,
-                Arc::clone(&host.clock),
-            )?),
-        })
+        },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        clock: Arc::clone(&host.clock),
     }
 }
 
@@ -341,7 +326,7 @@ fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Cal
 
 fn acts(
     store: &Arc<dyn Store>,
-    log: &Arc<SqliteAudit>,
+    log: &Arc<dyn AuditLog>,
     host: &Host,
     redactor: &Arc<ArcSwap<Redactor>>,
 ) -> Acts {
@@ -369,7 +354,7 @@ fn hold_logins(
 
 fn pins(
     documents: &Arc<dyn Documents>,
-    audit: &Arc<ResilientAudit>,
+    audit: &Arc<dyn AuditLog>,
     acts: &Acts,
     host: &Host,
 ) -> Pins {

@@ -155,7 +155,7 @@ pub(super) fn control(assembly: &Assembly, mcp: Option<(Mcp, String)>) -> Contro
     Control {
         operations: assembly.operations.clone(),
         keeper: assembly.keeper.clone(),
-        log: assembly.log.clone(),
+        audit: assembly.audit.clone(),
         mcp,
         endpoint,
         edits: Arc::clone(&assembly.edits),

@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use arc_swap::ArcSwap;
 use drawgate_core::redact::Redactor;
-use drawgate_core::store::AuditLog;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -101,7 +100,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         tokio::spawn(fold_metrics(metrics));
     }
     tokio::spawn(follow_config(Arc::clone(&assembly), context.loaded.clone()));
-    greet(&context, &assembly, &url, config.grpc.enabled.then_some(&*origin))?;
+    greet(&context, &assembly, &url, config.grpc.enabled.then_some(&*origin)).await?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
     let grace = Duration::from_secs(config.server.drain_seconds);
@@ -271,7 +270,7 @@ async fn fold_metrics(metrics: PrometheusHandle) {
 }
 
 /// Says that the gateway is up, where it is, and what to do next.
-fn greet(
+async fn greet(
     context: &Context,
     assembly: &Assembly,
     url: &str,
@@ -281,7 +280,7 @@ fn greet(
     let not_started = assembly.edits.status().in_force.not_started;
     let reason = context.loaded.starts_no_programs();
     let token = data.join(ADMIN_TOKEN);
-    let (head, loss) = (assembly.log.signed_head(), assembly.log.loss());
+    let (head, loss) = (assembly.audit.signed_head(), assembly.audit.reader().loss().await?);
     let report = serde_json::json!({
         "endpoint": url,
         "grpc": dial,
@@ -325,7 +324,7 @@ fn greet(
 
 /// The last head, for those who keep heads elsewhere. The reader of standard output may be gone.
 fn take_leave(out: Output, assembly: &Assembly) {
-    let head = assembly.log.signed_head();
+    let head = assembly.audit.signed_head();
     let line = if out.is_json() {
         let head = serde_json::json!({ "sequence": head.sequence, "hash": head.hash });
         serde_json::json!({ "stopped": true, "auditHead": head }).to_string()

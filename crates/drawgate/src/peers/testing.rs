@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use drawgate_core::testing::{MemoryStore, TestClock, TestIds};
+use drawgate_core::testing::{TestClock, TestIds, TestStore};
 use drawgate_sdk::statement::{LoginStatement, Purpose};
 use tempfile::TempDir;
 
@@ -118,7 +118,7 @@ pub(crate) fn dearmour(text: &str) -> Vec<u8> {
 pub(crate) struct TestDoor {
     pub(crate) door: Arc<Door>,
     pub(crate) clock: Arc<TestClock>,
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<TestStore>,
     pub(crate) folder: TempDir,
 }
 
@@ -141,7 +141,7 @@ impl TestDoor {
     }
 
     fn of(keys: &Path, folder: TempDir) -> Self {
-        let (clock, store) = (Arc::new(TestClock::default()), Arc::new(MemoryStore::new()));
+        let (clock, store) = (Arc::new(TestClock::default()), Arc::new(TestStore::default()));
         let parts = DoorParts {
             keys: KeyFile::new(keys.to_owned()),
             identity: folder.path().join("identity.key"),

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use drawgate_core::audit::EventDraft;
-use drawgate_core::store::StoreError;
+use drawgate_core::store::{AuditHealth, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -27,7 +27,9 @@ pub(super) struct Queue {
     pub(super) writer: Arc<Mutex<Writer>>,
     pub(super) head: AtomicU64,
     /// Events in the last commit.
-    company: AtomicUsize,
+    last_batch: AtomicUsize,
+    /// Whether the last commit failed.
+    is_failing: AtomicBool,
     durability: Durability,
     nudge: Nudge,
 }
@@ -59,7 +61,8 @@ impl Queue {
             waiting: Mutex::default(),
             writer,
             head: head.into(),
-            company: AtomicUsize::new(0),
+            last_batch: AtomicUsize::new(0),
+            is_failing: AtomicBool::new(false),
             durability,
             nudge,
         })
@@ -76,6 +79,11 @@ impl Queue {
 
     pub(super) fn queued(&self) -> usize {
         self.waiting.lock().drafts.len()
+    }
+
+    pub(super) fn health(&self) -> AuditHealth {
+        let is_failing = self.is_failing.load(Ordering::Relaxed);
+        if is_failing { AuditHealth::Failed } else { AuditHealth::Ok }
     }
 
     /// Lets no further append in.
@@ -107,7 +115,7 @@ impl Queue {
             Durability::Process => {
                 // Where the last commit was shared, whatever else is ready to run on this thread may
                 // append first and share this one. A lone caller is not made to wait for nobody.
-                if self.company.load(Ordering::Relaxed) > 1 {
+                if self.last_batch.load(Ordering::Relaxed) > 1 {
                     let successor = Successor(self);
                     tokio::task::yield_now().await;
                     std::mem::forget(successor);
@@ -171,7 +179,8 @@ impl Queue {
             (writer.commit(drafts), writer.chain.sequence())
         };
         self.head.store(head, Ordering::Release);
-        self.company.store(drafts.len(), Ordering::Relaxed);
+        self.is_failing.store(result.is_err(), Ordering::Relaxed);
+        self.last_batch.store(drafts.len(), Ordering::Relaxed);
         self.nudge.written(drafts.len());
         for (place, answer) in (0..).zip(answers) {
             // A caller that has gone away needs no answer.

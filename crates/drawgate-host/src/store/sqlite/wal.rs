@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use super::super::lock::DataDir;
 use super::commit::Writer;
 use super::connection::{Durability, open_audit, unavailable};
-use super::outside::HeadKeeper;
+use super::head_copies::HeadCopies;
 
 /// So many events are about as many pages: 8 MiB of WAL.
 const EVENTS: usize = 2000;
@@ -33,7 +33,7 @@ impl Nudge {
     pub(super) fn start(
         dir: &DataDir,
         writer: Arc<Mutex<Writer>>,
-        heads: Arc<Mutex<HeadKeeper>>,
+        heads: Arc<Mutex<HeadCopies>>,
         pause: Duration,
     ) -> Result<Self, StoreError> {
         let connection = open_audit(dir, Durability::Process)?;
@@ -72,7 +72,7 @@ fn keep(
     pause: Duration,
     connection: &Connection,
     writer: &Mutex<Writer>,
-    heads: &Mutex<HeadKeeper>,
+    heads: &Mutex<HeadCopies>,
 ) {
     let mut kept = writer.lock().chain.sequence();
     let mut is_failing = false;

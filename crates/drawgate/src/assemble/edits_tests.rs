@@ -1,0 +1,127 @@
+use std::path::Path;
+use std::time::Duration;
+
+use drawgate_core::model::{ErrorCode, ToolInvocation};
+use drawgate_core::pipeline::CallOptions;
+use drawgate_core::redact::Redactor;
+use drawgate_core::testing::{Faults, Operation, caller};
+use drawgate_host::store::{self, StorageChoice};
+
+use super::*;
+use crate::config::Config;
+
+const BEFORE: &str = r#"
+[servers.first]
+protocol = "call"
+url = "http://127.0.0.1:9/"
+manifest = [{ name = "ping", description = "Pings.", inputSchema = { type = "object" } }]
+"#;
+
+/// Changes rules, the terms of a running server, and the list of servers.
+const AFTER: &str = r#"
+names = "flat"
+[servers.second]
+protocol = "call"
+url = "http://127.0.0.1:9/"
+manifest = [{ name = "pong", description = "Pongs.", inputSchema = { type = "object" } }]
+[policy.defaults]
+fallback = "deny"
+"#;
+
+/// More than anything here takes.
+const SETTLE: Duration = Duration::from_secs(10);
+
+fn after() -> String {
+    format!("{BEFORE}{AFTER}")
+}
+
+fn parsed(text: &str, place: &Path) -> Loaded {
+    Config::parse(text, &place.join("drawgate.toml")).unwrap()
+}
+
+async fn open(place: &Path, faults: &Faults) -> Assembly {
+    let redactor = Arc::new(arc_swap::ArcSwap::from_pointee(Redactor::new([])));
+    let (loaded, data) = (parsed(BEFORE, place), place.join("data"));
+    let assembly = Assembly::open_with(&loaded, &data, Start::Sources, redactor, |dir, options| {
+        let storage = store::open(&StorageChoice::Folder(dir.clone()), options)?;
+        Ok(faults.in_front_of(storage))
+    });
+    let assembly = assembly.await.unwrap();
+    assembly.keeper.settle(SETTLE).await;
+    assembly
+}
+
+/// Whether the edit's rule denies, and whether its server is there.
+async fn seen(assembly: &Assembly) -> (bool, bool) {
+    let code = async |tool: &str| {
+        let call = ToolInvocation { tool_id: tool.to_owned(), ..ToolInvocation::default() };
+        let result = assembly.gateway().call(&caller("local"), call, CallOptions::default()).await;
+        result.error.map(|error| error.code)
+    };
+    let denied = code("builtin:vfs_list").await == Some(ErrorCode::PermissionDenied);
+    (denied, code("second:pong").await != Some(ErrorCode::ResourceNotFound))
+}
+
+/// Makes one operation fail, and tells which one that was.
+fn fail_at(faults: &Faults, step: usize) -> Arc<Mutex<Option<Operation>>> {
+    let failed = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&failed);
+    faults.fail_if(move |number, operation| {
+        let fails = number == step;
+        if fails {
+            *told.lock() = Some(operation);
+        }
+        fails
+    });
+    failed
+}
+
+/// How often the log has events of a kind.
+async fn written(assembly: &Assembly, kind: EventKind) -> usize {
+    let events = assembly.audit.read(0, usize::MAX).await.unwrap();
+    events.iter().filter(|event| event.event().unwrap().kind == kind).count()
+}
+
+#[tokio::test]
+async fn an_edit_whose_store_fails_at_each_step_in_turn_leaves_the_earlier_one_in_force() {
+    let mut failures = Vec::new();
+    for step in 0.. {
+        let place = tempfile::tempdir().unwrap();
+        let faults = Faults::default();
+        let assembly = open(place.path(), &faults).await;
+        let edit = parsed(&after(), place.path());
+        let failed = fail_at(&faults, step);
+        let done = assembly.apply(&edit).await;
+        let failed = *failed.lock();
+        faults.heal();
+        let Some(failed) = failed else {
+            done.unwrap();
+            break;
+        };
+        match done {
+            // A server that can't be set up is a state of that server.
+            Ok(_) => assert!(seen(&assembly).await.0, "{failed:?}"),
+            Err(error) if failed == Operation::Append(EventKind::ConfigLoaded) => {
+                assert!(seen(&assembly).await.0, "it is in force: {error:#}");
+                assert!(assembly.edits.is_pending(), "only that it is written down is left");
+            }
+            Err(error) => {
+                assert_eq!(seen(&assembly).await, (false, false), "{failed:?}: {error:#}");
+                assert!(assembly.edits.is_pending(), "{failed:?}: this is what `/readyz` shows");
+            }
+        }
+        assembly.apply(&edit).await.unwrap();
+        assembly.keeper.settle(SETTLE).await;
+        assert_eq!(seen(&assembly).await, (true, true), "{failed:?}");
+        assert!(!assembly.edits.is_pending(), "{failed:?}");
+        for kind in [EventKind::ConfigApplying, EventKind::ConfigLoaded] {
+            assert_eq!(written(&assembly, kind).await, 1, "{failed:?}: {kind}");
+        }
+        assembly.close().await;
+        failures.push(failed);
+    }
+    let first = [Operation::Append(EventKind::ConfigApplying), Operation::Documents];
+    assert_eq!(failures[..2], first, "{failures:?}");
+    let last = Operation::Append(EventKind::ConfigLoaded);
+    assert!(failures.contains(&last), "{failures:?}");
+}
