@@ -19,7 +19,7 @@ use super::head_copies::HeadCopies;
 use super::queue::Queue;
 use super::reader::SqliteReader;
 use super::recover;
-use super::wal::Nudge;
+use super::wal::WalThread;
 
 /// How the audit log is kept.
 #[derive(Clone)]
@@ -66,9 +66,9 @@ impl SqliteAudit {
         let (clock, pause) = (Arc::clone(&options.clock), options.head_pause);
         let recover::Opened { writer, heads } = recover::open(dir, options)?;
         let (writer, heads) = (Arc::new(Mutex::new(writer)), Arc::new(Mutex::new(heads)));
-        let nudge = Nudge::start(dir, Arc::clone(&writer), Arc::clone(&heads), pause)?;
+        let wal = WalThread::start(dir, Arc::clone(&writer), Arc::clone(&heads), pause)?;
         let reader = Arc::new(SqliteReader::new(dir.clone()));
-        Ok(Self { queue: Queue::new(writer, nudge), reader, heads, clock })
+        Ok(Self { queue: Queue::new(writer, wal), reader, heads, clock })
     }
 
     async fn with_writer<T: Send + 'static>(

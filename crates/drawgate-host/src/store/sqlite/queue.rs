@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::commit::Writer;
 use super::connection::{Durability, unavailable};
-use super::wal::Nudge;
+use super::wal::WalThread;
 
 /// Most events in one transaction.
 const MAX_BATCH: usize = 512;
@@ -31,7 +31,7 @@ pub(super) struct Queue {
     /// Whether the last commit failed.
     is_failing: AtomicBool,
     durability: Durability,
-    nudge: Nudge,
+    wal: WalThread,
 }
 
 type Answer = oneshot::Sender<Result<u64, StoreError>>;
@@ -52,7 +52,7 @@ enum Turn {
 }
 
 impl Queue {
-    pub(super) fn new(writer: Arc<Mutex<Writer>>, nudge: Nudge) -> Arc<Self> {
+    pub(super) fn new(writer: Arc<Mutex<Writer>>, wal: WalThread) -> Arc<Self> {
         let (head, durability) = {
             let writer = writer.lock();
             (writer.chain.sequence(), writer.durability)
@@ -64,7 +64,7 @@ impl Queue {
             last_batch: AtomicUsize::new(0),
             is_failing: AtomicBool::new(false),
             durability,
-            nudge,
+            wal,
         })
     }
 
@@ -93,7 +93,7 @@ impl Queue {
 
     /// Ends the thread that belongs to the log.
     pub(super) fn stop(&self) {
-        self.nudge.stop();
+        self.wal.stop();
     }
 
     /// Whether the caller has become the leader.
@@ -181,7 +181,7 @@ impl Queue {
         self.head.store(head, Ordering::Release);
         self.is_failing.store(result.is_err(), Ordering::Relaxed);
         self.last_batch.store(drafts.len(), Ordering::Relaxed);
-        self.nudge.written(drafts.len());
+        self.wal.written(drafts.len());
         for (place, answer) in (0..).zip(answers) {
             // A caller that has gone away needs no answer.
             drop(answer.send(result.clone().map(|first| first + place)));

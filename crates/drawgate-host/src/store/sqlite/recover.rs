@@ -17,7 +17,7 @@ use super::commit::{Writer, head_record, meta, put_meta};
 use super::connection::{Durability, corrupt, open_audit, unavailable};
 use super::head_copies::{self, HeadCopies, HeadCopy};
 use super::key;
-use super::payload::Room;
+use super::payload::PayloadRoom;
 
 const OPERATION: &str = "open the audit log";
 /// Events read at a time while looking for unfinished calls.
@@ -57,7 +57,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
         .text("version", &options.version)
         .text("previousHead", chain.head())
         .flag("clean", closed);
-    let room = Room::measure(&connection, options.payload_quota)
+    let room = PayloadRoom::measure(&connection, options.payload_quota)
         .map_err(|error| unavailable(OPERATION, &error))?;
     let mut writer = Writer {
         connection,

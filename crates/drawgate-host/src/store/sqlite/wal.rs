@@ -22,13 +22,13 @@ const EVENTS: usize = 2000;
 /// is begun anew.
 const MAX_PAGES: i64 = 8192;
 
-/// Tells the thread that events were written, and stops it.
-pub(super) struct Nudge {
+/// The thread that moves the WAL and keeps the copies of the head.
+pub(super) struct WalThread {
     thread: Mutex<Option<(SyncSender<()>, JoinHandle<()>)>>,
     written: AtomicUsize,
 }
 
-impl Nudge {
+impl WalThread {
     /// Starts the thread.
     pub(super) fn start(
         dir: &DataDir,
@@ -40,7 +40,7 @@ impl Nudge {
         let (wake, woken) = sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("audit-wal".to_owned())
-            .spawn(move || keep(&woken, pause, &connection, &writer, &heads))
+            .spawn(move || run(&woken, pause, &connection, &writer, &heads))
             .map_err(|error| unavailable("start the audit log's thread", &error))?;
         Ok(Self { thread: Mutex::new(Some((wake, thread))), written: AtomicUsize::new(0) })
     }
@@ -67,7 +67,7 @@ impl Nudge {
     }
 }
 
-fn keep(
+fn run(
     woken: &Receiver<()>,
     pause: Duration,
     connection: &Connection,
