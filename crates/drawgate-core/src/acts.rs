@@ -28,6 +28,9 @@ pub enum ActError {
     /// The store refused.
     #[error("nothing was changed, because the store can't be written")]
     Store(#[source] StoreError),
+    /// The store has something else than the act was to change.
+    #[error("nothing was changed, because something else was changed first")]
+    Conflict(#[source] StoreError),
     /// The files could not be changed.
     #[error("{0}")]
     Files(String),
@@ -202,7 +205,12 @@ impl Turn {
             writes.extend(owed.iter().cloned().map(Write::Owe));
             if let Err(error) = acts.parts.store.commit(writes).await {
                 acts.fail(&owed, &error.to_string()).await;
-                return Err(ActError::Store(error));
+                return Err(match error {
+                    StoreError::Conflict { .. } => ActError::Conflict(error),
+                    StoreError::Unavailable { .. }
+                    | StoreError::Corrupt { .. }
+                    | StoreError::Quota { .. } => ActError::Store(error),
+                });
             }
             memory.await;
             acts.done(owed).await;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::model::{Capability, CapabilityGrant};
-use crate::testing::{MemoryStore, acts};
+use crate::testing::{TestStore, acts};
 
 fn grant() -> CapabilityGrant {
     CapabilityGrant {
@@ -34,7 +34,7 @@ impl Files for Said {
 }
 
 struct World {
-    store: Arc<MemoryStore>,
+    store: Arc<TestStore>,
     acts: Acts,
     /// Whether memory was changed.
     memory: Arc<AtomicBool>,
@@ -42,7 +42,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let store = Arc::new(MemoryStore::new());
+        let store = Arc::new(TestStore::default());
         let acts = acts(store.clone(), store.clone());
         Self { store, acts, memory: Arc::default() }
     }

@@ -1,12 +1,37 @@
-//! Where the gate keeps what must outlive it.
+//! Where the gate keeps what must outlive it: the traits that a store implements.
+//!
+//! A store has four parts, bundled in [`Storage`]: [`Store`] and [`Documents`] for state, [`AuditLog`]
+//! for the log, [`Artifacts`] for outputs that are too large to return. [`memory`] has all four and
+//! keeps nothing; durable ones are in `drawgate_host::store`. All of them pass
+//! `testing::store_suite`, which says in tests what the traits say in words.
+
+pub mod memory;
+
+use std::io;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::audit::{Checkpoint, EventDraft, StoredEvent};
+use crate::audit::{Anchor, Checkpoint, EventDraft, PrunePlan, Report, SignedHead, StoredEvent};
 use crate::model::{ArtifactRef, Capability, CapabilityGrant, GrantId, Principal};
-use crate::policy::{Approval, Expose};
+use crate::policy::{Approval, ApprovalState, Expose};
+
+/// The parts of an open store.
+#[derive(Clone)]
+pub struct Storage {
+    /// Agents, grants, approvals.
+    pub store: Arc<dyn Store>,
+    /// Small documents.
+    pub documents: Arc<dyn Documents>,
+    /// The audit log itself: an event that it took is as durable as it promises.
+    pub log: Arc<dyn AuditLog>,
+    /// The audit log that calls write to. While the log can't be written, it may keep events in memory.
+    pub audit: Arc<dyn AuditLog>,
+    /// Outputs that are too large to return.
+    pub artifacts: Arc<dyn Artifacts>,
+}
 
 /// What can go wrong in a store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -26,6 +51,12 @@ pub enum StoreError {
         operation: &'static str,
         /// What is wrong.
         reason: String,
+    },
+    /// What a write was to replace is not what the writer expected; nothing was changed.
+    #[error("{what} was changed meanwhile")]
+    Conflict {
+        /// What was to be replaced.
+        what: String,
     },
     /// The artifact quota is used up.
     #[error("the artifact store is full: {used} of {quota} bytes")]
@@ -68,6 +99,14 @@ pub enum Write {
     RemoveGrant(GrantId),
     /// Adds or replaces an approval.
     PutApproval(Approval),
+    /// Replaces an approval, if the stored one is in a state; a [`Conflict`](StoreError::Conflict)
+    /// otherwise, also where there is none. So one of several gateways on a store decides.
+    SettleApproval {
+        /// The state that the stored one must be in.
+        from: ApprovalState,
+        /// The approval from then on.
+        to: Approval,
+    },
     /// Removes an approval, by its id.
     RemoveApproval(String),
     /// Adds or replaces a document.
@@ -116,7 +155,8 @@ pub enum Stage {
     Done,
 }
 
-/// Grants, agents and approvals, kept durably. Writes are durable when they return.
+/// Grants, agents and approvals, kept durably. Writes are durable when they return, and whoever reads
+/// after that sees them.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// All agents, by name.
@@ -127,7 +167,7 @@ pub trait Store: Send + Sync + 'static {
     async fn approvals(&self) -> Result<Vec<Approval>, StoreError>;
     /// What is owed to the audit log, oldest first.
     async fn owed(&self) -> Result<Vec<Owed>, StoreError>;
-    /// Makes all of these changes, or none of them and fails.
+    /// Makes all of these changes in their order, or none of them and fails.
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError>;
 }
 
@@ -154,16 +194,99 @@ pub trait Documents: Send + Sync + 'static {
 /// may share one commit. Events get their sequence in the order of their appends.
 #[async_trait]
 pub trait AuditLog: Send + Sync + 'static {
-    /// Appends one event and returns its sequence.
+    /// Appends one event and returns its sequence. If it fails, nothing of it is in the log.
     async fn append(&self, draft: EventDraft) -> Result<u64, StoreError>;
-    /// Events after a sequence (0 for the beginning), oldest first.
-    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
     /// The newest sequence, 0 for an empty log.
     fn head(&self) -> u64;
+    /// The head as it is now, signed, to be kept elsewhere.
+    fn signed_head(&self) -> SignedHead;
     /// Signs the head, if something was appended since the last checkpoint.
     async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError>;
     /// How many appends wait for their commit now.
     fn queued(&self) -> usize;
+    /// Whether events are written now.
+    fn health(&self) -> AuditHealth;
+    /// Removes events before a sequence, which a signed record then stands for; returns how many.
+    /// A call keeps all its events: the cut moves back to where no call is under way.
+    async fn prune(&self, before: u64) -> Result<u64, StoreError>;
+    /// Tries once to write what is kept in memory only; fails if something still is.
+    async fn flush(&self) -> Result<(), StoreError>;
+    /// Writes that the log ends in order, signs it, and lets nothing more in.
+    async fn close(&self) -> Result<(), StoreError>;
+    /// The reading side.
+    fn reader(&self) -> Arc<dyn AuditReader>;
+
+    /// Events after a sequence (0 for the beginning), oldest first.
+    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        self.reader().read(after, limit).await
+    }
+}
+
+/// Whether an audit log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditHealth {
+    /// Events are written.
+    Ok,
+    /// Events are kept in memory.
+    Degraded {
+        /// How many.
+        kept: usize,
+        /// Since when, in milliseconds since the epoch.
+        since: u64,
+    },
+    /// The last event could not be written.
+    Failed,
+}
+
+/// Reads an audit log, also while another process writes it. Each method sees the log as it was at one
+/// moment.
+#[async_trait]
+pub trait AuditReader: Send + Sync + 'static {
+    /// Events after a sequence (0 for the beginning), oldest first.
+    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
+    /// The newest events, oldest of them first.
+    async fn tail(&self, count: usize) -> Result<Vec<StoredEvent>, StoreError>;
+    /// The events of a sequence, a caller's request id or a call id.
+    async fn find(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError>;
+    /// The arguments that are kept beside an event, by their hash.
+    async fn payload(&self, hash: &str) -> Result<Option<String>, StoreError>;
+    /// What is known to be missing from the log, without verifying it.
+    async fn loss(&self) -> Result<Option<String>, StoreError>;
+    /// What pruning before a sequence would remove.
+    async fn plan_prune(&self, before: u64) -> Result<PrunePlan, StoreError>;
+    /// The head as it is now, signed by the owner of the key. A log that is not this installation's
+    /// own, or that is known to lack events, is not signed.
+    async fn signed_head(&self, now_ms: u64) -> Result<SignedHead, StoreError>;
+    /// Verifies the whole log. What can't be read counts as tampered with.
+    async fn verify(&self, options: VerifyOptions) -> Result<Report, StoreError>;
+    /// Writes the log as JSON lines: the prune record, events, and checkpoints after the events that
+    /// they sign. The last one signs the head: where the log has none there, the owner of the key
+    /// signs it now, if the log is intact. Returns why the head is not signed, if it is not.
+    async fn export(
+        &self,
+        out: Box<dyn io::Write + Send>,
+        now_ms: u64,
+    ) -> Result<Option<String>, StoreError>;
+}
+
+/// What a verification covers beside the chain and its signatures.
+#[derive(Debug, Clone)]
+pub struct VerifyOptions {
+    /// Events known from elsewhere.
+    pub anchors: Vec<Anchor>,
+    /// The public key that the log must be signed with, in hexadecimal, if it is known from elsewhere.
+    pub key: Option<String>,
+    /// Compare stored artifacts and kept arguments with the events that mention them.
+    pub artifacts: bool,
+    /// Milliseconds after which an artifact may be gone, as configured.
+    pub artifact_max_age_ms: u64,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        let artifact_max_age_ms = ArtifactLimits::default().max_age_ms;
+        Self { anchors: Vec::new(), key: None, artifacts: false, artifact_max_age_ms }
+    }
 }
 
 /// A stored artifact's description.
@@ -181,7 +304,31 @@ pub struct ArtifactInfo {
     pub created_at: u64,
 }
 
-/// Bytes by hash, bounded in size and age.
+/// How much and how long artifacts are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArtifactLimits {
+    /// Bytes of all artifacts.
+    pub quota: u64,
+    /// Milliseconds after which an artifact goes.
+    pub max_age_ms: u64,
+}
+
+impl Default for ArtifactLimits {
+    fn default() -> Self {
+        Self { quota: 1 << 30, max_age_ms: 30 * 24 * 60 * 60 * 1000 }
+    }
+}
+
+impl ArtifactLimits {
+    /// Artifacts that were created before this time are too old.
+    #[must_use]
+    pub const fn oldest(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.max_age_ms)
+    }
+}
+
+/// Bytes by hash, bounded in size and age: the oldest make room for new ones, and what is too old is
+/// not served, whether or not it was removed already.
 #[async_trait]
 pub trait Artifacts: Send + Sync + 'static {
     /// Keeps bytes for an owner. The same bytes of the same owner are kept once.
@@ -196,6 +343,8 @@ pub trait Artifacts: Send + Sync + 'static {
     async fn list(&self, reader: &Principal) -> Result<Vec<ArtifactInfo>, StoreError>;
     /// Removes an artifact of all its owners; `false` if there is none.
     async fn remove(&self, sha256: &str) -> Result<bool, StoreError>;
+    /// Removes what is too old at this time, though nothing new needs its room; how many went.
+    async fn expire(&self, now_ms: u64) -> Result<usize, StoreError>;
 }
 
 /// Bytes on their way into [`Artifacts`].

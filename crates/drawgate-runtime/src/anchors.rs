@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use drawgate_core::audit::SignedHead;
+use drawgate_core::store::AuditLog;
 use drawgate_host::Host;
 use drawgate_host::egress::{Body, Reach};
-use drawgate_host::store::SqliteAudit;
 use http::Request;
 use tokio::sync::Mutex;
 
@@ -26,7 +26,7 @@ pub struct Anchors {
     syslog: Option<PathBuf>,
     url: Option<String>,
     every: Duration,
-    log: Arc<SqliteAudit>,
+    log: Arc<dyn AuditLog>,
     host: Arc<Host>,
     /// The newest sequence that was sent; held while sending, so that heads leave in order.
     sent: Mutex<Option<u64>>,
@@ -35,7 +35,7 @@ pub struct Anchors {
 impl Anchors {
     /// As configured.
     #[must_use]
-    pub fn new(config: &config::Audit, log: &Arc<SqliteAudit>, host: &Arc<Host>) -> Self {
+    pub fn new(config: &config::Audit, log: &Arc<dyn AuditLog>, host: &Arc<Host>) -> Self {
         Self {
             syslog: config.anchor_syslog.clone(),
             url: config.anchor_url.clone(),

@@ -11,7 +11,7 @@ mod toolpacks;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, bail};
-use drawgate_core::acts::{Acts, Turn};
+use drawgate_core::acts::{ActError, Acts, Turn};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
 use drawgate_core::pipeline::{Gateway, GatewayControl};
@@ -259,8 +259,17 @@ impl Operations {
             control.forget_arguments(&settled.id);
             approvals.settle(settled);
         };
-        turn.act(vec![outcome], vec![Write::PutApproval(decided.clone())], memory).await?;
-        Ok(decided)
+        let write = Write::SettleApproval { from: ApprovalState::Pending, to: decided.clone() };
+        match turn.act(vec![outcome], vec![write], memory).await {
+            // Another gateway on the same store was first.
+            Err(conflict @ ActError::Conflict(_)) => {
+                let approvals = &self.control.parts().approvals;
+                approvals.reload(id).await?;
+                approvals.decided(id, answer)?;
+                Err(conflict.into())
+            }
+            done => Ok(done.map(|()| decided)?),
+        }
     }
 
     /// Whether this is the operator's token. Hashes are compared instead of the texts, so that the time

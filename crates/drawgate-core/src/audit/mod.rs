@@ -15,5 +15,5 @@ pub use anchor::{Anchor, SignedHead};
 pub use chain::{Chain, OpenCalls, Sealed, ZERO_HASH};
 pub use checkpoint::{Checkpoint, CheckpointError, HeadRecord, Signer, VerifyKeys};
 pub use event::{EventDraft, EventKind, Payload, StoredEvent, ToolAuditEvent};
-pub use prune::PruneRecord;
+pub use prune::{CallSpans, PrunePlan, PruneRecord};
 pub use verify::{Pins, Report, Verifier};

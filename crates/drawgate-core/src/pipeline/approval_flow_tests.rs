@@ -12,7 +12,6 @@ use crate::model::{Capability, CapabilityGrant, McpToolSpec, ToolOutput, ToolRes
 use crate::policy::{Approval, ApprovalState};
 use crate::registry::{Origin, SourceTerms};
 use crate::source::ToolSource;
-use crate::store::{Store as _, Write};
 use crate::testing::{TestGate, caller, tool};
 
 struct Fixture {
@@ -47,10 +46,7 @@ impl Fixture {
     }
 
     async fn decide(&self, id: &str, answer: ApprovalState) {
-        let approvals = &self.gate.control.parts().approvals;
-        let decided = approvals.decided(id, answer).unwrap();
-        self.gate.store.commit(vec![Write::PutApproval(decided.clone())]).await.unwrap();
-        approvals.settle(decided);
+        self.gate.decide(id, answer).await;
     }
 
     fn only(&self) -> Approval {
@@ -389,7 +385,7 @@ async fn such_a_grant_must_still_be_there_at_the_start() {
     let grants = fixture.gate.control.parts().grants.clone();
     grants.issue(approved_grant(Some("ap-1"))).await;
     let log = super::tests::Gated::new(&fixture.gate.store, EventKind::Decision, false);
-    let gateway = on_log(&fixture.gate, log.clone());
+    let gateway = on_log(&fixture.gate, log.log.clone());
     let call = tokio::spawn(async move {
         gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
     });

@@ -226,8 +226,7 @@ async fn an_approval_covers_the_whole_call_and_only_one() {
     assert_eq!(code(&first), Some(ErrorCode::PermissionEscalationRequired));
     let approvals = &fixture.gate.control.parts().approvals;
     let id = approvals.list()[0].id.clone();
-    let decided = approvals.decided(&id, ApprovalState::Approved).unwrap();
-    approvals.settle(decided);
+    fixture.gate.decide(&id, ApprovalState::Approved).await;
     let asked = fixture.call("ann", invocation("careful", json!({}), None), able()).await;
     let state = state_of(&asked);
     let again = || invocation("careful", json!({}), Some(answer(&state)));
@@ -261,8 +260,7 @@ async fn a_caller_that_can_open_pages_is_sent_to_the_approval() {
     };
     let early = fixture.call("ann", again(), pages()).await;
     assert_eq!(code(&early), Some(ErrorCode::PermissionEscalationRequired), "nobody has decided");
-    let decided = approvals.decided(&id, ApprovalState::Approved).unwrap();
-    approvals.settle(decided);
+    fixture.gate.decide(&id, ApprovalState::Approved).await;
     let asked = fixture.call("ann", again(), pages()).await;
     assert!(asked.input_required.is_some(), "the tool's own question now: {:?}", asked.error);
     let seen = fixture.source.seen.lock().clone();
@@ -352,7 +350,7 @@ async fn rules_are_asked_again_when_a_call_is_taken_up_again() {
         if name == "careful" {
             fixture.call("ann", call(), able()).await;
             let id = approvals.list()[0].id.clone();
-            approvals.settle(approvals.decided(&id, ApprovalState::Approved).unwrap());
+            fixture.gate.decide(&id, ApprovalState::Approved).await;
         }
         let handles = Arc::new(Handles::default());
         let options = CallOptions { progress: Some(handles.clone()), ..able() };
@@ -383,8 +381,7 @@ async fn a_call_is_taken_up_again_by_the_same_definition_only() {
     let approvals = &fixture.gate.control.parts().approvals;
     let call = || invocation("careful", json!({}), None);
     fixture.call("ann", call(), able()).await;
-    let decided = approvals.decided(&approvals.list()[0].id, ApprovalState::Approved).unwrap();
-    approvals.settle(decided);
+    fixture.gate.decide(&approvals.list()[0].id, ApprovalState::Approved).await;
     let handles = Arc::new(Handles::default());
     let options = CallOptions { progress: Some(handles.clone()), ..able() };
     fixture.call("ann", call(), options).await;

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use super::tests::{Probe, code, gate_under, invocation, message, of_kind};
+use super::tests::{Probe, code, gate_under, message, of_kind};
 use super::*;
 use crate::audit::EventKind;
-use crate::model::{ArtifactRef, McpToolSpec, Principal, ToolOutput, ToolResult};
+use crate::model::{McpToolSpec, Principal, ToolOutput, ToolResult};
 use crate::redact::Redactor;
 use crate::registry::{SourceTerms, Validation};
 use crate::source::SourceError;
-use crate::store::{ArtifactInfo, Artifacts, NewArtifact, StoreError};
-use crate::testing::{TestGate, caller, tool};
+use crate::store::{Artifacts, StoreError};
+use crate::testing::{Operation, TestGate, caller, tool};
 
 const BYTES: usize = 1000;
 const LINES: usize = 20;
@@ -207,41 +206,16 @@ async fn a_cut_output_of_a_tool_with_an_output_schema_is_an_error_that_shows_the
     assert_eq!(String::from_utf8(kept).unwrap(), text, "what is said twice is kept once");
 }
 
-/// An artifact store that is full.
-struct Full;
-
-#[async_trait]
-impl Artifacts for Full {
-    async fn put(&self, _: NewArtifact) -> Result<ArtifactRef, StoreError> {
-        Err(StoreError::Quota { used: 1, quota: 1 })
-    }
-    async fn get(
-        &self,
-        _: &str,
-        _: &Principal,
-    ) -> Result<Option<(ArtifactInfo, Vec<u8>)>, StoreError> {
-        Ok(None)
-    }
-    async fn list(&self, _: &Principal) -> Result<Vec<ArtifactInfo>, StoreError> {
-        Ok(Vec::new())
-    }
-    async fn remove(&self, _: &str) -> Result<bool, StoreError> {
-        Ok(false)
-    }
-}
-
 #[tokio::test]
 async fn where_the_artifact_can_not_be_stored_the_output_is_cut_all_the_same() {
     let text = "secretless ".repeat(10_000);
     for output in [ToolOutput::text(text.clone()), structured(json!({ "a": text }))] {
         let gate = gate_under(&returning(tool("t", &Value::Null), output), terms()).await;
-        let parts = gate.control.parts();
-        let control =
-            GatewayControl::new(GatewayParts { artifacts: Arc::new(Full), ..parts.clone() });
-        let result = control
-            .gateway()
-            .call(&caller("ann"), invocation(json!({})), CallOptions::default())
-            .await;
+        gate.store.faults().before(async |operation| match operation {
+            Operation::PutArtifact => Err(StoreError::Quota { used: 1, quota: 1 }),
+            _ => Ok(()),
+        });
+        let result = gate.call("ann", "s:t", json!({})).await;
         assert!(result.success);
         assert!(result.artifacts.is_empty() && result.meta.output_spool.is_none());
         assert_eq!(result.content.len(), 1);

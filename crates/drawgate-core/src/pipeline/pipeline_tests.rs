@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::*;
-use crate::audit::{Checkpoint, EventDraft, EventKind, StoredEvent, ToolAuditEvent};
+use crate::audit::{EventKind, ToolAuditEvent};
 use crate::canonical;
 use crate::model::{
     Disclosure, McpManifest, McpToolSpec, SourceId, ToolInvocation, ToolOutput, ToolResult,
@@ -19,8 +19,8 @@ use crate::model::{
 use crate::redact::Redactor;
 use crate::registry::{Origin, SourceTerms};
 use crate::source::{CallContext, ProgressSink, SourceError, ToolSource};
-use crate::store::{AuditLog, StoreError};
-use crate::testing::{FakeSource, MemoryStore, TestGate, caller, tool};
+use crate::store::AuditLog;
+use crate::testing::{FakeSource, Faulty, Operation, TestGate, TestStore, broken, caller, tool};
 
 pub(super) type Answer = Pin<Box<dyn Future<Output = Result<ToolOutput, SourceError>> + Send>>;
 type Behave = dyn Fn(Map<String, Value>, &CallContext) -> Answer + Send + Sync;
@@ -385,7 +385,8 @@ async fn a_good_call_is_decided_run_and_written_down() {
     let last = of_kind(&gate, EventKind::Decision).await.pop().unwrap();
     assert!(!last.rest.contains_key("input"), "{last:?}");
     assert_eq!((&last.rest["inputKept"], &last.rest["inputBytes"]), (&json!(true), &json!(108)));
-    let kept = gate.store.payload(last.input_hash.as_deref().unwrap()).unwrap();
+    let reader = gate.store.reader();
+    let kept = reader.payload(last.input_hash.as_deref().unwrap()).await.unwrap().unwrap();
     assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), large);
     change(&gate, |settings| settings.payload_quota_bytes = 107);
     gate.call("ann", "s:t", large).await;
@@ -645,23 +646,31 @@ async fn a_gate_that_stops_answers_who_waits() {
 
 /// A log that can be stopped or broken at a kind of event.
 pub(super) struct Gated {
-    inner: Arc<MemoryStore>,
-    at: EventKind,
-    broken: AtomicBool,
-    reached: Notify,
-    go: Notify,
+    pub(super) log: Arc<Faulty<TestStore>>,
+    reached: Arc<Notify>,
+    go: Arc<Notify>,
 }
 
 impl Gated {
-    pub(super) fn new(inner: &Arc<MemoryStore>, at: EventKind, broken: bool) -> Arc<Self> {
-        let broken = AtomicBool::new(broken);
-        Arc::new(Self {
-            inner: inner.clone(),
-            at,
-            broken,
-            reached: Notify::new(),
-            go: Notify::new(),
-        })
+    pub(super) fn new(inner: &Arc<TestStore>, at: EventKind, is_broken: bool) -> Self {
+        let log = Arc::new(Faulty::new(inner.clone()));
+        let (reached, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let gated = Self { log, reached: reached.clone(), go: go.clone() };
+        gated.log.faults().before(move |operation| {
+            let (reached, go) = (reached.clone(), go.clone());
+            async move {
+                if operation != Operation::Append(at) {
+                    return Ok(());
+                }
+                if is_broken {
+                    return Err(broken());
+                }
+                reached.notify_one();
+                go.notified().await;
+                Ok(())
+            }
+        });
+        gated
     }
 
     /// Waits until the event is about to be written.
@@ -675,44 +684,11 @@ impl Gated {
     }
 }
 
-#[async_trait]
-impl AuditLog for Gated {
-    async fn append(&self, draft: EventDraft) -> Result<u64, StoreError> {
-        if draft.kind() == self.at {
-            if self.broken.load(Ordering::SeqCst) {
-                return Err(StoreError::Unavailable {
-                    operation: "append",
-                    reason: "disk full".to_owned(),
-                });
-            }
-            self.reached.notify_one();
-            self.go.notified().await;
-        }
-        self.inner.append(draft).await
-    }
-
-    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        self.inner.read(after, limit).await
-    }
-
-    fn head(&self) -> u64 {
-        self.inner.head()
-    }
-
-    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
-        self.inner.checkpoint().await
-    }
-
-    fn queued(&self) -> usize {
-        0
-    }
-}
-
 #[tokio::test]
 async fn a_call_dropped_while_its_outcome_is_written_has_one_outcome() {
     let gate = gate(&with(|| Ok(ToolOutput::text("ok")))).await;
     let log = Gated::new(&gate.store, EventKind::Outcome, false);
-    let gateway = on_log(&gate, log.clone());
+    let gateway = on_log(&gate, log.log.clone());
     let call = tokio::spawn(async move {
         gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
     });
@@ -737,7 +713,7 @@ async fn a_call_dropped_while_its_outcome_is_written_has_one_outcome() {
 async fn the_answer_leaves_after_its_event_is_stored() {
     let gate = gate(&with(|| Ok(ToolOutput::text("ok")))).await;
     let log = Gated::new(&gate.store, EventKind::Outcome, false);
-    let gateway = on_log(&gate, log.clone());
+    let gateway = on_log(&gate, log.log.clone());
     let call = tokio::spawn(async move {
         gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
     });
@@ -756,7 +732,7 @@ async fn what_can_not_be_written_down_does_not_happen() {
         let source = with(|| Ok(ToolOutput::text("the answer")));
         let gate = gate(&source).await;
         let log = Gated::new(&gate.store, at, true);
-        let gateway = on_log(&gate, log.clone());
+        let gateway = on_log(&gate, log.log.clone());
         let result =
             gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await;
         assert_eq!(code(&result), Some(ErrorCode::Unavailable), "{at}");
@@ -876,7 +852,7 @@ async fn what_is_revoked_between_decision_and_start_does_not_start() {
     gate.declare(source.clone(), manifest, SourceTerms::default(), Origin::Discovered).unwrap();
     let id = gate.grant("ann", "use", None).await;
     let log = Gated::new(&gate.store, EventKind::Decision, false);
-    let gateway = on_log(&gate, log.clone());
+    let gateway = on_log(&gate, log.log.clone());
     let call = tokio::spawn(async move {
         gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
     });
@@ -890,35 +866,6 @@ async fn what_is_revoked_between_decision_and_start_does_not_start() {
     assert_eq!(outcome.rest["started"], false);
 }
 
-/// A log that takes its time, as one on a disk does.
-struct Slow(Arc<MemoryStore>);
-
-#[async_trait]
-impl AuditLog for Slow {
-    async fn append(&self, draft: EventDraft) -> Result<u64, StoreError> {
-        for _ in 0..8 {
-            tokio::task::yield_now().await;
-        }
-        self.0.append(draft).await
-    }
-
-    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        self.0.read(after, limit).await
-    }
-
-    fn head(&self) -> u64 {
-        self.0.head()
-    }
-
-    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
-        self.0.checkpoint().await
-    }
-
-    fn queued(&self) -> usize {
-        0
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn after_revoke_returned_nothing_starts() {
     let source =
@@ -927,7 +874,15 @@ async fn after_revoke_returned_nothing_starts() {
         });
     let gate = TestGate::new().await;
     gate.register(source.clone()).await.unwrap();
-    let slow = on_log(&gate, Arc::new(Slow(gate.store.clone())));
+    // A log that takes its time, as one on a disk does.
+    let log = Faulty::new(gate.store.clone());
+    log.faults().before(async |_| {
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    });
+    let slow = on_log(&gate, Arc::new(log));
     for round in 0..300 {
         let id = gate.grant("ann", "use", None).await;
         let before = source.calls();
@@ -993,7 +948,7 @@ async fn a_tool_that_changed_or_went_between_decision_and_start_does_not_start()
         let source = with(|| Ok(ToolOutput::text("ok")));
         let gate = gate(&source).await;
         let log = Gated::new(&gate.store, EventKind::Decision, false);
-        let gateway = on_log(&gate, log.clone());
+        let gateway = on_log(&gate, log.log.clone());
         let call = tokio::spawn(async move {
             gateway.call(&caller("ann"), invocation(json!({})), CallOptions::default()).await
         });

@@ -80,18 +80,18 @@ async fn check(wait: Wait, change: &str, then: Then) {
     let log = Gated::new(&gate.store, EventKind::Decision, false);
     let approve = async |asked: &mut tokio::sync::broadcast::Receiver<_>| {
         let question: crate::policy::Approval = asked.recv().await.unwrap();
-        approvals.settle(approvals.decided(&question.id, ApprovalState::Approved).unwrap());
+        gate.decide(&question.id, ApprovalState::Approved).await;
     };
     let (call, before) = match wait {
         Wait::Hold => {
             let call = spawn(&gate.gateway, json!({}));
             let question = asked.recv().await.unwrap();
             gate.policy(policy(change));
-            approvals.settle(approvals.decided(&question.id, ApprovalState::Approved).unwrap());
+            gate.decide(&question.id, ApprovalState::Approved).await;
             (call, 0)
         }
         Wait::Commit => {
-            let call = spawn(&on_log(&gate, log.clone()), json!({}));
+            let call = spawn(&on_log(&gate, log.log.clone()), json!({}));
             log.reached().await;
             gate.policy(policy(change));
             log.go();

@@ -1,7 +1,8 @@
 //! Approvals: a person's yes to one exact call.
 //!
 //! An approval is bound to tool, definition, arguments and caller by a keyed hash, is used once and
-//! expires. The book lives in memory and in the store, which is always changed first; waiting calls
+//! expires. The book lives in memory and in the store, which is always changed first, and only if it
+//! still has what memory has: of several gateways on a store one decides, and one uses. Waiting calls
 //! hear of decisions at once.
 
 use std::collections::BTreeMap;
@@ -66,6 +67,20 @@ pub enum ApprovalState {
     Expired,
 }
 
+impl ApprovalState {
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Used => "used",
+            Self::Expired => "expired",
+        }
+    }
+}
+
 /// One question to a person, and the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -127,7 +142,7 @@ pub enum ApprovalError {
     #[error("there is no approval `{0}`")]
     Unknown(String),
     /// Decided, used or expired.
-    #[error("approval `{id}` is {state} already", state = state_name(*.state))]
+    #[error("approval `{id}` is {state} already", state = .state.as_str())]
     Settled {
         /// Its id.
         id: String,
@@ -137,16 +152,6 @@ pub enum ApprovalError {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-const fn state_name(state: ApprovalState) -> &'static str {
-    match state {
-        ApprovalState::Pending => "pending",
-        ApprovalState::Approved => "approved",
-        ApprovalState::Denied => "denied",
-        ApprovalState::Used => "used",
-        ApprovalState::Expired => "expired",
-    }
 }
 
 /// The book of approvals.
@@ -313,11 +318,25 @@ impl Approvals {
     }
 
     /// An approval as a person's answer leaves it. Only a pending one can be decided. It counts once
-    /// the store has it and [`settle`](Self::settle) is told.
+    /// the store has it by [`Write::SettleApproval`] and [`settle`](Self::settle) is told.
     pub fn decided(&self, id: &str, answer: ApprovalState) -> Result<Approval, ApprovalError> {
         let now = self.clock.now_ms();
         let pending = self.in_state(id, ApprovalState::Pending, now)?;
         Ok(Approval { state: answer, decided_at: Some(now), ..pending })
+    }
+
+    /// Takes over what the store has of an approval, after a [`Conflict`](StoreError::Conflict) with
+    /// another gateway.
+    pub async fn reload(&self, id: &str) -> Result<(), StoreError> {
+        let stored = self.store.approvals().await?.into_iter().find(|approval| approval.id == id);
+        let mut book = self.book.lock();
+        match stored {
+            Some(stored) => book.insert(stored.id.clone(), stored),
+            None => book.remove(id),
+        };
+        drop(book);
+        self.decided.send_modify(|count| *count += 1);
+        Ok(())
     }
 
     /// Takes over a decision that the store has.
@@ -353,18 +372,24 @@ impl Approvals {
         let (tell, told) = oneshot::channel();
         tokio::spawn(async move {
             let _changing = changing;
-            let keep = async |approval: Approval| {
-                store.commit(vec![Write::PutApproval(approval.clone())]).await?;
-                book.lock().insert(approval.id.clone(), approval.clone());
-                Ok::<_, StoreError>(approval)
+            let settle = async |from: ApprovalState, to: Approval| {
+                store.commit(vec![Write::SettleApproval { from, to: to.clone() }]).await?;
+                book.lock().insert(to.id.clone(), to.clone());
+                Ok::<_, StoreError>(to)
             };
-            if let Err(Ok(_)) = tell.send(keep(used).await)
-                && keep(approved).await.is_ok()
+            if let Err(Ok(_)) = tell.send(settle(ApprovalState::Approved, used).await)
+                && settle(ApprovalState::Used, approved).await.is_ok()
             {
                 decided.send_modify(|count| *count += 1);
             }
         });
-        Ok(told.await.unwrap_or_else(|_| Err(stopped()))?)
+        match told.await.unwrap_or_else(|_| Err(stopped())) {
+            Err(StoreError::Conflict { .. }) => {
+                self.reload(id).await?;
+                self.in_state(id, ApprovalState::Approved, now)
+            }
+            told => Ok(told?),
+        }
     }
 
     fn in_state(

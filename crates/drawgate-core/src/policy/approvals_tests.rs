@@ -2,24 +2,23 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use serde_json::json;
+use tokio::sync::{Notify, Semaphore};
 
 use super::*;
-use crate::model::{CapabilityGrant, SourceId};
-use crate::store::{Agent, Owed};
-use crate::testing::{MemoryStore, TestClock, TestIds};
+use crate::model::SourceId;
+use crate::testing::{Operation, TestClock, TestIds, TestStore};
 
 const EXPIRE: Duration = Duration::from_mins(5);
 
 struct Fixture {
     approvals: Arc<Approvals>,
-    store: Arc<MemoryStore>,
+    store: Arc<TestStore>,
     clock: Arc<TestClock>,
 }
 
 async fn fixture() -> Fixture {
-    let (store, clock) = (Arc::new(MemoryStore::default()), Arc::new(TestClock::default()));
+    let (store, clock) = (Arc::new(TestStore::default()), Arc::new(TestClock::default()));
     let approvals =
         Approvals::load(store.clone(), clock.clone(), Arc::new(TestIds::default()), [7; 32]);
     Fixture { approvals: Arc::new(approvals.await.unwrap()), store, clock }
@@ -49,7 +48,8 @@ impl Fixture {
     /// Decides as an operator's act does: the store first.
     async fn decide(&self, id: &str, answer: ApprovalState) -> Result<Approval, ApprovalError> {
         let decided = self.approvals.decided(id, answer)?;
-        self.store.commit(vec![Write::PutApproval(decided.clone())]).await?;
+        let write = Write::SettleApproval { from: ApprovalState::Pending, to: decided.clone() };
+        self.store.commit(vec![write]).await?;
         self.approvals.settle(decided.clone());
         Ok(decided)
     }
@@ -297,40 +297,21 @@ async fn ids_can_not_be_guessed_from_each_other_and_lists_are_ordered() {
     assert!(list.iter().all(|id| id.len() == ID_LENGTH));
 }
 
-/// A store whose writes wait until the test lets them go on.
-struct Slow {
-    inner: MemoryStore,
-    writing: tokio::sync::Notify,
-    go_on: tokio::sync::Semaphore,
-}
-
-#[async_trait]
-impl Store for Slow {
-    async fn agents(&self) -> Result<Vec<Agent>, StoreError> {
-        self.inner.agents().await
-    }
-    async fn grants(&self) -> Result<Vec<CapabilityGrant>, StoreError> {
-        self.inner.grants().await
-    }
-    async fn approvals(&self) -> Result<Vec<Approval>, StoreError> {
-        self.inner.approvals().await
-    }
-    async fn owed(&self) -> Result<Vec<Owed>, StoreError> {
-        self.inner.owed().await
-    }
-    async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
-        self.writing.notify_one();
-        self.go_on.acquire().await.unwrap().forget();
-        self.inner.commit(writes).await
-    }
-}
-
 #[tokio::test]
 async fn a_caller_that_goes_away_leaves_store_and_book_agreeing() {
-    let store = Arc::new(Slow {
-        inner: MemoryStore::default(),
-        writing: tokio::sync::Notify::new(),
-        go_on: tokio::sync::Semaphore::new(0),
+    // Writes wait until the test lets them go on.
+    let (writing, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+    let store = Arc::new(TestStore::default());
+    let (reached, permits) = (writing.clone(), go_on.clone());
+    store.faults().before(move |operation| {
+        let (reached, permits) = (reached.clone(), permits.clone());
+        async move {
+            if operation == Operation::Commit {
+                reached.notify_one();
+                permits.acquire().await.unwrap().forget();
+            }
+            Ok(())
+        }
     });
     let (clock, ids) = (Arc::new(TestClock::default()), Arc::new(TestIds::default()));
     let approvals = Approvals::load(store.clone(), clock, ids, [7; 32]).await.unwrap();
@@ -347,25 +328,57 @@ async fn a_caller_that_goes_away_leaves_store_and_book_agreeing() {
     tokio::select! {
         biased;
         _ = approvals.ask(ticket.clone(), EXPIRE) => panic!("the store waits"),
-        () = store.writing.notified() => {}
+        () = writing.notified() => {}
     }
     assert_eq!(approvals.find(&binding), None, "not before the store has it");
-    store.go_on.add_permits(1);
+    go_on.add_permits(1);
     let asked = approvals.ask(ticket, EXPIRE).await.unwrap();
     assert_eq!(store.approvals().await.unwrap(), std::slice::from_ref(&asked));
     // One that uses it and goes away has not.
-    approvals.settle(approvals.decided(&asked.id, ApprovalState::Approved).unwrap());
+    let decided = approvals.decided(&asked.id, ApprovalState::Approved).unwrap();
+    go_on.add_permits(1);
+    let write = Write::SettleApproval { from: ApprovalState::Pending, to: decided.clone() };
+    store.commit(vec![write]).await.unwrap();
+    writing.notified().await;
+    approvals.settle(decided);
     tokio::select! {
         biased;
         _ = approvals.consume(&asked.id) => panic!("the store waits"),
-        () = store.writing.notified() => {}
+        () = writing.notified() => {}
     }
     let mut decisions = approvals.decisions();
-    store.go_on.add_permits(2);
+    go_on.add_permits(2);
     decisions.changed().await.unwrap();
     let stored = store.approvals().await.unwrap();
     assert_eq!(stored[0].state, ApprovalState::Approved);
-    store.go_on.add_permits(1);
+    go_on.add_permits(1);
     approvals.consume(&asked.id).await.unwrap();
     assert!(approvals.consume(&asked.id).await.is_err(), "once");
+}
+
+#[tokio::test]
+async fn of_two_gateways_on_a_store_one_decides_and_one_uses() {
+    let first = fixture().await;
+    let asked = first.ask("x").await;
+    let approvals = Approvals::load(
+        first.store.clone(),
+        first.clock.clone(),
+        Arc::new(TestIds::default()),
+        [7; 32],
+    );
+    let (store, clock) = (first.store.clone(), first.clock.clone());
+    let second = Fixture { approvals: Arc::new(approvals.await.unwrap()), store, clock };
+    first.decide(&asked.id, ApprovalState::Denied).await.unwrap();
+    let late = second.decide(&asked.id, ApprovalState::Approved).await;
+    assert!(matches!(late, Err(ApprovalError::Store(StoreError::Conflict { .. }))), "{late:?}");
+    second.approvals.reload(&asked.id).await.unwrap();
+    assert_eq!(second.approvals.list()[0].state, ApprovalState::Denied);
+
+    let asked = first.ask("y").await;
+    first.decide(&asked.id, ApprovalState::Approved).await.unwrap();
+    second.approvals.reload(&asked.id).await.unwrap();
+    first.approvals.consume(&asked.id).await.unwrap();
+    let late = second.approvals.consume(&asked.id).await;
+    let used = ApprovalState::Used;
+    assert!(matches!(late, Err(ApprovalError::Settled { state, .. }) if state == used), "{late:?}");
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::Surface;
 use crate::store::Write;
-use crate::testing::MemoryStore;
+use crate::testing::TestStore;
 
 const NOW: u64 = 1_000;
 
@@ -44,7 +44,7 @@ fn scoped(id: &str, capability: &str, scope: &str) -> CapabilityGrant {
 }
 
 async fn book(grants: Vec<CapabilityGrant>) -> Grants {
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(TestStore::default());
     for grant in &grants {
         store.commit(vec![Write::PutGrant(grant.clone())]).await.unwrap();
     }
@@ -199,7 +199,7 @@ async fn standing_grants_follow_the_registration() {
         created_at: 5,
         expose: crate::policy::Expose::All,
     };
-    let store = Arc::new(MemoryStore::new());
+    let store = Arc::new(TestStore::default());
     let grants = Grants::load(store, standing_grants(&agent(&["a", "b"]))).await.unwrap();
     grants.issue(scoped("issued", "c", "user:ann")).await;
     let held = |who_: &str| -> Vec<String> {
@@ -217,7 +217,7 @@ async fn standing_grants_follow_the_registration() {
 #[tokio::test]
 async fn only_what_was_issued_can_be_revoked() {
     let standing = vec![scoped("standing:ann:a", "a", "user:ann")];
-    let grants = Grants::load(Arc::new(MemoryStore::new()), standing).await.unwrap();
+    let grants = Grants::load(Arc::new(TestStore::default()), standing).await.unwrap();
     grants.issue(grant("g", "x")).await;
     assert!(matches!(grants.revocable("standing:ann:a"), Err(GrantError::Standing(_))));
     assert!(matches!(grants.revocable("nothing"), Err(GrantError::Unknown(_))));

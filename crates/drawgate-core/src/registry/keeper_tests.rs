@@ -13,7 +13,7 @@ use super::*;
 use crate::model::{McpManifest, McpToolSpec, ToolOutput};
 use crate::registry::{Naming, Registration, Trust};
 use crate::source::{CallContext, PermittedCall, SourceError};
-use crate::testing::{MemoryStore, TestClock, acts, tool};
+use crate::testing::{TestClock, TestStore, acts, tool};
 
 /// What a source does when it is asked.
 #[derive(Clone, Copy, PartialEq)]
@@ -117,7 +117,7 @@ struct Fixture {
 
 fn fixture() -> Fixture {
     let registry = Arc::new(Registry::default());
-    let store = Arc::new(MemoryStore::default());
+    let store = Arc::new(TestStore::default());
     let pins = Pins {
         documents: store.clone(),
         audit: store.clone(),

@@ -9,13 +9,13 @@ use super::*;
 use crate::model::{McpToolSpec, ToolOutput};
 use crate::registry::{Keeper, Origin, Registry, SourceState, SourceStatus, SourceTerms};
 use crate::store::{AuditLog, Documents};
-use crate::testing::{FakeSource, MemoryStore, TestClock, acts, operations, tool};
+use crate::testing::{FakeSource, TestClock, TestStore, acts, operations, tool};
 
 /// A gateway's memory, which outlives its keepers.
 #[derive(Default)]
 struct Installation {
-    store: Arc<MemoryStore>,
-    audit: Arc<MemoryStore>,
+    store: Arc<TestStore>,
+    audit: Arc<TestStore>,
 }
 
 struct Running {

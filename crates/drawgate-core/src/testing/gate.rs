@@ -6,18 +6,18 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
 
-use super::{MemoryStore, TestClock, TestIds};
+use super::{TestClock, TestIds, TestStore};
 use crate::audit::ToolAuditEvent;
 use crate::model::{
     Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, Surface,
     ToolInvocation, ToolResult,
 };
 use crate::pipeline::{CallOptions, Gateway, GatewayControl, GatewayParts, GatewaySettings};
-use crate::policy::{Approvals, Grants, Rules};
+use crate::policy::{ApprovalState, Approvals, Grants, Rules};
 use crate::redact::Redactor;
 use crate::registry::{BadTool, Origin, Registration, RegistrationError, Registry, SourceTerms};
 use crate::source::{SourceError, ToolSource};
-use crate::store::AuditLog;
+use crate::store::{AuditLog, Store, Write};
 
 /// A caller of a test.
 #[must_use]
@@ -37,7 +37,7 @@ pub struct TestGate {
     /// The operator's handle on it.
     pub control: GatewayControl,
     /// Its store, audit log and artifacts.
-    pub store: Arc<MemoryStore>,
+    pub store: Arc<TestStore>,
     /// Its clock.
     pub clock: Arc<TestClock>,
 }
@@ -45,11 +45,11 @@ pub struct TestGate {
 impl TestGate {
     /// A gate without tools, where nobody holds anything.
     pub async fn new() -> Self {
-        Self::with(MemoryStore::default()).await
+        Self::with(TestStore::default()).await
     }
 
     /// The same on a store of the test's own.
-    pub async fn with(store: MemoryStore) -> Self {
+    pub async fn with(store: TestStore) -> Self {
         let store = Arc::new(store);
         let clock = Arc::new(TestClock::default());
         let ids = Arc::new(TestIds::default());
@@ -115,6 +115,15 @@ impl TestGate {
     pub fn policy(&self, rules: Value) {
         let rules = Rules::from_value(rules).unwrap_or_else(|error| panic!("{error}"));
         self.control.parts().rules.store(Arc::new(rules));
+    }
+
+    /// Decides an approval as an operator's act does: in the store, then in memory.
+    pub async fn decide(&self, id: &str, answer: ApprovalState) {
+        let approvals = &self.control.parts().approvals;
+        let decided = approvals.decided(id, answer).unwrap_or_else(|error| panic!("{error}"));
+        let write = Write::SettleApproval { from: ApprovalState::Pending, to: decided.clone() };
+        self.store.commit(vec![write]).await.unwrap_or_else(|error| panic!("{error}"));
+        approvals.settle(decided);
     }
 
     /// How long a call waits for a person.

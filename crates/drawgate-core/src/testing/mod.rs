@@ -1,15 +1,16 @@
-//! Fakes for tests: a clock that stands, a memory store, sources made of closures, a whole gate, and
-//! the conformance suite that every kind of source must pass.
+//! Fakes for tests: a clock that stands, a store that can be broken, sources made of closures, a whole
+//! gate, and the suites that every kind of source and every store must pass.
 
 #![expect(clippy::missing_panics_doc, reason = "a fake that is used wrongly fails its test")]
 
 pub mod conformance;
+mod faults;
 mod gate;
-mod memory;
 mod source;
+pub mod store_suite;
 
+pub use faults::{Faults, Faulty, Operation, TestStore, broken};
 pub use gate::{TestGate, caller};
-pub use memory::MemoryStore;
 pub use source::{FakeSource, operation_name, operations, tool};
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::redact::Redactor;
 
 /// Acts on a store and a log in memory.
 #[must_use]
-pub fn acts(store: Arc<MemoryStore>, log: Arc<MemoryStore>) -> Acts {
+pub fn acts(store: Arc<TestStore>, log: Arc<TestStore>) -> Acts {
     Acts::new(ActsParts {
         store,
         log,

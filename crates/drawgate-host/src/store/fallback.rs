@@ -6,9 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use drawgate_core::audit::{Checkpoint, EventDraft, EventKind, StoredEvent};
+use drawgate_core::audit::{Checkpoint, EventDraft, EventKind, SignedHead};
 use drawgate_core::clock::Clock;
-use drawgate_core::store::{AuditLog, StoreError};
+use drawgate_core::store::{AuditHealth, AuditLog, AuditReader, StoreError};
 use parking_lot::Mutex;
 
 /// Most events that are kept in memory.
@@ -24,22 +24,6 @@ pub enum OnAuditFailure {
     Memory,
     /// An error, so that no call goes on.
     Refuse,
-}
-
-/// The state of the audit log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuditHealth {
-    /// Events are written.
-    Ok,
-    /// Events are kept in memory.
-    Degraded {
-        /// How many.
-        kept: usize,
-        /// Since when, in milliseconds since the epoch.
-        since: u64,
-    },
-    /// Events are refused.
-    Failed,
 }
 
 /// An audit log that can do without its store for a while.
@@ -80,28 +64,6 @@ impl ResilientAudit {
     ) -> Self {
         let (kept, flushing) = (Mutex::default(), tokio::sync::Mutex::default());
         Self { shared: Arc::new(Shared { log, clock, retry, kept, flushing }), mode }
-    }
-
-    /// Tries once to write what is kept, for an orderly end. What can't be written stays kept.
-    pub async fn flush(&self) {
-        if !self.shared.flush().await {
-            let kept = self.shared.kept.lock().drafts.len();
-            tracing::error!(
-                kept,
-                "the audit log still can't be written; events are in memory only"
-            );
-        }
-    }
-
-    /// How the log does.
-    #[must_use]
-    pub fn health(&self) -> AuditHealth {
-        let kept = self.shared.kept.lock();
-        match kept.since {
-            _ if kept.is_refusing => AuditHealth::Failed,
-            Some(since) => AuditHealth::Degraded { kept: kept.drafts.len(), since },
-            None => AuditHealth::Ok,
-        }
     }
 }
 
@@ -230,12 +192,12 @@ impl AuditLog for ResilientAudit {
         }
     }
 
-    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        self.shared.log.read(after, limit).await
-    }
-
     fn head(&self) -> u64 {
         self.shared.log.head()
+    }
+
+    fn signed_head(&self) -> SignedHead {
+        self.shared.log.signed_head()
     }
 
     async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
@@ -244,6 +206,38 @@ impl AuditLog for ResilientAudit {
 
     fn queued(&self) -> usize {
         self.shared.log.queued() + self.shared.kept.lock().drafts.len()
+    }
+
+    fn health(&self) -> AuditHealth {
+        let kept = self.shared.kept.lock();
+        match kept.since {
+            _ if kept.is_refusing => AuditHealth::Failed,
+            Some(since) => AuditHealth::Degraded { kept: kept.drafts.len(), since },
+            None => AuditHealth::Ok,
+        }
+    }
+
+    async fn prune(&self, before: u64) -> Result<u64, StoreError> {
+        self.shared.log.prune(before).await
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        if self.shared.flush().await {
+            return Ok(());
+        }
+        let kept = self.shared.kept.lock().drafts.len();
+        let reason = format!("{kept} events are in memory only, because the log can't be written");
+        Err(StoreError::Unavailable { operation: "write the audit log", reason })
+    }
+
+    /// What can't be written now is lost; the log is closed all the same, if that is possible.
+    async fn close(&self) -> Result<(), StoreError> {
+        let flushed = self.flush().await;
+        self.shared.log.close().await.and(flushed)
+    }
+
+    fn reader(&self) -> Arc<dyn AuditReader> {
+        self.shared.log.reader()
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use drawgate_core::store::AuditLog;
 use drawgate_host::Host;
-use drawgate_host::store::{DataDir, ResilientAudit};
+use drawgate_host::store::DataDir;
 
 use super::Start;
 use crate::config::{Auth, Loaded};
@@ -17,7 +18,7 @@ pub(super) fn open(
     loaded: &Loaded,
     dir: &DataDir,
     host: &Host,
-    audit: &Arc<ResilientAudit>,
+    audit: &Arc<dyn AuditLog>,
     start: Start,
 ) -> anyhow::Result<Arc<Door>> {
     let config = &loaded.config;

@@ -10,7 +10,6 @@ use anyhow::Context;
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::Principal;
 use drawgate_core::policy::Rules;
-use drawgate_core::store::AuditLog;
 use drawgate_host::egress::Authorities;
 use drawgate_sources::mcp::oauth::StoredLogins;
 use parking_lot::Mutex;
@@ -250,3 +249,7 @@ impl Runtime {
         written.map(drop).context("the audit log can't be written")
     }
 }
+
+#[cfg(test)]
+#[path = "edits_tests.rs"]
+mod tests;

@@ -19,7 +19,7 @@ pub use toolpacks::{Toolpacks, complaint};
 pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -32,16 +32,18 @@ use drawgate_core::policy::{Approvals, ApprovalsConfig, Expose, Grants, Rules, s
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::{Keeper, Pins, Registry, SourceTerms};
 use drawgate_core::secret::Secret;
-use drawgate_core::store::{Agent, AuditLog, Documents, Store};
+use drawgate_core::store::{
+    Agent, ArtifactLimits, Artifacts, AuditLog, Documents, Storage, Store, StoreError,
+};
 use drawgate_host::Host;
 use drawgate_host::egress::{Authorities, HostRule};
 use drawgate_host::seal::SealingKey;
 use drawgate_host::store::{
-    ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure,
-    ResilientAudit, SqliteAudit, SqliteStore,
+    self, DataDir, DataDirLock, Durability, OnAuditFailure, StorageChoice, StorageOptions,
 };
 use drawgate_sources::mcp::oauth::Logins;
 use parking_lot::Mutex;
+use tempfile::TempDir;
 
 use crate::anchors::Anchors;
 use crate::callers::Callers;
@@ -79,15 +81,13 @@ pub struct Runtime {
     /// Its sources.
     pub keeper: Arc<Keeper>,
     /// Its audit log.
-    pub audit: Arc<ResilientAudit>,
+    pub audit: Arc<dyn AuditLog>,
     /// Outputs that were too long to return.
-    pub artifacts: Arc<FileArtifacts>,
+    pub artifacts: Arc<dyn Artifacts>,
     /// The machine.
     pub host: Arc<Host>,
     /// The data folder.
     pub data: PathBuf,
-    /// The same, without its fallback.
-    pub log: Arc<SqliteAudit>,
     /// The configuration in force, and the edit that is not.
     pub edits: Arc<Edits>,
     /// Where its head is sent.
@@ -106,19 +106,58 @@ pub struct Runtime {
     at_start: Config,
     pub(crate) background: Background,
     _lock: DataDirLock,
+    _temporary: Option<TempDir>,
+}
+
+/// Where a gateway keeps its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Home {
+    /// In a folder, which no other gateway may be using.
+    Folder(PathBuf),
+    /// In memory: it ends with the runtime. Keys, and the folders of sandboxed programs, are in a private
+    /// temporary folder that is removed with it.
+    Memory,
+}
+
+/// What a gateway is opened from.
+pub struct Opening<'a> {
+    /// The machine, with the environment and the launcher that the embedder gives.
+    pub host: Host,
+    /// The configuration.
+    pub loaded: &'a Loaded,
+    /// Where state is kept.
+    pub home: Home,
+    /// Whether sources are started.
+    pub start: Start,
+    /// Learns every secret as it becomes known.
+    pub redactor: Arc<ArcSwap<Redactor>>,
 }
 
 impl Runtime {
-    /// Opens the data folder, which no other gateway may be using, and puts a gateway together on this
-    /// host.
-    /// `redactor` learns every secret as it becomes known.
-    pub async fn open(
-        mut host: Host,
-        loaded: &Loaded,
-        data: &Path,
-        start: Start,
-        redactor: Arc<ArcSwap<Redactor>>,
+    /// Opens the store and puts a gateway together.
+    pub async fn open(opening: Opening<'_>) -> anyhow::Result<Self> {
+        let in_memory = opening.home == Home::Memory;
+        let open_store = |dir: &DataDir, options: &StorageOptions| {
+            let choice =
+                if in_memory { StorageChoice::Memory } else { StorageChoice::Folder(dir.clone()) };
+            store::open(&choice, options)
+        };
+        Self::open_with(opening, open_store).await
+    }
+
+    /// The same, on a store that the caller opens.
+    pub(crate) async fn open_with(
+        Opening { mut host, loaded, home, start, redactor }: Opening<'_>,
+        open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
     ) -> anyhow::Result<Self> {
+        let (data, temporary) = match home {
+            Home::Folder(data) => (data, None),
+            Home::Memory => {
+                let folder = tempfile::Builder::new().prefix("drawgate-").tempdir()?;
+                (folder.path().to_owned(), Some(folder))
+            }
+        };
+        let data = &*data;
         let dir = DataDir::open(data)?;
         let lock = dir.exclusive()?;
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
@@ -126,7 +165,7 @@ impl Runtime {
         host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
         teach(&redactor, &host);
         let Storage { store, documents, log, audit, artifacts } =
-            Storage::open(&dir, &loaded.config, &host)?;
+            open_store(&dir, &storage_options(&loaded.config, &host))?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
         let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
         let acts = acts(&store, &log, &host, &redactor);
@@ -163,12 +202,11 @@ impl Runtime {
         let runtime = Self {
             operations,
             keeper,
+            anchors: Anchors::new(&loaded.config.audit, &audit, &host),
             audit,
             artifacts,
-            anchors: Anchors::new(&loaded.config.audit, &log, &host),
             host,
             data: data.to_owned(),
-            log,
             edits,
             start,
             servers: Mutex::default(),
@@ -179,6 +217,7 @@ impl Runtime {
             at_start: loaded.config.clone(),
             background: Background::default(),
             _lock: lock,
+            _temporary: temporary,
         };
         runtime.apply_logins(loaded, runtime.operations.logins.stored().await?);
         runtime.start_sources(loaded).await;
@@ -241,8 +280,7 @@ impl Runtime {
     pub async fn close(&self) {
         self.background.stop().await;
         self.keeper.close().await;
-        self.audit.flush().await;
-        if let Err(error) = self.log.close().await {
+        if let Err(error) = self.audit.close().await {
             tracing::error!(error = %error, "the audit log could not be closed");
         }
         self.anchors.send().await;
@@ -263,8 +301,8 @@ impl Books<'_> {
         rules: Rules,
         redactor: Arc<ArcSwap<Redactor>>,
         host: &Host,
-        audit: &Arc<ResilientAudit>,
-        artifacts: &Arc<FileArtifacts>,
+        audit: &Arc<dyn AuditLog>,
+        artifacts: &Arc<dyn Artifacts>,
     ) -> anyhow::Result<GatewayParts> {
         let standing = self.agents.iter().flat_map(standing_grants).chain(local_grants(config));
         let key = keys::approval_key(&self.dir.file("approvals.key"))?;
@@ -290,52 +328,26 @@ impl Books<'_> {
     }
 }
 
-/// What is kept in the data folder.
-struct Storage {
-    store: Arc<dyn Store>,
-    documents: Arc<dyn Documents>,
-    log: Arc<SqliteAudit>,
-    audit: Arc<ResilientAudit>,
-    artifacts: Arc<FileArtifacts>,
-}
-
-impl Storage {
-    fn open(dir: &DataDir, config: &Config, host: &Host) -> anyhow::Result<Self> {
-        let durability = match config.audit.durability {
+/// How the store is kept, as configured.
+fn storage_options(config: &Config, host: &Host) -> StorageOptions {
+    StorageOptions {
+        durability: match config.audit.durability {
             config::Durability::Process => Durability::Process,
             config::Durability::Power => Durability::Power,
-        };
-        let options = AuditOptions {
-            durability,
-            checkpoint_every: config.audit.checkpoint_every,
-            head_pause: HEAD_PAUSE,
-            payload_quota: config.audit.payload_quota_bytes,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            clock: Arc::clone(&host.clock),
-        };
-        let log = Arc::new(SqliteAudit::open(dir, options)?);
-        let on_failure = match config.audit.on_audit_failure {
+        },
+        checkpoint_every: config.audit.checkpoint_every,
+        head_pause: HEAD_PAUSE,
+        payload_quota: config.audit.payload_quota_bytes,
+        on_audit_failure: match config.audit.on_audit_failure {
             config::AuditFailure::Memory => OnAuditFailure::Memory,
             config::AuditFailure::Refuse => OnAuditFailure::Refuse,
-        };
-        let appendable: Arc<dyn AuditLog> = log.clone();
-        let limits = ArtifactLimits {
+        },
+        artifacts: ArtifactLimits {
             quota: config.artifacts.quota_bytes,
             max_age_ms: config.artifacts.max_age_days.saturating_mul(24 * 60 * 60 * 1000),
-        };
-        let store = Arc::new(SqliteStore::open(dir, durability)?);
-        Ok(Self {
-            documents: store.clone(),
-            store,
-            log,
-            audit: Arc::new(ResilientAudit::new(appendable, on_failure, Arc::clone(&host.clock))),
-            artifacts: Arc::new(FileArtifacts::open(
-                dir,
-                durability,
-                limits,
-                Arc::clone(&host.clock),
-            )?),
-        })
+        },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        clock: Arc::clone(&host.clock),
     }
 }
 
@@ -347,7 +359,7 @@ fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Cal
 
 fn acts(
     store: &Arc<dyn Store>,
-    log: &Arc<SqliteAudit>,
+    log: &Arc<dyn AuditLog>,
     host: &Host,
     redactor: &Arc<ArcSwap<Redactor>>,
 ) -> Acts {
@@ -375,7 +387,7 @@ fn hold_logins(
 
 fn pins(
     documents: &Arc<dyn Documents>,
-    audit: &Arc<ResilientAudit>,
+    audit: &Arc<dyn AuditLog>,
     acts: &Acts,
     host: &Host,
 ) -> Pins {

@@ -16,7 +16,6 @@ use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Holder, Keeper, Origin, SourceStatus, skeleton};
 use drawgate_core::store::{AuditLog, Documents};
 use drawgate_host::Host;
-use drawgate_host::store::ResilientAudit;
 use drawgate_sources::toolpack::{ToolpackConfig, ToolpackSource};
 use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
@@ -43,7 +42,7 @@ impl Parts {
     pub(super) fn of(
         host: &Arc<Host>,
         keeper: &Arc<Keeper>,
-        audit: &Arc<ResilientAudit>,
+        audit: &Arc<dyn AuditLog>,
         documents: &Arc<dyn Documents>,
     ) -> Self {
         let (host, keeper) = (Arc::clone(host), Arc::clone(keeper));

@@ -1,6 +1,6 @@
 use drawgate_core::registry::{Pins, Registry};
 use drawgate_core::source::ToolSource as _;
-use drawgate_core::testing::{MemoryStore, TestClock, acts};
+use drawgate_core::testing::{TestClock, TestStore, acts};
 use drawgate_host::secrets::Secrets;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ async fn toolpacks(place: &Path) -> Arc<Toolpacks> {
 }
 
 fn unapproved(place: &Path) -> Arc<Toolpacks> {
-    let store = Arc::new(MemoryStore::default());
+    let store = Arc::new(TestStore::default());
     let clock = Arc::new(TestClock::default());
     let acts = acts(store.clone(), store.clone());
     let pins = Pins { documents: store.clone(), audit: store.clone(), acts, clock };

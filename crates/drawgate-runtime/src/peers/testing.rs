@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use drawgate_core::testing::{MemoryStore, TestClock, TestIds};
+use drawgate_core::testing::{TestClock, TestIds, TestStore};
 use drawgate_sdk::statement::{LoginStatement, Purpose};
 use tempfile::TempDir;
 
@@ -125,7 +125,7 @@ pub fn dearmour(text: &str) -> Vec<u8> {
 pub struct TestDoor {
     pub door: Arc<Door>,
     pub clock: Arc<TestClock>,
-    pub store: Arc<MemoryStore>,
+    pub store: Arc<TestStore>,
     pub folder: TempDir,
 }
 
@@ -148,7 +148,7 @@ impl TestDoor {
     }
 
     fn of(keys: &Path, folder: TempDir) -> Self {
-        let (clock, store) = (Arc::new(TestClock::default()), Arc::new(MemoryStore::new()));
+        let (clock, store) = (Arc::new(TestClock::default()), Arc::new(TestStore::default()));
         let parts = DoorParts {
             keys: KeyFile::new(keys.to_owned()),
             identity: folder.path().join("identity.key"),

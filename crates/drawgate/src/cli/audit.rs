@@ -3,18 +3,18 @@
 mod line;
 
 use std::io::{BufWriter, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use drawgate_core::audit::{Anchor, SignedHead, StoredEvent, VerifyKeys};
+use drawgate_core::audit::{Anchor, PrunePlan, Report, SignedHead, StoredEvent, VerifyKeys};
 use drawgate_core::clock::Clock as _;
-use drawgate_core::store::StoreError;
+use drawgate_core::store::{AuditReader, VerifyOptions};
 use drawgate_host::clock::SystemClock;
-use drawgate_host::store::{
-    AuditReader, DataDir, PrunePlan, VerifyOptions, verify_file, verify_folder,
-};
+use drawgate_host::store::{DataDir, StorageChoice, open_reader, verify_file};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use self::line::line;
@@ -27,6 +27,8 @@ use drawgate_runtime::time::shown as time;
 
 /// How often `tail --follow` looks for new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
+/// Events that are read at a time.
+const PAGE: usize = 1000;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum AuditCommand {
@@ -91,30 +93,41 @@ pub(super) enum AuditCommand {
 }
 
 pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Result<ExitCode> {
-    let reader = || anyhow::Ok(AuditReader::open(&DataDir::existing(&context.data)?)?);
+    let reader = || {
+        let folder = StorageChoice::Folder(DataDir::existing(&context.data)?);
+        anyhow::Ok(open_reader(&folder)?)
+    };
     match command {
-        AuditCommand::Tail { lines, follow } => tail(context, &reader()?, lines, follow).await?,
-        AuditCommand::Show { id } => show(context, &reader()?, &id)?,
-        AuditCommand::Export { events_only: true } => export_events(&reader()?)?,
-        AuditCommand::Export { events_only: false } => export(&reader()?)?,
+        AuditCommand::Tail { lines, follow } => tail(context, &*reader()?, lines, follow).await?,
+        AuditCommand::Show { id } => show(context, &*reader()?, &id).await?,
+        AuditCommand::Export { events_only: true } => export_events(&*reader()?).await?,
+        AuditCommand::Export { events_only: false } => export(&*reader()?).await?,
         AuditCommand::Prune { before, dry_run: true, .. } => {
-            let plan = reader()?.plan(before)?;
+            let plan = reader()?.plan_prune(before).await?;
             context.out.either(&planned(&plan), || in_words(&plan))?;
         }
-        AuditCommand::Prune { before, yes, .. } => prune(context, &reader()?, before, yes).await?,
+        AuditCommand::Prune { before, yes, .. } => prune(context, &*reader()?, before, yes).await?,
         AuditCommand::Anchor => {
-            let head = reader()?.signed_head(now_ms())?;
+            let head = reader()?.signed_head(now_ms()).await?;
             context.out.raw(format!("{}\n", head.to_json()).as_bytes())?;
         }
-        AuditCommand::Verify { anchor, artifacts, file, key } => {
-            return verify(context, &anchor, artifacts, file.as_deref(), key);
+        AuditCommand::Verify { anchor, file: Some(file), key, .. } => {
+            let keys = key.as_deref().map(VerifyKeys::public).transpose()?;
+            return report(context, &verify_file(&file, keys, parse_all_anchors(&anchor)?)?);
+        }
+        AuditCommand::Verify { anchor, artifacts, file: None, key } => {
+            let anchors = parse_all_anchors(&anchor)?;
+            let days = context.loaded.config.artifacts.max_age_days;
+            let artifact_max_age_ms = days.saturating_mul(24 * 60 * 60 * 1000);
+            let options = VerifyOptions { anchors, key, artifacts, artifact_max_age_ms };
+            return report(context, &reader()?.verify(options).await?);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(context: &Context, reader: &AuditReader, id: &str) -> anyhow::Result<()> {
-    let found = reader.show(id)?;
+async fn show(context: &Context, reader: &dyn AuditReader, id: &str) -> anyhow::Result<()> {
+    let found = reader.find(id).await?;
     anyhow::ensure!(
         !found.is_empty(),
         "there is no event `{id}`; `drawgate audit tail` shows the newest"
@@ -122,7 +135,8 @@ fn show(context: &Context, reader: &AuditReader, id: &str) -> anyhow::Result<()>
     for event in found {
         let mut value: Value = serde_json::from_str(&event.body)?;
         if value["inputKept"] == true
-            && let Some(kept) = reader.payload(value["inputHash"].as_str().unwrap_or_default())?
+            && let Some(hash) = value["inputHash"].as_str()
+            && let Some(kept) = reader.payload(hash).await?
         {
             value["input"] = serde_json::from_str(&kept)?;
         }
@@ -152,11 +166,11 @@ fn in_words(plan: &PrunePlan) -> String {
 
 async fn prune(
     context: &Context,
-    reader: &AuditReader,
+    reader: &dyn AuditReader,
     before: u64,
     yes: bool,
 ) -> anyhow::Result<()> {
-    let plan = reader.plan(before)?;
+    let plan = reader.plan_prune(before).await?;
     if !yes {
         let words = in_words(&plan);
         if !can_ask() || context.out.is_json() {
@@ -175,15 +189,15 @@ async fn prune(
 
 async fn tail(
     context: &Context,
-    reader: &AuditReader,
+    reader: &dyn AuditReader,
     lines: usize,
     follow: bool,
 ) -> anyhow::Result<()> {
-    if let Some(loss) = reader.loss()? {
+    if let Some(loss) = reader.loss().await? {
         eprintln!("drawgate: {loss}; run `drawgate audit verify`");
     }
     let mut last = 0;
-    for event in reader.tail(lines)? {
+    for event in reader.tail(lines).await? {
         last = event.sequence;
         print(context, &event)?;
     }
@@ -192,12 +206,7 @@ async fn tail(
     }
     loop {
         tokio::time::sleep(FOLLOW_PAUSE).await;
-        let mut fresh = Vec::new();
-        reader.events(last, usize::MAX, |event| {
-            fresh.push(event);
-            Ok(())
-        })?;
-        for event in fresh {
+        for event in reader.read(last, PAGE).await? {
             last = event.sequence;
             print(context, &event)?;
         }
@@ -213,35 +222,32 @@ fn print(context: &Context, event: &StoredEvent) -> anyhow::Result<()> {
     context.out.text(&format!("{:>8}  {when}  {}", event.sequence, line(&value)))
 }
 
-fn export(reader: &AuditReader) -> anyhow::Result<()> {
-    let unsigned = write_out(|out| reader.export(out, now_ms()))?;
-    if let Some(reason) = unsigned {
+async fn export(reader: &dyn AuditReader) -> anyhow::Result<()> {
+    let failure = Arc::default();
+    let out = Noting { out: BufWriter::new(std::io::stdout()), failure: Arc::clone(&failure) };
+    let done = reader.export(Box::new(out), now_ms()).await;
+    if let Some(kind) = failure.lock().take() {
+        return Err(not_written(kind.into()));
+    }
+    if let Some(reason) = done? {
         eprintln!("drawgate: the export's newest events are not signed: {reason}");
     }
     Ok(())
 }
 
-fn export_events(reader: &AuditReader) -> anyhow::Result<()> {
-    write_out(|out| {
-        reader.events(0, usize::MAX, |event| {
-            writeln!(out, "{}", event.body).map_err(|error| StoreError::Unavailable {
-                operation: "export the audit log",
-                reason: error.to_string(),
-            })
-        })
-    })
-}
-
-/// Has something written to standard output.
-fn write_out<T>(write: impl FnOnce(&mut dyn Write) -> Result<T, StoreError>) -> anyhow::Result<T> {
-    let mut out = Noting { out: BufWriter::new(std::io::stdout().lock()), failure: None };
-    let done = write(&mut out);
-    if let Some(kind) = out.failure {
-        return Err(not_written(kind.into()));
+async fn export_events(reader: &dyn AuditReader) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(std::io::stdout());
+    let mut last = 0;
+    loop {
+        let page = reader.read(last, PAGE).await?;
+        for event in &page {
+            last = event.sequence;
+            writeln!(out, "{}", event.body).map_err(not_written)?;
+        }
+        if page.is_empty() {
+            return out.flush().map_err(not_written);
+        }
     }
-    let done = done?;
-    out.flush().map_err(not_written)?;
-    Ok(done)
 }
 
 fn now_ms() -> u64 {
@@ -251,37 +257,20 @@ fn now_ms() -> u64 {
 /// Notes why writing failed, which the store's errors don't tell apart.
 struct Noting<W> {
     out: W,
-    failure: Option<ErrorKind>,
+    failure: Arc<Mutex<Option<ErrorKind>>>,
 }
 
 impl<W: Write> Write for Noting<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.out.write(bytes).inspect_err(|error| self.failure = Some(error.kind()))
+        self.out.write(bytes).inspect_err(|error| *self.failure.lock() = Some(error.kind()))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.out.flush()
+        self.out.flush().inspect_err(|error| *self.failure.lock() = Some(error.kind()))
     }
 }
 
-fn verify(
-    context: &Context,
-    anchors: &[String],
-    artifacts: bool,
-    file: Option<&Path>,
-    key: Option<String>,
-) -> anyhow::Result<ExitCode> {
-    let anchors: Vec<Vec<Anchor>> =
-        anchors.iter().map(|text| parse_anchors(text)).collect::<anyhow::Result<_>>()?;
-    let anchors = anchors.concat();
-    let report = if let Some(file) = file {
-        verify_file(file, key.as_deref().map(VerifyKeys::public).transpose()?, anchors)?
-    } else {
-        let dir = DataDir::existing(&context.data)?;
-        let days = context.loaded.config.artifacts.max_age_days;
-        let artifact_max_age_ms = days.saturating_mul(24 * 60 * 60 * 1000);
-        verify_folder(&dir, VerifyOptions { anchors, key, artifacts, artifact_max_age_ms })?
-    };
+fn report(context: &Context, report: &Report) -> anyhow::Result<ExitCode> {
     let bad = report.first_bad.as_ref();
     let proved = report.proved.as_ref();
     let value = json!({
@@ -298,6 +287,12 @@ fn verify(
     });
     context.out.either(&value, || report.to_string())?;
     Ok(ExitCode::from(report.exit_code()))
+}
+
+fn parse_all_anchors(texts: &[String]) -> anyhow::Result<Vec<Anchor>> {
+    let parsed: Vec<Vec<Anchor>> =
+        texts.iter().map(|text| parse_anchors(text)).collect::<anyhow::Result<_>>()?;
+    Ok(parsed.concat())
 }
 
 /// A head, or a file with one a line.

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
 use super::Context;
-use super::machine;
+use super::machine::opening;
 use super::running::Running;
 use crate::surface::control::{Control, Refused};
 use crate::surface::mcp::{Mcp, Sessions};
@@ -52,7 +52,7 @@ impl Backend {
             }
         };
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
-        match Runtime::open(machine::host()?, loaded, &context.data, start, redactor).await {
+        match Runtime::open(opening(loaded, &context.data, start, redactor)?).await {
             Ok(runtime) => Self::own(runtime).await,
             Err(error) if is_in_use(&error) => {
                 Ok(Self::Running(Running::wait(&context.data).await?))
@@ -157,7 +157,7 @@ pub(super) fn control(runtime: &Runtime, mcp: Option<(Mcp, String)>) -> Control 
     Control {
         operations: runtime.operations.clone(),
         keeper: runtime.keeper.clone(),
-        log: runtime.log.clone(),
+        audit: runtime.audit.clone(),
         mcp,
         endpoint,
         edits: Arc::clone(&runtime.edits),

@@ -16,8 +16,8 @@ use drawgate_core::model::{IdError, SourceId};
 
 pub use client::Client;
 pub use command::{ConnectArgs, Gateway, Report, run};
-pub use write::Written;
 use drawgate_runtime::config::NO_FILE;
+pub use write::Written;
 
 /// The environment variable that holds the token.
 pub const TOKEN_VARIABLE: &str = "DRAWGATE_TOKEN";

@@ -4,10 +4,16 @@
 #![expect(clippy::disallowed_methods, reason = "the program is what reads the environment")]
 
 use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+use drawgate_core::redact::Redactor;
 use drawgate_host::Host;
 use drawgate_host::clock::NoRandomness;
 use drawgate_host::secrets::{Environment, Secrets};
+use drawgate_runtime::assemble::{Home, Opening, Start};
+use drawgate_runtime::config::Loaded;
 
 /// The environment of this process.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +29,16 @@ impl Environment for ProcessEnvironment {
 #[must_use]
 pub fn secrets() -> Secrets {
     Secrets::new(ProcessEnvironment)
+}
+
+/// A gateway of this machine, on a data folder.
+pub(super) fn opening<'a>(
+    loaded: &'a Loaded,
+    data: &Path,
+    start: Start,
+    redactor: Arc<ArcSwap<Redactor>>,
+) -> Result<Opening<'a>, NoRandomness> {
+    Ok(Opening { host: host()?, loaded, home: Home::Folder(data.to_owned()), start, redactor })
 }
 
 /// This machine, with this program as the launcher.

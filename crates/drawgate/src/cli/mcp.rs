@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 
 use super::Context;
 use super::backend::is_in_use;
-use super::machine;
+use super::machine::opening;
 use super::running::Running;
 use super::serve::{Signals, drain, on_hangup, open_control, sweep_sessions};
 use crate::server::Server;
@@ -95,9 +95,8 @@ impl Home {
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
         let telemetry = &loaded.config.telemetry;
         telemetry::init_logs(telemetry.log, telemetry.log_format, Arc::clone(&redactor));
-        let (host, data) = (machine::host()?, &self.context.data);
-        let runtime = Runtime::open(host, loaded, data, Start::Sources, redactor).await?;
-        let runtime = Arc::new(runtime);
+        let opening = opening(loaded, &self.context.data, Start::Sources, redactor)?;
+        let runtime = Arc::new(Runtime::open(opening).await?);
         let config = &loaded.config;
         let host = &runtime.host;
         let sessions = Sessions::new(

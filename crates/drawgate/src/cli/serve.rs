@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
-use super::machine;
+use super::machine::opening;
 use super::{Context, Output};
 use crate::server::{self, Endpoint, Offer, Server};
 use crate::surface::approvals::{self, Pages};
@@ -59,9 +59,8 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let metrics = telemetry::init_metrics();
     let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
     telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
-    let (host, loaded) = (machine::host()?, &context.loaded);
-    let runtime = Runtime::open(host, loaded, &context.data, Start::Sources, redactor).await?;
-    let runtime = Arc::new(runtime);
+    let opening = opening(&context.loaded, &context.data, Start::Sources, redactor)?;
+    let runtime = Arc::new(Runtime::open(opening).await?);
     let spans = spans(&runtime, &context.loaded)?;
     let mcp = mcp(&runtime, config, spans.clone()).await?;
     let server = Server::new(config.server.max_connections);
@@ -103,7 +102,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     if let Some(metrics) = metrics {
         tokio::spawn(fold_metrics(metrics));
     }
-    greet(&context, &runtime, &url, config.grpc.enabled.then_some(&*origin))?;
+    greet(&context, &runtime, &url, config.grpc.enabled.then_some(&*origin)).await?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
     let grace = Duration::from_secs(config.server.drain_seconds);
@@ -262,7 +261,7 @@ async fn fold_metrics(metrics: PrometheusHandle) {
 }
 
 /// Says that the gateway is up, where it is, and what to do next.
-fn greet(
+async fn greet(
     context: &Context,
     runtime: &Runtime,
     url: &str,
@@ -272,7 +271,7 @@ fn greet(
     let not_started = runtime.edits.status().in_force.not_started;
     let reason = context.loaded.starts_no_programs();
     let token = data.join(ADMIN_TOKEN);
-    let (head, loss) = (runtime.log.signed_head(), runtime.log.loss());
+    let (head, loss) = (runtime.audit.signed_head(), runtime.audit.reader().loss().await?);
     let report = serde_json::json!({
         "endpoint": url,
         "grpc": dial,
@@ -316,7 +315,7 @@ fn greet(
 
 /// The last head, for those who keep heads elsewhere. The reader of standard output may be gone.
 fn take_leave(out: Output, runtime: &Runtime) {
-    let head = runtime.log.signed_head();
+    let head = runtime.audit.signed_head();
     let line = if out.is_json() {
         let head = serde_json::json!({ "sequence": head.sequence, "hash": head.hash });
         serde_json::json!({ "stopped": true, "auditHead": head }).to_string()

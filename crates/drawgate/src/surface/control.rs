@@ -26,7 +26,7 @@ use drawgate_core::model::{
 use drawgate_core::pipeline::{CallOptions, UNREAD};
 use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::{Entry, Keeper, Provider, ReviewError, SourceStatus};
-use drawgate_host::store::SqliteAudit;
+use drawgate_core::store::AuditLog;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -56,8 +56,8 @@ pub struct Control {
     pub operations: Arc<Operations>,
     /// The sources.
     pub keeper: Arc<Keeper>,
-    /// The audit log's own keeper.
-    pub log: Arc<SqliteAudit>,
+    /// The audit log.
+    pub audit: Arc<dyn AuditLog>,
     /// The MCP surface, for the bridge from standard input and output.
     pub mcp: Mcp,
     /// The address of the endpoint, if there is one.
@@ -379,7 +379,7 @@ pub struct Prune {
 }
 
 async fn prune(State(control): State<Control>, Json(prune): Json<Prune>) -> Answer {
-    answer(json!({ "removed": control.log.prune_before(prune.before).await? }))
+    answer(json!({ "removed": control.audit.prune(prune.before).await? }))
 }
 
 /// MCP on behalf of the owner, or of an agent that the owner names.

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::response::{IntoResponse, Response};
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::registry::Keeper;
-use drawgate_core::store::AuditLog;
-use drawgate_host::store::{AuditHealth, ResilientAudit};
+use drawgate_core::store::{AuditHealth, AuditLog};
 use http::StatusCode;
 use metrics_exporter_prometheus::PrometheusHandle;
 
@@ -22,7 +21,7 @@ pub struct Ops {
     /// The sources.
     pub keeper: Arc<Keeper>,
     /// The audit log.
-    pub audit: Arc<ResilientAudit>,
+    pub audit: Arc<dyn AuditLog>,
     /// The configuration in force, and the edit that is not.
     pub edits: Arc<Edits>,
     /// Set once every source has been tried, unset when the gateway takes no more calls.

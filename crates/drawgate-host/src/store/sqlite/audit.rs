@@ -7,18 +7,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use drawgate_core::audit::{Checkpoint, EventDraft, EventKind, SignedHead, StoredEvent};
 use drawgate_core::clock::Clock;
-use drawgate_core::store::{AuditLog, StoreError};
+use drawgate_core::store::{AuditHealth, AuditLog, AuditReader, StoreError};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+use super::super::StorageOptions;
 use super::super::lock::DataDir;
 use super::commit::Writer;
-use super::connection::{Durability, integer, read_only, unavailable};
-use super::outside::HeadKeeper;
+use super::connection::{Durability, integer, unavailable};
+use super::head_copies::HeadCopies;
 use super::queue::Queue;
-use super::reader::AuditReader;
+use super::reader::SqliteReader;
 use super::recover;
-use super::wal::Nudge;
+use super::wal::WalThread;
 
 /// How the audit log is kept.
 #[derive(Clone)]
@@ -40,86 +41,34 @@ pub struct AuditOptions {
 /// The audit log of a data folder. Its opener holds the folder's lock.
 pub struct SqliteAudit {
     queue: Arc<Queue>,
-    reader: Arc<Mutex<Connection>>,
-    heads: Arc<Mutex<HeadKeeper>>,
+    reader: Arc<SqliteReader>,
+    heads: Arc<Mutex<HeadCopies>>,
     clock: Arc<dyn Clock>,
-    install: String,
-    loss: Option<String>,
-    dir: DataDir,
+}
+
+impl AuditOptions {
+    /// Those of a whole store.
+    pub(super) fn of(options: &StorageOptions) -> Self {
+        Self {
+            durability: options.durability,
+            checkpoint_every: options.checkpoint_every,
+            head_pause: options.head_pause,
+            payload_quota: options.payload_quota,
+            version: options.version.clone(),
+            clock: Arc::clone(&options.clock),
+        }
+    }
 }
 
 impl SqliteAudit {
     /// Opens the log, checks its end, and gives an outcome to calls that a crash left without one.
     pub fn open(dir: &DataDir, options: AuditOptions) -> Result<Self, StoreError> {
         let (clock, pause) = (Arc::clone(&options.clock), options.head_pause);
-        let recover::Opened { writer, heads, loss } = recover::open(dir, options)?;
-        let install = writer.install.clone();
+        let recover::Opened { writer, heads } = recover::open(dir, options)?;
         let (writer, heads) = (Arc::new(Mutex::new(writer)), Arc::new(Mutex::new(heads)));
-        let nudge = Nudge::start(dir, Arc::clone(&writer), Arc::clone(&heads), pause)?;
-        let reader = Arc::new(Mutex::new(read_only(&dir.file("audit.db"))?));
-        let queue = Queue::new(writer, nudge);
-        Ok(Self { queue, reader, heads, clock, install, loss, dir: dir.clone() })
-    }
-
-    /// What was missing from the log when it was opened, in words.
-    #[must_use]
-    pub fn loss(&self) -> Option<&str> {
-        self.loss.as_deref()
-    }
-
-    /// The head as it is now, signed, to be kept elsewhere.
-    #[must_use]
-    pub fn signed_head(&self) -> SignedHead {
-        self.queue.writer.lock().signed_head()
-    }
-
-    /// The installation's id, as in checkpoints.
-    #[must_use]
-    pub fn install(&self) -> &str {
-        &self.install
-    }
-
-    /// Writes that the log ends in order, signs it, and lets nothing more in.
-    pub async fn close(&self) -> Result<(), StoreError> {
-        self.append(EventDraft::new(EventKind::LogClosed, self.clock.now_ms())).await?;
-        self.queue.close();
-        let heads = Arc::clone(&self.heads);
-        self.with_writer("close the audit log", move |writer| {
-            writer.checkpoint()?;
-            // A reader beside us may keep the WAL alive; then it is moved at the next start.
-            writer
-                .connection
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-                .map_err(|error| unavailable("close the audit log", &error))?;
-            keep(&heads, &writer.kept_head());
-            Ok(())
-        })
-        .await
-    }
-
-    /// Removes events before a sequence, which a signed record then stands for; returns how many.
-    /// A call keeps all its events: the cut moves back to where no call is under way.
-    pub async fn prune_before(&self, sequence: u64) -> Result<u64, StoreError> {
-        let (dir, heads) = (self.dir.clone(), Arc::clone(&self.heads));
-        // What is planned beside the writer stays true: events don't change, and new calls begin later.
-        let plan = tokio::task::spawn_blocking(move || AuditReader::open(&dir)?.plan(sequence))
-            .await
-            .unwrap_or_else(|error| Err(unavailable("prune the audit log", &error)))?;
-        if plan.events == 0 {
-            return Ok(0);
-        }
-        let removed = self
-            .with_writer("prune the audit log", move |writer| {
-                let removed = writer.prune(plan.last)?;
-                writer.checkpoint()?;
-                // The record that is kept must not be of an event that retention has removed.
-                keep(&heads, &writer.kept_head());
-                Ok(removed)
-            })
-            .await;
-        let head = self.queue.writer.lock().chain.sequence();
-        self.queue.head.fetch_max(head, Ordering::AcqRel);
-        removed
+        let wal = WalThread::start(dir, Arc::clone(&writer), Arc::clone(&heads), pause)?;
+        let reader = Arc::new(SqliteReader::new(dir.clone()));
+        Ok(Self { queue: Queue::new(writer, wal), reader, heads, clock })
     }
 
     async fn with_writer<T: Send + 'static>(
@@ -146,15 +95,12 @@ impl AuditLog for SqliteAudit {
         self.queue.append(draft).await
     }
 
-    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        let reader = Arc::clone(&self.reader);
-        tokio::task::spawn_blocking(move || events(&reader.lock(), after, limit))
-            .await
-            .unwrap_or_else(|error| Err(unavailable("read the audit log", &error)))
-    }
-
     fn head(&self) -> u64 {
         self.queue.head.load(Ordering::Acquire)
+    }
+
+    fn signed_head(&self) -> SignedHead {
+        self.queue.writer.lock().signed_head()
     }
 
     async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
@@ -164,10 +110,60 @@ impl AuditLog for SqliteAudit {
     fn queued(&self) -> usize {
         self.queue.queued()
     }
+
+    fn health(&self) -> AuditHealth {
+        self.queue.health()
+    }
+
+    async fn prune(&self, before: u64) -> Result<u64, StoreError> {
+        // What is planned beside the writer stays true: events don't change, and new calls begin later.
+        let plan = self.reader.plan_prune(before).await?;
+        if plan.events == 0 {
+            return Ok(0);
+        }
+        let heads = Arc::clone(&self.heads);
+        let removed = self
+            .with_writer("prune the audit log", move |writer| {
+                let removed = writer.prune(plan.last)?;
+                writer.checkpoint()?;
+                // The copy must not be of an event that retention has removed.
+                keep(&heads, &writer.kept_head());
+                Ok(removed)
+            })
+            .await;
+        let head = self.queue.writer.lock().chain.sequence();
+        self.queue.head.fetch_max(head, Ordering::AcqRel);
+        removed
+    }
+
+    async fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.append(EventDraft::new(EventKind::LogClosed, self.clock.now_ms())).await?;
+        self.queue.close();
+        let heads = Arc::clone(&self.heads);
+        self.with_writer("close the audit log", move |writer| {
+            writer.checkpoint()?;
+            // A reader beside us may keep the WAL alive; then it is moved at the next start.
+            writer
+                .connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+                .map_err(|error| unavailable("close the audit log", &error))?;
+            keep(&heads, &writer.kept_head());
+            Ok(())
+        })
+        .await
+    }
+
+    fn reader(&self) -> Arc<dyn AuditReader> {
+        self.reader.clone()
+    }
 }
 
 /// What was done is done, also if the head can't be kept now; the next one is.
-fn keep(heads: &Mutex<HeadKeeper>, head: &SignedHead) {
+fn keep(heads: &Mutex<HeadCopies>, head: &SignedHead) {
     if let Err(error) = heads.lock().keep(head) {
         tracing::warn!(error = %error, "the audit log's head could not be kept outside the log");
     }

@@ -11,7 +11,7 @@ use drawgate_core::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use super::connection::{Durability, corrupt, integer, unavailable};
-use super::payload::Room;
+use super::payload::PayloadRoom;
 
 /// Owns the connection and the end of the chain.
 pub(super) struct Writer {
@@ -28,7 +28,7 @@ pub(super) struct Writer {
     /// The run of the machine, if its end may take the newest events along.
     pub(super) boot: Option<String>,
     /// For arguments that are kept beside their events.
-    pub(super) room: Room,
+    pub(super) room: PayloadRoom,
     /// Why nothing is written any more.
     pub(super) failed: Option<String>,
 }
@@ -164,7 +164,7 @@ impl Writer {
             removed = connection.execute("DELETE FROM event WHERE seq <= ?1", [last])?;
             Ok(())
         })?;
-        self.room = Room::measure(&self.connection, self.room.quota).map_err(failed)?;
+        self.room = PayloadRoom::measure(&self.connection, self.room.quota).map_err(failed)?;
         Ok(u64::try_from(removed).unwrap_or_default())
     }
 

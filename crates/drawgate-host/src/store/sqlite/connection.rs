@@ -73,10 +73,7 @@ const AUDIT_SCHEMA: &[&str] = &[
 ];
 
 /// Opens `drawgate.db` for writing.
-pub(in super::super) fn open_state(
-    dir: &DataDir,
-    durability: Durability,
-) -> Result<Connection, StoreError> {
+pub(super) fn open_state(dir: &DataDir, durability: Durability) -> Result<Connection, StoreError> {
     open(&dir.file("drawgate.db"), durability, STATE_SCHEMA)
 }
 
@@ -90,7 +87,7 @@ pub(super) fn open_audit(dir: &DataDir, durability: Durability) -> Result<Connec
 }
 
 /// Opens a file for reading beside its writer.
-pub(in super::super) fn read_only(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn read_only(path: &Path) -> Result<Connection, StoreError> {
     let named = |error: &dyn Display| {
         unavailable("open for reading", &format!("`{}`: {error}", path.display()))
     };
@@ -109,12 +106,12 @@ pub(in super::super) fn unavailable(operation: &'static str, error: &dyn Display
 }
 
 /// What is stored is not what was written.
-pub(in super::super) fn corrupt(operation: &'static str, error: &dyn Display) -> StoreError {
+pub(super) fn corrupt(operation: &'static str, error: &dyn Display) -> StoreError {
     StoreError::Corrupt { operation, reason: error.to_string() }
 }
 
 /// `SQLite`'s integers are signed; nothing that is counted here comes near their end.
-pub(in super::super) fn integer(value: u64) -> i64 {
+pub(super) fn integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -125,7 +122,7 @@ fn open(path: &Path, durability: Durability, schema: &[&str]) -> Result<Connecti
     migrate(&mut connection, schema).map_err(|error| match error {
         StoreError::Unavailable { operation, reason } => unavailable(operation, &named(&reason)),
         StoreError::Corrupt { operation, reason } => corrupt(operation, &named(&reason)),
-        other @ StoreError::Quota { .. } => other,
+        other @ (StoreError::Quota { .. } | StoreError::Conflict { .. }) => other,
     })?;
     Ok(connection)
 }

@@ -13,12 +13,12 @@ const SLACK: u64 = 10;
 
 /// How much is kept and how much may be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct PayloadRoom {
     pub(super) used: u64,
     pub(super) quota: u64,
 }
 
-impl Room {
+impl PayloadRoom {
     pub(super) fn measure(connection: &Connection, quota: u64) -> rusqlite::Result<Self> {
         let used: i64 =
             connection

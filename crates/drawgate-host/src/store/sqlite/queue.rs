@@ -3,16 +3,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use drawgate_core::audit::EventDraft;
-use drawgate_core::store::StoreError;
+use drawgate_core::store::{AuditHealth, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::commit::Writer;
 use super::connection::{Durability, unavailable};
-use super::wal::Nudge;
+use super::wal::WalThread;
 
 /// Most events in one transaction.
 const MAX_BATCH: usize = 512;
@@ -27,9 +27,11 @@ pub(super) struct Queue {
     pub(super) writer: Arc<Mutex<Writer>>,
     pub(super) head: AtomicU64,
     /// Events in the last commit.
-    company: AtomicUsize,
+    last_batch: AtomicUsize,
+    /// Whether the last commit failed.
+    is_failing: AtomicBool,
     durability: Durability,
-    nudge: Nudge,
+    wal: WalThread,
 }
 
 type Answer = oneshot::Sender<Result<u64, StoreError>>;
@@ -50,7 +52,7 @@ enum Turn {
 }
 
 impl Queue {
-    pub(super) fn new(writer: Arc<Mutex<Writer>>, nudge: Nudge) -> Arc<Self> {
+    pub(super) fn new(writer: Arc<Mutex<Writer>>, wal: WalThread) -> Arc<Self> {
         let (head, durability) = {
             let writer = writer.lock();
             (writer.chain.sequence(), writer.durability)
@@ -59,9 +61,10 @@ impl Queue {
             waiting: Mutex::default(),
             writer,
             head: head.into(),
-            company: AtomicUsize::new(0),
+            last_batch: AtomicUsize::new(0),
+            is_failing: AtomicBool::new(false),
             durability,
-            nudge,
+            wal,
         })
     }
 
@@ -78,6 +81,11 @@ impl Queue {
         self.waiting.lock().drafts.len()
     }
 
+    pub(super) fn health(&self) -> AuditHealth {
+        let is_failing = self.is_failing.load(Ordering::Relaxed);
+        if is_failing { AuditHealth::Failed } else { AuditHealth::Ok }
+    }
+
     /// Lets no further append in.
     pub(super) fn close(&self) {
         self.waiting.lock().is_closed = true;
@@ -85,7 +93,7 @@ impl Queue {
 
     /// Ends the thread that belongs to the log.
     pub(super) fn stop(&self) {
-        self.nudge.stop();
+        self.wal.stop();
     }
 
     /// Whether the caller has become the leader.
@@ -107,7 +115,7 @@ impl Queue {
             Durability::Process => {
                 // Where the last commit was shared, whatever else is ready to run on this thread may
                 // append first and share this one. A lone caller is not made to wait for nobody.
-                if self.company.load(Ordering::Relaxed) > 1 {
+                if self.last_batch.load(Ordering::Relaxed) > 1 {
                     let successor = Successor(self);
                     tokio::task::yield_now().await;
                     std::mem::forget(successor);
@@ -171,8 +179,9 @@ impl Queue {
             (writer.commit(drafts), writer.chain.sequence())
         };
         self.head.store(head, Ordering::Release);
-        self.company.store(drafts.len(), Ordering::Relaxed);
-        self.nudge.written(drafts.len());
+        self.is_failing.store(result.is_err(), Ordering::Relaxed);
+        self.last_batch.store(drafts.len(), Ordering::Relaxed);
+        self.wal.written(drafts.len());
         for (place, answer) in (0..).zip(answers) {
             // A caller that has gone away needs no answer.
             drop(answer.send(result.clone().map(|first| first + place)));

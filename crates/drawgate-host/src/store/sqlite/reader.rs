@@ -1,59 +1,120 @@
-//! Reading and verifying the audit log beside a running gateway, or from an export.
+//! Reading and verifying the audit log beside a running gateway.
 //!
 //! Every operation is one read transaction: it sees the log as it was at one moment.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write};
-use std::path::Path;
+use std::io::Write;
+use std::sync::Arc;
 
+use async_trait::async_trait;
 use drawgate_core::audit::{
-    Anchor, Checkpoint, HeadRecord, Pins, Report, SignedHead, StoredEvent, Verifier, VerifyKeys,
+    Anchor, Checkpoint, HeadRecord, Pins, PrunePlan, Report, SignedHead, StoredEvent, Verifier,
+    VerifyKeys,
 };
-use drawgate_core::store::StoreError;
+use drawgate_core::store::{AuditReader, StoreError, VerifyOptions};
+use parking_lot::Mutex;
 use rusqlite::{Connection, Transaction};
 
-use super::super::artifacts::{ArtifactCheck, ArtifactLimits};
-use super::super::key;
 use super::super::lock::DataDir;
-use super::audit::stored;
+use super::artifacts::ArtifactCheck;
+use super::audit::{events, stored};
 use super::commit::{head_record, meta};
-use super::connection::{corrupt, integer, read_only, unavailable};
-use super::outside::{self, Found};
+use super::connection::{corrupt, read_only, unavailable};
+use super::head_copies::{self, HeadCopy};
+use super::key;
 use super::payload::{self, PayloadCheck};
-use super::prune::{self, PrunePlan};
+use super::prune;
 use super::recover::noted_loss;
 
 const OPERATION: &str = "read the audit log";
-/// Longest line of an export that is read as one: the largest event, with room.
-const MAX_LINE: u64 = 64 * 1024 * 1024;
 
-/// What a verification covers beside the chain and its signatures.
-#[derive(Debug, Clone)]
-pub struct VerifyOptions {
-    /// Events known from elsewhere.
-    pub anchors: Vec<Anchor>,
-    /// The public key that the log must be signed with, in hexadecimal, if it is known from elsewhere.
-    pub key: Option<String>,
-    /// Compare stored artifacts and kept arguments with the events that mention them.
-    pub artifacts: bool,
-    /// Milliseconds after which an artifact may be gone, as configured.
-    pub artifact_max_age_ms: u64,
+/// The audit log of a data folder, for reading. It is opened when it is first read.
+pub struct SqliteReader {
+    dir: DataDir,
+    reader: Arc<Mutex<Option<Reader>>>,
 }
 
-impl Default for VerifyOptions {
-    fn default() -> Self {
-        let artifact_max_age_ms = ArtifactLimits::default().max_age_ms;
-        Self { anchors: Vec::new(), key: None, artifacts: false, artifact_max_age_ms }
+impl SqliteReader {
+    /// A reader of a folder's log.
+    #[must_use]
+    pub fn new(dir: DataDir) -> Self {
+        Self { dir, reader: Arc::default() }
+    }
+
+    /// Runs work on the log where it may block.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (dir, reader) = (self.dir.clone(), Arc::clone(&self.reader));
+        let read = move || {
+            let mut reader = reader.lock();
+            let open = match reader.take() {
+                Some(open) => open,
+                None => Reader::open(&dir)?,
+            };
+            work(reader.insert(open))
+        };
+        tokio::task::spawn_blocking(read)
+            .await
+            .unwrap_or_else(|error| Err(unavailable(OPERATION, &error)))
     }
 }
 
-/// A reader of a data folder's audit log.
-pub struct AuditReader {
+#[async_trait]
+impl AuditReader for SqliteReader {
+    async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        self.run(move |reader| events(&reader.connection, after, limit)).await
+    }
+
+    async fn tail(&self, count: usize) -> Result<Vec<StoredEvent>, StoreError> {
+        self.run(move |reader| reader.tail(count)).await
+    }
+
+    async fn find(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError> {
+        let id = id.to_owned();
+        self.run(move |reader| reader.find(&id)).await
+    }
+
+    async fn payload(&self, hash: &str) -> Result<Option<String>, StoreError> {
+        let hash = hash.to_owned();
+        self.run(move |reader| reader.payload(&hash)).await
+    }
+
+    async fn loss(&self) -> Result<Option<String>, StoreError> {
+        self.run(Reader::loss).await
+    }
+
+    async fn plan_prune(&self, before: u64) -> Result<PrunePlan, StoreError> {
+        self.run(move |reader| prune::plan(&reader.connection, before)).await
+    }
+
+    async fn signed_head(&self, now_ms: u64) -> Result<SignedHead, StoreError> {
+        self.run(move |reader| reader.signed_head(now_ms)).await
+    }
+
+    async fn verify(&self, options: VerifyOptions) -> Result<Report, StoreError> {
+        if let Some(report) = missing_log(&self.dir) {
+            return Ok(report);
+        }
+        self.run(move |reader| reader.verify(options)).await
+    }
+
+    async fn export(
+        &self,
+        mut out: Box<dyn Write + Send>,
+        now_ms: u64,
+    ) -> Result<Option<String>, StoreError> {
+        self.run(move |reader| reader.export(&mut out, now_ms)).await
+    }
+}
+
+/// The same, for code that may block.
+pub struct Reader {
     connection: Connection,
     dir: DataDir,
 }
 
-impl AuditReader {
+impl Reader {
     /// Opens the log for reading; a gateway may be writing.
     pub fn open(dir: &DataDir) -> Result<Self, StoreError> {
         Ok(Self { connection: read_only(&dir.file("audit.db"))?, dir: dir.clone() })
@@ -68,7 +129,7 @@ impl AuditReader {
     }
 
     /// The events of a sequence, a caller's request id or a call id.
-    pub fn show(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError> {
+    pub fn find(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError> {
         if let Ok(sequence) = id.parse::<i64>() {
             let found = self.query("SELECT seq, body FROM event WHERE seq = ?1", [sequence])?;
             if !found.is_empty() {
@@ -80,36 +141,15 @@ impl AuditReader {
         self.query(sql, [id])
     }
 
-    /// Hands over the events after a sequence, oldest first, one by one.
-    pub fn events(
-        &self,
-        after: u64,
-        limit: usize,
-        mut each: impl FnMut(StoredEvent) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let sql = "SELECT seq, body FROM event WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-        let mut statement = self.connection.prepare(sql).map_err(failed)?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        for event in statement.query_map([integer(after), limit], stored).map_err(failed)? {
-            each(event.map_err(failed)?)?;
-        }
-        Ok(())
-    }
-
     /// The arguments that are kept beside an event, by their hash.
     pub fn payload(&self, hash: &str) -> Result<Option<String>, StoreError> {
         payload::get(&self.connection, hash).map_err(failed)
     }
 
-    /// What pruning before a sequence would remove.
-    pub fn plan(&self, before: u64) -> Result<PrunePlan, StoreError> {
-        prune::plan(&self.connection, before)
-    }
-
     /// What is known to be missing from the log, without verifying it: its own note, or a signed head
     /// outside it that it does not reach.
     pub fn loss(&self) -> Result<Option<String>, StoreError> {
-        let found = outside::find(&self.dir);
+        let found = head_copies::find(&self.dir);
         let newest = found.iter().filter_map(|found| found.head.as_ref().ok());
         let newest = newest.map(|head| head.sequence).max().unwrap_or_default();
         let head = head_record(&self.connection)?.map_or(0, |head| head.sequence);
@@ -156,7 +196,7 @@ impl AuditReader {
         // An export is also for those who can't read the keys, or have lost them.
         let signer = key::signer(&self.dir).ok().flatten();
         let keys = key::verify_keys(&self.dir).ok();
-        let found = outside::find(&self.dir);
+        let found = head_copies::find(&self.dir);
         let transaction = self.connection.unchecked_transaction().map_err(failed)?;
         let mut written = Ok(());
         let mut write = |line: &str| {
@@ -197,7 +237,8 @@ impl AuditReader {
                 None
             }
         };
-        written.map_err(|error| unavailable("export the audit log", &error))?;
+        let flushed = written.and_then(|()| out.flush());
+        flushed.map_err(|error| unavailable("export the audit log", &error))?;
         Ok(reason)
     }
 
@@ -205,7 +246,7 @@ impl AuditReader {
     pub fn verify(&self, options: VerifyOptions) -> Result<Report, StoreError> {
         let keys = key::verify_keys(&self.dir)?;
         // Before the log: a gateway that writes meanwhile only moves it forward.
-        let found = outside::find(&self.dir);
+        let found = head_copies::find(&self.dir);
         let transaction = self.connection.unchecked_transaction().map_err(failed)?;
         let max_age_ms = options.artifact_max_age_ms;
         let mut artifacts =
@@ -253,71 +294,17 @@ impl AuditReader {
     }
 }
 
-/// Verifies the log of a data folder, also when there is none although there should be.
-pub fn verify_folder(dir: &DataDir, options: VerifyOptions) -> Result<Report, StoreError> {
+/// What is wrong where there is no log although there should be one.
+fn missing_log(dir: &DataDir) -> Option<Report> {
     if dir.file("audit.db").exists() {
-        return AuditReader::open(dir)?.verify(options);
+        return None;
     }
-    let found = outside::find(dir);
-    let newest = found.iter().filter_map(|found| Some((found.head.as_ref().ok()?, found.place)));
-    let newest = newest.max_by_key(|(head, _)| head.sequence);
-    let mut report = Report::default();
-    match newest {
-        Some((head, place)) => {
-            let at = head.sequence;
-            report.fault(at, format!("the log is missing, but {place} is of event {at}"));
-        }
-        None => return AuditReader::open(dir)?.verify(options),
-    }
-    Ok(report)
-}
-
-/// Verifies an export. Without a public key or an anchor nothing is proved.
-pub fn verify_file(
-    path: &Path,
-    keys: Option<VerifyKeys>,
-    anchors: Vec<Anchor>,
-) -> Result<Report, StoreError> {
-    let unreadable = |error: &dyn std::fmt::Display| {
-        unavailable("read the export", &format!("`{}`: {error}", path.display()))
-    };
-    let mut lines = BufReader::new(File::open(path).map_err(|error| unreadable(&error))?);
-    let mut verifier = Verifier::new(Pins { install: None, keys, anchors });
-    let mut line = Vec::new();
-    while !verifier.is_bad() {
-        line.clear();
-        std::io::Read::take(&mut lines, MAX_LINE)
-            .read_until(b'\n', &mut line)
-            .map_err(|error| unreadable(&error))?;
-        match (line.as_slice(), line.strip_suffix(b"\n")) {
-            ([], _) => break,
-            (_, Some(whole)) => push_line(&mut verifier, &String::from_utf8_lossy(whole)),
-            (part, None) => {
-                push_last(&mut verifier, &String::from_utf8_lossy(part));
-                break;
-            }
-        }
-    }
-    Ok(verifier.finish(None))
-}
-
-fn push_line(verifier: &mut Verifier, line: &str) {
-    // Checkpoints and prune records end in their signature; an event has none, and begins differently.
-    if line.starts_with("{\"at\":") && line.contains("\"pruned\":") {
-        verifier.pruned(line);
-    } else if line.starts_with("{\"at\":") {
-        verifier.checkpoint(line);
-    } else {
-        verifier.push(line);
-    }
-}
-
-/// A last line without its end is a torn write, unless it is whole.
-fn push_last(verifier: &mut Verifier, line: &str) {
-    match drawgate_core::json::parse(line.as_bytes()) {
-        Ok(_) => push_line(verifier, line),
-        Err(_) => verifier.torn(),
-    }
+    let copies = head_copies::find(dir);
+    let newest = copies.iter().filter_map(|copy| Some((copy.head.as_ref().ok()?, copy.place)));
+    let (head, place) = newest.max_by_key(|(head, _)| head.sequence)?;
+    let (mut report, at) = (Report::default(), head.sequence);
+    report.fault(at, format!("the log is missing, but {place} is of event {at}"));
+    Some(report)
 }
 
 /// A verification of the database in progress.
@@ -336,14 +323,14 @@ impl Check {
     fn new(
         transaction: &Transaction<'_>,
         keys: Option<VerifyKeys>,
-        found: &[Found],
+        found: &[HeadCopy],
         mut anchors: Vec<Anchor>,
     ) -> Self {
         let read = |key: &str| meta(transaction, key).ok().flatten();
         let install = read("install");
         let public = keys.as_ref().map(VerifyKeys::public_hex);
         let mut outside = Vec::new();
-        for Found { place, head } in found {
+        for HeadCopy { place, head } in found {
             match head {
                 Ok(head) if install.as_ref().is_some_and(|install| *install != head.install) => {
                     outside.push(format!("{place} is of another installation"));
@@ -352,7 +339,7 @@ impl Check {
                     outside.push(format!("{place} is signed by another key, {}", head.key));
                 }
                 Ok(head) => {
-                    let may_be_lost = outside::may_be_lost(head);
+                    let may_be_lost = head_copies::may_be_lost(head);
                     anchors.push(Anchor { may_be_lost, ..Anchor::signed(head, *place) });
                 }
                 Err(error) => outside.push(format!("{place} was changed: {error}")),
@@ -399,7 +386,7 @@ impl Check {
                 "the signed heads outside the log are gone (`audit.head` and a record in `drawgate.db`), so events may have been removed from its end"
                     .to_owned(),
             ),
-            outside::PLACES => {}
+            head_copies::PLACES => {}
             _ => report.warnings.push(
                 "one of the two signed heads outside the log is gone (`audit.head`, a record in `drawgate.db`); the other one was compared"
                     .to_owned(),

@@ -11,13 +11,13 @@ use drawgate_core::store::StoreError;
 use drawgate_core::{canonical, json};
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::super::key;
 use super::super::lock::DataDir;
 use super::audit::{AuditOptions, events, stored};
 use super::commit::{Writer, head_record, meta, put_meta};
 use super::connection::{Durability, corrupt, open_audit, unavailable};
-use super::outside::{self, Found, HeadKeeper};
-use super::payload::Room;
+use super::head_copies::{self, HeadCopies, HeadCopy};
+use super::key;
+use super::payload::PayloadRoom;
 
 const OPERATION: &str = "open the audit log";
 /// Events read at a time while looking for unfinished calls.
@@ -26,14 +26,12 @@ const PAGE: usize = 512;
 /// A log that was opened.
 pub(super) struct Opened {
     pub(super) writer: Writer,
-    pub(super) heads: HeadKeeper,
-    /// What was missing from it, in words.
-    pub(super) loss: Option<String>,
+    pub(super) heads: HeadCopies,
 }
 
 /// Opens the log for its one writer.
 pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, StoreError> {
-    let found = outside::find(dir);
+    let found = head_copies::find(dir);
     let key = key::load_or_create(dir)?;
     let connection = open_audit(dir, options.durability)?;
     let last = last_event(&connection)?;
@@ -59,7 +57,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
         .text("version", &options.version)
         .text("previousHead", chain.head())
         .flag("clean", closed);
-    let room = Room::measure(&connection, options.payload_quota)
+    let room = PayloadRoom::measure(&connection, options.payload_quota)
         .map_err(|error| unavailable(OPERATION, &error))?;
     let mut writer = Writer {
         connection,
@@ -72,13 +70,13 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
         open: OpenCalls::default(),
         checkpointed,
         boot: match options.durability {
-            Durability::Process => outside::boot(),
+            Durability::Process => head_copies::boot(),
             Durability::Power => None,
         },
         room,
         failed: None,
     };
-    let mut heads = HeadKeeper::open(dir)?;
+    let mut heads = HeadCopies::open(dir)?;
     let loss = match last {
         Some(_) => find_loss(&writer, &found)?,
         None => missing_log(&found, key.is_new),
@@ -89,8 +87,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
     }
     recover(&mut writer, loss, opened, unfinished)?;
     heads.keep(&writer.kept_head())?;
-    let loss = noted_loss(&writer.connection)?;
-    Ok(Opened { writer, heads, loss })
+    Ok(Opened { writer, heads })
 }
 
 /// What a start has found missing, now or earlier, until the event about it is pruned.
@@ -124,7 +121,7 @@ impl Loss {
         match self {
             Self::Log(None) => opened.flag("logMissing", true),
             Self::Log(Some(head)) => with(opened.flag("logMissing", true), head),
-            Self::Events { head, .. } if outside::may_be_lost(head) => {
+            Self::Events { head, .. } if head_copies::may_be_lost(head) => {
                 with(opened, head).flag("machineRestarted", true)
             }
             Self::Events { head, .. } => with(opened, head),
@@ -134,7 +131,7 @@ impl Loss {
 }
 
 /// A log without events: was there one before?
-fn missing_log(found: &[Found], is_new: bool) -> Option<Loss> {
+fn missing_log(found: &[HeadCopy], is_new: bool) -> Option<Loss> {
     let newest = found.iter().filter_map(|found| found.head.as_ref().ok());
     let newest = newest.max_by_key(|head| head.sequence);
     match newest {
@@ -146,7 +143,7 @@ fn missing_log(found: &[Found], is_new: bool) -> Option<Loss> {
 }
 
 /// The newest head outside the log must be in it.
-fn find_loss(writer: &Writer, found: &[Found]) -> Result<Option<Loss>, StoreError> {
+fn find_loss(writer: &Writer, found: &[HeadCopy]) -> Result<Option<Loss>, StoreError> {
     let own = writer.signer.keys().public_hex();
     let ours = found.iter().filter_map(|found| found.head.as_ref().ok());
     let ours = ours.filter(|head| head.key == own && head.install == writer.install);

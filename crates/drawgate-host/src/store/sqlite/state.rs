@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use drawgate_core::model::CapabilityGrant;
-use drawgate_core::policy::Approval;
+use drawgate_core::policy::{Approval, ApprovalState};
 use drawgate_core::store::{Agent, Documents, Owed, Store, StoreError, Write};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ToSql, Transaction, TransactionBehavior};
@@ -123,6 +123,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StoreError> {
             "INSERT OR REPLACE INTO approval (id, created_at, body) VALUES (?1, ?2, ?3)",
             &[&approval.id, &integer(approval.created_at), &body(approval)?],
         ),
+        Write::SettleApproval { from, to } => settle(connection, *from, to),
         Write::RemoveApproval(id) => run("DELETE FROM approval WHERE id = ?1", &[id]),
         Write::PutDocument { kind, id, body: value } => run(
             "INSERT OR REPLACE INTO document (kind, id, body) VALUES (?1, ?2, ?3)",
@@ -136,6 +137,20 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StoreError> {
             &[&owed.act_id, &body(owed)?],
         ),
         Write::Settle(act) => run("DELETE FROM owed WHERE act_id = ?1", &[act]),
+    }
+}
+
+/// Replaces an approval that is in a state.
+fn settle(connection: &Connection, from: ApprovalState, to: &Approval) -> Result<(), StoreError> {
+    let sql = "UPDATE approval SET body = ?2 WHERE id = ?1 AND json_extract(body, '$.state') = ?3";
+    let values = (&to.id, body(to)?, from.as_str());
+    let changed = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.execute(values))
+        .map_err(|error| unavailable(WRITE, &error))?;
+    match changed {
+        0 => Err(StoreError::Conflict { what: format!("approval `{}`", to.id) }),
+        _ => Ok(()),
     }
 }
 

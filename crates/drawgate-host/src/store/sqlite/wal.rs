@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use super::super::lock::DataDir;
 use super::commit::Writer;
 use super::connection::{Durability, open_audit, unavailable};
-use super::outside::HeadKeeper;
+use super::head_copies::HeadCopies;
 
 /// So many events are about as many pages: 8 MiB of WAL.
 const EVENTS: usize = 2000;
@@ -22,25 +22,25 @@ const EVENTS: usize = 2000;
 /// is begun anew.
 const MAX_PAGES: i64 = 8192;
 
-/// Tells the thread that events were written, and stops it.
-pub(super) struct Nudge {
+/// The thread that moves the WAL and keeps the copies of the head.
+pub(super) struct WalThread {
     thread: Mutex<Option<(SyncSender<()>, JoinHandle<()>)>>,
     written: AtomicUsize,
 }
 
-impl Nudge {
+impl WalThread {
     /// Starts the thread.
     pub(super) fn start(
         dir: &DataDir,
         writer: Arc<Mutex<Writer>>,
-        heads: Arc<Mutex<HeadKeeper>>,
+        heads: Arc<Mutex<HeadCopies>>,
         pause: Duration,
     ) -> Result<Self, StoreError> {
         let connection = open_audit(dir, Durability::Process)?;
         let (wake, woken) = sync_channel(1);
         let thread = std::thread::Builder::new()
             .name("audit-wal".to_owned())
-            .spawn(move || keep(&woken, pause, &connection, &writer, &heads))
+            .spawn(move || run(&woken, pause, &connection, &writer, &heads))
             .map_err(|error| unavailable("start the audit log's thread", &error))?;
         Ok(Self { thread: Mutex::new(Some((wake, thread))), written: AtomicUsize::new(0) })
     }
@@ -67,12 +67,12 @@ impl Nudge {
     }
 }
 
-fn keep(
+fn run(
     woken: &Receiver<()>,
     pause: Duration,
     connection: &Connection,
     writer: &Mutex<Writer>,
-    heads: &Mutex<HeadKeeper>,
+    heads: &Mutex<HeadCopies>,
 ) {
     let mut kept = writer.lock().chain.sequence();
     let mut is_failing = false;

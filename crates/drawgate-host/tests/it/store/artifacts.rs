@@ -4,11 +4,12 @@ use std::sync::Arc;
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::clock::Clock as _;
 use drawgate_core::model::{ArtifactRef, Principal};
-use drawgate_core::store::{Artifacts, AuditLog, NewArtifact, StoreError};
-use drawgate_core::testing::TestClock;
-use drawgate_host::store::{
-    ArtifactLimits, AuditReader, DataDir, Durability, FileArtifacts, VerifyOptions,
+use drawgate_core::store::{
+    ArtifactLimits, Artifacts, AuditLog, NewArtifact, StoreError, VerifyOptions,
 };
+use drawgate_core::testing::TestClock;
+use drawgate_host::store::sqlite::{FileArtifacts, Reader};
+use drawgate_host::store::{DataDir, Durability};
 
 use super::{decision, folder, open};
 
@@ -119,7 +120,7 @@ async fn verification_compares_artifacts_with_events() {
     }
     let check = || {
         let options = VerifyOptions { artifacts: true, ..VerifyOptions::default() };
-        AuditReader::open(&dir).unwrap().verify(options).unwrap()
+        Reader::open(&dir).unwrap().verify(options).unwrap()
     };
     assert_eq!(check().exit_code(), 0, "{}", check());
     std::fs::write(file(&dir, &kept[1]), b"B").unwrap();
@@ -165,7 +166,7 @@ async fn what_retention_removed_is_no_loss() {
     let code = |artifact_max_age_ms| {
         let options =
             VerifyOptions { artifacts: true, artifact_max_age_ms, ..VerifyOptions::default() };
-        AuditReader::open(&dir).unwrap().verify(options).unwrap().exit_code()
+        Reader::open(&dir).unwrap().verify(options).unwrap().exit_code()
     };
     clock.advance(1000);
     store.put(artifact("ada", b"new", 1000)).await.unwrap();

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use drawgate_core::audit::{Anchor, EventDraft, EventKind, VerifyKeys};
-use drawgate_core::store::{AuditLog, StoreError};
-use drawgate_host::store::{AuditReader, Durability, SqliteAudit, VerifyOptions, verify_file};
+use drawgate_core::store::{AuditLog, StoreError, VerifyOptions};
+use drawgate_host::store::sqlite::{Reader, SqliteAudit};
+use drawgate_host::store::{Durability, verify_file};
 
 use super::{decision, folder, open, options, outcome, verify};
 
@@ -143,31 +144,6 @@ async fn a_removed_log_is_noted_in_the_new_one() {
     assert!(first.body.contains("\"lostHead\":2"), "{}", first.body);
 }
 
-#[tokio::test]
-async fn the_reader_tails_shows_and_streams() {
-    let (_keep, dir) = folder();
-    let log = open(&dir);
-    log.append(decision("a")).await.unwrap();
-    log.append(outcome("a")).await.unwrap();
-    let reader = AuditReader::open(&dir).unwrap();
-    let places = |events: Vec<drawgate_core::audit::StoredEvent>| -> Vec<u64> {
-        events.iter().map(|event| event.sequence).collect()
-    };
-    assert_eq!(places(reader.tail(2).unwrap()), [2, 3]);
-    assert_eq!(places(reader.show("2").unwrap()), [2]);
-    assert_eq!(places(reader.show("a").unwrap()), [2, 3]);
-    assert_eq!(places(reader.show("r").unwrap()), [2]);
-    assert_eq!(places(reader.show("none").unwrap()), [0; 0]);
-    let mut seen = Vec::new();
-    reader
-        .events(1, 10, |event| {
-            seen.push(event.sequence);
-            Ok(())
-        })
-        .unwrap();
-    assert_eq!(seen, [2, 3]);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verifying_beside_a_writer_gives_no_false_alarm() {
     let (_keep, dir) = folder();
@@ -198,7 +174,7 @@ async fn an_export_verifies_and_a_torn_one_is_torn() {
     log.checkpoint().await.unwrap();
     log.append(outcome("a")).await.unwrap();
     let mut text = Vec::new();
-    assert_eq!(AuditReader::open(&dir).unwrap().export(&mut text, 9).unwrap(), None);
+    assert_eq!(Reader::open(&dir).unwrap().export(&mut text, 9).unwrap(), None);
     let path = keep.path().join("export.jsonl");
     let keys =
         || VerifyKeys::public(&std::fs::read_to_string(dir.file("audit.pub")).unwrap()).unwrap();
@@ -242,12 +218,12 @@ async fn a_pruned_log_verifies_and_goes_on() {
             log.checkpoint().await.unwrap();
         }
     }
-    assert_eq!(log.prune_before(20).await.unwrap(), 19);
+    assert_eq!(log.prune(20).await.unwrap(), 19);
     log.append(decision("open")).await.unwrap();
     let report = verify(&dir);
     assert_eq!((report.exit_code(), report.events), (0, 24), "{report}");
     log.append(decision("another")).await.unwrap();
-    assert_eq!(log.prune_before(44).await.unwrap(), 23, "a call under way is kept");
+    assert_eq!(log.prune(44).await.unwrap(), 23, "a call under way is kept");
     drop(log);
     let log = open(&dir);
     log.append(decision("later")).await.unwrap();
@@ -311,5 +287,5 @@ async fn a_key_that_others_can_read_is_refused() {
     };
     assert!(error.to_string().contains("chmod 600"), "{error}");
     let options = VerifyOptions::default();
-    assert!(AuditReader::open(&dir).unwrap().verify(options).is_err());
+    assert!(Reader::open(&dir).unwrap().verify(options).is_err());
 }

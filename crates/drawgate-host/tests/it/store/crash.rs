@@ -88,11 +88,11 @@ async fn flipped_bits_are_found_or_change_nothing() {
         bytes[place] ^= 1 << (place % 8);
         let copied = copy(&dir, &keep.path().join("copy"), b"");
         fs::write(copied.file("audit.db"), &bytes).unwrap();
-        let Ok(reader) = drawgate_host::store::AuditReader::open(&copied) else {
+        let Ok(reader) = drawgate_host::store::sqlite::Reader::open(&copied) else {
             found += 1;
             continue;
         };
-        let Ok(report) = reader.verify(drawgate_host::store::VerifyOptions::default()) else {
+        let Ok(report) = reader.verify(drawgate_core::store::VerifyOptions::default()) else {
             found += 1;
             continue;
         };

@@ -7,6 +7,7 @@ mod fallback;
 mod payload;
 mod prune;
 mod state;
+mod suite;
 mod tamper;
 
 use std::path::Path;
@@ -14,10 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drawgate_core::audit::{EventDraft, EventKind, Report};
+use drawgate_core::store::VerifyOptions;
 use drawgate_core::testing::TestClock;
-use drawgate_host::store::{
-    AuditOptions, AuditReader, DataDir, Durability, SqliteAudit, VerifyOptions,
-};
+use drawgate_host::store::sqlite::{AuditOptions, Reader, SqliteAudit};
+use drawgate_host::store::{DataDir, Durability};
 use tempfile::TempDir;
 
 fn folder() -> (TempDir, DataDir) {
@@ -43,7 +44,7 @@ fn open(dir: &DataDir) -> SqliteAudit {
 }
 
 fn verify(dir: &DataDir) -> Report {
-    AuditReader::open(dir).unwrap().verify(VerifyOptions::default()).unwrap()
+    Reader::open(dir).unwrap().verify(VerifyOptions::default()).unwrap()
 }
 
 /// A copy of a whole data folder.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use drawgate_core::audit::{EventDraft, Payload, Report};
 use drawgate_core::canonical;
-use drawgate_core::store::AuditLog;
-use drawgate_host::store::{AuditReader, DataDir, SqliteAudit, VerifyOptions};
+use drawgate_core::store::{AuditLog, VerifyOptions};
+use drawgate_host::store::DataDir;
+use drawgate_host::store::sqlite::{Reader, SqliteAudit};
 use rusqlite::Connection;
 
 use super::{decision, folder, open, outcome};
@@ -30,11 +31,11 @@ async fn call(log: &SqliteAudit, mark: char) {
 
 fn verify(dir: &DataDir) -> Report {
     let options = VerifyOptions { artifacts: true, ..VerifyOptions::default() };
-    AuditReader::open(dir).unwrap().verify(options).unwrap()
+    Reader::open(dir).unwrap().verify(options).unwrap()
 }
 
 fn kept(dir: &DataDir, marks: &str) -> String {
-    let reader = AuditReader::open(dir).unwrap();
+    let reader = Reader::open(dir).unwrap();
     let is_kept = |mark: &char| reader.payload(&payload(*mark).hash).unwrap().is_some();
     marks.chars().filter(is_kept).collect()
 }
@@ -59,7 +60,7 @@ async fn arguments_are_kept_once_and_the_oldest_go_first() {
     let head = log.head();
     log.append(decision("last")).await.unwrap();
     log.append(outcome("last")).await.unwrap();
-    assert_eq!(log.prune_before(head + 1).await.unwrap(), head);
+    assert_eq!(log.prune(head + 1).await.unwrap(), head);
     assert_eq!(kept(&dir, "abcd"), "", "they go with their events");
     assert_eq!(verify(&dir).exit_code(), 0, "{}", verify(&dir));
 }

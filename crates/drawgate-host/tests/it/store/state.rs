@@ -5,7 +5,8 @@ use std::path::Path;
 use drawgate_core::audit::{Chain, EventDraft, EventKind};
 use drawgate_core::model::{Capability, CapabilityGrant, Principal};
 use drawgate_core::store::{Agent, Owed, Stage, Store, StoreError, Write};
-use drawgate_host::store::{DataDir, DataDirError, Durability, SqliteStore};
+use drawgate_host::store::sqlite::SqliteStore;
+use drawgate_host::store::{DataDir, DataDirError, Durability};
 
 use super::folder;
 

@@ -2,7 +2,9 @@
 
 use drawgate_core::audit::{Anchor, Chain, EventDraft, EventKind};
 use drawgate_core::store::AuditLog;
-use drawgate_host::store::{AuditReader, DataDir, VerifyOptions};
+use drawgate_core::store::VerifyOptions;
+use drawgate_host::store::DataDir;
+use drawgate_host::store::sqlite::Reader;
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -186,7 +188,7 @@ async fn a_log_of_another_installation_does_not_pass_for_ours() {
     filled(&other).await;
     std::fs::copy(other.file("audit.db"), dir.file("audit.db")).unwrap();
     assert_eq!(verify(&dir).exit_code(), 2);
-    let opened = drawgate_host::store::SqliteAudit::open(
+    let opened = drawgate_host::store::sqlite::SqliteAudit::open(
         &dir,
         super::options(drawgate_host::store::Durability::Process),
     );
@@ -205,7 +207,7 @@ async fn an_old_copy_of_the_whole_file_is_found_by_an_anchor() {
     let anchor = Anchor::new(sequence, hash);
     let check = |dir: &DataDir| {
         let options = VerifyOptions { anchors: vec![anchor.clone()], ..VerifyOptions::default() };
-        AuditReader::open(dir).unwrap().verify(options).unwrap().exit_code()
+        Reader::open(dir).unwrap().verify(options).unwrap().exit_code()
     };
     assert_eq!((check(&dir), check(&old)), (0, 2));
 }
@@ -215,7 +217,7 @@ async fn swapped_pages_are_detected() {
     let (keep, dir) = folder();
     filled(&dir).await;
     let whole = std::fs::read(dir.file("audit.db")).unwrap();
-    let events = AuditReader::open(&dir).unwrap().tail(1000).unwrap();
+    let events = Reader::open(&dir).unwrap().tail(1000).unwrap();
     let pages = whole.len() / 4096;
     assert!(pages > 8, "{pages}");
     let in_use = |page: usize| whole[page * 4096..(page + 1) * 4096].iter().any(|byte| *byte != 0);
@@ -227,7 +229,7 @@ async fn swapped_pages_are_detected() {
         let (left, right) = bytes.split_at_mut(b * 4096);
         left[a * 4096..].swap_with_slice(&mut right[..4096]);
         std::fs::write(copy.file("audit.db"), &bytes).unwrap();
-        let reader = AuditReader::open(&copy);
+        let reader = Reader::open(&copy);
         let found = reader
             .as_ref()
             .ok()

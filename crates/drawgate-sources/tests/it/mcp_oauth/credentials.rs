@@ -40,7 +40,7 @@ pub(super) async fn world() -> World {
 }
 
 async fn stage() -> Stage {
-    Stage::with(world().await, settings(), MemoryStore::default()).await
+    Stage::with(world().await, settings(), TestStore::default()).await
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn a_key_signs_for_the_issuer() {
     };
     let environment = BTreeMap::from([("CLIENT_KEY".to_owned(), pem)]);
     let url = world.url();
-    let stage = Stage::in_environment(environment, world, &url, settings, MemoryStore::default());
+    let stage = Stage::in_environment(environment, world, &url, settings, TestStore::default());
     let stage = stage.await;
     stage.header().await;
     stage.clock.advance(3_600_000);
@@ -185,7 +185,7 @@ async fn wrong_credentials_are_not_tried_again_and_again() {
 #[tokio::test]
 async fn a_missing_variable_is_named() {
     let settings = LoginSettings { client_secret: Some("env:ABSENT".to_owned()), ..settings() };
-    let stage = Stage::with(world().await, settings, MemoryStore::default()).await;
+    let stage = Stage::with(world().await, settings, TestStore::default()).await;
     let needed = stage.login.header().await.unwrap_err().to_string();
     assert!(needed.contains("`ABSENT` is not set"), "{needed}");
     assert!(stage.world.seen("/token").is_empty());

@@ -119,7 +119,7 @@ async fn clients_are_configured_described_or_registered_in_this_order() {
     ] {
         let world = World::start().await;
         world.behave(|it| it.takes_documents = documents);
-        let stage = Stage::with(world, settings, MemoryStore::default()).await;
+        let stage = Stage::with(world, settings, TestStore::default()).await;
         stage.log_in().await.unwrap();
         assert_eq!(stage.world.seen("/register").len(), registered);
         assert_eq!(stage.world.seen("/authorize")[0]["client_id"], client);
@@ -142,7 +142,7 @@ async fn a_client_proves_itself_as_the_server_wants() {
             client_secret: configured.then(|| "env:CLIENT_SECRET".to_owned()),
             ..LoginSettings::default()
         };
-        let stage = Stage::with(world, settings, MemoryStore::default()).await;
+        let stage = Stage::with(world, settings, TestStore::default()).await;
         stage.log_in().await.unwrap();
         let sent = stage.world.seen("/token").remove(0);
         let secret = |given: &str| {
@@ -193,7 +193,7 @@ async fn scopes_are_those_that_the_servers_name() {
         world.behave(change);
         let scopes = configured.iter().map(|scope| (*scope).to_owned()).collect();
         let settings = LoginSettings { scopes, ..LoginSettings::default() };
-        let stage = Stage::with(world, settings, MemoryStore::default()).await;
+        let stage = Stage::with(world, settings, TestStore::default()).await;
         stage.log_in().await.unwrap();
         let asked = stage.world.seen("/authorize").remove(0);
         assert_eq!(asked.get("scope").map(String::as_str), expected);
@@ -236,14 +236,14 @@ async fn older_servers_are_their_own_authority() {
     });
     // The authorization server itself, taken for a protected one: it has metadata at its root.
     let url = format!("{}/mcp", world.issuer);
-    let stage = Stage::at(world, &url, LoginSettings::default(), MemoryStore::default()).await;
+    let stage = Stage::at(world, &url, LoginSettings::default(), TestStore::default()).await;
     stage.log_in().await.unwrap();
     assert_eq!(stage.world.seen("/authorize")[0]["resource"], url);
     // One without any metadata has the usual paths.
     let world = World::start().await;
     world.behave(|it| it.metadata_redirect = Some("http://127.0.0.1:9/".to_owned()));
     let url = format!("{}/mcp", world.issuer);
-    let stage = Stage::at(world, &url, LoginSettings::default(), MemoryStore::default()).await;
+    let stage = Stage::at(world, &url, LoginSettings::default(), TestStore::default()).await;
     let begun = stage.begin().await.unwrap();
     assert!(begun.url.starts_with(&format!("{}/authorize?", stage.world.issuer)), "{}", begun.url);
 }
@@ -251,7 +251,7 @@ async fn older_servers_are_their_own_authority() {
 #[tokio::test]
 async fn a_login_that_can_not_be_written_down_is_none() {
     let stage = Stage::new().await;
-    for break_it in [MemoryStore::break_log, MemoryStore::break_state] {
+    for break_it in [TestStore::break_log, TestStore::break_state] {
         let begun = stage.begin().await.unwrap();
         break_it(&stage.store, true);
         browse(&begun.url).await;
@@ -262,7 +262,7 @@ async fn a_login_that_can_not_be_written_down_is_none() {
         assert_eq!(stage.store.documents("oauth").await.unwrap(), []);
     }
     stage.log_in().await.unwrap();
-    for break_it in [MemoryStore::break_log, MemoryStore::break_state] {
+    for break_it in [TestStore::break_log, TestStore::break_state] {
         break_it(&stage.store, true);
         stage.login.log_out().await.unwrap_err();
         break_it(&stage.store, false);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drawgate_core::model::SourceId;
-use drawgate_core::testing::{MemoryStore, TestClock, acts};
+use drawgate_core::testing::{TestClock, TestStore, acts};
 use drawgate_host::Host;
 use drawgate_host::credentials::Try;
 use drawgate_host::seal::SealingKey;
@@ -26,7 +26,7 @@ use world::{World, browse};
 struct Stage {
     world: World,
     clock: Arc<TestClock>,
-    store: MemoryStore,
+    store: TestStore,
     host: Host,
     logins: Logins,
     login: Arc<ServerLogin>,
@@ -38,16 +38,16 @@ fn id() -> SourceId {
 
 impl Stage {
     async fn new() -> Self {
-        Self::with(World::start().await, LoginSettings::default(), MemoryStore::default()).await
+        Self::with(World::start().await, LoginSettings::default(), TestStore::default()).await
     }
 
     /// A host, as after a restart with this store.
-    async fn with(world: World, settings: LoginSettings, store: MemoryStore) -> Self {
+    async fn with(world: World, settings: LoginSettings, store: TestStore) -> Self {
         let url = world.url();
         Self::at(world, &url, settings, store).await
     }
 
-    async fn at(world: World, url: &str, settings: LoginSettings, store: MemoryStore) -> Self {
+    async fn at(world: World, url: &str, settings: LoginSettings, store: TestStore) -> Self {
         let environment = BTreeMap::from([("CLIENT_SECRET".to_owned(), "s3cret/value".to_owned())]);
         Self::in_environment(environment, world, url, settings, store).await
     }
@@ -57,7 +57,7 @@ impl Stage {
         world: World,
         url: &str,
         settings: LoginSettings,
-        store: MemoryStore,
+        store: TestStore,
     ) -> Self {
         let host = Host::new(Secrets::new(environment), None).unwrap();
         // The authorization server is on this machine, which only an operator can allow.
@@ -70,7 +70,7 @@ impl Stage {
         world: World,
         url: &str,
         settings: LoginSettings,
-        store: MemoryStore,
+        store: TestStore,
     ) -> Self {
         let clock = Arc::new(TestClock::default());
         host.clock = clock.clone();

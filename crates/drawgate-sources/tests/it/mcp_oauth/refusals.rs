@@ -113,7 +113,7 @@ async fn an_issuer_that_the_operator_wrote_may_be_anywhere() {
     let world = World::start().await;
     let issuer = Some(world.issuer.clone());
     let settings = LoginSettings { issuer, ..LoginSettings::default() };
-    let stage = Stage::with(world, settings, MemoryStore::default()).await;
+    let stage = Stage::with(world, settings, TestStore::default()).await;
     stage.host.egress.allow(Vec::new());
     stage.log_in().await.unwrap();
 }
@@ -144,13 +144,13 @@ async fn settings_that_do_not_fit() {
     for (settings, expected) in
         [(foreign, "but the client is one of `https://as.example`"), (unset, "`ABSENT` is not set")]
     {
-        let stage = Stage::with(world.clone(), settings, MemoryStore::default()).await;
+        let stage = Stage::with(world.clone(), settings, TestStore::default()).await;
         let error = stage.log_in().await.unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
     let url = "http://tools.example/mcp";
     let settings = LoginSettings::default();
-    let stage = Stage::at(world.clone(), url, settings, MemoryStore::default()).await;
+    let stage = Stage::at(world.clone(), url, settings, TestStore::default()).await;
     let error = stage.log_in().await.unwrap_err();
     assert!(error.contains("would show its tokens"), "{error}");
     assert_eq!(world.seen("/token").len(), 0);
@@ -163,7 +163,7 @@ async fn a_client_of_the_operator_is_not_shown_to_another_issuer() {
         client_secret: Some("env:CLIENT_SECRET".to_owned()),
         ..LoginSettings::default()
     };
-    let stage = Stage::with(World::start().await, settings, MemoryStore::default()).await;
+    let stage = Stage::with(World::start().await, settings, TestStore::default()).await;
     stage.log_in().await.unwrap();
     let other = World::start().await;
     stage.world.behave(|it| it.authority = Some(other.issuer.clone()));

@@ -76,7 +76,7 @@ async fn stage(world: World, settings: LoginSettings) -> (Stage, Arc<Roads>) {
     let issuer = world.issuer.trim_start_matches("http://").parse().unwrap();
     host.egress.allow(vec![issuer]);
     let url = world.url();
-    (Stage::on(host, world, &url, settings, MemoryStore::default()).await, roads)
+    (Stage::on(host, world, &url, settings, TestStore::default()).await, roads)
 }
 
 /// Refused for what it is, and not for what came of asking there.

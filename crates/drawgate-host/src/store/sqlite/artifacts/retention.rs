@@ -4,20 +4,13 @@
 use drawgate_core::store::{ArtifactInfo, StoreError};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
 
-use super::super::sqlite::{integer, unavailable};
-use super::{ArtifactLimits, REMOVE, Shared, count};
+use super::super::connection::{integer, unavailable};
+use super::{REMOVE, Shared, count};
 
 const CLEAR: &str = "make room for artifacts";
 /// How many times the age limit a removal stays on record, counted from the artifact's creation: one
 /// for the artifact's own life and ten after it.
 const RECORD_LIVES: u64 = 11;
-
-impl ArtifactLimits {
-    /// What was created before is too old.
-    pub(super) const fn horizon(&self, now_ms: u64) -> u64 {
-        now_ms.saturating_sub(self.max_age_ms)
-    }
-}
 
 impl Shared {
     /// Removes what is too old, then the oldest until the new one fits.
@@ -49,7 +42,7 @@ impl Shared {
         most: u64,
     ) -> Result<usize, StoreError> {
         let failed = |error: rusqlite::Error| unavailable(CLEAR, &error);
-        let horizon = self.limits.horizon(now_ms);
+        let horizon = self.limits.oldest(now_ms);
         let mut removed = 0;
         while let Some((sha256, used, created_at)) = oldest(connection, but).map_err(failed)? {
             if created_at >= horizon && used <= most {

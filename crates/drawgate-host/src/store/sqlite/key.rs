@@ -8,7 +8,7 @@ use std::path::Path;
 use drawgate_core::audit::{Signer, VerifyKeys};
 use drawgate_core::store::StoreError;
 
-use super::lock::DataDir;
+use super::super::lock::DataDir;
 
 const KEY: &str = "audit.key";
 const PUBLIC: &str = "audit.pub";

@@ -28,8 +28,8 @@ const MAX_FILE: u64 = 4096;
 const BUSY: Duration = Duration::from_millis(250);
 const OPERATION: &str = "keep the audit log's head";
 
-/// A record that was found, and where.
-pub(super) struct Found {
+/// A copy that was found, and where.
+pub(super) struct HeadCopy {
     pub(super) place: &'static str,
     pub(super) head: Result<SignedHead, CheckpointError>,
 }
@@ -49,13 +49,13 @@ pub(super) fn may_be_lost(head: &SignedHead) -> bool {
 pub(super) const PLACES: usize = 2;
 
 /// Reads the records. A place that has none is left out.
-pub(super) fn find(dir: &DataDir) -> Vec<Found> {
+pub(super) fn find(dir: &DataDir) -> Vec<HeadCopy> {
     let places = [
         ("the signed head in `audit.head`", in_file(&dir.file(FILE))),
         ("the signed head in `drawgate.db`", in_state(dir)),
     ];
     let found = places.into_iter().filter_map(|(place, body)| {
-        body.map(|body| Found { place, head: SignedHead::parse(body.trim_end()) })
+        body.map(|body| HeadCopy { place, head: SignedHead::parse(body.trim_end()) })
     });
     found.collect()
 }
@@ -82,14 +82,14 @@ fn in_state(dir: &DataDir) -> Option<String> {
         .flatten()
 }
 
-/// Writes the record to its places. Within one run it only ever moves forward.
-pub(super) struct HeadKeeper {
+/// Writes the copies. Within one run it only ever moves forward.
+pub(super) struct HeadCopies {
     path: PathBuf,
     state: Connection,
     written: Option<u64>,
 }
 
-impl HeadKeeper {
+impl HeadCopies {
     pub(super) fn open(dir: &DataDir) -> Result<Self, StoreError> {
         let state = open_state(dir, Durability::Process)?;
         state.busy_timeout(BUSY).map_err(|error| unavailable(OPERATION, &error))?;

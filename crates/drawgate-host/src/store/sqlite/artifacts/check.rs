@@ -8,8 +8,8 @@ use drawgate_core::{canonical, json};
 use rusqlite::{Connection, OptionalExtension as _};
 use serde_json::Value;
 
-use super::super::lock::DataDir;
-use super::super::sqlite::read_only;
+use super::super::super::lock::DataDir;
+use super::super::connection::read_only;
 use super::Files;
 
 /// Most missing artifacts that wait for the log's end, which tells their age.

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use drawgate_core::canonical;
 use drawgate_core::clock::Clock;
 use drawgate_core::model::{ArtifactRef, Principal};
-use drawgate_core::store::{ArtifactInfo, Artifacts, NewArtifact, StoreError};
+use drawgate_core::store::{ArtifactInfo, ArtifactLimits, Artifacts, NewArtifact, StoreError};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -20,23 +20,8 @@ mod retention;
 
 pub(super) use check::ArtifactCheck;
 
-use super::lock::DataDir;
-use super::sqlite::{Durability, corrupt, integer, open_state, unavailable};
-
-/// How much and how long is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ArtifactLimits {
-    /// Bytes of all artifacts.
-    pub quota: u64,
-    /// Milliseconds after which an artifact goes.
-    pub max_age_ms: u64,
-}
-
-impl Default for ArtifactLimits {
-    fn default() -> Self {
-        Self { quota: 1 << 30, max_age_ms: 30 * 24 * 60 * 60 * 1000 }
-    }
-}
+use super::super::lock::DataDir;
+use super::connection::{Durability, corrupt, integer, open_state, unavailable};
 
 /// Artifacts in a data folder.
 #[derive(Clone)]
@@ -63,11 +48,6 @@ impl FileArtifacts {
         let files = Files::new(dir);
         files.remove_leftovers();
         Ok(Self { shared: Arc::new(Shared { connection, files, limits, clock }) })
-    }
-
-    /// Removes what is too old at this time, though nothing new needs its room; how many went.
-    pub async fn expire(&self, now_ms: u64) -> Result<usize, StoreError> {
-        self.run(REMOVE, move |shared| shared.expire(now_ms)).await
     }
 
     async fn run<T: Send + 'static>(
@@ -105,6 +85,10 @@ impl Artifacts for FileArtifacts {
     async fn remove(&self, sha256: &str) -> Result<bool, StoreError> {
         let sha256 = sha256.to_owned();
         self.run(REMOVE, move |shared| shared.remove(&shared.connection.lock(), &sha256)).await
+    }
+
+    async fn expire(&self, now_ms: u64) -> Result<usize, StoreError> {
+        self.run(REMOVE, move |shared| shared.expire(now_ms)).await
     }
 }
 
@@ -180,7 +164,7 @@ impl Shared {
     }
 
     fn oldest_readable(&self) -> i64 {
-        integer(self.limits.horizon(self.clock.now_ms()))
+        integer(self.limits.oldest(self.clock.now_ms()))
     }
 }
 
