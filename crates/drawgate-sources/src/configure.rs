@@ -12,9 +12,10 @@ use drawgate_host::process::Spawn;
 use drawgate_host::secrets::{NOT_IN_COMMAND_LINES, Resolved, Secrets, is_reference};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
-use crate::confine::{SandboxConfig, rules};
+use crate::confine::rules;
 use crate::kind::ConfigError;
 use crate::reserved::{folded, is_of_gateway};
+use crate::setting::Setting;
 
 /// Refuses a field that the configuration's other fields make meaningless.
 pub(crate) fn unused(
@@ -29,7 +30,7 @@ pub(crate) fn unused(
 pub(crate) fn spawn(
     command: &str,
     args: &[String],
-    env: &BTreeMap<String, String>,
+    env: &BTreeMap<String, Setting>,
     working_dir: Option<PathBuf>,
     secrets: &Secrets,
 ) -> Result<Spawn, ConfigError> {
@@ -38,7 +39,8 @@ pub(crate) fn spawn(
     let env = env
         .iter()
         .map(|(name, value)| {
-            Ok((name.clone(), resolve(&format!("env.{name}"), value, secrets)?.expose().to_owned()))
+            let resolved = resolve(&format!("env.{name}"), value.expose(), secrets)?;
+            Ok((name.clone(), resolved.expose().to_owned()))
         })
         .collect::<Result<_, ConfigError>>()?;
     Ok(Spawn { program, args, env, working_dir, confinement: None })
@@ -50,12 +52,6 @@ fn word(field: &str, text: &str) -> Result<String, ConfigError> {
         return Err(ConfigError::value(field, NOT_IN_COMMAND_LINES));
     }
     Ok(text.to_owned())
-}
-
-/// The command in its sandbox, if there is one.
-pub(crate) fn held_to(spawn: Spawn, sandbox: Option<&SandboxConfig>) -> Result<Spawn, ConfigError> {
-    let confinement = sandbox.map(SandboxConfig::confinement).transpose()?;
-    Ok(Spawn { confinement, ..spawn })
 }
 
 /// An absolute `http` or `https` address.
@@ -106,9 +102,10 @@ pub(crate) fn reach(uri: &Uri, hosts: Option<&[String]>) -> Result<Reach, Config
     Ok(reach)
 }
 
-/// Headers, marked so that they don't show in logs.
-pub(crate) fn headers(
-    configured: &BTreeMap<String, String>,
+/// Headers, marked so that they don't show in logs. The gateway sends none that is reserved.
+pub(crate) fn headers<'a>(
+    configured: impl Iterator<Item = (&'a str, &'a str)>,
+    is_reserved: fn(&HeaderName) -> bool,
     secrets: &Secrets,
 ) -> Result<HeaderMap, ConfigError> {
     let mut headers = HeaderMap::new();
@@ -141,6 +138,7 @@ pub(crate) fn is_reserved(header: &HeaderName) -> bool {
         || ["accept", "last-event-id"].contains(&name.as_str())
 }
 
-fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {
+/// The value that a text holds or refers to.
+pub(crate) fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {
     secrets.resolve(text).map_err(|error| ConfigError::variable(field, error))
 }

@@ -1,14 +1,14 @@
-//! How configuration becomes a source.
+//! The table of kinds of sources, and what can be wrong with the configuration of one.
+//!
+//! To add a kind, add a folder and a row. What the configuration and toolpacks say about a kind is
+//! described by its own [`ServerKind`] and [`ConnectorKind`].
 
-use std::sync::Arc;
+use std::fmt;
 
-use drawgate_core::model::SourceId;
-use drawgate_core::source::ToolSource;
-use drawgate_host::Host;
 use drawgate_host::secrets::SecretError;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
+use crate::server::ServerKind;
+use crate::toolpack::ConnectorKind;
 use crate::{builtin, command, mcp, oneshot, openapi, pack, toolpack};
 
 /// Every kind, in the order in which help lists them.
@@ -22,61 +22,96 @@ pub const KINDS: &[SourceKind] = &[
     toolpack::KIND,
 ];
 
-/// Makes a source of its configuration, without starting anything yet.
-type Build = fn(SourceId, Value, &Arc<Host>) -> Result<Arc<dyn ToolSource>, ConfigError>;
-
-/// One kind of source.
-#[derive(Debug, Clone, Copy)]
+/// One kind of source: its name, and where it can be described.
+#[derive(Clone, Copy)]
 pub struct SourceKind {
     name: &'static str,
-    build: Option<Build>,
+    server: Option<&'static dyn ServerKind>,
+    connector: Option<&'static dyn ConnectorKind>,
 }
 
 impl SourceKind {
-    pub(crate) const fn new(name: &'static str, build: Build) -> Self {
-        Self { name, build: Some(build) }
+    /// A kind that neither servers of the configuration nor connectors of toolpacks have.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, server: None, connector: None }
     }
 
-    /// A kind whose sources register themselves.
-    pub(crate) const fn unconfigured(name: &'static str) -> Self {
-        Self { name, build: None }
+    /// The same kind, for servers of the configuration too.
+    #[must_use]
+    pub const fn with_server(self, server: &'static dyn ServerKind) -> Self {
+        Self { server: Some(server), ..self }
     }
 
-    /// Its name in configuration.
+    /// The same kind, for connectors of toolpacks too.
+    #[must_use]
+    pub const fn with_connector(self, connector: &'static dyn ConnectorKind) -> Self {
+        Self { connector: Some(connector), ..self }
+    }
+
+    /// Its name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
+}
 
-    /// Makes a source of its configuration, without starting anything yet.
-    pub fn build(
-        &self,
-        id: SourceId,
-        config: Value,
-        host: &Arc<Host>,
-    ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        let build = self.build.ok_or(ConfigError::NotConfigurable(self.name))?;
-        build(id, config, host)
+impl fmt::Debug for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The kinds that a configuration and its toolpacks may use: [`KINDS`], unless whoever embeds the
+/// gateway has further ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Kinds(&'static [SourceKind]);
+
+impl Kinds {
+    /// These kinds.
+    #[must_use]
+    pub const fn new(kinds: &'static [SourceKind]) -> Self {
+        Self(kinds)
+    }
+
+    /// What servers of the configuration can be, in the order of the table.
+    pub fn servers(self) -> impl Iterator<Item = &'static dyn ServerKind> {
+        self.0.iter().filter_map(|kind| kind.server)
+    }
+
+    /// The kind of servers that this word of `protocol` stands for.
+    #[must_use]
+    pub fn server(self, protocol: &str) -> Option<&'static dyn ServerKind> {
+        self.servers().find(|kind| kind.protocol() == protocol)
+    }
+
+    /// What connectors of toolpacks can be, by name, in the order of the table.
+    pub fn connectors(self) -> impl Iterator<Item = (&'static str, &'static dyn ConnectorKind)> {
+        self.0.iter().filter_map(|kind| Some((kind.name, kind.connector?)))
+    }
+
+    /// The kind of connectors of this name.
+    #[must_use]
+    pub fn connector(self, name: &str) -> Option<&'static dyn ConnectorKind> {
+        self.connectors().find(|(known, _)| *known == name).map(|(_, kind)| kind)
+    }
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Self(KINDS)
+    }
+}
+
+impl PartialEq for Kinds {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().map(SourceKind::name).eq(other.0.iter().map(SourceKind::name))
     }
 }
 
 /// Why configuration does not describe a source.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// There is no such kind.
-    #[error("unknown kind of source `{name}`; use {known}")]
-    UnknownKind {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// Sources of this kind register themselves.
-    #[error("sources of kind `{0}` can't be configured; they register themselves")]
-    NotConfigurable(&'static str),
-    /// A field is missing, unknown or of the wrong type.
-    #[error("{0}")]
-    Shape(String),
     /// A field that this combination needs is missing.
     #[error("`{field}` is missing; {why}")]
     Missing {
@@ -122,47 +157,20 @@ impl ConfigError {
     }
 }
 
-/// The kind of this name.
-pub fn kind(name: &str) -> Result<&'static SourceKind, ConfigError> {
-    KINDS.iter().find(|kind| kind.name() == name).ok_or_else(|| {
-        let known: Vec<String> = KINDS.iter().map(|kind| format!("`{}`", kind.name())).collect();
-        ConfigError::UnknownKind { name: name.escape_debug().to_string(), known: known.join(", ") }
-    })
-}
-
-/// Makes a source of the named kind.
-pub fn build(
-    name: &str,
-    id: SourceId,
-    config: Value,
-    host: &Arc<Host>,
-) -> Result<Arc<dyn ToolSource>, ConfigError> {
-    kind(name)?.build(id, config, host)
-}
-
-/// Reads a kind's configuration struct.
-pub(crate) fn parse<T: DeserializeOwned>(config: Value) -> Result<T, ConfigError> {
-    serde_json::from_value(config).map_err(|error| ConfigError::Shape(error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_found() {
-        for expected in KINDS {
-            assert_eq!(kind(expected.name()).unwrap().name(), expected.name());
-            assert_eq!(KINDS.iter().filter(|other| other.name() == expected.name()).count(), 1);
+    fn names_and_protocols_are_unique() {
+        let kinds = Kinds::default();
+        let mut names: Vec<&str> = KINDS.iter().map(SourceKind::name).collect();
+        let mut protocols: Vec<&str> = kinds.servers().map(ServerKind::protocol).collect();
+        for words in [&mut names, &mut protocols] {
+            let all = words.len();
+            words.sort_unstable();
+            words.dedup();
+            assert_eq!(words.len(), all, "{words:?}");
         }
-    }
-
-    #[test]
-    fn an_unknown_kind_is_answered_with_the_known_ones() {
-        let error = kind("carrier_pigeon").err().unwrap().to_string();
-        assert_eq!(
-            error,
-            "unknown kind of source `carrier_pigeon`; use `builtin`, `command`, `mcp`, `oneshot`, `openapi`, `pack`, `toolpack`"
-        );
     }
 }

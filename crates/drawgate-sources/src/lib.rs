@@ -15,8 +15,11 @@ pub mod oneshot;
 pub mod openapi;
 pub mod pack;
 mod reserved;
+pub mod schema;
+pub mod server;
+pub mod setting;
 pub mod shape;
 pub mod suggest;
 pub mod toolpack;
 
-pub use kind::{ConfigError, KINDS, SourceKind, build, kind};
+pub use kind::{ConfigError, KINDS, Kinds, SourceKind};

@@ -33,10 +33,10 @@ pub(super) fn writable(
     id: &SourceId,
     server: &Server,
 ) -> Vec<(&'static str, PathBuf)> {
-    if server.transport() != Transport::Stdio || server.sandbox == Some(Profile::None) {
+    if server.connection.transport() != Transport::Stdio || server.sandbox == Some(Profile::None) {
         return Vec::new();
     }
-    let own = server.working_dir.as_ref().map(|folder| loaded.resolve(folder));
+    let own = server.connection.working_dir.as_ref().map(|folder| loaded.resolve(folder));
     let own = own.unwrap_or_else(|| data.join(DataDir::SERVERS).join(id.as_str()));
     let more = server.permissions.write.iter();
     let more = more.map(|folder| ("permissions.write", absolute(loaded.resolve(folder))));
@@ -57,17 +57,19 @@ impl Runtime {
     ) -> std::io::Result<SandboxConfig> {
         let profile = server.sandbox.unwrap_or_default();
         let absolute = |path: &PathBuf| absolute(loaded.resolve(path));
-        let workspace = match &server.working_dir {
+        let workspace = match &server.connection.working_dir {
             Some(folder) => absolute(folder),
             None => std::path::absolute(self.data.join(DataDir::SERVERS).join(id.as_str()))?,
         };
-        if profile != Profile::None && server.working_dir.is_none() {
+        if profile != Profile::None && server.connection.working_dir.is_none() {
             DirBuilder::new().recursive(true).mode(0o700).create(&workspace)?;
         }
         let allowed = &server.permissions;
         let mut read: Vec<PathBuf> = allowed.read.iter().map(absolute).collect();
         let home = self.host.secrets.home();
-        read.extend(server.args.iter().filter_map(|arg| named(Path::new(arg), home.as_deref())));
+        read.extend(
+            server.connection.args.iter().filter_map(|arg| named(Path::new(arg), home.as_deref())),
+        );
         read.dedup();
         Ok(SandboxConfig {
             profile,

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drawgate_sources::mcp::oauth::{self, Address, LoginSettings, StoredLogins, Wanted};
+use drawgate_sources::server::ServerKind;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Runtime;
-use crate::config::{Grant, Loaded, OAuth, Protocol, Server, Setting};
+use crate::config::{Grant, Loaded, OAuth, Server, Setting};
 
 /// Starts servers that wait for a login again as soon as there is one.
 pub(crate) async fn follow_logins(runtime: Arc<Runtime>) {
@@ -27,18 +28,21 @@ impl Runtime {
     /// Brings the logins in line with the configuration.
     pub(super) fn apply_logins(&self, loaded: &Loaded, stored: StoredLogins) {
         let servers = loaded.config.servers.iter();
-        let wanted: BTreeMap<_, _> =
-            servers.filter_map(|(id, server)| Some((id.clone(), self.wanted(server)?))).collect();
+        let wanted: BTreeMap<_, _> = servers
+            .filter_map(|(id, server)| Some((id.clone(), self.wanted(loaded, server)?)))
+            .collect();
         self.operations.logins.set(wanted, stored);
     }
 
-    fn wanted(&self, server: &Server) -> Option<Wanted> {
-        let own = server.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
-        if own || server.protocol != Protocol::Mcp {
+    fn wanted(&self, loaded: &Loaded, server: &Server) -> Option<Wanted> {
+        let own =
+            server.connection.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+        let kind = loaded.config.kinds.server(server.protocol.as_str());
+        if own || !kind.is_some_and(ServerKind::has_logins) {
             return None;
         }
         // An address that can't be read is reported when the server is set up.
-        let url = self.host.secrets.resolve(server.url.as_deref()?).ok()?;
+        let url = self.host.secrets.resolve(server.connection.url.as_deref()?).ok()?;
         let url = Address::parse(url.expose()).ok()?;
         Some(Wanted { url, settings: settings(server.oauth.clone().unwrap_or_default()) })
     }

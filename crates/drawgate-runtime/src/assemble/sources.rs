@@ -1,6 +1,7 @@
 //! Sources from configuration: what is new is started, what is gone is ended, what changed is both.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -10,11 +11,13 @@ use drawgate_core::registry::{
 };
 use drawgate_core::store::StoreError;
 use drawgate_host::sandbox::{Profile, ResourceLimits};
+use drawgate_sources::builtin::{BuiltinConfig, BuiltinSource};
 use drawgate_sources::confine::check_writable;
-use serde_json::{Value, json};
+use drawgate_sources::server::ServerConfig;
+use serde_json::json;
 
 use super::{Runtime, confine};
-use crate::config::{self, Config, Loaded, Names, Protocol, Server, ToolSettings, Transport};
+use crate::config::{self, Config, Loaded, Names, Server, ToolSettings, Transport};
 
 /// What a server is started with, and under which terms.
 #[derive(Clone, PartialEq)]
@@ -33,7 +36,8 @@ impl Wanted {
     }
 
     fn is_made_like(&self, other: &Self) -> bool {
-        let boxes = self.server.transport() != Transport::Stdio || self.sandbox == other.sandbox;
+        let boxes =
+            self.server.connection.transport() != Transport::Stdio || self.sandbox == other.sandbox;
         self.server == other.server && boxes && self.terms.identity == other.terms.identity
     }
 }
@@ -69,11 +73,11 @@ impl Runtime {
         self.keeper.remove(&id).await;
         let Some((builtin, terms)) = wanted else { return Ok(()) };
         let workspace = confine::workspace(loaded, &self.data);
-        let settings = json!({ "workspace": workspace, "unprotected": builtin.unprotected });
-        let source = drawgate_sources::build("builtin", id.clone(), settings, &self.host);
+        let settings = BuiltinConfig { workspace, unprotected: builtin.unprotected };
+        let source = BuiltinSource::new(id.clone(), &settings, &self.host);
         let added = source
             .map_err(anyhow::Error::from)
-            .and_then(|source| Ok(self.keeper.add(source, terms, Origin::Declared)?));
+            .and_then(|source| Ok(self.keeper.add(Arc::new(source), terms, Origin::Declared)?));
         added.inspect_err(|error| self.report_unusable(&id, &[], error))
     }
 
@@ -138,24 +142,37 @@ impl Runtime {
         if let Some(reason) = loaded.withheld(server) {
             bail!(reason);
         }
-        let (kind, origin) = match server.protocol {
-            Protocol::Mcp => ("mcp", Origin::Discovered),
-            Protocol::Call => ("oneshot", Origin::Declared),
+        let settings = server.settings(loaded.config.kinds)?;
+        let origin = match settings.declared() {
+            Some(_) => Origin::Declared,
+            None => Origin::Discovered,
         };
-        let mut settings = settings(loaded, server)?;
-        if server.transport() == Transport::Stdio {
-            for (field, folder) in confine::writable(loaded, &self.data, id, server) {
-                check_writable(self.host.processes.trusted(), field, &folder)?;
-            }
-            let sandbox = self.sandbox(loaded, id, server).context("its folder can't be made")?;
-            if sandbox.profile != Profile::None && !server.args.is_empty() {
-                settings["args"] = json!(confine::arguments(&server.args));
-            }
-            settings["sandbox"] = json!(sandbox);
-        }
-        let source = drawgate_sources::build(kind, id.clone(), settings, &self.host)?;
+        let source = settings.build(id.clone(), self.server(loaded, id, server)?, &self.host)?;
         self.keeper.add(source, wanted.terms.clone(), origin)?;
         Ok(())
+    }
+
+    /// A server as its source is made for it: paths absolute, its program in the sandbox. References
+    /// stay references, which the source follows.
+    fn server(
+        &self,
+        loaded: &Loaded,
+        id: &SourceId,
+        server: &Server,
+    ) -> anyhow::Result<ServerConfig> {
+        let mut connection = server.connection.clone();
+        connection.working_dir = connection.working_dir.map(|path| loaded.resolve(&path));
+        if connection.transport() != Transport::Stdio {
+            return Ok(ServerConfig { connection, sandbox: None, hosts: None });
+        }
+        for (field, folder) in confine::writable(loaded, &self.data, id, server) {
+            check_writable(self.host.processes.trusted(), field, &folder)?;
+        }
+        let sandbox = self.sandbox(loaded, id, server).context("its folder can't be made")?;
+        if sandbox.profile != Profile::None {
+            connection.args = confine::arguments(&connection.args);
+        }
+        Ok(ServerConfig { connection, sandbox: Some(sandbox), hosts: None })
     }
 }
 
@@ -177,56 +194,6 @@ fn disabled(config: &Config) -> BTreeMap<SourceId, Absence> {
 /// The id of the built-in tools, which is theirs even where they are switched off.
 fn builtin() -> Option<SourceId> {
     SourceId::new("builtin").ok()
-}
-
-/// What the kind of source needs to know, in its own spelling.
-fn settings(loaded: &Loaded, server: &Server) -> anyhow::Result<Value> {
-    let transport = match (server.protocol, server.transport()) {
-        (Protocol::Call, Transport::StreamableHttp) => json!("http"),
-        (_, transport) => json!(transport),
-    };
-    let mut settings = json!({ "transport": transport });
-    let mut put = |key: &str, value: Value| {
-        if !value.is_null() {
-            settings[key] = value;
-        }
-    };
-    put("command", json!(server.command));
-    put("url", json!(server.url));
-    put("working_dir", json!(server.working_dir.as_ref().map(|path| loaded.resolve(path))));
-    if !server.args.is_empty() {
-        put("args", json!(server.args));
-    }
-    // References stay references; the kind resolves them.
-    let exposed = |map: &BTreeMap<String, crate::config::Setting>| -> Value {
-        map.iter()
-            .map(|(key, value)| (key.clone(), Value::from(value.expose())))
-            .collect::<serde_json::Map<_, _>>()
-            .into()
-    };
-    if !server.env.is_empty() {
-        put("env", exposed(&server.env));
-    }
-    if !server.headers.is_empty() {
-        put("headers", exposed(&server.headers));
-    }
-    match server.protocol {
-        Protocol::Call => put("manifest", json!({ "tools": server.manifest_tools()? })),
-        Protocol::Mcp => {
-            if let Some(concurrency) = server.concurrency {
-                put("concurrency", json!(concurrency));
-            }
-            if let Some(seconds) = server.start_timeout_seconds {
-                put("start_timeout_ms", json!(seconds.saturating_mul(1000)));
-            }
-            if let Some(seconds) = server.idle_shutdown_seconds {
-                put("idle_shutdown_ms", json!(seconds.saturating_mul(1000)));
-            }
-            put("sessions", json!(server.sessions));
-            put("client_requests", json!(server.client_requests));
-        }
-    }
-    Ok(settings)
 }
 
 pub(super) fn base_terms(config: &Config) -> SourceTerms {
@@ -303,6 +270,7 @@ pub(super) fn tool_terms(own: &ToolSettings) -> ToolTerms {
 
 /// Which server it is: what is started, or where it is.
 fn identity(loaded: &Loaded, server: &Server) -> String {
-    let folder = server.working_dir.as_ref().map(|path| loaded.resolve(path));
-    json!([server.command, server.args, folder, server.url]).to_string()
+    let connection = &server.connection;
+    let folder = connection.working_dir.as_ref().map(|path| loaded.resolve(path));
+    json!([connection.command, connection.args, folder, connection.url]).to_string()
 }

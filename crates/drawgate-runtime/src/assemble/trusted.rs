@@ -56,16 +56,16 @@ fn trusted(what: &str, path: impl AsRef<Path>, kind: Kind) -> TrustedPath {
 
 fn runs_outside(server: &Server) -> bool {
     server.enabled
-        && server.transport() == Transport::Stdio
+        && server.connection.transport() == Transport::Stdio
         && server.sandbox == Some(Profile::None)
 }
 
 /// The program of a server, and the scripts that its command line names.
 fn files_of(loaded: &Loaded, server: &Server, processes: &Processes) -> Vec<PathBuf> {
-    let folder = server.working_dir.as_ref().map(|folder| loaded.resolve(folder));
+    let folder = server.connection.working_dir.as_ref().map(|folder| loaded.resolve(folder));
     let folder = folder.unwrap_or_default();
-    let program = server.command.as_deref().and_then(|command| processes.find(command));
-    let named = server.args.iter().map(|argument| folder.join(argument));
+    let program = server.connection.command.as_deref().and_then(|command| processes.find(command));
+    let named = server.connection.args.iter().map(|argument| folder.join(argument));
     program.into_iter().chain(named.filter(|path| path.is_file())).collect()
 }
 

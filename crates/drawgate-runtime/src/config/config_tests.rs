@@ -5,6 +5,7 @@ use insta::assert_json_snapshot;
 use serde_json::Value;
 
 use super::*;
+use crate::assemble::declared_terms;
 
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -154,7 +155,7 @@ fn transports_have_several_spellings_and_can_be_left_out() {
     ];
     for (text, expected) in cases {
         let config = parse(&format!("[servers.a]\n{text}"));
-        assert_eq!(config.servers["a"].transport(), expected, "{text}");
+        assert_eq!(config.servers["a"].connection.transport(), expected, "{text}");
     }
 }
 
@@ -164,20 +165,12 @@ fn the_nearest_limit_holds() {
         "[limits]\ntimeout_seconds = 10\nmax_output_lines = 7\n[servers.a]\ncommand = \"x\"\n\
          timeout_seconds = 20\nmax_output_bytes = 300\n[servers.a.tools.t]\ntimeout_seconds = 40\n",
     );
-    let cases = [
-        (("a", "t"), (40, 300, 7)),
-        (("a", "other"), (20, 300, 7)),
-        (("builtin", "vfs_read"), (10, 1_048_576, 7)),
-    ];
-    for ((server, tool), (seconds, bytes, lines)) in cases {
-        let limits = config.tool_limits(server, tool);
-        let expected = ToolLimits {
-            timeout: Duration::from_secs(seconds),
-            max_output_bytes: bytes,
-            max_output_lines: Some(lines),
-        };
-        assert_eq!(limits, expected, "{server} {tool}");
-    }
+    let terms = declared_terms(&config, &config.servers["a"]);
+    let limits = &terms.limits;
+    assert_eq!(limits.timeout, Duration::from_secs(20));
+    assert_eq!((limits.max_output_bytes, limits.max_output_lines), (300, 7));
+    assert_eq!(terms.tools["t"].timeout, Some(Duration::from_secs(40)));
+    assert_eq!(terms.tools["t"].max_output_bytes, None);
 }
 
 #[test]
@@ -203,7 +196,8 @@ fn a_manifest_is_an_array_or_a_table_with_tools() {
     for manifest in [format!("[{tool}]"), format!("{{ tools = [{tool}] }}")] {
         let text =
             format!("[servers.a]\ncommand = \"x\"\nprotocol = \"call\"\nmanifest = {manifest}");
-        let tools = parse(&text).servers["a"].manifest_tools().unwrap();
+        let config = parse(&text);
+        let tools = config.servers["a"].declared_tools(config.kinds).unwrap().unwrap();
         assert_eq!(tools.len(), 1);
         assert_eq!(tools[0].input_schema, serde_json::json!({ "type": "object" }));
     }
@@ -224,8 +218,8 @@ fn no_secret_is_ever_shown() {
         assert!(secret == "sk-0" || !format!("{config:?}").contains(secret), "{config:?}");
     }
     assert!(shown.contains("env:REAL_KEY") && shown.contains("****") && shown.contains("-v"));
-    assert_eq!(config.servers["b"].headers["X"].expose(), "hunter22");
-    assert_eq!(config.servers["a"].env["A"].variable(), Some("REAL_KEY"));
+    assert_eq!(config.servers["b"].connection.headers["X"].expose(), "hunter22");
+    assert_eq!(config.servers["a"].connection.env["A"].variable(), Some("REAL_KEY"));
 }
 
 /// Whatever the schema lets through must also be readable, or a mistake would be reported without

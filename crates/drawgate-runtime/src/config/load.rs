@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use drawgate_sources::Kinds;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -80,8 +81,11 @@ impl Loaded {
     /// Reads the file again as it was read before.
     pub fn reload(&self) -> Result<Self, ConfigErrors> {
         match self.chosen {
-            Chosen::Named => Config::load(Some(self.path.as_deref().unwrap_or(Path::new(NO_FILE)))),
-            Chosen::Found => Config::load(None),
+            Chosen::Named => {
+                let path = self.path.as_deref().unwrap_or(Path::new(NO_FILE));
+                Config::load_with(Some(path), self.config.kinds)
+            }
+            Chosen::Found => Config::load_with(None, self.config.kinds),
         }
     }
 
@@ -101,7 +105,8 @@ impl Loaded {
     #[must_use]
     pub fn withheld(&self, server: &Server) -> Option<String> {
         let reason = self.starts_no_programs()?;
-        let is_withheld = server.transport() == Transport::Stdio || server.uses_environment();
+        let is_withheld =
+            server.connection.transport() == Transport::Stdio || server.uses_environment();
         is_withheld.then_some(reason)
     }
 }
@@ -117,14 +122,22 @@ impl Config {
     /// Reads the named file, which must be there, or `drawgate.toml` in the current folder, which
     /// need not. The name [`NO_FILE`] stands for no file.
     pub fn load(path: Option<&Path>) -> Result<Loaded, ConfigErrors> {
-        let none = |chosen| Loaded { chosen, ..loaded(Self::default(), None, "", Vec::new()) };
+        Self::load_with(path, Kinds::default())
+    }
+
+    /// Reads a configuration that may use these kinds of sources.
+    pub fn load_with(path: Option<&Path>, kinds: Kinds) -> Result<Loaded, ConfigErrors> {
+        let none = |chosen| {
+            let config = Self { kinds, ..Self::default() };
+            Loaded { chosen, ..loaded(config, None, "", Vec::new()) }
+        };
         let (file, chosen) = match Asked::of(path) {
             Asked::Nothing => return Ok(none(Chosen::Named)),
             Asked::File(file) => (file, Chosen::Named),
             Asked::CurrentFolder => (Path::new(DEFAULT_FILE), Chosen::Found),
         };
         match std::fs::read_to_string(file) {
-            Ok(text) => Ok(Loaded { chosen, ..Self::parse(&text, file)? }),
+            Ok(text) => Ok(Loaded { chosen, ..Self::parse_with(&text, file, kinds)? }),
             Err(error) if error.kind() == io::ErrorKind::NotFound && chosen == Chosen::Found => {
                 Ok(none(chosen))
             }
@@ -143,7 +156,7 @@ impl Config {
         };
         let text = std::fs::read_to_string(file).ok()?;
         let mut tree = tree::salvage(&text);
-        shape::check(&schema::SCHEMA, &mut tree);
+        shape::check(&schema::schema_of(Kinds::default()), &mut tree);
         let read = Self::deserialize(&tree.value).unwrap_or_default();
         let config = Self {
             listen: read.listen,
@@ -160,7 +173,11 @@ impl Config {
     /// Reads a text as if it stood in the file `path`. Every problem is reported at once: of form,
     /// of meaning, and of the files that it names.
     pub fn parse(text: &str, path: &Path) -> Result<Loaded, ConfigErrors> {
-        let (config, mut problems) = read(text, path);
+        Self::parse_with(text, path, Kinds::default())
+    }
+
+    fn parse_with(text: &str, path: &Path, kinds: Kinds) -> Result<Loaded, ConfigErrors> {
+        let (config, mut problems) = read(text, path, kinds);
         for problem in &mut problems {
             problem.file.get_or_insert_with(|| path.to_owned());
         }
@@ -179,14 +196,14 @@ fn loaded(config: Config, path: Option<PathBuf>, text: &str, warnings: Vec<Probl
     Loaded { config, path, chosen: Chosen::Named, text_hash, warnings }
 }
 
-fn read(text: &str, path: &Path) -> (Option<Config>, Vec<Problem>) {
+fn read(text: &str, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Problem>) {
     let mut tree = match tree::parse(text) {
         Ok(tree) => tree,
         Err(problems) => return (None, problems),
     };
-    let mut problems = shape::check(&schema::SCHEMA, &mut tree);
+    let mut problems = shape::check(&schema::schema_of(kinds), &mut tree);
     let config = match Config::deserialize(&tree.value) {
-        Ok(config) => config,
+        Ok(config) => Config { kinds, ..config },
         Err(error) => {
             problems.push(Problem::error("", error.to_string()));
             return (None, problems);

@@ -719,7 +719,7 @@ protocol = "call""#,
         text: r#"[servers.a]
 command = "x"
 manifest = []"#,
-        said: r#"drawgate.toml:3:1: error: `manifest` has no meaning for a server that speaks MCP; set `protocol = "call"` or remove it
+        said: r#"drawgate.toml:3:1: error: `manifest` has no meaning for `protocol = "mcp"`; remove it
 "#,
     },
     Case {

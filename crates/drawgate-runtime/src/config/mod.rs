@@ -28,10 +28,13 @@ use std::path::PathBuf;
 
 use drawgate_core::model::SourceId;
 use drawgate_host::sandbox::ResourceLimits;
+use drawgate_sources::Kinds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use auth::{Algorithm, Auth};
+pub use drawgate_sources::server::Transport;
+pub use drawgate_sources::setting::Setting;
 pub use endpoint::{Endpoint, Tls};
 pub use execution::{Egress, Pack, Permissions, Toolpacks};
 pub use grpc::Grpc;
@@ -42,10 +45,7 @@ pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
 };
-pub use servers::{
-    Names, Protocol, Server, Sessions, ToolLimits, ToolSettings, Transport, Trust, Validation,
-};
-pub use setting::Setting;
+pub use servers::{Names, Protocol, Server, ToolSettings, Trust, Validation};
 pub use starter::STARTER;
 
 /// The configuration of a Drawgate gateway. Every key is optional.
@@ -90,6 +90,9 @@ pub struct Config {
     pub artifacts: Artifacts,
     /// Logs and traces.
     pub telemetry: Telemetry,
+    /// The kinds of sources that servers and toolpacks may be.
+    #[serde(skip)]
+    pub kinds: Kinds,
 }
 
 /// The port that nothing else of note uses and that the documentation shows.
@@ -115,6 +118,7 @@ impl Default for Config {
             audit: Audit::default(),
             artifacts: Artifacts::default(),
             telemetry: Telemetry::default(),
+            kinds: Kinds::default(),
         }
     }
 }
@@ -126,21 +130,16 @@ impl Config {
     pub fn redacted(&self) -> serde_json::Value {
         let mut safe = self.clone();
         for server in safe.servers.values_mut() {
+            server.fill_in(self.kinds);
             server.mask_secrets();
         }
         serde_json::to_value(&safe).unwrap_or_default()
     }
 
-    /// The limits of one tool: its own, else its server's, else the gateway's.
-    #[must_use]
-    pub fn tool_limits(&self, server: &str, tool: &str) -> ToolLimits {
-        ToolLimits::of(&self.limits, self.servers.get(server), tool)
-    }
-
     /// The JSON Schema of the file, for editors.
     #[must_use]
     pub fn json_schema() -> serde_json::Value {
-        schema::generate()
+        schema::generate(Kinds::default())
     }
 }
 
@@ -150,3 +149,5 @@ mod mistakes_tests;
 #[cfg(test)]
 #[path = "config_tests.rs"]
 mod tests;
+#[cfg(test)]
+mod throwaway_kind;

@@ -1,9 +1,8 @@
 //! `[servers.NAME.oauth]`: how to log in at a protected server.
 
+use drawgate_sources::setting::Setting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::setting::Setting;
 
 /// How the gateway comes by tokens for a protected server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

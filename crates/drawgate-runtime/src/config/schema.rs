@@ -3,64 +3,48 @@
 //!
 //! Draft 7, because that is what the common TOML language servers understand.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use drawgate_sources::Kinds;
+use drawgate_sources::schema::{tidy, words};
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Config;
 
-/// The schema, made once.
-pub(super) static SCHEMA: LazyLock<Value> = LazyLock::new(generate);
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| generate(Kinds::default()));
 
-pub(super) fn generate() -> Value {
-    let settings = SchemaSettings::draft07();
-    let mut schema = settings.into_generator().into_root_schema_for::<Config>().to_value();
-    tidy(&mut schema);
+/// The schema of configurations that may use these kinds.
+pub(super) fn schema_of(kinds: Kinds) -> Cow<'static, Value> {
+    if kinds == Kinds::default() { Cow::Borrowed(&SCHEMA) } else { Cow::Owned(generate(kinds)) }
+}
+
+pub(super) fn generate(kinds: Kinds) -> Value {
+    let mut generator = SchemaSettings::draft07().into_generator();
+    let own: Vec<Value> =
+        kinds.servers().map(|kind| kind.schema(&mut generator).to_value()).collect();
+    let mut schema = generator.into_root_schema_for::<Config>().to_value();
+    if let Some(Value::Object(keys)) = schema.pointer_mut("/definitions/Server/properties") {
+        keys.extend(
+            own.iter()
+                .filter_map(|own| own["properties"].as_object())
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.clone())),
+        );
+    }
+    tidy(&mut schema, only_of_option);
+    if let Some(Value::Object(definitions)) = schema.pointer_mut("/definitions") {
+        let described = kinds.servers().map(|kind| (kind.protocol(), kind.description()));
+        definitions.insert("Protocol".into(), words("What a server speaks.", described));
+    }
     if let Some(root) = schema.as_object_mut() {
         root.insert("title".into(), json!("drawgate.toml"));
     }
     schema
 }
 
-/// Removes what only Rust and JSON know: nulls, integer widths, defaults of whole sections, and
-/// the line breaks of doc comments.
-fn tidy(schema: &mut Value) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(tidy),
-        Value::Object(map) => {
-            map.retain(|key, value| !is_noise(key, value));
-            if let Some(Value::String(text)) = map.get_mut("description") {
-                *text = text.replace("\n\n", "\0").replace('\n', " ").replace('\0', "\n\n");
-            }
-            if let Some(Value::Array(types)) = map.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = types.as_slice() {
-                    let only = only.clone();
-                    map.insert("type".into(), only);
-                }
-            }
-            if let Some(only) = map.get_mut("anyOf").and_then(only_variant) {
-                map.remove("anyOf");
-                map.insert("allOf".into(), json!([only]));
-            }
-            map.values_mut().for_each(tidy);
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-fn is_noise(key: &str, value: &Value) -> bool {
-    match key {
-        "default" => value.is_null() || value.as_object().is_some_and(|map| !map.is_empty()),
-        "format" => value.as_str().is_some_and(|name| name.starts_with("uint")),
-        _ => false,
-    }
-}
-
-/// The one variant beside null of what was an `Option`.
-fn only_variant(any_of: &mut Value) -> Option<Value> {
-    let variants = any_of.as_array_mut()?;
-    variants.retain(|variant| variant.get("type") != Some(&json!("null")));
-    if let [only] = variants.as_slice() { Some(only.clone()) } else { None }
+/// In draft 7 nothing may stand beside `$ref`.
+fn only_of_option(map: &mut Map<String, Value>, only: Value) {
+    map.insert("allOf".into(), Value::Array(vec![only]));
 }

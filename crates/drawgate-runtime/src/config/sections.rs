@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use drawgate_core::model::{Capability, Verdict};
+use drawgate_sources::setting::Setting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::formats::{CapabilityText, PolicyAction, ProtectedName};
-use super::setting::Setting;
 
 /// The built-in tools `vfs_read`, `vfs_write`, `vfs_list` and `vfs_delete`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

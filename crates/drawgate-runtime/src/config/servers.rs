@@ -1,43 +1,29 @@
 //! `[servers.NAME]`: the servers whose tools the gateway offers.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use drawgate_core::model::{Capability, McpToolSpec};
 use drawgate_host::sandbox::Profile;
-use drawgate_sources::mcp::ClientRequest;
-use schemars::{JsonSchema, Schema};
+use drawgate_sources::Kinds;
+use drawgate_sources::server::{Connection, ServerSettings};
+use drawgate_sources::setting::MASK;
+use schemars::JsonSchema;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::execution::Permissions;
 use super::formats::{CapabilityText, PolicyAction};
 use super::oauth::OAuth;
-use super::sections::Limits;
-use super::setting::{MASK, Setting, is_key_shaped};
+use super::setting::is_key_shaped;
 
 /// A server whose tools the gateway offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// How to reach it. Absent: `stdio` with `command`, `streamable_http` with `url`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transport: Option<Transport>,
-    /// The program to start, for `stdio`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// Its arguments. They are passed as they are, without a shell.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub args: Vec<String>,
-    /// Its environment, beside a small safe set. Write secrets as `env:NAME`.
-    #[schemars(with = "BTreeMap<String, String>")]
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, Setting>,
-    /// The folder it starts in, and in the sandbox may write. Relative to this file's folder. Absent:
-    /// a folder of its own in the data folder, or the gateway's with `sandbox = "none"`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub working_dir: Option<PathBuf>,
+    /// How it is reached.
+    #[serde(flatten)]
+    pub connection: Connection,
     /// What the program may touch, for `stdio`. Absent: `workspace`, which is a folder of its own,
     /// the system's programs and no network.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,13 +31,6 @@ pub struct Server {
     /// What the sandbox opens beside that, for `stdio`. Files that `args` name may be read anyway.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub permissions: Permissions,
-    /// Its address, for all transports but `stdio`; for `websocket` with `ws://` or `wss://`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// Headers sent with each request. Write secrets as `env:NAME`.
-    #[schemars(with = "BTreeMap<String, String>")]
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, Setting>,
     /// How to log in at it, where `drawgate servers login` needs help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OAuth>,
@@ -86,48 +65,26 @@ pub struct Server {
     #[schemars(range(min = 1, max = 1_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
-    /// How long the server may take to start and shake hands; 30 unless set. A first start may have
-    /// to download it.
-    #[schemars(range(min = 1, max = 600))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_timeout_seconds: Option<u64>,
-    /// Seconds without calls after which the program is ended, for `stdio`; the next call starts it
-    /// again. Absent: it keeps running.
-    #[schemars(range(min = 1, max = 86_400))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idle_shutdown_seconds: Option<u64>,
-    /// Whether clients share a connection to it.
-    pub sessions: Sessions,
-    /// What it may ask of those who call it: `elicitation`, `elicitation_url`, `roots`, `sampling`.
-    /// Absent: `elicitation` and `roots`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_requests: Option<Vec<ClientRequest>>,
     /// What it speaks.
     pub protocol: Protocol,
-    /// Its tools, for `protocol = "call"`: an array of tools, or a table with `tools`. Each has
-    /// `name`, `description` and `inputSchema`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub manifest: Option<Value>,
     /// Settings for single tools, by the name that the server gives them, and for operations beside
     /// tools: `@resources/read`, `@resources/subscribe`, `@resources/unsubscribe`, `@prompts/get`,
     /// `@completion/complete` and `@logging/setLevel`.
     #[schemars(extend("propertyNames" = {"format": "tool-or-operation"}))]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolSettings>,
+    /// The keys that only its protocol has.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub own: Map<String, Value>,
 }
 
 impl Default for Server {
     fn default() -> Self {
         Self {
-            transport: None,
-            command: None,
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            working_dir: None,
+            connection: Connection::default(),
             sandbox: None,
             permissions: Permissions::default(),
-            url: None,
-            headers: BTreeMap::new(),
             oauth: None,
             enabled: true,
             names: Names::Qualified,
@@ -139,34 +96,20 @@ impl Default for Server {
             max_output_bytes: None,
             max_output_lines: None,
             concurrency: None,
-            start_timeout_seconds: None,
-            idle_shutdown_seconds: None,
-            sessions: Sessions::Shared,
-            client_requests: None,
-            protocol: Protocol::Mcp,
-            manifest: None,
+            protocol: Protocol::default(),
             tools: BTreeMap::new(),
+            own: Map::new(),
         }
     }
 }
 
 impl Server {
-    /// How to reach it: as set, else by which of `command` and `url` is there.
-    #[must_use]
-    pub fn transport(&self) -> Transport {
-        match (self.transport, &self.url) {
-            (Some(transport), _) => transport,
-            (None, Some(_)) => Transport::StreamableHttp,
-            (None, None) => Transport::Stdio,
-        }
-    }
-
     /// Whether something that is sent to it comes from the environment.
     #[must_use]
     pub fn uses_environment(&self) -> bool {
         let oauth = self.oauth.iter().flat_map(|oauth| [&oauth.client_secret, &oauth.private_key]);
-        let settings = self.headers.values().chain(oauth.flatten());
-        let url = self.url.as_deref().is_some_and(|url| url.starts_with("env:"));
+        let settings = self.connection.headers.values().chain(oauth.flatten());
+        let url = self.connection.url.as_deref().is_some_and(|url| url.starts_with("env:"));
         url || settings.into_iter().any(|setting| setting.variable().is_some())
     }
 
@@ -184,31 +127,44 @@ impl Server {
             timeout_seconds: None,
             max_output_bytes: None,
             max_output_lines: None,
+            concurrency: None,
             tools: defaults.tools,
             ..self.clone()
         }
     }
 
-    /// The tools of `manifest`, for `protocol = "call"`.
-    pub fn manifest_tools(&self) -> Result<Vec<McpToolSpec>, serde_json::Error> {
-        self.manifest_items().iter().map(McpToolSpec::deserialize).collect()
+    /// The keys of its protocol, read.
+    pub fn settings(&self, kinds: Kinds) -> serde_json::Result<Box<dyn ServerSettings>> {
+        let protocol = &self.protocol.0;
+        let kind = kinds.server(protocol).ok_or_else(|| {
+            serde_json::Error::custom(format!("unknown protocol `{}`", protocol.escape_debug()))
+        })?;
+        kind.read(&self.own)
     }
 
-    /// The entries of `manifest`, in either of its two forms.
-    pub(super) fn manifest_items(&self) -> &[Value] {
-        let listed = self.manifest.as_ref().and_then(|given| given.get("tools").or(Some(given)));
-        listed.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    /// The tools that the configuration itself defines; `None` where the server is asked for them.
+    pub fn declared_tools(&self, kinds: Kinds) -> serde_json::Result<Option<Vec<McpToolSpec>>> {
+        let settings = self.settings(kinds)?;
+        let Some(declared) = settings.declared() else { return Ok(None) };
+        declared.items.iter().map(McpToolSpec::deserialize).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Fills in the defaults of its protocol's keys.
+    pub(super) fn fill_in(&mut self, kinds: Kinds) {
+        if let Ok(settings) = self.settings(kinds) {
+            self.own = settings.keys();
+        }
     }
 
     /// Hides what should have been a reference in the places that are printed.
     pub(super) fn mask_secrets(&mut self) {
-        for arg in &mut self.args {
+        for arg in &mut self.connection.args {
             if is_key_shaped(arg.rsplit('=').next().unwrap_or(arg)) {
                 MASK.clone_into(arg);
             }
         }
-        if self.url.as_deref().is_some_and(has_user_info) {
-            self.url = Some(MASK.to_owned());
+        if self.connection.url.as_deref().is_some_and(has_user_info) {
+            self.connection.url = Some(MASK.to_owned());
         }
     }
 }
@@ -217,45 +173,6 @@ impl Server {
 pub(super) fn has_user_info(url: &str) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
     authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
-}
-
-/// How a server is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(transform = add_spellings)]
-pub enum Transport {
-    /// The gateway starts a program and speaks over its standard input and output.
-    Stdio,
-    /// HTTP, with answers as JSON or as a stream.
-    #[serde(alias = "http", alias = "streamableHttp")]
-    StreamableHttp,
-    /// The older HTTP transport with server-sent events.
-    Sse,
-    /// WebSocket with the subprotocol `mcp`.
-    Websocket,
-}
-
-impl Transport {
-    /// The word in the file.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stdio => "stdio",
-            Self::StreamableHttp => "streamable_http",
-            Self::Sse => "sse",
-            Self::Websocket => "websocket",
-        }
-    }
-}
-
-/// The derive knows nothing of `alias`, so that editors would refuse the other spellings.
-fn add_spellings(schema: &mut Schema) {
-    if let Some(Value::Array(variants)) = schema.get_mut("oneOf") {
-        for spelling in ["http", "streamableHttp"] {
-            let same = "The same as `streamable_http`.";
-            variants.push(json!({ "description": same, "type": "string", "const": spelling }));
-        }
-    }
 }
 
 /// How a server's tools are named towards callers.
@@ -292,25 +209,23 @@ pub enum Validation {
     Server,
 }
 
-/// Whether clients share a connection to a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Sessions {
-    /// All clients share one.
-    Shared,
-    /// Each client has its own, for servers that keep state for their client; at most 32, each ended
-    /// after ten minutes without calls.
-    PerClient,
+/// What a server speaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Protocol(pub(super) String);
+
+impl Protocol {
+    /// The word in the file.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
-/// What a server speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    /// The Model Context Protocol; tools are discovered.
-    Mcp,
-    /// One JSON call in, one JSON result out; tools are listed in `manifest`.
-    Call,
+impl Default for Protocol {
+    fn default() -> Self {
+        Self("mcp".to_owned())
+    }
 }
 
 /// Settings for one tool. What stands here wins over what the server says.
@@ -353,32 +268,4 @@ pub struct ToolSettings {
     #[schemars(range(min = 1, max = 100_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_lines: Option<usize>,
-}
-
-/// The limits that hold for one tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolLimits {
-    /// How long a call may take.
-    pub timeout: Duration,
-    /// Bytes of output that are passed on whole.
-    pub max_output_bytes: usize,
-    /// Lines of output that are passed on whole; `None` for any number.
-    pub max_output_lines: Option<usize>,
-}
-
-impl ToolLimits {
-    pub(super) fn of(limits: &Limits, server: Option<&Server>, tool: &str) -> Self {
-        let own = server.and_then(|server| server.tools.get(tool));
-        let seconds = own.and_then(|own| own.timeout_seconds);
-        let bytes = own.and_then(|own| own.max_output_bytes);
-        let lines = own.and_then(|own| own.max_output_lines);
-        let seconds = seconds.or_else(|| server?.timeout_seconds).unwrap_or(limits.timeout_seconds);
-        let bytes = bytes.or_else(|| server?.max_output_bytes).unwrap_or(limits.max_output_bytes);
-        let lines = lines.or_else(|| server?.max_output_lines).or(limits.max_output_lines);
-        Self {
-            timeout: Duration::from_secs(seconds.min(limits.max_timeout_seconds)),
-            max_output_bytes: bytes,
-            max_output_lines: lines,
-        }
-    }
 }

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::confine::check_writable;
-use crate::kind::{self, ConfigError, SourceKind};
+use crate::kind::{ConfigError, SourceKind};
 use web::Web;
 use workspace::Workspace;
 
@@ -41,10 +41,7 @@ pub struct BuiltinConfig {
 }
 
 /// Kind `builtin`.
-pub const KIND: SourceKind = SourceKind::new("builtin", |id, config, host| {
-    let config: BuiltinConfig = kind::parse(config)?;
-    Ok(Arc::new(BuiltinSource::new(id, &config, host)?))
-});
+pub const KIND: SourceKind = SourceKind::new("builtin");
 
 /// The built-in tools.
 pub struct BuiltinSource {

@@ -22,13 +22,11 @@ use drawgate_host::Host;
 use serde_json::{Map, Value, json};
 pub use template::{Fault, FillError, Template, TemplateError};
 
-use crate::kind::{self, ConfigError, SourceKind};
+use crate::kind::{ConfigError, SourceKind};
 use tool::Tool;
 
 /// Kind `command`.
-pub const KIND: SourceKind = SourceKind::new("command", |id, config, host| {
-    Ok(Arc::new(CommandSource::new(id, kind::parse(config)?, host)?))
-});
+pub const KIND: SourceKind = SourceKind::new("command");
 
 /// A set of programs.
 pub struct CommandSource {

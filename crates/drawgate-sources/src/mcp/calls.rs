@@ -63,8 +63,7 @@ impl McpSource {
             return Ok(None);
         };
         let Some(waiting) = self.parked.take(state, &cx.affinity).await else { return Ok(None) };
-        let permit = cx.deadline.bound(self.permits.acquire(cx.caller()));
-        let _permit = permit.await.map_err(|_| too_late())?;
+        let _permit = self.permit(cx).await?;
         let given = responses.get(&waiting.key());
         let next = cx.deadline.bound(waiting.go_on(given, cx)).await;
         let (exchange, turn, round) = next.map_err(|_| too_late())??;

@@ -1,14 +1,17 @@
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::configure::{headers, is_reserved};
 
 fn secrets() -> Secrets {
     Secrets::new(BTreeMap::from([("AUTH".to_owned(), "Bearer abc123".to_owned())]))
 }
 
 fn understand(config: Value) -> Result<Settings, String> {
-    let config: McpConfig = crate::kind::parse(config).map_err(|error| error.to_string())?;
-    config.understand(&secrets()).map_err(|error| error.to_string())
+    let config: McpConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
+    config.validate(&secrets()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -18,7 +21,10 @@ fn transports_have_several_spellings_and_may_be_left_out() {
             understand(json!({ "transport": transport, "url": "http://127.0.0.1:1/mcp" })).unwrap();
         assert!(matches!(settings.endpoint, Endpoint::Http(_)));
     }
-    assert!(matches!(understand(json!({ "command": "x" })).unwrap().endpoint, Endpoint::Stdio(_)));
+    assert!(matches!(
+        understand(json!({ "command": "x" })).unwrap().endpoint,
+        Endpoint::Program(_)
+    ));
     assert!(matches!(
         understand(json!({ "url": "https://h/mcp" })).unwrap().endpoint,
         Endpoint::Http(_)
@@ -38,8 +44,8 @@ fn websocket_addresses_are_http_addresses_underneath() {
 #[test]
 fn mistakes_are_explained() {
     let cases = [
-        (json!({}), "`transport` is missing"),
-        (json!({ "command": "x", "url": "http://h/" }), "`transport` is missing"),
+        (json!({}), "`command` is missing"),
+        (json!({ "command": "x", "url": "http://h/" }), "`command` has no meaning here"),
         (json!({ "transport": "pigeon" }), "unknown variant `pigeon`"),
         (json!({ "transport": "stdio" }), "`command` is missing"),
         (json!({ "transport": "http" }), "`url` is missing"),
@@ -101,8 +107,8 @@ fn mistakes_are_explained() {
 #[test]
 fn secrets_reach_headers_and_the_redactor_but_not_debug_output() {
     let secrets = secrets();
-    let map = BTreeMap::from([("Authorization".to_owned(), "env:AUTH".to_owned())]);
-    let headers = headers(&map, &secrets).unwrap();
+    let given = [("Authorization", "env:AUTH")].into_iter();
+    let headers = headers(given, is_reserved, &secrets).unwrap();
     assert_eq!(headers["authorization"], "Bearer abc123");
     assert!(!format!("{headers:?}").contains("abc123"));
     assert_eq!(secrets.known_values(), ["Bearer abc123", "abc123"]);

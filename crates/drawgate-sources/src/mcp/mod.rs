@@ -9,6 +9,7 @@ mod callers;
 mod calls;
 mod changes;
 mod config;
+mod connector;
 mod diagnostics;
 mod exchange;
 mod http;
@@ -28,6 +29,7 @@ mod probe;
 mod progress;
 mod remote;
 mod requests;
+mod server;
 mod sse;
 mod stdio;
 mod subscriptions;
@@ -43,10 +45,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use breaker::Breaker;
-pub use config::{McpConfig, Sessions, Transport};
+pub use config::{McpConfig, Sessions};
+pub use connector::McpConnector;
 pub use diagnostics::{ClientConnections, LeftOut, SourceDiagnostics, SourceState};
 use drawgate_core::deadline::Deadline;
-use drawgate_core::fair::FairSlots;
+use drawgate_core::fair::{FairSlot, FairSlots};
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, SourceEvent, ToolSource};
 use drawgate_host::Host;
@@ -55,8 +58,9 @@ use serde_json::{Map, Value};
 use tokio::sync::{broadcast, watch};
 pub use wire::method_of;
 
-use crate::kind::{self, ConfigError, SourceKind};
-use config::{Address, Endpoint, Settings};
+use crate::kind::{ConfigError, SourceKind};
+use crate::server::{Address, Endpoint};
+use config::Settings;
 use exchange::Interrupted;
 use hub::Hub;
 use link::Link;
@@ -75,16 +79,16 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 const SHOWN_NAME: usize = 128;
 
 /// Kind `mcp`.
-pub const KIND: SourceKind = SourceKind::new("mcp", |id, config, host| {
-    Ok(Arc::new(McpSource::new(id, kind::parse(config)?, host)?))
-});
+pub const KIND: SourceKind =
+    SourceKind::new("mcp").with_server(&server::Mcp).with_connector(&connector::Mcp);
 
 /// One MCP server. It is started when its manifest is first asked for.
 pub struct McpSource {
     id: SourceId,
     host: Arc<Host>,
     profile: Option<Profile>,
-    permits: Arc<FairSlots>,
+    /// The connector's own limit on calls at once, if it has one.
+    permits: Option<Arc<FairSlots>>,
     breaker: Breaker,
     supervisor: Supervisor,
     /// Connections for single clients, if they do not share the supervisor's.
@@ -125,7 +129,7 @@ impl McpSource {
             sessions,
             breaker_pause,
             client_requests,
-        } = config.understand(&host.secrets)?;
+        } = config.validate(&host.secrets)?;
         let profile = endpoint.profile();
         let link = Arc::new(link_to(&id, endpoint, start_timeout, host));
         let hub = Hub::new(client_requests.into_iter().collect());
@@ -137,7 +141,7 @@ impl McpSource {
             id,
             host: Arc::clone(host),
             profile,
-            permits: FairSlots::new(concurrency),
+            permits: concurrency.map(FairSlots::new),
             breaker: Breaker::new(breaker_pause),
             supervisor: Supervisor::new(link, hub, care),
             clients,
@@ -195,9 +199,15 @@ impl McpSource {
         call: &PermittedCall,
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
-        let permit = cx.deadline.bound(self.permits.acquire(cx.caller()));
-        let _permit = permit.await.map_err(|_| too_late())?;
+        let _permit = self.permit(cx).await?;
         self.converse(peer, call, cx).await
+    }
+
+    /// Waits for one of the connector's slots, if their number is limited.
+    async fn permit(&self, cx: &CallContext) -> Result<Option<FairSlot>, SourceError> {
+        let Some(permits) = &self.permits else { return Ok(None) };
+        let permit = cx.deadline.bound(permits.acquire(cx.caller())).await;
+        permit.map(Some).map_err(|_| too_late())
     }
 }
 
@@ -293,7 +303,7 @@ impl ToolSource for McpSource {
 fn link_to(id: &SourceId, endpoint: Endpoint, start_timeout: Duration, host: &Arc<Host>) -> Link {
     let host = Arc::clone(host);
     match endpoint {
-        Endpoint::Stdio(spawn) => Link::Stdio(stdio::Link { host, spawn, start_timeout }),
+        Endpoint::Program(spawn) => Link::Stdio(stdio::Link { host, spawn, start_timeout }),
         Endpoint::Http(Address { uri, headers, reach }) => {
             let door = http::Door::new(&host, id, &headers, reach);
             Link::Http(http::Link { door, uri, headers, start_timeout })

@@ -9,7 +9,7 @@ use drawgate_host::Host;
 use drawgate_host::egress::{Body, EgressError, read_body};
 
 use super::MAX_RESULT;
-use super::config::Target;
+use crate::server::Address;
 
 /// How long an address may take to say that it is there.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub(super) async fn perform(
     host: &Host,
-    target: &Target,
+    target: &Address,
     call: Vec<u8>,
     deadline: Instant,
 ) -> Result<Bytes, SourceError> {
@@ -45,7 +45,7 @@ pub(super) async fn perform(
 }
 
 /// Asks for anything at all: whatever status comes, somebody is there. Sends no credentials.
-pub(super) async fn check(host: &Host, target: &Target) -> Result<(), SourceError> {
+pub(super) async fn check(host: &Host, target: &Address) -> Result<(), SourceError> {
     let mut request = Request::new(Body::new(Bytes::new()));
     *request.method_mut() = Method::HEAD;
     *request.uri_mut() = target.uri.clone();

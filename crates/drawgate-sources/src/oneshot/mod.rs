@@ -4,6 +4,7 @@
 
 mod config;
 mod http;
+mod server;
 mod stdio;
 mod wire;
 
@@ -11,14 +12,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-pub use config::{OneshotConfig, OneshotManifest, OneshotTransport, Protocol};
+pub use config::{OneshotConfig, OneshotManifest};
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput, shown_name};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
 use tokio::time::timeout_at;
 
 use crate::confine::profile;
-use crate::kind::{self, ConfigError, SourceKind};
+use crate::kind::{ConfigError, SourceKind};
 use crate::late::End;
 use config::Endpoint;
 
@@ -26,9 +27,7 @@ use config::Endpoint;
 const MAX_RESULT: usize = 64 * 1024 * 1024;
 
 /// Kind `oneshot`.
-pub const KIND: SourceKind = SourceKind::new("oneshot", |id, config, host| {
-    Ok(Arc::new(OneshotSource::new(id, kind::parse(config)?, host)?))
-});
+pub const KIND: SourceKind = SourceKind::new("oneshot").with_server(&server::Call);
 
 /// A program or an address with declared tools.
 pub struct OneshotSource {
@@ -40,7 +39,7 @@ pub struct OneshotSource {
 impl OneshotSource {
     /// A source as configured.
     pub fn new(id: SourceId, config: OneshotConfig, host: &Arc<Host>) -> Result<Self, ConfigError> {
-        let (manifest, endpoint) = config.understand(id, &host.secrets)?;
+        let (manifest, endpoint) = config.validate(id, &host.secrets)?;
         Ok(Self { host: Arc::clone(host), manifest, endpoint })
     }
 
@@ -51,7 +50,7 @@ impl OneshotSource {
     ) -> Result<ToolOutput, SourceError> {
         let body = wire::call(call)?;
         let result: Bytes = match &self.endpoint {
-            Endpoint::Stdio(spawn) => stdio::perform(&self.host, spawn, &body).await?.into(),
+            Endpoint::Program(spawn) => stdio::perform(&self.host, spawn, &body).await?.into(),
             Endpoint::Http(target) => {
                 http::perform(&self.host, target, body, cx.deadline.at()).await?
             }
@@ -73,7 +72,7 @@ impl ToolSource for OneshotSource {
     async fn check(&self) -> Result<(), SourceError> {
         match &self.endpoint {
             Endpoint::Http(target) => http::check(&self.host, target).await,
-            Endpoint::Stdio(spawn) => match self.host.processes.find(&spawn.program) {
+            Endpoint::Program(spawn) => match self.host.processes.find(&spawn.program) {
                 Some(_) => Ok(()),
                 None => Err(SourceError::unreachable(format!(
                     "the program `{}` is not there",
@@ -85,7 +84,7 @@ impl ToolSource for OneshotSource {
 
     fn confinement(&self, _tool: &str) -> Option<&'static str> {
         match &self.endpoint {
-            Endpoint::Stdio(spawn) => Some(profile(spawn).as_str()),
+            Endpoint::Program(spawn) => Some(profile(spawn).as_str()),
             Endpoint::Http(_) => None,
         }
     }

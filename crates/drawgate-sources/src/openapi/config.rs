@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use drawgate_host::egress::address::{self, to_uri};
 use drawgate_host::egress::{HostRule, Reach};
-use drawgate_host::secrets::{Resolved, Secrets};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use drawgate_host::secrets::Secrets;
+use http::HeaderMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -16,6 +16,7 @@ use super::auth::{self, AuthConfig};
 use super::document::usable;
 use super::origins::Origins;
 use super::select::Operations;
+use crate::configure::{headers, resolve};
 use crate::confine::rules;
 use crate::kind::ConfigError;
 use crate::reserved::is_of_gateway;
@@ -106,12 +107,13 @@ impl OpenApiConfig {
             Some(hosts) => Some(rules(hosts, self.hosts_anywhere)?),
             None => None,
         };
+        let given = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let timeout =
             bounded("timeout_seconds", self.timeout_seconds.unwrap_or(30), 1, MAX_TIMEOUT)?;
         Ok(Settings {
             spec,
             base,
-            headers: headers(&self.headers, secrets)?,
+            headers: headers(given, is_of_gateway, secrets)?,
             auth: auth::resolve(&self.auth, secrets)?,
             timeout: Duration::from_secs(timeout),
             retries: bounded("retries", self.retries.unwrap_or(2), 0, MAX_RETRIES)?,
@@ -199,36 +201,6 @@ fn base(text: &str, secrets: &Secrets) -> Result<Url, ConfigError> {
     }
     usable(address::parse(resolved.expose()))
         .map_err(|error| ConfigError::value("base_url", error.to_string()))
-}
-
-fn headers(
-    configured: &BTreeMap<String, String>,
-    secrets: &Secrets,
-) -> Result<HeaderMap, ConfigError> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in configured {
-        let field = format!("headers.{name}");
-        let resolved = resolve(&field, value, secrets)?;
-        if let (Resolved::Secret(_), Some((_, token))) =
-            (&resolved, resolved.expose().split_once(' '))
-        {
-            // A server that repeats `Bearer abc` often repeats only `abc`.
-            secrets.remember(token.trim());
-        }
-        let header = HeaderName::try_from(name).ok().filter(|header| !is_of_gateway(header));
-        let header = header.ok_or_else(|| {
-            ConfigError::value(&field, "the gateway can't send a header of this name")
-        })?;
-        let mut value = HeaderValue::try_from(resolved.expose())
-            .map_err(|_| ConfigError::value(&field, "the value can't stand in a header"))?;
-        value.set_sensitive(true);
-        headers.insert(header, value);
-    }
-    Ok(headers)
-}
-
-fn resolve(field: &str, text: &str, secrets: &Secrets) -> Result<Resolved, ConfigError> {
-    secrets.resolve(text).map_err(|error| ConfigError::variable(field, error))
 }
 
 fn bounded<T: Copy + PartialOrd + std::fmt::Display>(

@@ -8,6 +8,7 @@ mod auth;
 mod body;
 mod call;
 mod config;
+mod connector;
 mod document;
 mod load;
 mod media;
@@ -29,6 +30,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 pub use auth::{AuthConfig, ClientAuthentication, ClientCredentials, Credential, Password};
 pub use config::OpenApiConfig;
+pub use connector::OpenapiConnector;
 pub use document::{
     Document, DocumentError, Operation, ReferenceError, ServerError, UnknownOperation,
 };
@@ -46,7 +48,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout_at;
 use url::Url;
 
-use crate::kind::{self, ConfigError, SourceKind};
+use crate::kind::{ConfigError, SourceKind};
 use call::Means;
 use config::Settings;
 use load::Loaded;
@@ -58,9 +60,7 @@ const MAX_CHECKED: usize = 64 * 1024;
 const MAX_TOLD: usize = 20;
 
 /// Kind `openapi`.
-pub const KIND: SourceKind = SourceKind::new("openapi", |id, config, host| {
-    Ok(Arc::new(OpenApiSource::new(id, kind::parse(config)?, host)?))
-});
+pub const KIND: SourceKind = SourceKind::new("openapi").with_connector(&connector::Openapi);
 
 /// An API.
 pub struct OpenApiSource {

@@ -21,4 +21,4 @@ pub use source::PackSource;
 use crate::kind::SourceKind;
 
 /// Kind `pack`.
-pub const KIND: SourceKind = SourceKind::unconfigured("pack");
+pub const KIND: SourceKind = SourceKind::new("pack");

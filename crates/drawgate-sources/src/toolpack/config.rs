@@ -5,15 +5,14 @@ use std::path::PathBuf;
 
 use drawgate_core::model::shown_name;
 use drawgate_host::sandbox::{Profile, ResourceLimits};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{Connector, Manifest, Tool, ToolKind};
-use crate::kind::ConfigError;
+use super::manifest::{Connector, Manifest, Tool};
+use crate::kind::{ConfigError, Kinds};
 use crate::suggest::nearest;
 
 /// An installed pack.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolpackConfig {
     /// The folder that holds its `toolpack.json`.
@@ -44,10 +43,13 @@ pub struct ToolpackConfig {
     /// Folders of the gateway that nothing which the pack declares may touch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep_out: Vec<PathBuf>,
+    /// The kinds of sources that it may use.
+    #[serde(skip)]
+    pub kinds: Kinds,
 }
 
 /// The operator's word on a tool or a connector.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Override {
     /// Another sandbox than the pack's; only here it can be `none`.
@@ -73,9 +75,8 @@ impl ToolpackConfig {
         if let Some(profile) = self.connectors.get(&connector.id).and_then(|said| said.sandbox) {
             return profile;
         }
-        let tools = manifest.tools.iter().filter(|tool| {
-            tool.kind == ToolKind::Mcp && tool.connector_id.as_ref() == Some(&connector.id)
-        });
+        let tools = manifest.tools.iter();
+        let tools = tools.filter(|tool| tool.connector_id.as_ref() == Some(&connector.id));
         let said = tools.map(|tool| self.tools.get(tool.name.as_deref()?)?.sandbox);
         let mut said = said.collect::<Vec<_>>();
         said.dedup();

@@ -15,8 +15,9 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::config::ToolpackConfig;
+use super::connector::ConnectorSettings;
 use super::grounds::Grounds;
-use super::manifest::{ConnectorKind, Manifest, McpConnector, PackTransport, Tool, ToolKind};
+use super::manifest::{Manifest, Tool};
 use super::part::Part;
 use super::source::ToolpackSource;
 use crate::command::Template;
@@ -61,7 +62,7 @@ impl Finding {
 
 /// Tries everything that a pack needs. The pack need not be enabled.
 pub async fn examine(config: ToolpackConfig, host: &Arc<Host>) -> Vec<Finding> {
-    let manifest = match Manifest::read(&config.folder) {
+    let manifest = match Manifest::read_with(&config.folder, config.kinds) {
         Ok(manifest) => manifest,
         Err(problems) => {
             let finding = |problem: super::Problem| Finding {
@@ -117,7 +118,7 @@ fn programs(config: &ToolpackConfig, manifest: &Manifest, host: &Host) -> Vec<Fi
     let mut names: Vec<String> = manifest
         .tools
         .iter()
-        .filter(|tool| tool.kind == ToolKind::Command)
+        .filter(|tool| tool.is_command())
         .filter_map(|tool| program(tool, &config.folder))
         .collect();
     names.sort();
@@ -149,13 +150,13 @@ async fn sandboxes(
     grounds: &Grounds,
     host: &Host,
 ) -> Vec<Finding> {
-    let commands = manifest.tools.iter().filter(|tool| tool.kind == ToolKind::Command);
+    let commands = manifest.tools.iter().filter(|tool| tool.is_command());
     let mut profiles: Vec<Profile> =
         commands.map(|tool| config.command_profile(manifest, tool)).collect();
-    let servers = manifest.connectors.iter().filter(|connector| {
-        let mcp = connector.mcp.as_ref().and_then(McpConnector::transport);
-        connector.kind == ConnectorKind::Mcp && mcp == Some(PackTransport::Stdio)
-    });
+    let servers = manifest
+        .connectors
+        .iter()
+        .filter(|connector| connector.settings().and_then(ConnectorSettings::program).is_some());
     profiles.extend(servers.map(|connector| config.connector_profile(manifest, connector)));
     profiles.sort();
     profiles.dedup();

@@ -6,6 +6,7 @@
 
 mod build;
 mod config;
+mod connector;
 mod examine;
 mod grounds;
 pub mod manifest;
@@ -14,17 +15,14 @@ mod permissions;
 mod seal;
 mod source;
 
-use std::sync::Arc;
-
 pub use config::{Override, ToolpackConfig};
+pub use connector::{ConnectorKind, ConnectorSettings, PackContext, Selection};
 pub use examine::{Finding, examine};
 pub use manifest::{FILE, Manifest, Problem, Problems, schema};
 pub use permissions::{PermissionChange, Permissions, Program};
 pub use source::ToolpackSource;
 
-use crate::kind::{self, SourceKind};
+use crate::kind::SourceKind;
 
 /// Kind `toolpack`.
-pub const KIND: SourceKind = SourceKind::new("toolpack", |id, config, host| {
-    Ok(Arc::new(ToolpackSource::new(id, &kind::parse(config)?, host)?))
-});
+pub const KIND: SourceKind = SourceKind::new("toolpack");

@@ -8,13 +8,14 @@ use drawgate_core::model::{McpManifest, McpToolSpec, shown_name};
 use drawgate_core::source::ToolSource;
 use serde_json::Value;
 
+use super::manifest::COMMAND;
 use crate::suggest::nearest;
 
 /// A source, or why there is none.
 pub(super) struct Part {
     /// The connector's id, or `commands`.
     pub(super) label: String,
-    kind: &'static str,
+    kind: String,
     pub(super) source: Result<Arc<dyn ToolSource>, String>,
     pub(super) wants: Wants,
     /// How often a call that could not be sent is tried again.
@@ -89,11 +90,12 @@ impl Wants {
 impl Part {
     pub(super) fn new(
         label: &str,
-        kind: &'static str,
+        kind: &str,
         source: Result<Arc<dyn ToolSource>, String>,
         wants: Wants,
     ) -> Self {
-        Self { label: label.to_owned(), kind, source, wants, retries: 0, timeout: None }
+        let (label, kind) = (label.to_owned(), kind.to_owned());
+        Self { label, kind, source, wants, retries: 0, timeout: None }
     }
 
     /// With the connector's terms.
@@ -103,7 +105,7 @@ impl Part {
 
     /// Whether it is the pack's own programs, and no connector.
     pub(super) fn is_commands(&self) -> bool {
-        self.kind == "command"
+        self.kind == COMMAND
     }
 
     /// All of its tools are left out for one reason.

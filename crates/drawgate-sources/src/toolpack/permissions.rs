@@ -13,12 +13,8 @@ use drawgate_host::egress::ranges::is_public;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::manifest::{
-    Address, Connector, ConnectorKind, Manifest, OpenapiConnector, PackProfile, PackTransport,
-    Tool, ToolKind, address, is_reference, spec_file,
-};
+use super::manifest::{Connector, Manifest, PackProfile, Tool, address, is_reference};
 use crate::command::Template;
-use crate::openapi::{Credential, Document};
 
 /// Most of a command that is shown, in characters.
 const MAX_COMMAND: usize = 400;
@@ -88,7 +84,7 @@ impl Manifest {
         for connector in &self.connectors {
             all.add_connector(self, connector, folder);
         }
-        for tool in self.tools.iter().filter(|tool| tool.kind == ToolKind::Command) {
+        for tool in self.tools.iter().filter(|tool| tool.is_command()) {
             all.add_command(self, tool);
         }
         all
@@ -131,27 +127,17 @@ impl Permissions {
     }
 
     fn add_connector(&mut self, manifest: &Manifest, connector: &Connector, folder: &Path) {
-        let value = match connector.kind {
-            ConnectorKind::Mcp => serde_json::to_value(&connector.mcp),
-            ConnectorKind::Openapi => serde_json::to_value(&connector.openapi),
-        };
-        add_references(&value.unwrap_or_default(), &mut self.env);
-        if let Some(mcp) = &connector.mcp {
-            match (mcp.transport(), &mcp.command, &mcp.url) {
-                (Some(PackTransport::Stdio), Some(command), _) => {
-                    let (name, args) = (command.clone(), mcp.args.clone());
-                    self.programs.insert(Program { name, args, sandbox: manifest.profile() });
-                }
-                (Some(PackTransport::StreamableHttp), _, Some(url)) => self.add_address(url),
-                (Some(_) | None, _, _) => {}
-            }
+        add_references(connector.section().unwrap_or(&Value::Null), &mut self.env);
+        let Some(settings) = connector.settings() else { return };
+        if let Some((name, args)) = settings.program() {
+            let (name, args) = (name.to_owned(), args.to_vec());
+            self.programs.insert(Program { name, args, sandbox: manifest.profile() });
         }
-        if let Some(openapi) = &connector.openapi {
-            for (_, url) in openapi.addresses() {
-                self.add_address(url);
-            }
-            self.hosts
-                .extend(document_addresses(openapi, folder).iter().map(|it| it.rule().to_owned()));
+        for (_, url) in settings.addresses() {
+            self.add_address(url);
+        }
+        for url in settings.file_addresses(folder) {
+            self.hosts.extend(address(&url).map(|address| address.rule().to_owned()));
         }
     }
 
@@ -171,24 +157,6 @@ impl Permissions {
             self.programs.insert(Program { name, args: Vec::new(), sandbox });
         }
     }
-}
-
-/// The addresses of an API that only its document knows.
-pub(super) fn document_addresses(openapi: &OpenapiConnector, folder: &Path) -> Vec<Address> {
-    // With `base_url` the document's servers are without effect, but for where tokens are fetched.
-    let asks = openapi.auth.values().any(|credential| match credential {
-        Credential::Client(client) => client.token_url.is_none(),
-        Credential::Text(_) | Credential::Password(_) => false,
-    });
-    if openapi.base_url.is_some() && !asks {
-        return Vec::new();
-    }
-    let spec = openapi.spec_path.as_deref().filter(|spec| is_reference(spec).is_none());
-    let file = spec.and_then(|spec| spec_file(folder, spec).ok());
-    let Some(document) = file.and_then(|file| Document::read(&file).ok()) else {
-        return Vec::new();
-    };
-    document.addresses().iter().filter_map(|url| address(url.as_str()).ok()).collect()
 }
 
 impl Program {

@@ -67,7 +67,7 @@ impl ToolpackSource {
         // Before anything is read: what changes from now on is noticed.
         let seal = Seal::new(&config.folder).map(Arc::new);
         let seal = seal.map_err(|reason| ConfigError::value("folder", reason))?;
-        let manifest = Manifest::of(&config.folder)
+        let manifest = Manifest::installed(&config.folder, config.kinds)
             .map_err(|problems| ConfigError::value("folder", problems.to_string()))?;
         config.check_names(&manifest)?;
         let grounds = Grounds::new(config, &manifest, host)?;

@@ -90,6 +90,7 @@ pub(super) fn settings(
         hosts: own.permissions.hosts.clone(),
         unprotected: own.permissions.unprotected.clone(),
         keep_out: keep_out(loaded, data)?,
+        kinds: loaded.config.kinds,
     })
 }
 

@@ -44,7 +44,7 @@ impl Config {
         }
         problems.extend(check_workspace(self, &resolve));
         for (name, server) in self.servers.iter().filter(|(_, server)| server.enabled) {
-            let folder = server.working_dir.as_deref().map(&resolve);
+            let folder = server.connection.working_dir.as_deref().map(&resolve);
             if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
                 let key = child(&child("servers", name.as_str()), "working_dir");
                 let message = format!("there is no folder `{}`", folder.display());

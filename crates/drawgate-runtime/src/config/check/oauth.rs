@@ -1,24 +1,28 @@
 //! Checks of `[servers.NAME.oauth]`.
 
+use drawgate_sources::server::{ServerKind, Transport};
+
 use super::check_url;
+use crate::config::Config;
 use crate::config::oauth::{Grant, OAuth};
 use crate::config::problem::Problem;
-use crate::config::servers::{Protocol, Server, Transport};
+use crate::config::servers::Server;
 use crate::config::tree::{child, element};
 
 /// Everything that is wrong with a server's login.
-pub(super) fn check(table: &str, server: &Server, found: &mut Vec<Problem>) {
+pub(super) fn check(config: &Config, table: &str, server: &Server, found: &mut Vec<Problem>) {
     let Some(oauth) = &server.oauth else { return };
     let key = child(table, "oauth");
-    let reachable = match server.transport() {
-        Transport::StreamableHttp | Transport::Sse => server.protocol == Protocol::Mcp,
+    let kind = config.kinds.server(server.protocol.as_str());
+    let reachable = match server.connection.transport() {
+        Transport::StreamableHttp | Transport::Sse => kind.is_some_and(ServerKind::has_logins),
         Transport::Stdio | Transport::Websocket => false,
     };
     if !reachable {
         let message = "`oauth` is for servers that speak MCP over HTTP";
         found.push(Problem::error(&key, message).hint("remove it"));
     }
-    if server.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+    if server.connection.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
         let message = "`oauth` has no effect beside an `Authorization` header";
         found.push(Problem::error(&key, message).hint("remove one of the two"));
     }

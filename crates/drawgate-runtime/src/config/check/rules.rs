@@ -9,7 +9,7 @@ use drawgate_sources::suggest::nearest;
 
 use crate::config::Config;
 use crate::config::problem::Problem;
-use crate::config::servers::{Protocol, Server};
+use crate::config::servers::Server;
 
 /// The id of the built-in tools.
 const BUILTIN: &str = "builtin";
@@ -46,12 +46,9 @@ impl<'a> Known<'a> {
     }
 
     fn add(&mut self, id: &str, server: &Server) {
-        let listed = match server.protocol {
-            Protocol::Mcp => None,
-            Protocol::Call => server.manifest_tools().ok(),
-        };
+        let listed = server.declared_tools(self.config.kinds).ok().flatten();
         self.is_open |= listed.is_none();
-        self.actions.extend(actions(server));
+        self.actions.extend(actions(self.config, server));
         let names = listed.map(|tools| tools.into_iter().map(|tool| tool.name).collect());
         self.sources.insert(id.to_owned(), names);
     }
@@ -114,7 +111,9 @@ impl<'a> Known<'a> {
         }
         let servers = self.config.servers.iter().filter(|(_, server)| server.enabled);
         let missed = servers
-            .filter(|(id, server)| may_mean(rule, id.as_str()) && actions(server).is_empty())
+            .filter(|(id, server)| {
+                may_mean(rule, id.as_str()) && actions(self.config, server).is_empty()
+            })
             .map(|(id, _)| id.as_str());
         let missed: Vec<&str> = missed.collect();
         let first = missed.first()?;
@@ -167,10 +166,10 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What the tools of a server do, by the operator's word or the manifest's.
-fn actions(server: &Server) -> BTreeSet<String> {
+/// What the tools of a server do, by the operator's word or by their definitions.
+fn actions(config: &Config, server: &Server) -> BTreeSet<String> {
     let own = server.tools.values().filter_map(|tool| tool.policy_action.clone());
-    let listed = server.manifest_tools().unwrap_or_default().into_iter();
+    let listed = server.declared_tools(config.kinds).ok().flatten().unwrap_or_default().into_iter();
     own.chain(listed.filter_map(|tool| tool.own_annotations()?.policy_action.clone())).collect()
 }
 

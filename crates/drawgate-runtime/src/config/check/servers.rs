@@ -15,9 +15,11 @@ use crate::assemble::declared_terms;
 use crate::config::Config;
 use crate::config::formats::check_format;
 use crate::config::problem::Problem;
-use crate::config::servers::{Protocol, Server, Sessions, Transport};
-use crate::config::setting::{Setting, is_key_shaped, looks_like_secret};
+use crate::config::servers::Server;
+use crate::config::setting::{is_key_shaped, looks_like_secret};
 use crate::config::tree::{child, element, is_within};
+use drawgate_sources::server::{DeclaredTools, Transport};
+use drawgate_sources::setting::Setting;
 use drawgate_sources::shape::list;
 use drawgate_sources::suggest::nearest;
 
@@ -37,17 +39,15 @@ const OWN_HEADERS: [&str; 9] = [
 /// Everything that is wrong with one server.
 pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &mut Vec<Problem>) {
     let table = child("servers", name.as_str());
-    match server.transport() {
+    match server.connection.transport() {
         Transport::Stdio => check_stdio(&table, server, found),
         Transport::StreamableHttp | Transport::Sse | Transport::Websocket => {
             check_network(&table, server, found);
         }
     }
-    check_protocol(&table, server, found);
     check_timeout(config, &table, server.timeout_seconds, found);
-    check_manifest(&table, server, found);
-    check_declared(config, name, server, found);
-    super::oauth::check(&table, server, found);
+    check_protocol(config, name, server, found);
+    super::oauth::check(config, &table, server, found);
     for (tool, settings) in &server.tools {
         let table = child(&child(&table, "tools"), tool);
         check_timeout(config, &table, settings.timeout_seconds, found);
@@ -63,8 +63,8 @@ pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &m
 }
 
 fn check_stdio(table: &str, server: &Server, found: &mut Vec<Problem>) {
-    match server.command.as_deref().map(str::trim) {
-        None if server.transport.is_none() => {
+    match server.connection.command.as_deref().map(str::trim) {
+        None if server.connection.transport.is_none() => {
             let message = format!("[{table}] has neither `command` nor `url`");
             found.push(Problem::error(table, message).hint("add the one that reaches the server"));
         }
@@ -74,11 +74,12 @@ fn check_stdio(table: &str, server: &Server, found: &mut Vec<Problem>) {
         }
         Some(command) => check_command(table, command, server, found),
     }
-    let unused = [("url", server.url.is_some()), ("headers", !server.headers.is_empty())];
+    let connection = &server.connection;
+    let unused = [("url", connection.url.is_some()), ("headers", !connection.headers.is_empty())];
     refuse_unused(table, Transport::Stdio, &unused, found);
     check_sandbox(table, server, found);
-    check_environment(&child(table, "env"), &server.env, found);
-    for (index, arg) in server.args.iter().enumerate() {
+    check_environment(&child(table, "env"), &connection.env, found);
+    for (index, arg) in connection.args.iter().enumerate() {
         if is_reference(arg) {
             let key = element(&child(table, "args"), index);
             found.push(Problem::error(key, NOT_IN_COMMAND_LINES));
@@ -125,7 +126,8 @@ fn check_command(table: &str, command: &str, server: &Server, found: &mut Vec<Pr
     if is_reference(command) {
         found.push(Problem::error(child(table, "command"), NOT_IN_COMMAND_LINES));
     }
-    if command.contains(char::is_whitespace) && server.args.is_empty() && !command.contains('/') {
+    let has_args = !server.connection.args.is_empty();
+    if command.contains(char::is_whitespace) && !has_args && !command.contains('/') {
         let message = "`command` is one program, without arguments";
         found
             .push(Problem::error(child(table, "command"), message).hint("move the rest to `args`"));
@@ -133,11 +135,12 @@ fn check_command(table: &str, command: &str, server: &Server, found: &mut Vec<Pr
 }
 
 fn check_network(table: &str, server: &Server, found: &mut Vec<Problem>) {
-    let scheme = match server.transport() {
+    let connection = &server.connection;
+    let scheme = match connection.transport() {
         Transport::Websocket => Scheme::Websocket,
         Transport::Stdio | Transport::StreamableHttp | Transport::Sse => Scheme::Http,
     };
-    match &server.url {
+    match &connection.url {
         None => {
             let message = format!("[{table}] needs `url`");
             let hint = format!("write `{}`", scheme.example());
@@ -146,36 +149,47 @@ fn check_network(table: &str, server: &Server, found: &mut Vec<Problem>) {
         Some(url) => check_address(&child(table, "url"), url, scheme, found),
     }
     let unused = [
-        ("command", server.command.is_some()),
-        ("args", !server.args.is_empty()),
-        ("env", !server.env.is_empty()),
-        ("working_dir", server.working_dir.is_some()),
+        ("command", connection.command.is_some()),
+        ("args", !connection.args.is_empty()),
+        ("env", !connection.env.is_empty()),
+        ("working_dir", connection.working_dir.is_some()),
         ("sandbox", server.sandbox.is_some()),
         ("permissions", !server.permissions.is_empty()),
-        ("idle_shutdown_seconds", server.idle_shutdown_seconds.is_some()),
     ];
-    refuse_unused(table, server.transport(), &unused, found);
-    check_headers(&child(table, "headers"), &server.headers, found);
+    refuse_unused(table, connection.transport(), &unused, found);
+    check_headers(&child(table, "headers"), &connection.headers, found);
 }
 
-/// `protocol = "call"` has no connections that last.
-fn check_protocol(table: &str, server: &Server, found: &mut Vec<Problem>) {
-    if server.protocol == Protocol::Mcp {
-        return;
+/// The keys of the server's protocol, and those of others, which have no meaning for it.
+fn check_protocol(config: &Config, name: &SourceId, server: &Server, found: &mut Vec<Problem>) {
+    let table = child("servers", name.as_str());
+    // A word that stands for no protocol has been reported.
+    let Some(kind) = config.kinds.server(server.protocol.as_str()) else { return };
+    let own = kind.properties();
+    for (key, value) in server.own.iter().filter(|(key, _)| !own.contains_key(*key)) {
+        let mut others = config.kinds.servers();
+        if others.any(|other| other.properties().get(key).is_some_and(|it| it["default"] == *value))
+        {
+            continue;
+        }
+        let protocol = kind.protocol();
+        let message = format!("`{key}` has no meaning for `protocol = \"{protocol}\"`");
+        found.push(Problem::error(child(&table, key), message).hint("remove it"));
     }
-    if matches!(server.transport(), Transport::Sse | Transport::Websocket) {
-        let message = format!("transport `{}` is for MCP alone", server.transport().as_str());
-        let hint = "use `stdio` or `streamable_http`";
-        found.push(Problem::error(child(table, "transport"), message).hint(hint));
+    let settings = match kind.read(&server.own) {
+        Ok(settings) => settings,
+        Err(error) => return found.push(Problem::error(table, error.to_string())),
+    };
+    for fault in settings.check(&server.connection) {
+        let problem = match fault.key.as_str() {
+            "" => Problem::error(&table, format!("[{table}] {}", fault.message)),
+            key => Problem::error(child(&table, key), fault.message),
+        };
+        found.push(problem.hint(fault.hint));
     }
-    let unused = [
-        ("idle_shutdown_seconds", server.idle_shutdown_seconds.is_some()),
-        ("sessions", server.sessions == Sessions::PerClient),
-        ("client_requests", server.client_requests.is_some()),
-    ];
-    for (key, _) in unused.iter().filter(|(_, present)| *present) {
-        let message = format!("`{key}` has no meaning for `protocol = \"call\"`");
-        found.push(Problem::error(child(table, key), message).hint("remove it"));
+    if let Some(declared) = settings.declared() {
+        check_tools(&table, declared, server, found);
+        check_declared(config, name, server, declared, found);
     }
 }
 
@@ -239,58 +253,38 @@ fn check_setting(key: &str, name: &str, value: &Setting, found: &mut Vec<Problem
     }
 }
 
-fn check_manifest(table: &str, server: &Server, found: &mut Vec<Problem>) {
-    let key = child(table, "manifest");
-    match (server.protocol, &server.manifest) {
-        (Protocol::Mcp, None) => {}
-        (Protocol::Mcp, Some(_)) => {
-            let message = "`manifest` has no meaning for a server that speaks MCP";
-            found.push(Problem::error(key, message).hint("set `protocol = \"call\"` or remove it"));
-        }
-        (Protocol::Call, None) => {
-            let message = format!("[{table}] needs `manifest`, for `protocol = \"call\"`");
-            found.push(Problem::error(table, message).hint("list the tools"));
-        }
-        (Protocol::Call, Some(_)) => check_tools(table, &key, server, found),
-    }
-}
-
-/// What the registry would refuse of a manifest whose form is right.
-fn check_declared(config: &Config, name: &SourceId, server: &Server, found: &mut Vec<Problem>) {
-    let key = child(&child("servers", name.as_str()), "manifest");
-    if server.protocol != Protocol::Call {
-        return;
-    }
-    let list = manifest_list(&key, server);
+/// What the registry would refuse of definitions whose form is right.
+fn check_declared(
+    config: &Config,
+    name: &SourceId,
+    server: &Server,
+    declared: DeclaredTools<'_>,
+    found: &mut Vec<Problem>,
+) {
+    let table = child("servers", name.as_str());
+    let list = format!("{table}.{}", declared.list);
     // What is known to be wrong with an entry is not said again in other words.
     let is_faulty = |index: usize| {
         let path = element(&list, index);
         found.iter().any(|it| is_within(&it.key, &path) && it.is_error())
     };
-    let items = server.manifest_items().iter().enumerate().filter(|(index, _)| !is_faulty(*index));
+    let items = declared.items.iter().enumerate().filter(|(index, _)| !is_faulty(*index));
     let tools = items.filter_map(|(_, item)| McpToolSpec::deserialize(item).ok()).collect();
     for fault in declared_faults(name, tools, declared_terms(config, server)) {
         let message = format!("the tool `{}` can't be offered: {}", fault.tool, fault.reason);
-        found.push(Problem::error(&key, message));
+        found.push(Problem::error(child(&table, declared.key), message));
     }
 }
 
-/// Where the entries of `manifest` stand.
-fn manifest_list(key: &str, server: &Server) -> String {
-    let is_array = server.manifest.as_ref().is_some_and(serde_json::Value::is_array);
-    if is_array { key.to_owned() } else { child(key, "tools") }
-}
-
-fn check_tools(table: &str, key: &str, server: &Server, found: &mut Vec<Problem>) {
-    let items = server.manifest_items();
-    if items.is_empty() {
-        let message = "`manifest` lists no tool";
-        let hint = "make it an array of tools with `name`, `description` and `inputSchema`";
-        found.push(Problem::error(key, message).hint(hint));
-    }
-    let list = manifest_list(key, server);
+fn check_tools(
+    table: &str,
+    declared: DeclaredTools<'_>,
+    server: &Server,
+    found: &mut Vec<Problem>,
+) {
+    let list = format!("{table}.{}", declared.list);
     let mut names = BTreeSet::new();
-    for (index, item) in items.iter().enumerate() {
+    for (index, item) in declared.items.iter().enumerate() {
         let path = element(&list, index);
         match McpToolSpec::deserialize(item) {
             Ok(tool) => check_tool(&path, tool, &mut names, found),
@@ -299,7 +293,8 @@ fn check_tools(table: &str, key: &str, server: &Server, found: &mut Vec<Problem>
     }
     for tool in server.tools.keys().filter(|tool| !names.contains(*tool)) {
         let path = child(&child(table, "tools"), tool);
-        let mut problem = Problem::warning(path, format!("`manifest` has no tool `{tool}`"));
+        let mut problem =
+            Problem::warning(path, format!("`{}` has no tool `{tool}`", declared.key));
         problem.hint = nearest(tool, names.iter().map(String::as_str))
             .map(|near| format!("did you mean `{near}`?"));
         found.push(problem);

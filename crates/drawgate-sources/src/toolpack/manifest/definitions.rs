@@ -6,8 +6,8 @@ use std::path::Path;
 use drawgate_core::canonical;
 use serde_json::{Value, json};
 
-use super::check::{expanded, is_reference, spec_file};
-use super::types::{Connector, Manifest, Tool, ToolKind};
+use super::check::expanded;
+use super::types::{Connector, Manifest, Tool};
 use crate::openapi::{Document, Operation};
 
 impl Manifest {
@@ -25,55 +25,47 @@ impl Manifest {
                 (Some(_), Some(operations)) => {
                     for (name, operation) in operations {
                         let behind = document.map(|document| behind(document, operation));
-                        all.insert(name.clone(), hash(tool, &name, behind.as_ref()));
+                        all.insert(name.clone(), self.hash(tool, &name, behind.as_ref()));
                     }
                 }
                 (Some(_), None) => {
-                    all.insert(tool.label(), hash(tool, &tool.label(), None));
+                    all.insert(tool.label(), self.hash(tool, &tool.label(), None));
                 }
                 (None, _) => {
                     let name = tool.name.clone().unwrap_or_default();
                     let operation =
                         document.and_then(|it| Some((it, it.operation(tool.remote_name()).ok()?)));
                     let behind = operation.map(|(document, operation)| behind(document, operation));
-                    all.insert(name.clone(), hash(tool, &name, behind.as_ref()));
+                    all.insert(name.clone(), self.hash(tool, &name, behind.as_ref()));
                 }
             }
         }
         all
     }
+
+    fn hash(&self, tool: &Tool, name: &str, behind: Option<&Value>) -> String {
+        let settings = self.connector(tool).and_then(Connector::settings);
+        let of = match settings {
+            Some(settings) => settings.definition(tool, behind),
+            None => json!({ "template": tool.command_template, "sandbox": tool.sandbox }),
+        };
+        canonical::hash(&json!({
+            "name": name,
+            "type": tool.kind,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            "annotations": tool.annotations,
+            "of": of,
+        }))
+    }
 }
 
 fn document<'a>(connector: &'a Connector, folder: &Path) -> Option<(&'a str, Document)> {
-    let spec = connector.openapi.as_ref()?.spec_path.as_deref()?;
-    let file = is_reference(spec).is_none().then(|| spec_file(folder, spec).ok()).flatten()?;
-    Some((&connector.id, Document::read(&file).ok()?))
+    Some((&connector.id, connector.settings()?.document(folder)?))
 }
 
 /// What a call of an operation is.
 fn behind(document: &Document, operation: &Operation) -> Value {
     let definition = document.definition(operation, &operation.id).ok();
     json!({ "method": operation.method.as_str(), "path": operation.path, "definition": definition })
-}
-
-fn hash(tool: &Tool, name: &str, behind: Option<&Value>) -> String {
-    let of = match tool.kind {
-        ToolKind::Command => json!({ "template": tool.command_template, "sandbox": tool.sandbox }),
-        ToolKind::Mcp => {
-            json!({ "connector": tool.connector_id, "remoteTool": tool.remote_name() })
-        }
-        ToolKind::Openapi => json!({
-            "connector": tool.connector_id,
-            "operation": behind,
-            "operationId": tool.operation_id,
-        }),
-    };
-    canonical::hash(&json!({
-        "name": name,
-        "type": tool.kind,
-        "description": tool.description,
-        "parameters": tool.parameters,
-        "annotations": tool.annotations,
-        "of": of,
-    }))
 }

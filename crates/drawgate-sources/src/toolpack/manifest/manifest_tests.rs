@@ -50,7 +50,7 @@ fn the_example_is_read_and_written_the_same() {
     assert!(!manifest.enabled);
     assert_eq!(serde_json::to_value(&manifest).unwrap(), example());
     let again = Manifest::parse(&serde_json::to_vec(&manifest).unwrap()).unwrap();
-    assert_eq!(again, manifest);
+    assert_eq!(serde_json::to_value(&again).unwrap(), example());
     assert_eq!(
         manifest.timeouts(),
         BTreeMap::from([("mcp_issue_search".to_owned(), Duration::from_secs(30))])

@@ -19,37 +19,44 @@ use drawgate_core::json as strict;
 use drawgate_core::model::shown_name;
 use serde_json::{Value, json};
 
-pub(super) use check::{Address, address, is_bundled, is_reference, spec_file};
+pub use check::ConnectorCheck;
+pub(super) use check::{Address, address};
+pub(crate) use check::{inside, is_bundled, is_reference, spec_file};
 pub use problem::{Problem, Problems};
 use problem::{Sink, element, member};
 pub use schema::schema;
-pub use types::{
-    Connector, ConnectorKind, DeclaredPermissions, Manifest, McpConnector, OpenapiConnector,
-    Operations, PackProfile, PackTransport, Paths, Tool, ToolKind,
-};
+pub use types::{Connector, DeclaredPermissions, Manifest, Operations, PackProfile, Paths, Tool};
 
 use crate::command::Template;
+use crate::kind::Kinds;
 use crate::openapi;
 
 /// The name of the manifest's file.
 pub const FILE: &str = "toolpack.json";
+/// The type of tools that are programs.
+pub(super) const COMMAND: &str = "command";
 /// The largest manifest.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
 impl Manifest {
     /// Reads the manifest of a pack's folder, and checks it together with the files that it names.
     pub fn read(folder: &Path) -> Result<Self, Problems> {
-        Self::understand(&load(folder)?, Some(folder))
+        Self::read_with(folder, Kinds::default())
+    }
+
+    /// Reads the manifest of a pack that may use these kinds of sources.
+    pub fn read_with(folder: &Path, kinds: Kinds) -> Result<Self, Problems> {
+        Self::validate(&load(folder)?, Some(folder), kinds)
     }
 
     /// Reads the manifest of a pack that was checked when it was installed: the text alone.
-    pub(super) fn of(folder: &Path) -> Result<Self, Problems> {
-        Self::understand(&load(folder)?, None)
+    pub(super) fn installed(folder: &Path, kinds: Kinds) -> Result<Self, Problems> {
+        Self::validate(&load(folder)?, None, kinds)
     }
 
     /// Reads a manifest's text. Files that it names are not looked at.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problems> {
-        Self::understand(bytes, None)
+        Self::validate(bytes, None, Kinds::default())
     }
 
     /// How long calls may take, for tools that the manifest names.
@@ -86,10 +93,10 @@ impl Manifest {
     }
 
     fn connector_timeout(&self, tool: &Tool) -> Option<u64> {
-        self.connector(tool)?.timeout_seconds()
+        self.connector(tool)?.settings()?.timeout_seconds()
     }
 
-    fn understand(bytes: &[u8], folder: Option<&Path>) -> Result<Self, Problems> {
+    fn validate(bytes: &[u8], folder: Option<&Path>, kinds: Kinds) -> Result<Self, Problems> {
         if bytes.len() > MAX_BYTES {
             return Err(whole(
                 format!("the manifest is larger than {MAX_BYTES} bytes"),
@@ -102,21 +109,11 @@ impl Manifest {
         if !value.is_object() {
             return Err(whole("a manifest is an object".to_owned(), "begin it with `{`"));
         }
-        let mut sink = Sink::new(shape::check(&mut value));
-        let draft = check::Draft::new(&value, &mut sink);
+        let mut sink = Sink::new(shape::check(&mut value, kinds));
+        let draft = check::Draft::new(&value, kinds, &mut sink);
         check::check(&draft, folder, &mut sink);
         sink.finish()?;
-        serde_json::from_value(value)
-            .map_err(|error| whole(error.to_string(), "compare it with the manifest's schema"))
-    }
-}
-
-impl Connector {
-    fn timeout_seconds(&self) -> Option<u64> {
-        match self.kind {
-            ConnectorKind::Mcp => self.mcp.as_ref()?.timeout_seconds,
-            ConnectorKind::Openapi => self.openapi.as_ref()?.timeout_seconds,
-        }
+        Ok(draft.finish())
     }
 }
 
@@ -148,14 +145,16 @@ impl Tool {
         }
     }
 
+    /// Whether it is a program that is run for each call, and comes from no connector.
+    #[must_use]
+    pub fn is_command(&self) -> bool {
+        self.kind == COMMAND
+    }
+
     /// The server's name for it, or the operation's.
     #[must_use]
     pub fn remote_name(&self) -> &str {
-        let own = match self.kind {
-            ToolKind::Command => None,
-            ToolKind::Mcp => self.remote_tool.as_deref(),
-            ToolKind::Openapi => self.operation_id.as_deref(),
-        };
+        let own = self.remote_tool.as_deref().or(self.operation_id.as_deref());
         own.or(self.name.as_deref()).unwrap_or_default()
     }
 }

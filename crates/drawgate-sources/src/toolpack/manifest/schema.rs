@@ -1,12 +1,17 @@
 //! The JSON Schema of `toolpack.json`: generated from the types, so that it can't say anything else
 //! than the reader, which checks files against it.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::COMMAND;
 use super::types::Manifest;
+use crate::kind::Kinds;
+use crate::schema::{tidy, words};
+use crate::toolpack::ConnectorKind;
 
 /// Members that must be there, by definition.
 const REQUIRED: [(&str, &[&str]); 3] = [
@@ -15,7 +20,7 @@ const REQUIRED: [(&str, &[&str]); 3] = [
     ("/$defs/Tool", &["type"]),
 ];
 
-static SCHEMA: LazyLock<Value> = LazyLock::new(generate);
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| generate(Kinds::default()));
 
 /// The JSON Schema (draft 2020-12) of a manifest, for editors.
 #[must_use]
@@ -23,98 +28,87 @@ pub fn schema() -> Value {
     SCHEMA.clone()
 }
 
-pub(super) fn kept() -> &'static Value {
-    &SCHEMA
+/// The schema of manifests that may use these kinds.
+pub(super) fn schema_of(kinds: Kinds) -> Cow<'static, Value> {
+    if kinds == Kinds::default() { Cow::Borrowed(&SCHEMA) } else { Cow::Owned(generate(kinds)) }
 }
 
-fn generate() -> Value {
-    let settings = SchemaSettings::draft2020_12();
-    let mut schema = settings.into_generator().into_root_schema_for::<Manifest>().to_value();
-    tidy(&mut schema);
+fn generate(kinds: Kinds) -> Value {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let sections: Vec<(&str, Value)> = kinds
+        .connectors()
+        .map(|(name, kind)| {
+            let mut section = kind.schema(&mut generator);
+            section.insert("description".to_owned(), kind.settings_description().into());
+            (name, section.to_value())
+        })
+        .collect();
+    let mut schema = generator.into_root_schema_for::<Manifest>().to_value();
+    put(&mut schema, "/$defs/Connector/properties", sections);
+    tidy(&mut schema, only_of_option);
     for (place, names) in REQUIRED {
-        if let Some(Value::Object(map)) = schema.pointer_mut(place) {
-            map.insert("required".into(), json!(names));
-        }
+        put(&mut schema, place, [("required", json!(names))]);
     }
-    let conditions =
-        [("/$defs/Tool", tool_conditions()), ("/$defs/Connector", connector_conditions())];
-    for (place, conditions) in conditions {
-        if let Some(Value::Object(map)) = schema.pointer_mut(place) {
-            map.insert("allOf".into(), conditions);
-        }
-    }
-    if let Some(root) = schema.as_object_mut() {
-        root.insert("title".into(), json!("toolpack.json"));
-    }
+    put(&mut schema, "/$defs/Tool", [("allOf", tool_conditions(kinds))]);
+    put(&mut schema, "/$defs/Connector", [("allOf", connector_conditions(kinds))]);
+    let described = kinds.connectors().map(|(name, kind)| (name, kind.description()));
+    put(
+        &mut schema,
+        "/$defs",
+        [("ConnectorKind", words("What a connector connects to.", described))],
+    );
+    let described = kinds.connectors().map(|(name, kind)| (name, kind.tool_description()));
+    let command = [(COMMAND, "A program that is run for each call.")].into_iter();
+    put(
+        &mut schema,
+        "/$defs",
+        [("ToolKind", words("Where a tool comes from.", command.chain(described)))],
+    );
+    put(&mut schema, "", [("title", json!("toolpack.json"))]);
     schema
 }
 
+fn put<'a>(schema: &mut Value, place: &str, members: impl IntoIterator<Item = (&'a str, Value)>) {
+    if let Some(Value::Object(map)) = schema.pointer_mut(place) {
+        map.extend(members.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    }
+}
+
+fn is_type(kind: &str) -> Value {
+    json!({ "properties": { "type": { "const": kind } }, "required": ["type"] })
+}
+
 /// What a tool of each type needs.
-fn tool_conditions() -> Value {
-    let is =
-        |kind: &str| json!({ "properties": { "type": { "const": kind } }, "required": ["type"] });
-    json!([
-        { "if": is("command"), "then": { "required": ["name", "command_template"] } },
-        { "if": is("mcp"), "then": { "required": ["name", "connector_id"] } },
-        { "if": is("openapi"), "then": {
-            "required": ["connector_id"],
-            "anyOf": [{ "required": ["name"] }, { "required": ["operations"] }],
-        } },
-    ])
+fn tool_conditions(kinds: Kinds) -> Value {
+    let command = json!({ "required": ["name", "command_template"] });
+    let of = |kind: &dyn ConnectorKind| {
+        if kind.has_operations() {
+            let names = json!([{ "required": ["name"] }, { "required": ["operations"] }]);
+            json!({ "required": ["connector_id"], "anyOf": names })
+        } else {
+            json!({ "required": ["name", "connector_id"] })
+        }
+    };
+    let needs = kinds.connectors().map(|(name, kind)| (name, of(kind)));
+    let all = [(COMMAND, command)].into_iter().chain(needs);
+    all.map(|(name, needs)| json!({ "if": is_type(name), "then": needs })).collect()
 }
 
 /// What a connector of each type needs.
-fn connector_conditions() -> Value {
-    let is =
-        |kind: &str| json!({ "properties": { "type": { "const": kind } }, "required": ["type"] });
-    let spec = json!([{ "required": ["spec_path"] }, { "required": ["spec_url"] }]);
-    json!([
-        { "if": is("mcp"), "then": { "required": ["mcp"] } },
-        { "if": is("openapi"), "then": {
-            "required": ["openapi"],
-            "properties": { "openapi": { "oneOf": spec } },
-        } },
-    ])
-}
-
-/// Removes what only Rust knows: nulls, integer widths, defaults that say nothing, and the line breaks
-/// of doc comments.
-fn tidy(schema: &mut Value) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(tidy),
-        Value::Object(map) => {
-            map.retain(|key, value| !is_noise(key, value));
-            if let Some(Value::String(text)) = map.get_mut("description") {
-                *text = text.replace("\n\n", "\0").replace('\n', " ").replace('\0', "\n\n");
-            }
-            if let Some(Value::Array(types)) = map.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = types.as_slice() {
-                    let only = only.clone();
-                    map.insert("type".into(), only);
-                }
-            }
-            if let Some(Value::Object(only)) = map.get_mut("anyOf").and_then(only_variant) {
-                map.remove("anyOf");
-                map.extend(only);
-            }
-            map.values_mut().for_each(tidy);
+fn connector_conditions(kinds: Kinds) -> Value {
+    let of = |(name, kind): (&str, &dyn ConnectorKind)| {
+        let mut needs = json!({ "required": [name] });
+        if let Some(condition) = kind.condition() {
+            put(&mut needs, "", [("properties", json!({ name: condition }))]);
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+        json!({ "if": is_type(name), "then": needs })
+    };
+    kinds.connectors().map(of).collect()
 }
 
-fn is_noise(key: &str, value: &Value) -> bool {
-    match key {
-        "default" => !value.is_boolean(),
-        "format" => value.as_str().is_some_and(|name| name.starts_with("uint")),
-        _ => false,
+/// What remains of an `Option` is the schema of its value.
+fn only_of_option(map: &mut Map<String, Value>, only: Value) {
+    if let Value::Object(only) = only {
+        map.extend(only);
     }
-}
-
-/// The one variant beside null of what was an `Option`.
-fn only_variant(any_of: &mut Value) -> Option<Value> {
-    let variants = any_of.as_array_mut()?;
-    variants.retain(|variant| variant.get("type") != Some(&json!("null")));
-    if let [only] = variants.as_slice() { Some(only.clone()) } else { None }
 }

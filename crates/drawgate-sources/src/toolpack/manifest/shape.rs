@@ -5,11 +5,12 @@ use serde_json::Value;
 
 use super::problem::{Problem, element, member};
 use super::schema;
+use crate::kind::Kinds;
 use crate::shape::{self, Elements, Found, Spot, Voice};
 
 /// Finds every problem of form and removes the members that have one.
-pub(super) fn check(value: &mut Value) -> Vec<Problem> {
-    let found = shape::check(schema::kept(), &Manifest, value, "$");
+pub(super) fn check(value: &mut Value, kinds: Kinds) -> Vec<Problem> {
+    let found = shape::check(&schema::schema_of(kinds), &Manifest, value, "$");
     let problem = |Found { path, message, hint, .. }| Problem { path, message, hint };
     found.into_iter().map(problem).collect()
 }

@@ -1,16 +1,18 @@
 //! The manifest as an author writes it. The descriptions here are those of the published schema.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use drawgate_host::sandbox::Profile;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::openapi::{AuthConfig, Credential};
+use crate::kind::Kinds;
+use crate::toolpack::ConnectorSettings;
 
 /// A toolpack: connectors to servers and APIs, and the tools that it offers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Where the schema of this file is, for editors.
@@ -48,7 +50,7 @@ pub struct Manifest {
 }
 
 /// A server or an API.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Connector {
     /// The name that tools refer to it by: 1 to 64 of `a-z 0-9 _ -`.
@@ -57,147 +59,39 @@ pub struct Connector {
     pub id: String,
     /// `mcp` or `openapi`.
     #[serde(rename = "type")]
-    pub kind: ConnectorKind,
+    #[schemars(with = "ConnectorType")]
+    pub kind: String,
     /// What it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// For type `mcp`: the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp: Option<McpConnector>,
-    /// For type `openapi`: the API.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub openapi: Option<OpenapiConnector>,
+    /// What the manifest has under the names of kinds.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub(super) sections: Map<String, Value>,
+    /// The section of its own kind, read.
+    #[serde(skip)]
+    settings: Option<Arc<dyn ConnectorSettings>>,
 }
 
-/// What a connector connects to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ConnectorKind {
-    /// An MCP server.
-    Mcp,
-    /// An HTTP API that an `OpenAPI` document describes.
-    Openapi,
-}
-
-impl ConnectorKind {
-    /// The word in the manifest.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Mcp => "mcp",
-            Self::Openapi => "openapi",
-        }
+impl Connector {
+    /// Reads the section of its kind, if it is there.
+    pub(super) fn read(&mut self, kinds: Kinds) -> serde_json::Result<()> {
+        let section = self.sections.get(&self.kind);
+        let read = kinds.connector(&self.kind).zip(section).map(|(kind, it)| kind.read(it));
+        self.settings = read.transpose()?;
+        Ok(())
     }
-}
 
-/// An MCP server. Strings of the form `env:NAME` are replaced by that variable's value.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct McpConnector {
-    /// `stdio` for a program, `streamable_http` for an address; it may be left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transport: Option<PackTransport>,
-    /// For `streamable_http`: the address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// For `streamable_http`: further headers, such as `Authorization`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// For `stdio`: the program. A relative path begins in the pack's folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// For `stdio`: its arguments.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub args: Vec<String>,
-    /// For `stdio`: its environment.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// For `stdio`: the folder inside the pack that it starts in; the pack's own by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub working_dir: Option<String>,
-    /// How long a call may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 3600))]
-    pub timeout_seconds: Option<u64>,
-    /// How often a call that could not be sent is tried again; never by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 10))]
-    pub retries: Option<u32>,
-    /// How many calls the server gets at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1024))]
-    pub concurrency: Option<usize>,
-}
-
-/// How a pack reaches an MCP server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PackTransport {
-    /// A program that the gateway starts, in the sandbox.
-    Stdio,
-    /// An address.
-    StreamableHttp,
-}
-
-impl McpConnector {
-    /// The transport, said or implied.
-    #[must_use]
-    pub fn transport(&self) -> Option<PackTransport> {
-        match (self.transport, &self.command, &self.url) {
-            (Some(transport), _, _) => Some(transport),
-            (None, Some(_), None) => Some(PackTransport::Stdio),
-            (None, None, Some(_)) => Some(PackTransport::StreamableHttp),
-            (None, _, _) => None,
-        }
+    /// The section of its kind, as it is written.
+    pub(in crate::toolpack) fn section(&self) -> Option<&Value> {
+        self.sections.get(&self.kind)
     }
-}
 
-/// An HTTP API. Strings of the form `env:NAME` are replaced by that variable's value.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OpenapiConnector {
-    /// The `OpenAPI` document, as a file of the pack.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec_path: Option<String>,
-    /// The `OpenAPI` document, as an address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec_url: Option<String>,
-    /// The API's address, in place of the document's first server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_url: Option<String>,
-    /// Further headers, such as an API key.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// Credentials by the name of their security scheme in the document.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub auth: AuthConfig,
-    /// How long a call may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 3600))]
-    pub timeout_seconds: Option<u64>,
-    /// How often a call that failed without effect is tried again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 10))]
-    pub retries: Option<u32>,
-    /// How many calls the API gets at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 256))]
-    pub concurrency: Option<usize>,
-}
-
-impl OpenapiConnector {
-    /// Every address that is written here, with the path of its member.
-    pub(in crate::toolpack) fn addresses(&self) -> Vec<(String, &str)> {
-        let own = [("spec_url", &self.spec_url), ("base_url", &self.base_url)];
-        let own = own.into_iter().filter_map(|(key, url)| Some((key.to_owned(), url.as_deref()?)));
-        let tokens = self.auth.iter().filter_map(|(scheme, credential)| match credential {
-            Credential::Client(client) => {
-                Some((format!("auth.{scheme}.token_url"), client.token_url.as_deref()?))
-            }
-            Credential::Text(_) | Credential::Password(_) => None,
-        });
-        own.chain(tokens).collect()
+    /// The settings of its kind. A manifest that was checked has them for every connector.
+    #[must_use]
+    pub fn settings(&self) -> Option<&dyn ConnectorSettings> {
+        self.settings.as_deref()
     }
 }
 
@@ -211,7 +105,8 @@ pub struct Tool {
     pub name: Option<String>,
     /// `command`, `mcp` or `openapi`.
     #[serde(rename = "type")]
-    pub kind: ToolKind,
+    #[schemars(with = "ToolType")]
+    pub kind: String,
     /// What it does, for the model. For type `mcp` and `openapi` it replaces the server's own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
@@ -255,40 +150,6 @@ pub struct Tool {
     /// Hints for clients and for the gate, such as `readOnlyHint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Map<String, Value>>,
-}
-
-/// Where a tool comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolKind {
-    /// A program that is run for each call.
-    Command,
-    /// A tool of an MCP server.
-    Mcp,
-    /// An operation of an API.
-    Openapi,
-}
-
-impl ToolKind {
-    /// The word in the manifest.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::Mcp => "mcp",
-            Self::Openapi => "openapi",
-        }
-    }
-
-    /// The type of connector that such a tool needs.
-    #[must_use]
-    pub const fn connector(self) -> Option<ConnectorKind> {
-        match self {
-            Self::Command => None,
-            Self::Mcp => Some(ConnectorKind::Mcp),
-            Self::Openapi => Some(ConnectorKind::Openapi),
-        }
-    }
 }
 
 /// Which operations.
@@ -373,3 +234,22 @@ impl Paths {
         *self == Self::default()
     }
 }
+
+/// The words of `type` come from the table of kinds; `schema.rs` fills them in.
+macro_rules! type_words {
+    ($name:ident, $schema_name:literal) => {
+        struct $name;
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                $schema_name.into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                schemars::json_schema!({ "type": "string" })
+            }
+        }
+    };
+}
+
+type_words!(ConnectorType, "ConnectorKind");
+type_words!(ToolType, "ToolKind");

@@ -161,7 +161,8 @@ pub(crate) fn instances(folder: &TempDir) -> Instances {
         let config = json!({
             "spec_path": path, "folder": folder.path(), "hosts": ["127.0.0.1:*"], "retries": 0,
         });
-        drawgate_sources::build("openapi", id(), config, &host(&[])).unwrap()
+        let config = serde_json::from_value(config).unwrap();
+        Arc::new(OpenApiSource::new(id(), config, &host(&[])).unwrap()) as Arc<dyn ToolSource>
     };
     Instances {
         tool: "echo",

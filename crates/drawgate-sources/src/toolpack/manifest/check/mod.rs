@@ -16,11 +16,15 @@ use drawgate_host::egress::{HostRule, Reach};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(in crate::toolpack) use files::{expanded, is_bundled, spec_file};
-pub(in crate::toolpack) use text::{Address, address, is_reference};
+pub use connectors::ConnectorCheck;
+pub(in crate::toolpack) use files::expanded;
+pub(crate) use files::{inside, is_bundled, spec_file};
+pub(crate) use text::is_reference;
+pub(in crate::toolpack) use text::{Address, address};
 
 use super::problem::{Sink, element, hint, member};
-use super::types::{Connector, DeclaredPermissions, Tool};
+use super::types::{Connector, DeclaredPermissions, Manifest, Tool};
+use crate::kind::Kinds;
 use text::{check_id, check_line, check_text};
 
 /// Most connectors and tools of a pack.
@@ -35,10 +39,13 @@ const RESERVED_IDS: [&str; 1] = ["builtin"];
 
 /// A manifest whose parts may be missing.
 pub(super) struct Draft {
+    kinds: Kinds,
+    schema: Option<String>,
     id: String,
     name: String,
     version: String,
     description: Option<String>,
+    enabled: bool,
     /// `None` where one can't be read, which has been reported.
     connectors: Vec<Option<Connector>>,
     /// The ids of all connectors, of those that can't be read too.
@@ -48,19 +55,41 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new(value: &Value, sink: &mut Sink) -> Self {
-        let text = |key| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    pub(super) fn new(value: &Value, kinds: Kinds, sink: &mut Sink) -> Self {
+        let text = |key| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let permissions = value.get("permissions");
         let permissions = permissions.and_then(|value| read(value, "$.permissions", sink));
+        let mut connectors = items(value, "connectors", sink);
+        for (index, connector) in connectors.iter_mut().enumerate() {
+            settings(connector, &element("$.connectors", index), kinds, sink);
+        }
         Self {
-            id: text("id"),
-            name: text("name"),
-            version: text("version"),
-            description: value.get("description").and_then(Value::as_str).map(str::to_owned),
-            connectors: items(value, "connectors", sink),
+            kinds,
+            schema: text("$schema"),
+            id: text("id").unwrap_or_default(),
+            name: text("name").unwrap_or_default(),
+            version: text("version").unwrap_or_default(),
+            description: text("description"),
+            enabled: value.get("enabled").and_then(Value::as_bool).unwrap_or(false),
+            connectors,
             ids: ids(value),
             tools: items(value, "tools", sink),
             permissions: permissions.unwrap_or_default(),
+        }
+    }
+
+    /// The manifest, where no problem was found.
+    pub(super) fn finish(self) -> Manifest {
+        Manifest {
+            schema: self.schema,
+            id: self.id,
+            name: self.name,
+            version: self.version,
+            description: self.description,
+            enabled: self.enabled,
+            connectors: self.connectors.into_iter().flatten().collect(),
+            tools: self.tools.into_iter().flatten().collect(),
+            permissions: self.permissions,
         }
     }
 
@@ -89,17 +118,30 @@ fn items<T: DeserializeOwned>(value: &Value, key: &str, sink: &mut Sink) -> Vec<
     items.map(|(index, item)| read(item, &element(&path, index), sink)).collect()
 }
 
+/// Reads the settings of a connector, which is left out where they can't be read.
+fn settings(connector: &mut Option<Connector>, path: &str, kinds: Kinds, sink: &mut Sink) {
+    let Some(Err(error)) = connector.as_mut().map(|connector| connector.read(kinds)) else {
+        return;
+    };
+    let kind = connector.take().map(|connector| connector.kind).unwrap_or_default();
+    unreadable(&member(path, &kind), &error, sink);
+}
+
 /// A part of the manifest, if it can be read. Why not, is reported unless it has been.
 fn read<T: DeserializeOwned>(value: &Value, path: &str, sink: &mut Sink) -> Option<T> {
     match serde_json::from_value(value.clone()) {
         Ok(read) => Some(read),
         Err(error) => {
-            if !sink.knows(path) {
-                let message = format!("it can't be read: {error}");
-                sink.add(path, message, hint("compare it with the manifest's schema"));
-            }
+            unreadable(path, &error, sink);
             None
         }
+    }
+}
+
+fn unreadable(path: &str, error: &serde_json::Error, sink: &mut Sink) {
+    if !sink.knows(path) {
+        let message = format!("it can't be read: {error}");
+        sink.add(path, message, hint("compare it with the manifest's schema"));
     }
 }
 

@@ -107,7 +107,7 @@ pub(super) fn check_variable(path: &str, name: &str, sink: &mut Sink) {
 }
 
 /// The variable that a string refers to.
-pub(in crate::toolpack) fn is_reference(text: &str) -> Option<&str> {
+pub(crate) fn is_reference(text: &str) -> Option<&str> {
     text.strip_prefix(REFERENCE)
 }
 

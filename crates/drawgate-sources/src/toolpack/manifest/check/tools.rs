@@ -9,13 +9,14 @@ use drawgate_core::registry::{CompiledSchema, skeleton};
 use serde_json::Value;
 
 use super::super::problem::{Sink, element, hint, member};
-use super::super::types::{PackProfile, Tool, ToolKind};
+use super::super::types::{PackProfile, Tool};
 use super::Draft;
 use super::files::{Documents, expanded};
 use super::programs::check_program;
 use super::text::check_text;
 use crate::command::Template;
 use crate::suggest::nearest;
+use crate::toolpack::ConnectorKind;
 
 /// Most tools of a pack when whole APIs are written out.
 const MAX_EXPANDED: usize = 5_000;
@@ -40,15 +41,14 @@ pub(super) fn check(draft: &Draft, folder: Option<&Path>, documents: &Documents,
         if let Some(description) = &tool.description {
             check_text(&member(&path, "description"), description, sink);
         }
-        check_members(tool, &path, sink);
+        check_members(draft, tool, &path, sink);
         check_parameters(tool, &path, sink);
         check_annotations(tool, &path, sink);
         check_sandbox(draft, tool, &path, sink);
-        match tool.kind {
-            ToolKind::Command => check_template(draft, tool, &path, folder, sink),
-            ToolKind::Mcp | ToolKind::Openapi => {
-                check_connector(draft, tool, &path, documents, sink);
-            }
+        if tool.is_command() {
+            check_template(draft, tool, &path, folder, sink);
+        } else {
+            check_connector(draft, tool, &path, documents, sink);
         }
     }
     // Written-out names come last, so that a clash is reported where a whole API is imported.
@@ -144,31 +144,31 @@ fn repaired(name: &str) -> Option<String> {
 }
 
 /// Members that another type of tool would have.
-fn check_members(tool: &Tool, path: &str, sink: &mut Sink) {
+fn check_members(draft: &Draft, tool: &Tool, path: &str, sink: &mut Sink) {
     let whole = tool.operations.is_some();
-    let of = |kinds: &[ToolKind]| kinds.contains(&tool.kind);
-    let openapi = of(&[ToolKind::Openapi]);
+    let kind = draft.kinds.connector(&tool.kind);
+    let has_operations = kind.is_some_and(ConnectorKind::has_operations);
     let present = [
-        ("connector_id", tool.connector_id.is_some(), of(&[ToolKind::Mcp, ToolKind::Openapi])),
-        ("remote_tool", tool.remote_tool.is_some(), of(&[ToolKind::Mcp])),
-        ("operation_id", tool.operation_id.is_some(), openapi && !whole),
-        ("operations", whole, openapi),
-        ("include", !tool.include.is_empty(), openapi && whole),
-        ("exclude", !tool.exclude.is_empty(), openapi && whole),
-        ("prefix", tool.prefix.is_some(), openapi && whole),
-        ("command_template", tool.command_template.is_some(), of(&[ToolKind::Command])),
+        ("connector_id", tool.connector_id.is_some(), kind.is_some()),
+        ("remote_tool", tool.remote_tool.is_some(), kind.is_some() && !has_operations),
+        ("operation_id", tool.operation_id.is_some(), has_operations && !whole),
+        ("operations", whole, has_operations),
+        ("include", !tool.include.is_empty(), has_operations && whole),
+        ("exclude", !tool.exclude.is_empty(), has_operations && whole),
+        ("prefix", tool.prefix.is_some(), has_operations && whole),
+        ("command_template", tool.command_template.is_some(), tool.is_command()),
         ("description", tool.description.is_some(), !whole),
         ("parameters", tool.parameters.is_some(), !whole),
         ("annotations", tool.annotations.is_some(), !whole),
     ];
     for (key, _, _) in present.into_iter().filter(|(_, there, fits)| *there && !*fits) {
-        let kind = tool.kind.as_str();
+        let kind = &tool.kind;
         let (message, advice) = match key {
-            "include" | "exclude" | "prefix" if openapi => (
+            "include" | "exclude" | "prefix" if has_operations => (
                 format!("`{key}` has no meaning without `operations`"),
                 "add `\"operations\": \"*\"`, or remove it",
             ),
-            _ if openapi && whole => (
+            _ if has_operations && whole => (
                 format!("`{key}` has no meaning for a whole API"),
                 "remove it, or name the operation in a tool of its own",
             ),
@@ -239,19 +239,19 @@ fn check_annotations(tool: &Tool, path: &str, sink: &mut Sink) {
 
 fn check_sandbox(draft: &Draft, tool: &Tool, path: &str, sink: &mut Sink) {
     let path = member(path, "sandbox");
-    match (tool.sandbox, tool.kind) {
-        (Some(_), ToolKind::Mcp | ToolKind::Openapi) => {
+    match tool.sandbox {
+        Some(_) if !tool.is_command() => {
             let message = format!(
                 "`sandbox` has no meaning for a tool of type `{}`; it is for programs that are run for each call",
-                tool.kind.as_str()
+                tool.kind
             );
             sink.add(&path, message, hint("remove it"));
         }
-        (Some(PackProfile::Network), ToolKind::Command) if draft.permissions.hosts.is_empty() => {
+        Some(PackProfile::Network) if draft.permissions.hosts.is_empty() => {
             let message = "the sandbox `network` is for packs that declare hosts";
             sink.add(&path, message, hint("add `permissions.hosts`, or use `workspace`"));
         }
-        (None, _) | (Some(_), ToolKind::Command) => {}
+        Some(_) | None => {}
     }
 }
 
@@ -293,14 +293,11 @@ fn check_template(draft: &Draft, tool: &Tool, path: &str, folder: Option<&Path>,
 }
 
 fn check_connector(draft: &Draft, tool: &Tool, path: &str, documents: &Documents, sink: &mut Sink) {
-    let Some(wanted) = tool.kind.connector() else { return };
     let at = member(path, "connector_id");
     let Some(id) = tool.connector_id.as_deref() else {
         if !sink.knows(&at) {
-            let message = format!(
-                "`connector_id` is missing; a tool of type `{}` needs it",
-                tool.kind.as_str()
-            );
+            let message =
+                format!("`connector_id` is missing; a tool of type `{}` needs it", tool.kind);
             sink.add(&at, message, hint("name one of the manifest's `connectors`"));
         }
         return;
@@ -315,16 +312,14 @@ fn check_connector(draft: &Draft, tool: &Tool, path: &str, documents: &Documents
         };
         return sink.add(&at, format!("unknown connector `{}`", shown_name(id)), hint(advice));
     };
-    if connector.kind != wanted {
+    if connector.kind != tool.kind {
         let message = format!(
             "the connector `{id}` is of type `{}`, and the tool of type `{}`",
-            connector.kind.as_str(),
-            tool.kind.as_str()
+            connector.kind, tool.kind
         );
         return sink.add(&at, message, hint("change one of them"));
     }
-    if let (Some(document), ToolKind::Openapi, None) =
-        (documents.get(&index), tool.kind, tool.operations)
+    if let (Some(document), None) = (documents.get(&index), tool.operations)
         && let Err(error) = document.operation(tool.remote_name())
     {
         let advice = match error.suggestion() {
