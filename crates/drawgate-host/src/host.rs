@@ -12,10 +12,10 @@ use crate::egress::Egress;
 use crate::process::{Processes, Running, Spawn, SpawnError};
 use crate::secrets::Secrets;
 
-/// Says before a start why it must not be. It may take its time.
-pub type Guard = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// Refuses the start of a program. It may read files: it runs on a blocking thread.
+pub type StartCheck = Arc<dyn Fn() -> Result<(), SpawnError> + Send + Sync>;
 
-/// The machine, as the rest of the program sees it.
+/// The machine, as sources and stores see it.
 pub struct Host {
     /// References to the environment.
     pub secrets: Arc<Secrets>,
@@ -23,19 +23,20 @@ pub struct Host {
     pub egress: Arc<Egress>,
     /// Child processes.
     pub processes: Processes,
-    /// Who watches over the programs that [`start`](Self::start) starts.
-    pub guard: Option<Guard>,
+    /// Asked before each program that [`start`](Self::start) starts.
+    pub start_check: Option<StartCheck>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// New names.
+    /// Generates unique ids.
     pub ids: Arc<dyn Ids>,
     /// Credentials for protected servers, where there is a store to keep them.
     pub credentials: Option<Arc<dyn Credentials>>,
 }
 
 impl Host {
-    /// This machine. With a launcher (this program's own path), children die with the gateway even
-    /// when it is killed; see [`process::launcher`](crate::process::launcher).
+    /// This machine. `launcher` is a program that calls [`launcher::main`](crate::process::launcher::main):
+    /// with it, children die with the gateway even when it is killed, and programs can be sandboxed.
+    /// Without one, a program that must be sandboxed is refused.
     pub fn new(secrets: Secrets, launcher: Option<PathBuf>) -> Result<Self, NoRandomness> {
         let egress = Arc::new(Egress::new());
         let processes = Processes::new(&secrets, launcher).with_egress(Arc::clone(&egress));
@@ -43,20 +44,19 @@ impl Host {
             secrets: Arc::new(secrets),
             egress,
             processes,
-            guard: None,
+            start_check: None,
             clock: Arc::new(SystemClock::new()),
             ids: Arc::new(SystemIds::new()?),
             credentials: None,
         })
     }
 
-    /// Starts a command as [`Processes::spawn`] does, if the guard lets it. The guard may read many
-    /// files, and is asked on a blocking thread; the start is on the caller's, which must outlive it.
+    /// Starts a command as [`Processes::spawn`] does, unless the check refuses it. The check runs on a
+    /// blocking thread; the start is on the caller's thread, which must outlive the child.
     pub async fn start(&self, spawn: &Spawn) -> Result<Running, SpawnError> {
-        if let Some(guard) = self.guard.clone() {
-            let asked = spawn_blocking(move || guard()).await;
-            let asked = asked.unwrap_or_else(|error| Err(error.to_string()));
-            asked.map_err(SpawnError::Refused)?;
+        if let Some(check) = self.start_check.clone() {
+            let checked = spawn_blocking(move || check()).await;
+            checked.unwrap_or_else(|error| Err(SpawnError::Refused(error.to_string())))?;
         }
         self.processes.spawn(spawn)
     }
@@ -64,6 +64,7 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -71,28 +72,28 @@ mod tests {
 
     use super::*;
 
-    fn guarded(guard: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Host {
-        let host = Host::new(Secrets::from_process(), None).unwrap();
-        Host { guard: Some(Arc::new(guard)), ..host }
+    fn checked(check: impl Fn() -> Result<(), SpawnError> + Send + Sync + 'static) -> Host {
+        let host = Host::new(Secrets::new(BTreeMap::new()), None).unwrap();
+        Host { start_check: Some(Arc::new(check)), ..host }
     }
 
     #[tokio::test]
-    async fn a_guard_that_takes_its_time_holds_up_no_other_task() {
+    async fn a_slow_check_holds_up_no_other_task() {
         let (sender, receiver) = mpsc::channel();
         let receiver = Mutex::new(receiver);
-        let host = guarded(move || {
-            let word = receiver.lock().recv_timeout(Duration::from_secs(20));
-            word.map_err(|error| error.to_string())
+        let host = checked(move || {
+            let received = receiver.lock().recv_timeout(Duration::from_secs(20));
+            received.map_err(|error| SpawnError::Refused(error.to_string()))
         });
         let spawn = Spawn { program: "true".to_owned(), ..Spawn::default() };
-        // There is one thread, and the guard waits for the second task.
+        // There is one thread, and the check waits for the second task.
         let (started, ()) = tokio::join!(host.start(&spawn), async { sender.send(()).unwrap() });
         assert!(started.unwrap().wait().await.unwrap().success());
     }
 
     #[tokio::test]
-    async fn what_the_guard_refuses_is_not_started() {
-        let host = guarded(|| Err("not now".to_owned()));
+    async fn what_the_check_refuses_is_not_started() {
+        let host = checked(|| Err(SpawnError::Refused("not now".to_owned())));
         let folder = tempfile::tempdir().unwrap();
         let spawn = Spawn {
             program: "touch".to_owned(),

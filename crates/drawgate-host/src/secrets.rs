@@ -1,9 +1,8 @@
 //! `env:NAME` references in what the operator writes, and the memory of every value they gave.
 //!
-//! The only module that reads the environment. Values leave it inside [`Resolved`], which does not
-//! print them; [`Secrets::known_values`] is for the redactor, which must know what to mask.
-
-#![expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+//! The variables come from an [`Environment`] that the embedder gives. Values leave this module inside
+//! [`Resolved`], which does not print them; [`Secrets::known_values`] is for the redactor, which must
+//! know what to mask.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,16 +28,6 @@ pub fn is_reference(text: &str) -> bool {
 pub trait Environment: Send + Sync + 'static {
     /// The variable's value, if it is set.
     fn get(&self, name: &str) -> Option<OsString>;
-}
-
-/// The environment of this process.
-#[derive(Debug, Clone, Copy)]
-struct ProcessEnvironment;
-
-impl Environment for ProcessEnvironment {
-    fn get(&self, name: &str) -> Option<OsString> {
-        std::env::var_os(name)
-    }
 }
 
 impl Environment for BTreeMap<String, String> {
@@ -101,13 +90,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads the environment of this process.
-    #[must_use]
-    pub fn from_process() -> Self {
-        Self::new(ProcessEnvironment)
-    }
-
-    /// Reads an environment of the caller's choice.
+    /// Secrets that come from this environment.
     pub fn new(environment: impl Environment) -> Self {
         Self {
             environment: Box::new(environment),

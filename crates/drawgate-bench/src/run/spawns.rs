@@ -3,6 +3,7 @@
 //! Measured from the start to the known end, as a gateway does it: the same code, with the program
 //! under measure as the launcher.
 
+use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,8 @@ pub(crate) struct Spawned {
 /// Starts the program again and again, every way in turn.
 pub(crate) async fn spawns(program: &Program, plan: Plan) -> Result<Vec<Spawned>> {
     eprintln!("{} starts of a program, plainly and in the box", plan.spawns);
-    let host = Host::new(Secrets::from_process(), Some(program.path().to_owned()))?;
+    let path = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
+    let host = Host::new(Secrets::new(path), Some(program.path().to_owned()))?;
     let workspace = TempDir::with_prefix("drawgate-bench-")?;
     let mut times: [Histogram; 5] = std::array::from_fn(|_| Histogram::new());
     for round in 0..=plan.spawns {

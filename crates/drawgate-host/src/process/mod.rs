@@ -13,7 +13,7 @@ mod waiting;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 pub use open_files::raise_open_files;
@@ -66,7 +66,7 @@ pub enum SpawnError {
     /// The sandbox can't be had here.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// Whoever watches over these programs does not let them start.
+    /// The check before the start refused it.
     #[error("{0}")]
     Refused(String),
     /// The operating system refused.
@@ -98,14 +98,10 @@ pub struct SetAside {
 /// Hears of what was set aside.
 type Witness = Arc<dyn Fn(SetAside) + Send + Sync>;
 
-/// Says before each start why it must not be.
-type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
-
 /// Starts commands.
 #[derive(Clone)]
 pub struct Processes {
     launcher: Option<PathBuf>,
-    check: Option<Check>,
     witness: Option<Witness>,
     inherited: BTreeMap<String, OsString>,
     egress: Option<Arc<Egress>>,
@@ -119,13 +115,13 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// With a launcher (the path of this program), children die with the gateway, whatever ends it.
+    /// `launcher` is the path of a program that calls [`launcher::main`]: with it, children die with
+    /// the gateway, whatever ends it. Without it, sandboxed programs are refused.
     #[must_use]
     pub fn new(secrets: &Secrets, launcher: Option<PathBuf>) -> Self {
         let inherit = |name: &&str| Some(((*name).to_owned(), secrets.variable(name)?));
         Self {
             launcher,
-            check: None,
             witness: None,
             inherited: INHERITED.iter().filter_map(inherit).collect(),
             egress: None,
@@ -144,16 +140,16 @@ impl Processes {
         Self { egress: Some(egress), ..self }
     }
 
+    /// The program that starts children, if one was given.
+    #[must_use]
+    pub fn launcher(&self) -> Option<&Path> {
+        self.launcher.as_deref()
+    }
+
     /// What decides about programs, and is reached by none that is in a sandbox.
     #[must_use]
     pub const fn trusted(&self) -> &Trusted {
         &self.trusted
-    }
-
-    /// The same, with a question before each start: its answer is why a program is not started.
-    #[must_use]
-    pub fn checking(self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
-        Self { check: Some(Arc::new(check)), ..self }
     }
 
     /// The same, with somebody who hears of what programs had planted.
@@ -183,17 +179,11 @@ impl Processes {
     /// Call it on a thread that lives as long as the gateway (a worker of the runtime, not a blocking
     /// thread): with a launcher, the child ends when the thread that started it does.
     pub fn spawn(&self, spawn: &Spawn) -> Result<Running, SpawnError> {
-        if let Some(check) = &self.check {
-            check().map_err(SpawnError::Refused)?;
-        }
         command::spawn(self, spawn)
     }
 
     /// The same for a command in a sandbox, with a terminal in place of the pipes.
     pub fn spawn_on(&self, spawn: &Spawn, terminal: &Terminal) -> Result<Running, SpawnError> {
-        if let Some(check) = &self.check {
-            check().map_err(SpawnError::Refused)?;
-        }
         command::spawn_on(self, spawn, terminal)
     }
 

@@ -70,7 +70,9 @@ impl Part {
             }
             Self::Network => "network namespaces must be enabled in the kernel",
             Self::Capabilities | Self::Seccomp => "seccomp filters must be enabled in the kernel",
-            Self::Landlock => "see `drawgate sandbox doctor`",
+            Self::Landlock => {
+                "enable Landlock in the kernel (`CONFIG_SECURITY_LANDLOCK`, `lsm=landlock`)"
+            }
             Self::Limits => {
                 "give smaller limits in `[sandbox]`, or the gateway a control group of its own \
                  (systemd: `Delegate=yes`)"
@@ -102,8 +104,8 @@ pub enum Limit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxError {
-    /// Children are started without this program's own init.
-    #[error("the sandbox needs this program as its launcher; there is none here")]
+    /// The host was made without a launcher.
+    #[error("programs can't be sandboxed here: the gateway was started without a launcher program")]
     NoLauncher,
     /// The profile `network` without a client to go out by.
     #[error("the profile `network` needs the gateway's egress; there is none here")]

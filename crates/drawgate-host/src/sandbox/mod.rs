@@ -7,7 +7,7 @@
 mod abilities;
 mod cgroup;
 mod error;
-pub mod init;
+pub(crate) mod init;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod nursery;

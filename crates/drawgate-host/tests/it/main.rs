@@ -4,4 +4,6 @@
 #[cfg(test)]
 mod egress;
 #[cfg(test)]
+mod library;
+#[cfg(test)]
 mod store;

@@ -11,6 +11,7 @@ use drawgate_core::canonical::sha256_hex;
 use drawgate_core::model::SourceId;
 use drawgate_host::Host;
 use drawgate_host::egress::{Admission, HostRule, Reach};
+use drawgate_host::process::SpawnError;
 use serde_json::{Value, json};
 
 use super::config::ToolpackConfig;
@@ -42,13 +43,12 @@ pub(super) struct Builder<'a> {
 /// login belongs to a server that the operator configured; no pack gets one by choosing the server's
 /// name.
 pub(super) fn host_for(seal: &Arc<Seal>, host: &Host) -> Arc<Host> {
-    let (whole, known) = (Arc::clone(seal), Arc::clone(seal));
+    let seal = Arc::clone(seal);
     Arc::new(Host {
         secrets: Arc::clone(&host.secrets),
         egress: Arc::clone(&host.egress),
-        // Whoever starts one without asking the guard is still told what is known.
-        processes: host.processes.clone().checking(move || known.known()),
-        guard: Some(Arc::new(move || whole.check())),
+        processes: host.processes.clone(),
+        start_check: Some(Arc::new(move || seal.check().map_err(SpawnError::Refused))),
         clock: Arc::clone(&host.clock),
         ids: Arc::clone(&host.ids),
         credentials: None,

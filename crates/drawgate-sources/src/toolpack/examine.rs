@@ -165,8 +165,7 @@ async fn sandboxes(
             }
             (_, Ok(())) => Finding::good(subject, "this machine can enforce it"),
             (_, Err(reason)) => {
-                let advice = "see `drawgate sandbox doctor`";
-                Finding::bad(subject, reason, advice)
+                Finding::bad(subject, reason, "see docs/sandbox.md for what a machine needs")
             }
         });
     }

@@ -36,7 +36,6 @@ use drawgate_core::store::{Agent, AuditLog, Documents, Store};
 use drawgate_host::Host;
 use drawgate_host::egress::{Authorities, HostRule};
 use drawgate_host::seal::SealingKey;
-use drawgate_host::secrets::Secrets;
 use drawgate_host::store::{
     ArtifactLimits, AuditOptions, DataDir, DataDirLock, Durability, FileArtifacts, OnAuditFailure,
     ResilientAudit, SqliteAudit, SqliteStore,
@@ -108,9 +107,11 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Opens the data folder, which no other gateway may be using, and puts a gateway together.
+    /// Opens the data folder, which no other gateway may be using, and puts a gateway together on this
+    /// host.
     /// `redactor` learns every secret as it becomes known.
     pub async fn open(
+        mut host: Host,
         loaded: &Loaded,
         data: &Path,
         start: Start,
@@ -119,7 +120,9 @@ impl Assembly {
         let dir = DataDir::open(data)?;
         let lock = dir.exclusive()?;
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
-        let mut host = machine(&admin, loaded, data, &redactor)?;
+        host.secrets.remember(admin.expose());
+        host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
+        teach(&redactor, &host);
         let Storage { store, documents, log, audit, artifacts } =
             Storage::open(&dir, &loaded.config, &host)?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
@@ -316,21 +319,6 @@ impl Storage {
             )?),
         })
     }
-}
-
-/// The machine, which knows what its programs must not reach.
-fn machine(
-    admin: &Secret<String>,
-    loaded: &Loaded,
-    data: &Path,
-    redactor: &Arc<ArcSwap<Redactor>>,
-) -> anyhow::Result<Host> {
-    let secrets = Secrets::from_process();
-    secrets.remember(admin.expose());
-    let host = Host::new(secrets, std::env::current_exe().ok())?;
-    host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
-    teach(redactor, &host);
-    Ok(host)
 }
 
 fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Callers> {

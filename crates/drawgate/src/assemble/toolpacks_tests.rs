@@ -3,6 +3,7 @@ use drawgate_core::source::ToolSource as _;
 use drawgate_core::testing::{MemoryStore, TestClock, acts};
 use drawgate_host::secrets::Secrets;
 use serde_json::json;
+use std::collections::BTreeMap;
 use tempfile::TempDir;
 
 use super::*;
@@ -39,7 +40,7 @@ fn unapproved(place: &Path) -> Arc<Toolpacks> {
     let acts = acts(store.clone(), store.clone());
     let pins = Pins { documents: store.clone(), audit: store.clone(), acts, clock };
     let keeper = Arc::new(Keeper::new(Arc::new(Registry::default()), pins));
-    let host = Arc::new(Host::new(Secrets::from_process(), None).unwrap());
+    let host = Arc::new(Host::new(Secrets::new(BTreeMap::new()), None).unwrap());
     let loaded = Config::parse("", &place.join("drawgate.toml")).unwrap();
     let data = place.join("data");
     let parts = Parts { host, keeper, audit: store.clone(), documents: store };

@@ -38,8 +38,8 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
         add("the certificate", loaded.resolve(&tls.cert), Kind::Setting);
         add("the certificate's key", loaded.resolve(&tls.key), Kind::Secret(&[]));
     }
-    if let Ok(program) = std::env::current_exe() {
-        add("the gateway's program", program, Kind::Program);
+    if let Some(program) = processes.launcher() {
+        add("the gateway's program", program.to_owned(), Kind::Program);
     }
     for server in config.servers.values().filter(|server| runs_outside(server)) {
         for file in files_of(loaded, server, processes) {

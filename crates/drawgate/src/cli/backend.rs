@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
 use super::Context;
+use super::machine;
 use super::running::Running;
 use crate::assemble::{Assembly, Start};
 use crate::surface::control::{Control, Refused};
@@ -50,7 +51,7 @@ impl Backend {
             }
         };
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
-        match Assembly::open(loaded, &context.data, start, redactor).await {
+        match Assembly::open(machine::host()?, loaded, &context.data, start, redactor).await {
             Ok(assembly) => Self::own(assembly).await,
             Err(error) if is_in_use(&error) => {
                 Ok(Self::Running(Running::wait(&context.data).await?))

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use drawgate_host::process::{Processes, Running, Spawn};
-use drawgate_host::secrets::Secrets;
 use drawgate_sources::mcp::oauth::Address;
 use serde_json::{Value, json};
 use tokio::io::AsyncRead;
@@ -14,6 +13,7 @@ use tokio::io::AsyncRead;
 use super::Context;
 use super::agents::text;
 use super::backend::{Backend, part};
+use super::machine;
 use crate::assemble::Start;
 use crate::surface::control::LoginBegun;
 
@@ -94,7 +94,7 @@ async fn attend(
 
 /// Starts the browser. The address is one argument, and no shell of ours sees it.
 fn open(address: &Address) -> anyhow::Result<Running> {
-    let secrets = Secrets::from_process();
+    let secrets = machine::secrets();
     let variable = |name: &&str| {
         let value = secrets.resolve(&format!("env:{name}")).ok()?;
         Some(((*name).to_owned(), value.expose().to_owned()))

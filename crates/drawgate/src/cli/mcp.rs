@@ -17,6 +17,7 @@ use tokio::net::UnixStream;
 use super::Context;
 use super::backend::is_in_use;
 use super::follow::follow_config;
+use super::machine;
 use super::running::Running;
 use super::serve::{Signals, drain, open_control, upkeep};
 use crate::assemble::{Assembly, Start, follow_logins};
@@ -94,7 +95,8 @@ impl Home {
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
         let telemetry = &loaded.config.telemetry;
         telemetry::init_logs(telemetry.log, telemetry.log_format, Arc::clone(&redactor));
-        let assembly = Assembly::open(loaded, &self.context.data, Start::Sources, redactor).await?;
+        let (host, data) = (machine::host()?, &self.context.data);
+        let assembly = Assembly::open(host, loaded, data, Start::Sources, redactor).await?;
         let assembly = Arc::new(assembly);
         let config = &loaded.config;
         let host = &assembly.host;

@@ -14,6 +14,7 @@ mod grants;
 mod init;
 mod keys;
 mod login;
+pub mod machine;
 mod mcp;
 mod output;
 mod packs;
@@ -284,8 +285,7 @@ async fn connect_client(
         data: &data,
         config: config.as_deref(),
     };
-    let secrets = drawgate_host::secrets::Secrets::from_process();
-    let home = secrets.home().context("the home folder is not known; set `HOME`")?;
+    let home = machine::secrets().home().context("the home folder is not known; set `HOME`")?;
     let folders = connect::Folders { home, project: std::env::current_dir()? };
     let report = connect::run(args, gateway, &folders)?;
     context.out.either(&report, || report.to_string())?;

@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
 use super::follow::follow_config;
+use super::machine;
 use super::{Context, Output};
 use crate::assemble::{ADMIN_TOKEN, Assembly, Start, follow_logins};
 use crate::config::{Config, Loaded};
@@ -57,7 +58,8 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let metrics = telemetry::init_metrics();
     let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
     telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
-    let assembly = Assembly::open(&context.loaded, &context.data, Start::Sources, redactor).await?;
+    let (host, loaded) = (machine::host()?, &context.loaded);
+    let assembly = Assembly::open(host, loaded, &context.data, Start::Sources, redactor).await?;
     let assembly = Arc::new(assembly);
     let spans = spans(&assembly, &context.loaded)?;
     let mcp = mcp(&assembly, config, spans.clone()).await?;

@@ -15,7 +15,7 @@ use world::{World, browse};
 use crate::load::events;
 use crate::support::{Gateway, Place, eventually, text};
 
-const EXPIRED: &str = "the login at `far` has expired; run `drawgate servers login far`";
+const EXPIRED: &str = "the login at `far` has expired; the gateway's operator must log in again";
 
 /// A configuration with the protected server, and the log at its loudest.
 fn place(world: &World) -> Place {
@@ -127,7 +127,7 @@ async fn login_renewal_revocation_and_login_again() {
         let doctor = place.run(&["servers", "doctor", "far"]);
         let shown = text(&doctor.stdout);
         assert_eq!(doctor.status.code(), Some(1), "{shown}");
-        shown.contains("`far` needs a login; run `drawgate servers login far`").then_some(())
+        shown.contains("it needs a login; run `drawgate servers login far`").then_some(())
     })
     .await;
 

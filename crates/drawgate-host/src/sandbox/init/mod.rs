@@ -35,14 +35,13 @@ mod watch;
 use std::process::ExitCode;
 
 /// The hidden first argument that makes the program an init.
-pub const SUBCOMMAND: &str = "__sandbox-init";
+pub(crate) const SUBCOMMAND: &str = "__sandbox-init";
 
 /// The exit code of an init whose box was not built; the reason went to the gateway.
 pub(crate) const NOT_BUILT: u8 = 125;
 
-/// Builds the boxes that the gateway asks for on standard input, until it is gone. Call it first thing
-/// in `main`, before there is a second thread.
-#[must_use]
-pub fn init_main() -> ExitCode {
+/// Builds the boxes that the gateway asks for on standard input, until it is gone. This process must
+/// have one thread.
+pub(crate) fn init_main() -> ExitCode {
     nursery::run()
 }

@@ -141,12 +141,10 @@ impl AuditReader {
                     SignedHead { sequence, hash, at: now_ms, install, boot: None, key, signature };
                 Ok(head.sign(&signer))
             }
-            (_, Some(loss)) => {
-                Err(corrupt(OPERATION, &format!("{loss}; run `drawgate audit verify`")))
-            }
+            (_, Some(loss)) => Err(corrupt(OPERATION, &format!("{loss}; verify the audit log"))),
             (None, None) => Err(corrupt(
                 OPERATION,
-                &"the head record was not written by this installation; run `drawgate audit verify`",
+                &"the head record was not written by this installation; verify the audit log",
             )),
         }
     }

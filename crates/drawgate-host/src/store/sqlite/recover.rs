@@ -185,7 +185,7 @@ fn recover(
         None => Ok(()),
     })?;
     if let Some(loss) = loss {
-        tracing::error!(event = noted, "{loss}; run `drawgate audit verify`");
+        tracing::error!(event = noted, "{loss}; verify the audit log");
     }
     Ok(())
 }
@@ -262,9 +262,7 @@ fn check_end(last: Option<&StoredEvent>, head: Option<&HeadRecord>) -> Result<()
 fn damaged(reason: &str) -> StoreError {
     corrupt(
         OPERATION,
-        &format!(
-            "{reason}; run `drawgate audit verify`, then move `audit.db` away to begin a new log"
-        ),
+        &format!("{reason}; verify the audit log, then move `audit.db` away to begin a new log"),
     )
 }
 

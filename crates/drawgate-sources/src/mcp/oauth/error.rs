@@ -13,14 +13,14 @@ use drawgate_host::secrets::SecretError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginNeeded {
     /// There is none.
-    #[error("`{0}` needs a login; run `drawgate servers login {0}`")]
+    #[error("`{0}` needs a login; the gateway's operator must log in")]
     Absent(SourceId),
     /// It can't be renewed any more.
-    #[error("the login at `{0}` has expired; run `drawgate servers login {0}`")]
+    #[error("the login at `{0}` has expired; the gateway's operator must log in again")]
     Expired(SourceId),
     /// It does not reach.
     #[error(
-        "the login at `{server}` does not allow this, which needs the scope `{scope}`; run `drawgate servers login {server}`"
+        "the login at `{server}` does not allow this, which needs the scope `{scope}`; the gateway's operator must log in again"
     )]
     Scope {
         /// The server.
@@ -169,13 +169,13 @@ pub enum LoginError {
     )]
     Unattended(SourceId),
     /// No answer came.
-    #[error("nobody answered in time; run the command again")]
+    #[error("no answer came in time; log in again")]
     TooLate,
     /// A second attempt took over.
     #[error("another login at the same server was begun")]
     Replaced,
     /// There is no attempt of this id.
-    #[error("this login is not under way any more; run the command again")]
+    #[error("this login is not under way any more; log in again")]
     NoAttempt,
     /// The answer can't be received.
     #[error(

@@ -211,7 +211,7 @@ async fn a_step_up_asks_for_what_there_was_and_what_was_lacking() {
     let needed = stage.rejected(403, refused).await.unwrap_err();
     assert_eq!(
         needed,
-        "the login at `far` does not allow this, which needs the scope `write`; run `drawgate servers login far`"
+        "the login at `far` does not allow this, which needs the scope `write`; the gateway's operator must log in again"
     );
     assert!(matches!(stage.login.standing(), Standing::Lacking(_)));
     assert!(stage.header().await.to_str().unwrap().starts_with("Bearer "), "the rest still works");

@@ -93,7 +93,10 @@ async fn a_refused_token_is_renewed_once() {
     // The new one is refused too: no third is asked for, by later requests neither.
     for attempt in [Try::Again, Try::First] {
         let needed = stage.rejected_at(attempt, 401, "Bearer").await.unwrap_err();
-        assert_eq!(needed, "the login at `far` has expired; run `drawgate servers login far`");
+        assert_eq!(
+            needed,
+            "the login at `far` has expired; the gateway's operator must log in again"
+        );
     }
     assert_eq!(renewals(&stage), 1);
     assert_eq!(stage.login.standing(), Standing::Expired);
@@ -107,7 +110,7 @@ async fn a_refused_token_is_renewed_once() {
 async fn a_server_without_a_login_says_that_it_wants_one() {
     let stage = Stage::new().await;
     let needed = stage.rejected(401, "Bearer").await.unwrap_err();
-    assert_eq!(needed, "`far` needs a login; run `drawgate servers login far`");
+    assert_eq!(needed, "`far` needs a login; the gateway's operator must log in");
     assert_eq!(stage.login.standing(), Standing::Needed);
 }
 
@@ -117,7 +120,7 @@ async fn revocation_ends_the_login_until_the_next() {
     stage.log_in().await.unwrap();
     stage.world.revoke_all();
     stage.clock.advance(3_600_000);
-    let expired = "the login at `far` has expired; run `drawgate servers login far`";
+    let expired = "the login at `far` has expired; the gateway's operator must log in again";
     assert_eq!(stage.login.header().await.unwrap_err().to_string(), expired);
     assert_eq!(stage.login.standing(), Standing::Expired);
     assert_eq!(stage.login.header().await.unwrap_err().to_string(), expired);

@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
-use drawgate_host::Host;
 use drawgate_host::sandbox::{Abilities, Ability, Enforcement, Profile};
-use drawgate_host::secrets::Secrets;
 
+use super::super::machine;
 use super::super::output::Output;
 
 /// Builds a box of each profile; all found out by trying.
 pub(super) fn run(out: Output) -> anyhow::Result<ExitCode> {
-    let host = Host::new(Secrets::from_process(), std::env::current_exe().ok())?;
+    let host = machine::host()?;
     let abilities = Abilities::probe(&host.processes);
     out.either(&*abilities, || explain(&abilities))?;
     let works = abilities.allows(Profile::default()).is_ok();

@@ -14,7 +14,7 @@ use drawgate_host::secrets::Secrets;
 use drawgate_host::trusted::TrustedPath;
 use serde_json::{Map, Value};
 
-use super::super::Globals;
+use super::super::{Globals, machine};
 use super::streams::Streams;
 use super::terminal::{self, Connected};
 use super::watch::Interruptions;
@@ -126,9 +126,8 @@ fn refusal(error: &anyhow::Error) -> u8 {
 }
 
 async fn execute(args: &ExecArgs, globals: &Globals) -> anyhow::Result<ExitCode> {
-    let secrets = Secrets::from_process();
-    let spawn = spawn(args, &secrets)?;
-    let host = Host::new(secrets, std::env::current_exe().ok())?;
+    let host = machine::host()?;
+    let spawn = spawn(args, &host.secrets)?;
     host.processes.trusted().replace(trusted(globals, &host.processes));
     // Before the start: a signal at the default would leave the command without its keeper.
     let mut interruptions = Interruptions::new()?;

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use drawgate_host::Host;
-use drawgate_host::secrets::Secrets;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
+use super::super::machine;
 use super::progress::Line;
 use super::words;
 use crate::assemble::authorities;
@@ -96,7 +96,7 @@ impl Stage {
     pub(super) fn new(folder: &Path, loaded: &Loaded) -> anyhow::Result<Self> {
         let config = &loaded.config.toolpacks;
         let github = (config.github_api.clone(), config.github_archive.clone());
-        let host = Host::new(Secrets::from_process(), None)?;
+        let host = Host::new(machine::secrets(), None)?;
         host.egress.trust(authorities(loaded)?);
         Ok(Self { folder: folder.to_owned(), host, github })
     }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::routing::get;
@@ -46,7 +47,7 @@ impl Issuer {
         let router = Router::new().route("/jwks", get(answer));
         tokio::spawn(async move { axum::serve(listener, router).await });
         let clock = Arc::new(TestClock::default());
-        let mut host = Host::new(Secrets::from_process(), None).unwrap();
+        let mut host = Host::new(Secrets::new(BTreeMap::new()), None).unwrap();
         host.clock = clock.clone();
         let auth = json!({ "issuer": "https://login.example", "jwks_url": url });
         let keys = Keys::new(&serde_json::from_value(auth).unwrap(), Arc::new(host));

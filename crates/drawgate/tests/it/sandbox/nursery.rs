@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use drawgate::cli::machine::secrets;
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::{Running, Spawn};
 use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
-use drawgate_host::secrets::Secrets;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -21,7 +21,7 @@ pub(super) struct Boxes {
 
 impl Boxes {
     pub(super) fn new() -> Self {
-        let host = Host::new(Secrets::from_process(), Some(PROGRAM.into())).unwrap();
+        let host = Host::new(secrets(), Some(PROGRAM.into())).unwrap();
         Self { host, workspace: TempDir::new().unwrap() }
     }
 

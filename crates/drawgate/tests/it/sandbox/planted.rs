@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
+use drawgate::cli::machine::secrets;
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::{SetAside, Spawn};
 use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
-use drawgate_host::secrets::Secrets;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -194,7 +194,7 @@ async fn each_folder_is_told_of_by_its_name() {
     for folder in &folders {
         std::fs::create_dir(folder).unwrap();
     }
-    let host = Host::new(Secrets::from_process(), Some(PROGRAM.into())).unwrap();
+    let host = Host::new(secrets(), Some(PROGRAM.into())).unwrap();
     let heard: Arc<Mutex<Vec<SetAside>>> = Arc::default();
     let hearing = Arc::clone(&heard);
     let processes = host.processes.telling(move |told| hearing.lock().unwrap().push(told));

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use drawgate::cli::machine::secrets;
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::{Running, Spawn};
 use drawgate_host::sandbox::{Confinement, Limit, Profile, ResourceLimits, SandboxError};
-use drawgate_host::secrets::Secrets;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -17,7 +17,7 @@ const HOLD: &str =
     "import sys\nx = b'x' * (int(sys.argv[1]) << 20)\nprint('ready', flush=True)\nsys.stdin.read()";
 
 fn host() -> Host {
-    Host::new(Secrets::from_process(), Some(PROGRAM.into())).unwrap()
+    Host::new(secrets(), Some(PROGRAM.into())).unwrap()
 }
 
 fn start(host: &Host, workspace: &Path, limits: ResourceLimits, command: &[&str]) -> Running {
