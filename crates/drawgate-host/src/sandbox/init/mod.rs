@@ -29,7 +29,6 @@ mod sys;
 mod trees;
 mod unlinked;
 mod usage;
-mod used;
 mod watch;
 
 use std::process::ExitCode;

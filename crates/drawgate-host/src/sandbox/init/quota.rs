@@ -1,44 +1,83 @@
-//! What the program adds to the folders that it may write.
+//! The limits `disk_mb` and `files`: what a program adds to the folders that it may write.
 //!
 //! No file system counts that for a folder. So the folders are walked for files that are newer than the
-//! program. Between two walks the file systems say how much may have been added at most, and as long as
-//! that is within the limits, no walk is needed. Others who free as much meanwhile hide what is added,
-//! and some file systems do not count files; so the folders are walked from time to time, too.
+//! program: when their file systems have grown by more than the limits, and every [`LONGEST_PAUSE`].
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{StatVfs, fstat, fstatvfs};
+
 use super::count::Count;
 use super::sweep::Folder;
-use super::used::{Amount, Used};
+use super::unlinked::Namespace;
 use crate::sandbox::ResourceLimits;
 use crate::sandbox::error::{Limit, SandboxError};
 
 const MIB: u64 = 1024 * 1024;
 
-/// How often the file systems are asked, and how often while nothing changes.
-const TICK: Duration = Duration::from_millis(50);
-const QUIET_TICK: Duration = Duration::from_millis(200);
-/// The folders are walked again after this time; if the same is found, after twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LAST_PAUSE: Duration = Duration::from_secs(30);
-/// But walking by time takes one part in so many of the time at most, and walking for cause one in so
-/// many: others may use the same file systems.
+/// How often the file systems are asked.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+/// The pause between two walks while a limit may be exceeded, and while it can't be. Others may use the
+/// same file systems.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// But walking takes one part in so many of the time at most.
 const SHARE: u32 = 20;
-const SHARE_FOR_CAUSE: u32 = 2;
 
-/// The box that is counted.
-pub(super) trait Counted {
-    /// Whether there is something more urgent to do than to count.
-    fn is_called(&self) -> bool;
-    /// What is used where its folders are.
-    fn used(&self, folders: &[Folder]) -> Used {
-        Used::of(folders)
+/// Files and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+}
+
+impl Amount {
+    /// Whether there is more of anything.
+    pub(super) const fn is_above(self, most: Self) -> bool {
+        self.files > most.files || self.bytes > most.bytes
     }
-    /// What it holds open on these file systems that has no name any more; `None` if something more
-    /// urgent has come.
-    fn unlinked(&self, devices: &BTreeSet<u64>) -> Option<Amount>;
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        self.each(other, u64::saturating_add)
+    }
+
+    fn each(self, other: Self, by: impl Fn(u64, u64) -> u64) -> Self {
+        Self { files: by(self.files, other.files), bytes: by(self.bytes, other.bytes) }
+    }
+}
+
+/// What is used of each file system, by all of its users together. Some do not tell how many files they
+/// have; then it is none. What is free would not do: some work out how many files there is room for from
+/// the free space.
+#[derive(Debug, Default)]
+struct Used(BTreeMap<u64, Amount>);
+
+impl Used {
+    fn of(folders: &[Folder]) -> Self {
+        let each = folders.iter().filter_map(|folder| {
+            let device = fstat(folder.handle()).ok()?.st_dev;
+            Some((device, used(&fstatvfs(folder.handle()).ok()?)))
+        });
+        Self(each.collect())
+    }
+
+    /// By how much the file systems have grown, together.
+    fn more_than(&self, before: &Self) -> Amount {
+        self.0.iter().fold(Amount::default(), |sum, (device, now)| {
+            let before = before.0.get(device).copied().unwrap_or_default();
+            sum.plus(now.each(before, u64::saturating_sub))
+        })
+    }
+}
+
+fn used(found: &StatVfs) -> Amount {
+    let blocks = found.f_blocks.saturating_sub(found.f_bfree);
+    Amount {
+        files: found.f_files.saturating_sub(found.f_ffree),
+        bytes: blocks.saturating_mul(found.f_frsize),
+    }
 }
 
 /// What a look finds.
@@ -46,25 +85,19 @@ pub(super) trait Counted {
 pub(super) enum Verdict {
     Within,
     Exceeded(SandboxError),
-    /// Nobody knows: something more urgent has come.
+    /// The walk was interrupted, so it is not known.
     Interrupted,
 }
 
-/// The counter.
+/// The limits of one box.
 pub(super) struct Quota {
     most: Amount,
     disk_mb: u64,
     started: i64,
-    /// What was used at the start, at the last walk, and at the last look.
-    first: Used,
-    at_walk: Used,
-    last: Used,
-    is_quiet: bool,
-    /// What the last walk found, when the next may begin, when it must, and how long that was put off.
-    counted: Amount,
+    before: Used,
+    /// When a walk may begin if a limit may be exceeded, and when it begins in any case.
     may_walk: Instant,
     must_walk: Instant,
-    pause: Duration,
 }
 
 impl Quota {
@@ -72,91 +105,81 @@ impl Quota {
     pub(super) fn new(limits: &ResourceLimits, folders: &[Folder]) -> Self {
         // The kernel gives this folder the time at which it is looked at.
         let started = std::fs::metadata("/proc/self").map_or(0, |now| now.ctime());
-        Self::from_use(limits, started, Used::of(folders))
-    }
-
-    fn from_use(limits: &ResourceLimits, started: i64, used: Used) -> Self {
         let now = Instant::now();
         Self {
             most: Amount { files: limits.files, bytes: limits.disk_mb.saturating_mul(MIB) },
             disk_mb: limits.disk_mb,
             started,
-            first: used.clone(),
-            at_walk: used.clone(),
-            last: used,
-            is_quiet: false,
-            counted: Amount::default(),
+            before: Used::of(folders),
             may_walk: now,
-            must_walk: now + FIRST_PAUSE,
-            pause: FIRST_PAUSE,
+            must_walk: now + LONGEST_PAUSE,
         }
     }
 
-    /// How long until the next look.
-    pub(super) const fn tick(&self) -> Duration {
-        if self.is_quiet { QUIET_TICK } else { TICK }
-    }
-
-    /// Looks while the program runs. Walking stops when there is something more urgent to do.
-    pub(super) fn look(&mut self, folders: &[Folder], program: &dyn Counted) -> Verdict {
-        let now = Instant::now();
-        let is_in_doubt = self.could_be_exceeded(folders, program);
-        if now >= self.must_walk || is_in_doubt && now >= self.may_walk {
-            return self.walk(folders, program);
+    /// Looks while the program runs; `processes` are those whose open files count.
+    pub(super) fn look(
+        &mut self,
+        folders: &[Folder],
+        processes: Option<Namespace>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Verdict {
+        let grown = Used::of(folders).more_than(&self.before);
+        if !self.is_due(grown, Instant::now()) {
+            return Verdict::Within;
         }
-        Verdict::Within
+        self.walk(folders, grown, processes, interrupted)
     }
 
-    /// Looks once more when nobody is left: a program that was too fast to be stopped has still
+    /// Looks once more when the program has ended: one that was too fast to be stopped has still
     /// exceeded its limit.
-    pub(super) fn last_look(&mut self, folders: &[Folder], program: &dyn Counted) -> Verdict {
-        if self.could_be_exceeded(folders, program) {
-            return self.walk(folders, program);
+    pub(super) fn last_look(
+        &mut self,
+        folders: &[Folder],
+        interrupted: &dyn Fn() -> bool,
+    ) -> Verdict {
+        let grown = Used::of(folders).more_than(&self.before);
+        if !grown.is_above(self.most) {
+            return Verdict::Within;
         }
-        Verdict::Within
+        self.walk(folders, grown, None, interrupted)
     }
 
-    fn could_be_exceeded(&mut self, folders: &[Folder], program: &dyn Counted) -> bool {
-        let used = program.used(folders);
-        self.is_quiet = used == self.last;
-        self.last = used;
-        self.counted.plus(self.last.more_than(&self.at_walk)).is_above(self.most)
+    fn is_due(&self, grown: Amount, now: Instant) -> bool {
+        now >= self.must_walk || grown.is_above(self.most) && now >= self.may_walk
     }
 
-    fn walk(&mut self, folders: &[Folder], program: &dyn Counted) -> Verdict {
+    fn walk(
+        &mut self,
+        folders: &[Folder],
+        grown: Amount,
+        processes: Option<Namespace>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Verdict {
         let begun = Instant::now();
-        // What is added while it is walked comes on top of what is found.
-        let used = self.last.clone();
-        let Some(count) = self.count(folders, program) else { return Verdict::Interrupted };
-        let (now, took) = (Instant::now(), begun.elapsed());
-        let is_same = count.new == self.counted;
-        let pause = if is_same { (self.pause * 2).min(LAST_PAUSE) } else { FIRST_PAUSE };
-        self.pause = pause.max(took.saturating_mul(SHARE));
-        self.must_walk = now + self.pause;
-        self.may_walk = now + took.saturating_mul(SHARE_FOR_CAUSE);
-        self.counted = count.new;
-        self.at_walk = used;
-        self.judge(&count)
-    }
-
-    /// With what has no name; `None` if something more urgent has come.
-    fn count(&self, folders: &[Folder], program: &dyn Counted) -> Option<Count> {
-        let count = Count::new(self.started, self.most);
-        let mut count = count.walked(folders, &|| program.is_called())?;
-        let unlinked = program.unlinked(&self.first.devices().collect())?;
-        count.new = count.new.plus(unlinked);
+        let count = Count::new(self.started, self.most).walked(folders, interrupted);
+        let Some(count) = count else { return Verdict::Interrupted };
+        let devices = self.before.0.keys().copied().collect();
+        let unlinked = match processes {
+            Some(processes) => processes.unlinked(&devices, interrupted),
+            None => Some(Amount::default()),
+        };
+        let Some(unlinked) = unlinked else { return Verdict::Interrupted };
+        let mut new = count.new.plus(unlinked);
         if count.is_partial {
-            // Who keeps others out of its folders answers for all that has been added anywhere.
-            count.new = count.new.or_more(self.last.more_than(&self.first));
+            // A program that closes its folders answers for all that was added to the file systems.
+            new = new.each(grown, u64::max);
         }
-        Some(count)
+        let pause = begun.elapsed().saturating_mul(SHARE);
+        self.may_walk = Instant::now() + pause.max(SHORTEST_PAUSE);
+        self.must_walk = Instant::now() + pause.max(LONGEST_PAUSE);
+        self.judge(new)
     }
 
-    fn judge(&self, count: &Count) -> Verdict {
+    fn judge(&self, new: Amount) -> Verdict {
         let exceeded = |limit, most| Verdict::Exceeded(SandboxError::Limit { limit, most });
-        if count.is_too_deep || count.new.files > self.most.files {
+        if new.files > self.most.files {
             exceeded(Limit::Files, self.most.files)
-        } else if count.new.bytes > self.most.bytes {
+        } else if new.bytes > self.most.bytes {
             exceeded(Limit::Disk, self.disk_mb)
         } else {
             Verdict::Within

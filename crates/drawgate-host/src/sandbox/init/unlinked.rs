@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
-use super::used::Amount;
+use super::quota::Amount;
 
 /// The namespace of a box's processes, as seen from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The outer process's watch over the inner one: orders go in, the writable folders are counted, and
 //! its end is the end of the box.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,11 +13,10 @@ use rustix::process::{
 };
 
 use super::identity::Identity;
-use super::quota::{Counted, Quota, Verdict};
+use super::quota::{self, Quota, Verdict};
 use super::sweep::Folder;
 use super::unlinked::Namespace;
 use super::usage::Told;
-use super::used::Amount;
 use super::{NOT_BUILT, program};
 use crate::sandbox::cgroup::Groups;
 use crate::sandbox::error::{Part, SandboxError};
@@ -116,12 +114,9 @@ impl Watched<'_> {
         let mut told = Told::default();
         let failed = failed::<rustix::io::Errno>("watch");
         let exit = pidfd_open(self.child, PidfdFlags::empty()).map_err(&failed)?;
-        let mut next = Instant::now() + quota.tick();
+        let mut next = Instant::now() + quota::TICK;
         loop {
-            let mut ready = [
-                PollFd::new(&exit, PollFlags::IN),
-                PollFd::new(self.control, PollFlags::IN | PollFlags::HUP),
-            ];
+            let mut ready = self.events(&exit);
             let rest = next.saturating_duration_since(Instant::now());
             let rest = Timespec::try_from(rest).map_err(|_| failed(rustix::io::Errno::INVAL))?;
             match poll(&mut ready, Some(&rest)) {
@@ -136,8 +131,9 @@ impl Watched<'_> {
                 return Ok(Over::Stopped);
             }
             if Instant::now() >= next {
-                let running = Seen { watched: self, exit: Some(exit.as_fd()) };
-                if let Verdict::Exceeded(error) = quota.look(folders, &running) {
+                let interrupted = || is_called(&mut self.events(&exit));
+                let verdict = quota.look(folders, self.namespace, &interrupted);
+                if let Verdict::Exceeded(error) = verdict {
                     wire::report(self.control, &Report::Failed(error));
                     return Ok(Over::Stopped);
                 }
@@ -145,16 +141,23 @@ impl Watched<'_> {
                 if let Some(mib) = groups.memory_mib().filter(|mib| told.is_news(*mib)) {
                     wire::report(self.control, &Report::Uses(mib));
                 }
-                next = Instant::now() + quota.tick();
+                next = Instant::now() + quota::TICK;
             }
         }
     }
 
+    /// The end of the box, and what the gateway says.
+    fn events<'a>(&'a self, exit: &'a OwnedFd) -> [PollFd<'a>; 2] {
+        [
+            PollFd::new(exit, PollFlags::IN),
+            PollFd::new(self.control, PollFlags::IN | PollFlags::HUP),
+        ]
+    }
+
     /// Nobody is left. What they have added stays, and success is none if that is too much.
     fn after_exit(&self, folders: &[Folder], quota: &mut Quota) -> Over {
-        let empty = Seen { watched: self, exit: None };
         loop {
-            match quota.last_look(folders, &empty) {
+            match quota.last_look(folders, &|| self.is_called()) {
                 Verdict::Within => return Over::Exited,
                 Verdict::Exceeded(error) => {
                     wire::report(self.control, &Report::Failed(error));
@@ -215,34 +218,6 @@ fn is_called(by: &mut [PollFd<'_>]) -> bool {
 /// An error of what holds the box together.
 pub(super) fn failed<E: Into<io::Error>>(what: &'static str) -> impl Fn(E) -> SandboxError {
     move |error| SandboxError::build(Part::Namespaces, what, error.into())
-}
-
-/// What counting needs of the box.
-struct Seen<'a> {
-    watched: &'a Watched<'a>,
-    /// Its end, unless it has ended.
-    exit: Option<BorrowedFd<'a>>,
-}
-
-impl Seen<'_> {
-    fn more_urgent(&self) -> Vec<PollFd<'_>> {
-        let exit = self.exit.map(|exit| PollFd::from_borrowed_fd(exit, PollFlags::IN));
-        let control = PollFd::new(self.watched.control, PollFlags::IN | PollFlags::HUP);
-        exit.into_iter().chain([control]).collect()
-    }
-}
-
-impl Counted for Seen<'_> {
-    fn is_called(&self) -> bool {
-        is_called(&mut self.more_urgent())
-    }
-
-    fn unlinked(&self, devices: &BTreeSet<u64>) -> Option<Amount> {
-        match self.watched.namespace.filter(|_| self.exit.is_some()) {
-            Some(all) => all.unlinked(devices, &|| self.is_called()),
-            None => Some(Amount::default()),
-        }
-    }
 }
 
 #[cfg(test)]
