@@ -5,8 +5,8 @@
 //! told apart by what they are and not by how they are called: through links, through mounts, and by
 //! their numbers in the file system.
 
+pub(crate) mod followed;
 mod mounts;
-pub(crate) mod way;
 
 use std::fmt;
 use std::fs::Metadata;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use self::followed::Way;
 use self::mounts::{Mounts, Place};
-use self::way::Way;
 
 /// Something that decides about programs. It need not be there yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

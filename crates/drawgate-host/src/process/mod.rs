@@ -23,9 +23,9 @@ pub use terminal::Terminal;
 pub(crate) use waiting::without_blocking_others;
 
 use crate::egress::Egress;
+use crate::sandbox::fork_server::Nursery;
 use crate::sandbox::memory::TotalMemory;
-use crate::sandbox::nursery::Nursery;
-use crate::sandbox::rooms::Rooms;
+use crate::sandbox::shared_folders::Rooms;
 use crate::sandbox::wire::Enforced;
 use crate::sandbox::{Abilities, Confinement, SandboxError};
 use crate::secrets::Secrets;

@@ -17,11 +17,11 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::error::{Part, SandboxError};
+use super::fork_server::{self, Newborn, Nursery};
 use super::init::sweep::Folder;
 use super::memory::MemoryShare;
-use super::nursery::{self, Newborn, Nursery};
 use super::plan::Plan;
-use super::rooms::Stay;
+use super::shared_folders::Stay;
 use super::wire::{self, Enforced, KILL, Report, Swept, TERM};
 use crate::egress::{Egress, Reach, proxy};
 use crate::process::Streams;
@@ -131,7 +131,7 @@ pub(crate) fn start(
     let (newborn, streams) = match order.terminal {
         Some(terminal) => {
             let (stdin, stdout, stderr) = (terminal, terminal, terminal);
-            let order = nursery::Order { plan, stdin, stdout, stderr };
+            let order = fork_server::Order { plan, stdin, stdout, stderr };
             let streams = Streams { stdin: None, stdout: None, stderr: None };
             (nursery.order(launcher, &order)?, streams)
         }
@@ -148,7 +148,7 @@ fn on_pipes(
     let (stdin, writer) = io::pipe()?;
     let (out_reader, stdout) = io::pipe()?;
     let (err_reader, stderr) = io::pipe()?;
-    let order = nursery::Order {
+    let order = fork_server::Order {
         plan,
         stdin: stdin.as_fd(),
         stdout: stdout.as_fd(),

@@ -7,13 +7,13 @@
 mod abilities;
 mod cgroup;
 mod error;
+pub(crate) mod fork_server;
 pub(crate) mod init;
 pub(crate) mod launch;
 pub(crate) mod memory;
-pub(crate) mod nursery;
 pub(crate) mod plan;
 pub mod protected;
-pub(crate) mod rooms;
+pub(crate) mod shared_folders;
 mod view;
 pub(crate) mod wire;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use crate::ownership;
-use crate::trusted::way::Way;
+use crate::trusted::followed::Way;
 
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]

@@ -7,20 +7,20 @@
 //! becomes the program. They are told what to do over a socket, so no argument and no environment of
 //! the program ever reaches the outer one's own loader.
 
+mod accessible;
 mod count;
 mod etc;
-mod guard;
+mod fork_server;
 mod identity;
 mod inner;
 mod landlock;
 mod limits;
 mod mapping;
 mod mounts;
-mod nursery;
-mod opened;
 mod outer;
 mod privileges;
 mod program;
+mod protect;
 mod quota;
 mod seccomp;
 mod sockets;
@@ -42,5 +42,5 @@ pub(crate) const NOT_BUILT: u8 = 125;
 /// Builds the boxes that the gateway asks for on standard input, until it is gone. This process must
 /// have one thread.
 pub(crate) fn init_main() -> ExitCode {
-    nursery::run()
+    fork_server::run()
 }

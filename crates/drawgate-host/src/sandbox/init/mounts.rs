@@ -16,7 +16,7 @@ use rustix::mount::{
 use rustix::process::{fchdir, pivot_root};
 
 use super::trees::{self, Rights};
-use super::{etc, guard, sys};
+use super::{etc, protect, sys};
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::plan::{Access, Plan};
 use crate::sandbox::view::{SYSTEM, is_system};
@@ -82,7 +82,7 @@ pub(super) fn build(plan: &Plan, mapped: Vec<OwnedFd>) -> Step {
         // Another spelling; where it can't be, the real path still works.
         let _taken = link(path, target);
     }
-    guard::mount(plan).map_err(failed("protected files"))?;
+    protect::mount(plan).map_err(failed("protected files"))?;
     let root = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
     sys::set_mount(CWD, c"/", false, root, None).map_err(failed("read-only root"))
 }

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::getpid;
 
+use super::fork_server::{Order, Ready};
 use super::inner::{self, Inner};
-use super::nursery::{Order, Ready};
 use super::quota::Quota;
 use super::sweep::Folder;
 use super::sys::{self, Copy};

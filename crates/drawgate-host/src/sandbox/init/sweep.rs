@@ -16,7 +16,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::opened::{Opened, make_accessible};
+use super::accessible::{Opened, make_accessible};
 use crate::sandbox::protected;
 use crate::sandbox::wire::Swept;
 

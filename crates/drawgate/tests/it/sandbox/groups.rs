@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use drawgate_host::sandbox::SandboxError;
 
-use super::nursery::{Boxes, nursery};
+use super::fork_server::{Boxes, nursery};
 
 /// A group in which no group of a box can have the processors that it wants.
 struct Tight(PathBuf);
