@@ -9,26 +9,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::Uri;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower::Service;
-use tower::util::MapResponse;
 
 use super::address::{bare_host, port};
 use super::network::{DialError, Network, Scope, dial};
-use super::watched::{Watched, watched};
 use super::{Body, IDLE_PER_HOST, IDLE_TIMEOUT, MAX_HEAD, MAX_HEADERS};
 
-type Plain = Client<Watching<Connector, TokioIo<TcpStream>>, Body>;
-pub(super) type Secure =
-    Client<Watching<HttpsConnector<Connector>, MaybeHttpsStream<TokioIo<TcpStream>>>, Body>;
-
-/// Makes connections that are watched, out of one that makes streams.
-type Watching<Connector, Stream> =
-    MapResponse<Connector, fn(Stream) -> TokioIo<Watched<TokioIo<Stream>>>>;
+type Plain = Client<Connector, Body>;
+pub(super) type Secure = Client<HttpsConnector<Connector>, Body>;
 
 /// The connections of one scope.
 pub(super) struct Pool {
@@ -39,7 +32,7 @@ pub(super) struct Pool {
 impl Pool {
     pub(super) fn new(network: Arc<dyn Network>, scope: Scope) -> Self {
         let connector = Connector { network, scope };
-        let plain = builder().build(MapResponse::new(connector.clone(), watched as fn(_) -> _));
+        let plain = builder().build(connector.clone());
         Self { connector, plain }
     }
 
@@ -50,7 +43,7 @@ impl Pool {
             .https_only()
             .enable_http1()
             .wrap_connector(self.connector.clone());
-        builder().build(MapResponse::new(tls, watched as fn(_) -> _))
+        builder().build(tls)
     }
 }
 

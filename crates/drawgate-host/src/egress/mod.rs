@@ -10,7 +10,6 @@ mod body;
 mod client;
 mod decode;
 mod error;
-mod fault;
 mod fetch;
 mod head;
 pub mod network;
@@ -20,7 +19,6 @@ pub mod reach;
 mod redirect;
 mod tls;
 mod upgrade;
-mod watched;
 
 use std::error::Error as StdError;
 use std::io;
@@ -47,7 +45,6 @@ use tls::Trust;
 pub use tls::{Authorities, AuthoritiesError};
 use tokio::time::timeout_at;
 pub use upgrade::{Upgrade, UpgradedStream};
-use watched::LastHead;
 
 /// How long a connection may take, name resolution included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -172,9 +169,7 @@ fn explain(uri: &Uri, error: &hyper_util::client::legacy::Error) -> EgressError 
     if error.is_connect() {
         EgressError::Connect { authority: authority(), reason }
     } else if hyper.is_some_and(hyper::Error::is_parse) {
-        let head = error.connect_info().and_then(LastHead::of);
-        let is_misled = head.is_some_and(|head| head.is_broken_in_location());
-        if is_misled { redirect::broken() } else { EgressError::Protocol(reason) }
+        EgressError::Protocol(reason)
     } else {
         EgressError::Lost(reason)
     }

@@ -35,7 +35,7 @@ pub fn location(
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Option<Result<Url, EgressError>> {
-    if !is_redirect(status.as_u16()) {
+    if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
     let mut values = headers.get_all(header::LOCATION).iter();
@@ -45,21 +45,7 @@ pub fn location(
         Some(_) => Err(AddressError::Malformed("there is more than one `Location`")),
         None => join(from, value.as_bytes()),
     };
-    Some(joined.map_err(misled))
-}
-
-/// Whether a status sends the client elsewhere.
-pub(super) const fn is_redirect(status: u16) -> bool {
-    matches!(status, 301 | 302 | 303 | 307 | 308)
-}
-
-/// A redirect whose head can't be read for the bytes in its `Location`.
-pub(super) fn broken() -> EgressError {
-    misled(AddressError::Malformed("the `Location` holds bytes that no address may hold"))
-}
-
-fn misled(error: AddressError) -> EgressError {
-    EgressError::Redirected(Box::new(error.into()))
+    Some(joined.map_err(|error| EgressError::Redirected(Box::new(error.into()))))
 }
 
 fn join(from: &Url, value: &[u8]) -> Result<Url, AddressError> {
