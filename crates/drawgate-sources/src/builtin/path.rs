@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 /// Longest path; what the kernel accepts is longer.
 const MAX_PATH: usize = 1024;
 /// Longest component; the kernel's own limit.
@@ -10,6 +12,10 @@ const MAX_COMPONENT: usize = 255;
 pub(super) const MAX_DEPTH: usize = 32;
 /// What names of unfinished files begin with.
 pub(super) const UNFINISHED: &str = ".drawgate-unfinished-";
+
+/// What is percent-encoded in a URI: all but letters, digits and `-._~/`.
+const NOT_PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// A relative path without `.` or `..`, such as `notes/today.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,17 +50,9 @@ impl FilePath {
         (folders.split('/').filter(|folder| !folder.is_empty()), name)
     }
 
-    /// For a URI: everything but the plainest characters is percent-encoded.
+    /// For a URI.
     pub(super) fn as_uri_path(&self) -> String {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-        self.0
-            .bytes()
-            .map(
-                |byte| {
-                    if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
-                },
-            )
-            .collect()
+        utf8_percent_encode(&self.0, NOT_PLAIN).to_string()
     }
 }
 

@@ -2,15 +2,27 @@
 //! them once more (a desktop's `xdg-open` is a shell script), so nothing is left in them that means
 //! something to anybody but a server.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use super::address::{Address, AddressError, Fault};
-use super::form::percent;
+use super::form::encoded_bytes;
 
-/// What a path keeps as it is, beside letters and digits.
-const PATH: &[u8] = b"-._~/:@,+=%";
-/// What a query keeps.
-const QUERY: &[u8] = b"-._~/:@,+=%&?";
+/// What is escaped in a path: all but letters, digits and `-._~/:@,+=%`.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b',')
+    .remove(b'+')
+    .remove(b'=')
+    .remove(b'%');
+/// What is escaped in a query.
+const QUERY: &AsciiSet = &PATH.remove(b'&').remove(b'?');
 
 impl Address {
     /// The address in the form in which it may be opened: `https`, or `http` on this machine; written
@@ -23,37 +35,20 @@ impl Address {
         if !address.is_secure() && !address.is_loopback() {
             return Err(bad(Fault::Scheme));
         }
-        encoded_bytes(text).map_err(bad)?;
+        // What is percent-encoded must be whole, and hide no control character.
+        for byte in encoded_bytes(text) {
+            if byte.ok_or_else(|| bad(Fault::Character))?.is_ascii_control() {
+                return Err(bad(Fault::Control));
+            }
+        }
         let url = Url::parse(text).map_err(|_| bad(Fault::Host))?;
         let mut plain = url.origin().ascii_serialization();
-        encode(url.path(), PATH, &mut plain);
+        plain.extend(utf8_percent_encode(url.path(), PATH));
         if let Some(query) = url.query() {
             plain.push('?');
-            encode(query, QUERY, &mut plain);
+            plain.extend(utf8_percent_encode(query, QUERY));
         }
         Self::long(&plain)
-    }
-}
-
-/// Looks through what is percent-encoded: it must be whole, and hide no control character.
-fn encoded_bytes(text: &str) -> Result<(), Fault> {
-    for part in text.split('%').skip(1) {
-        let digits = part.get(..2).filter(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        if byte.ok_or(Fault::Character)?.is_ascii_control() {
-            return Err(Fault::Control);
-        }
-    }
-    Ok(())
-}
-
-fn encode(part: &str, kept: &[u8], out: &mut String) {
-    for byte in part.bytes() {
-        if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            percent(byte, out);
-        }
     }
 }
 

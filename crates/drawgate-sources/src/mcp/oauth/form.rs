@@ -1,26 +1,19 @@
 //! `application/x-www-form-urlencoded`, both ways.
 
-use std::fmt::Write as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// All but what RFC 3986 calls unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Pairs as the body of a request or the query of an address.
 pub(super) fn encode<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let mut out = String::new();
-    for (name, value) in pairs {
-        if !out.is_empty() {
-            out.push('&');
-        }
-        escape(name, &mut out);
-        out.push('=');
-        escape(value, &mut out);
-    }
-    out
+    let pair = |(name, value)| format!("{}={}", escaped(name), escaped(value));
+    pairs.into_iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
 /// One value, escaped.
 pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    escape(text, &mut out);
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// The one value of this name; `None` also if there are several, which could mean anything.
@@ -39,37 +32,20 @@ pub(super) fn has(query: &str, name: &str) -> bool {
     query.split('&').any(|pair| key(pair).as_deref() == Some(name))
 }
 
-fn escape(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            percent(byte, out);
-        }
-    }
-}
-
-/// One byte, percent-encoded.
-pub(super) fn percent(byte: u8, out: &mut String) {
-    // Writing to a `String` can't fail.
-    let _ = write!(out, "%{byte:02X}");
+/// The bytes that are percent-encoded in a text; `None` for a percent sign without two digits.
+pub(super) fn encoded_bytes(text: &str) -> impl Iterator<Item = Option<u8>> {
+    text.split('%').skip(1).map(|part| {
+        let digits = part.get(..2).filter(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        u8::from_str_radix(digits?, 16).ok()
+    })
 }
 
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                let value = digit(rest.next()?)? * 16 + digit(rest.next()?)?;
-                u8::try_from(value).ok()?
-            }
-            other => other,
-        });
+    if encoded_bytes(text).any(|byte| byte.is_none()) {
+        return None;
     }
-    String::from_utf8(bytes).ok()
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8().ok().map(Into::into)
 }
 
 #[cfg(test)]
