@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use self::followed::Way;
+use self::followed::FollowedPath;
 use self::mounts::{Mounts, Place};
 
 /// Something that decides about programs. It need not be there yet.
@@ -95,7 +95,7 @@ impl Trusted {
         let paths = Arc::clone(&self.0.read());
         let id = Some(id_of(file));
         paths.iter().any(|trusted| {
-            let end = Way::of(&trusted.path).end;
+            let end = FollowedPath::of(&trusted.path).end;
             id_at(&end) == id
                 || file.nlink() > 1 && trusted.files(&end).any(|own| Some(id_of(&own.1)) == id)
         })
@@ -127,12 +127,12 @@ impl Survey {
     pub(crate) fn check_writable(&self, folder: &Path) -> Result<(), Conflict> {
         let ground = self.ground(folder);
         self.paths.iter().try_for_each(|trusted| {
-            let way = Way::of(&trusted.path);
-            self.check_within(trusted, &way.end, &ground)?;
-            if way.entries().any(|entry| self.holds(&ground, entry)) {
+            let followed = FollowedPath::of(&trusted.path);
+            self.check_within(trusted, &followed.end, &ground)?;
+            if followed.entries().any(|entry| self.holds(&ground, entry)) {
                 return Err(Conflict::Holds(trusted.named()));
             }
-            match trusted.linked(&way.end, &ground) {
+            match trusted.linked(&followed.end, &ground) {
                 Some(path) => Err(Conflict::Linked(Named { path, ..trusted.named() })),
                 None => Ok(()),
             }
@@ -143,7 +143,7 @@ impl Survey {
     pub(crate) fn check_readable(&self, path: &Path) -> Result<(), Conflict> {
         let mut ground = self.ground(path);
         self.secret().try_for_each(|trusted| {
-            let end = Way::of(&trusted.path).end;
+            let end = FollowedPath::of(&trusted.path).end;
             let own = self.mounts.place(&end);
             ground.places.retain(|(top, seen)| *top == ground.real || *seen != own);
             self.check_within(trusted, &end, &ground)
@@ -152,7 +152,7 @@ impl Survey {
 
     /// Where what is secret really is.
     pub(crate) fn secrets(&self) -> Vec<PathBuf> {
-        let ends = self.secret().map(|trusted| Way::of(&trusted.path).end);
+        let ends = self.secret().map(|trusted| FollowedPath::of(&trusted.path).end);
         ends.filter(|end| end.exists()).collect()
     }
 
@@ -177,7 +177,7 @@ impl Survey {
     }
 
     fn ground(&self, folder: &Path) -> Ground {
-        let real = Way::of(folder).end;
+        let real = FollowedPath::of(folder).end;
         let ids: Vec<Id> = real.ancestors().filter_map(id_at).collect();
         let is_there = id_at(&real).is_some();
         let own = (real.clone(), self.mounts.place(&real));
@@ -206,12 +206,19 @@ impl Survey {
         ground: &Ground,
     ) -> Result<(), Conflict> {
         let own = self.mounts.place(end);
-        let rooms: Vec<Place> = trusted.rooms().iter().map(|room| own.join(room)).collect();
-        let in_room = |place: &Place| rooms.iter().any(|room| place.below(room).is_some());
-        let by_place =
-            ground.places.iter().any(|(_, seen)| seen.below(&own).is_some() && !in_room(seen));
+        let open_folders: Vec<Place> =
+            trusted.open_folders().iter().map(|folder| own.join(folder)).collect();
+        let in_open_folder =
+            |place: &Place| open_folders.iter().any(|folder| place.below(folder).is_some());
+        let by_place = ground
+            .places
+            .iter()
+            .any(|(_, seen)| seen.below(&own).is_some() && !in_open_folder(seen));
         let by_number = id_at(end).is_some_and(|id| ground.ids.contains(&id))
-            && !trusted.rooms().iter().any(|room| ground.real.starts_with(end.join(room)));
+            && !trusted
+                .open_folders()
+                .iter()
+                .any(|folder| ground.real.starts_with(end.join(folder)));
         if by_place || by_number { Err(Conflict::Within(trusted.named())) } else { Ok(()) }
     }
 }
@@ -221,9 +228,9 @@ impl TrustedPath {
         Named { what: self.what.clone(), path: self.path.clone() }
     }
 
-    const fn rooms(&self) -> &'static [&'static str] {
+    const fn open_folders(&self) -> &'static [&'static str] {
         match self.kind {
-            Kind::Secret(rooms) => rooms,
+            Kind::Secret(open_folders) => open_folders,
             Kind::Setting | Kind::Program => &[],
         }
     }

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use super::without_blocking_others;
 use super::{Processes, Running, SetAside, Spawn, SpawnError, Terminal, launcher, open_files};
-use crate::sandbox::launch::{self, Started, Way};
+use crate::sandbox::launch::{self, ProxyAccess, Started};
 use crate::sandbox::plan::Request;
 use crate::sandbox::wire::{Enforced, Swept};
 use crate::sandbox::{Confinement, Profile, SandboxError};
@@ -53,25 +53,27 @@ fn spawn_boxed(
             }
         }
     }
-    let way =
-        processes.egress.clone().map(|egress| Way { egress, reach: confinement.reach.clone() });
+    let access = processes
+        .egress
+        .clone()
+        .map(|egress| ProxyAccess { egress, reach: confinement.reach.clone() });
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
     let (streams, boxed) =
-        started.run(way, witness(processes, spawn, confinement)).map_err(failed)?;
+        started.run(access, listener(processes, spawn, confinement)).map_err(failed)?;
     Ok(Running::in_box(streams, boxed))
 }
 
 /// Passes on what a box set aside, with whose it was.
-fn witness(
+fn listener(
     processes: &Processes,
     spawn: &Spawn,
     confinement: &Confinement,
-) -> Option<launch::Witness> {
-    let witness = processes.witness.clone()?;
+) -> Option<launch::SweepListener> {
+    let listener = processes.listener.clone()?;
     let (program, workspace) = (spawn.program.clone(), confinement.workspace.clone());
     Some(Box::new(move |Swept { folder, removed, left }| {
         let (program, workspace) = (program.clone(), workspace.clone());
-        witness(SetAside { program, workspace, folder, names: removed, left });
+        listener(SetAside { program, workspace, folder, names: removed, left });
     }))
 }
 
@@ -100,12 +102,12 @@ fn start_boxed(
     };
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
     let mut plan = request.plan()?;
-    let stay = processes.rooms.enter(plan.writable(), &plan.unprotected);
-    plan.absent = stay.absent.clone();
+    let folder_use = processes.folders.enter(plan.writable(), &plan.unprotected);
+    plan.absent = folder_use.absent.clone();
     plan.cgroups = processes.proven.get().map(|first| first.cgroups.clone()).unwrap_or_default();
     let memory = processes.memory.enter();
     let order = launch::Order { plan: &plan, terminal: terminal.map(Terminal::far) };
-    launch::start(&processes.nursery, launcher, &order, stay, memory).map_err(failed)
+    launch::start(&processes.fork_server, launcher, &order, folder_use, memory).map_err(failed)
 }
 
 /// Builds a box for a program that does nothing, and takes it down.

@@ -23,9 +23,9 @@ pub use terminal::Terminal;
 pub(crate) use waiting::without_blocking_others;
 
 use crate::egress::Egress;
-use crate::sandbox::fork_server::Nursery;
+use crate::sandbox::fork_server::ForkServer;
 use crate::sandbox::memory::TotalMemory;
-use crate::sandbox::shared_folders::Rooms;
+use crate::sandbox::shared_folders::SharedFolders;
 use crate::sandbox::wire::Enforced;
 use crate::sandbox::{Abilities, Confinement, SandboxError};
 use crate::secrets::Secrets;
@@ -95,23 +95,23 @@ pub struct SetAside {
     pub left: Vec<String>,
 }
 
-/// Hears of what was set aside.
-type Witness = Arc<dyn Fn(SetAside) + Send + Sync>;
+/// Called with what was set aside.
+type SweepListener = Arc<dyn Fn(SetAside) + Send + Sync>;
 
 /// Starts commands.
 #[derive(Clone)]
 pub struct Processes {
     launcher: Option<PathBuf>,
-    witness: Option<Witness>,
+    listener: Option<SweepListener>,
     inherited: BTreeMap<String, OsString>,
     egress: Option<Arc<Egress>>,
     trusted: Trusted,
     /// What the first box had. From then on nobody waits for one to be built, and none may have less.
     proven: Arc<OnceLock<Enforced>>,
     abilities: Arc<OnceLock<Arc<Abilities>>>,
-    rooms: Rooms,
+    folders: SharedFolders,
     memory: TotalMemory,
-    nursery: Nursery,
+    fork_server: ForkServer,
 }
 
 impl Processes {
@@ -122,15 +122,15 @@ impl Processes {
         let inherit = |name: &&str| Some(((*name).to_owned(), secrets.variable(name)?));
         Self {
             launcher,
-            witness: None,
+            listener: None,
             inherited: INHERITED.iter().filter_map(inherit).collect(),
             egress: None,
             trusted: Trusted::default(),
             proven: Arc::default(),
             abilities: Arc::default(),
-            rooms: Rooms::default(),
+            folders: SharedFolders::default(),
             memory: TotalMemory::default(),
-            nursery: Nursery::default(),
+            fork_server: ForkServer::default(),
         }
     }
 
@@ -152,10 +152,10 @@ impl Processes {
         &self.trusted
     }
 
-    /// The same, with somebody who hears of what programs had planted.
+    /// The same, with a listener that is called with what programs had planted.
     #[must_use]
-    pub fn telling(self, witness: impl Fn(SetAside) + Send + Sync + 'static) -> Self {
-        Self { witness: Some(Arc::new(witness)), ..self }
+    pub fn telling(self, listener: impl Fn(SetAside) + Send + Sync + 'static) -> Self {
+        Self { listener: Some(Arc::new(listener)), ..self }
     }
 
     /// Sets how much memory all programs in sandboxes may use together, in MiB; half of the machine's

@@ -27,7 +27,7 @@ pub(crate) struct Groups {
     /// The controllers that are in force.
     pub(crate) held: Vec<String>,
     /// Where a process writes `0` to be in the group.
-    pub(crate) doors: Vec<OwnedFd>,
+    pub(crate) group_files: Vec<OwnedFd>,
 }
 
 impl Groups {
@@ -118,9 +118,9 @@ impl Groups {
         let set = |controller: &&str| version.limit(&folder, controller, limits).is_ok();
         let held: Vec<String> =
             wanted.iter().copied().filter(|c| set(c)).map(str::to_owned).collect();
-        match OpenOptions::new().write(true).open(folder.join(version.door())) {
-            Ok(door) if !held.is_empty() => {
-                self.doors.push(door.into());
+        match OpenOptions::new().write(true).open(folder.join(version.procs_file())) {
+            Ok(procs_file) if !held.is_empty() => {
+                self.group_files.push(procs_file.into());
                 self.held.extend(held);
                 true
             }
@@ -154,10 +154,10 @@ fn remove_left(folder: &Path) {
     }
 }
 
-/// Puts this process into the groups whose doors it holds.
-pub(crate) fn enter(doors: Vec<OwnedFd>) -> io::Result<()> {
+/// Puts this process into the groups whose `cgroup.procs` files it holds.
+pub(crate) fn enter(group_files: Vec<OwnedFd>) -> io::Result<()> {
     use std::io::Write;
-    doors.into_iter().try_for_each(|door| File::from(door).write_all(b"0"))
+    group_files.into_iter().try_for_each(|procs_file| File::from(procs_file).write_all(b"0"))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -169,7 +169,7 @@ enum Version {
 impl Version {
     /// In version 1 the file for single threads, of which a starting program has one: whole processes
     /// are moved under a lock of the whole machine, which takes ten milliseconds.
-    const fn door(self) -> &'static str {
+    const fn procs_file(self) -> &'static str {
         match self {
             Self::One => "tasks",
             Self::Two => "cgroup.procs",

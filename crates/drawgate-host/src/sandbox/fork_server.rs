@@ -1,7 +1,8 @@
-//! Where boxes come from: one init for all of them, started with the first.
+//! The gateway's side of the fork server: one process, started with the first box, that forks for every
+//! box.
 //!
-//! Starting this program again takes longer than building a box. So it is done once, and that process,
-//! which has one thread and never runs anything of anybody else's, copies itself for every box.
+//! Starting the launcher takes longer than building a box. So it is done once; that process has one
+//! thread and never runs other programs itself.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place that starts init")]
 
@@ -22,15 +23,15 @@ use super::init;
 use super::wire::{self, Report, START};
 use crate::process::without_blocking_others;
 
-/// How long the init of a box takes until its first word, as a rule much less.
+/// How long the init of a box takes until its first report, as a rule much less.
 const SOON: Duration = Duration::from_millis(200);
-/// How long it may take. A nursery that takes longer hangs, and is replaced.
-const BIRTH_TIME: Duration = Duration::from_secs(5);
+/// How long it may take. A fork server that takes longer hangs, and is replaced.
+const FORK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many nurseries are tried for one box.
+/// How many fork servers are tried for one box.
 const ATTEMPTS: usize = 2;
 
-/// The allocator of this program would start a thread, and who is copied must have one only.
+/// The allocator of the launcher would start a thread, and a process that forks must have one only.
 const ONE_THREAD: (&str, &str) = ("MALLOC_CONF", "background_thread:false");
 
 /// What a box is made from. Beside it, init gets a socket to talk over.
@@ -42,56 +43,55 @@ pub(crate) struct Order<'a> {
 }
 
 /// The init of a box that is being built.
-pub(crate) struct Newborn {
+pub(crate) struct ForkedBox {
     pub(crate) control: OwnedFd,
     pub(crate) pid: u32,
 }
 
-/// The process that boxes come from. Cheap to clone; clones are the same. It ends with the last.
+/// The fork server. Cheap to clone; clones are the same. Its process ends with the last.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Nursery(Arc<Mutex<Option<Arc<Mother>>>>);
+pub(crate) struct ForkServer(Arc<Mutex<Option<Arc<ServerProcess>>>>);
 
-impl Nursery {
+impl ForkServer {
     /// Has a box built.
-    pub(crate) fn order(&self, launcher: &Path, order: &Order<'_>) -> io::Result<Newborn> {
+    pub(crate) fn order(&self, launcher: &Path, order: &Order<'_>) -> io::Result<ForkedBox> {
         for _ in 0..ATTEMPTS {
-            let mother = self.mother(launcher)?;
-            if let Some(newborn) = mother.ask(order)? {
-                return Ok(newborn);
+            let server = self.server(launcher)?;
+            if let Some(forked) = server.ask(order)? {
+                return Ok(forked);
             }
-            // Somebody has ended or stopped it, perhaps the kernel for want of memory. The next one is
-            // new.
-            self.forget(&mother);
+            // It was ended or stopped, perhaps by the kernel for want of memory.
+            self.forget(&server);
         }
         Err(io::Error::other("the sandbox's init ended at once, or does not answer"))
     }
 
-    fn mother(&self, launcher: &Path) -> io::Result<Arc<Mother>> {
+    fn server(&self, launcher: &Path) -> io::Result<Arc<ServerProcess>> {
         let mut now = self.0.lock();
-        if let Some(mother) = now.as_ref() {
-            return Ok(Arc::clone(mother));
+        if let Some(server) = now.as_ref() {
+            return Ok(Arc::clone(server));
         }
-        let mother = Arc::new(Mother::start(launcher)?);
-        *now = Some(Arc::clone(&mother));
-        Ok(mother)
+        let server = Arc::new(ServerProcess::start(launcher)?);
+        *now = Some(Arc::clone(&server));
+        Ok(server)
     }
 
-    fn forget(&self, gone: &Arc<Mother>) {
+    fn forget(&self, gone: &Arc<ServerProcess>) {
         let mut now = self.0.lock();
-        if now.as_ref().is_some_and(|mother| Arc::ptr_eq(mother, gone)) {
+        if now.as_ref().is_some_and(|server| Arc::ptr_eq(server, gone)) {
             *now = None;
         }
     }
 }
 
 #[derive(Debug)]
-struct Mother {
+struct ServerProcess {
     socket: OwnedFd,
     /// Reaped by the runtime.
     child: Child,
 }
 
-impl Mother {
+impl ServerProcess {
     fn start(launcher: &Path) -> io::Result<Self> {
         let (socket, theirs) = pair()?;
         let child = Command::new(launcher)
@@ -110,7 +110,7 @@ impl Mother {
     }
 
     /// `None` if it is gone, which it is if it does not answer.
-    fn ask(&self, order: &Order<'_>) -> io::Result<Option<Newborn>> {
+    fn ask(&self, order: &Order<'_>) -> io::Result<Option<ForkedBox>> {
         let (control, theirs) = pair()?;
         let Order { plan, stdin, stdout, stderr } = *order;
         match wire::send(
@@ -123,7 +123,7 @@ impl Mother {
             Err(error) => return Err(error),
         }
         drop(theirs);
-        let pid = match first_word(&control) {
+        let pid = match first_report(&control) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 self.kill();
                 return Ok(None);
@@ -131,10 +131,10 @@ impl Mother {
             pid => pid?,
         };
         rustix::io::ioctl_fionbio(&control, true)?;
-        Ok(pid.map(|pid| Newborn { control, pid }))
+        Ok(pid.map(|pid| ForkedBox { control, pid }))
     }
 
-    /// What it was asked and has not done it will not do when nobody waits for it any more.
+    /// A server that hangs must not build the box later, when it is not waited for any more.
     fn kill(&self) {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(id) = id {
@@ -151,10 +151,10 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// The process id of a box's init; `None` if nobody is there to have one.
-fn first_word(control: &OwnedFd) -> io::Result<Option<u32>> {
-    let comes =
-        await_word(control, SOON)? || without_blocking_others(|| await_word(control, BIRTH_TIME))?;
+/// The process id of a box's init; `None` if the fork server is gone.
+fn first_report(control: &OwnedFd) -> io::Result<Option<u32>> {
+    let comes = await_report(control, SOON)?
+        || without_blocking_others(|| await_report(control, FORK_TIMEOUT))?;
     if !comes {
         return Err(io::ErrorKind::TimedOut.into());
     }
@@ -165,7 +165,7 @@ fn first_word(control: &OwnedFd) -> io::Result<Option<u32>> {
         Err(error) => return Err(error),
     };
     match serde_json::from_slice(&packet.bytes)? {
-        Report::Born(pid) => Ok(u32::try_from(pid).ok()),
+        Report::Forked(pid) => Ok(u32::try_from(pid).ok()),
         Report::Failed(error) => Err(io::Error::other(error)),
         Report::Proxy
         | Report::Started(_)
@@ -176,7 +176,7 @@ fn first_word(control: &OwnedFd) -> io::Result<Option<u32>> {
 }
 
 /// Whether init says something, or ends, in this time.
-fn await_word(control: &OwnedFd, most: Duration) -> io::Result<bool> {
+fn await_report(control: &OwnedFd, most: Duration) -> io::Result<bool> {
     let most = Timespec::try_from(most).map_err(io::Error::other)?;
     let mut ready = [PollFd::new(control, PollFlags::IN | PollFlags::HUP)];
     loop {

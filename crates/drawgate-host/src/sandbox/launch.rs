@@ -1,4 +1,4 @@
-//! The gateway's side of a box: has it built, hears what becomes of it.
+//! The gateway's side of a box: has it built, follows what becomes of it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,11 +17,11 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::error::{Part, SandboxError};
-use super::fork_server::{self, Newborn, Nursery};
+use super::fork_server::{self, ForkServer, ForkedBox};
 use super::init::sweep::Folder;
 use super::memory::MemoryShare;
 use super::plan::Plan;
-use super::shared_folders::Stay;
+use super::shared_folders::FolderUse;
 use super::wire::{self, Enforced, KILL, Report, Swept, TERM};
 use crate::egress::{Egress, Reach, proxy};
 use crate::process::Streams;
@@ -32,14 +32,14 @@ const BUILD_TIME: Duration = Duration::from_secs(20);
 /// A socket with init at the other end.
 type Control = Arc<AsyncFd<OwnedFd>>;
 
-/// Whom the program may reach, and by whom.
-pub(crate) struct Way {
+/// What the program's proxy may reach, and the client that it uses.
+pub(crate) struct ProxyAccess {
     pub(crate) egress: Arc<Egress>,
     pub(crate) reach: Reach,
 }
 
-/// Hears of what a box set aside in a folder.
-pub(crate) type Witness = Box<dyn Fn(Swept) + Send + Sync>;
+/// Called with what a box set aside in a folder.
+pub(crate) type SweepListener = Box<dyn Fn(Swept) + Send + Sync>;
 
 /// How a box ended, with the first failure.
 #[derive(Debug, Clone)]
@@ -102,10 +102,10 @@ impl Drop for Boxed {
 
 /// A box that is being built.
 pub(crate) struct Started {
-    newborn: Newborn,
+    forked: ForkedBox,
     streams: Streams,
     listener: Option<OwnedFd>,
-    stay: Stay,
+    folder_use: FolderUse,
     memory: MemoryShare,
 }
 
@@ -118,33 +118,33 @@ pub(crate) struct Order<'a> {
 
 /// Has a box built.
 pub(crate) fn start(
-    nursery: &Nursery,
+    server: &ForkServer,
     launcher: &Path,
     order: &Order<'_>,
-    stay: Stay,
+    folder_use: FolderUse,
     memory: MemoryShare,
 ) -> io::Result<Started> {
     let text = memfd_create("plan", MemfdFlags::CLOEXEC)?;
     let mut text = std::fs::File::from(text);
     io::Write::write_all(&mut text, &serde_json::to_vec(order.plan)?)?;
     let plan = text.as_fd();
-    let (newborn, streams) = match order.terminal {
+    let (forked, streams) = match order.terminal {
         Some(terminal) => {
             let (stdin, stdout, stderr) = (terminal, terminal, terminal);
             let order = fork_server::Order { plan, stdin, stdout, stderr };
             let streams = Streams { stdin: None, stdout: None, stderr: None };
-            (nursery.order(launcher, &order)?, streams)
+            (server.order(launcher, &order)?, streams)
         }
-        None => on_pipes(nursery, launcher, plan)?,
+        None => on_pipes(server, launcher, plan)?,
     };
-    Ok(Started { newborn, streams, listener: None, stay, memory })
+    Ok(Started { forked, streams, listener: None, folder_use, memory })
 }
 
 fn on_pipes(
-    nursery: &Nursery,
+    server: &ForkServer,
     launcher: &Path,
     plan: BorrowedFd<'_>,
-) -> io::Result<(Newborn, Streams)> {
+) -> io::Result<(ForkedBox, Streams)> {
     let (stdin, writer) = io::pipe()?;
     let (out_reader, stdout) = io::pipe()?;
     let (err_reader, stderr) = io::pipe()?;
@@ -154,7 +154,7 @@ fn on_pipes(
         stdout: stdout.as_fd(),
         stderr: stderr.as_fd(),
     };
-    let newborn = nursery.order(launcher, &order)?;
+    let forked = server.order(launcher, &order)?;
     let writer = std::process::ChildStdin::from(OwnedFd::from(writer));
     let out_reader = std::process::ChildStdout::from(OwnedFd::from(out_reader));
     let err_reader = std::process::ChildStderr::from(OwnedFd::from(err_reader));
@@ -163,7 +163,7 @@ fn on_pipes(
         stdout: Some(ChildStdout::from_std(out_reader)?),
         stderr: Some(ChildStderr::from_std(err_reader)?),
     };
-    Ok((newborn, streams))
+    Ok((forked, streams))
 }
 
 impl Started {
@@ -171,7 +171,7 @@ impl Started {
     pub(crate) fn wait(&mut self) -> Result<Enforced, SandboxError> {
         let failed = |what: &str| SandboxError::build(Part::Program, "init", what);
         let most = Timespec::try_from(BUILD_TIME).map_err(|_| failed("time"))?;
-        let control = &self.newborn.control;
+        let control = &self.forked.control;
         loop {
             let mut ready = [PollFd::new(control, PollFlags::IN | PollFlags::HUP)];
             match poll(&mut ready, Some(&most)) {
@@ -193,7 +193,7 @@ impl Started {
                     self.listener = Some(listener.ok_or_else(|| failed("its proxy is missing"))?);
                 }
                 Report::Ended(_) => return Err(failed("it ended without a reason")),
-                Report::Born(_) | Report::Uses(_) | Report::Swept(_) => {}
+                Report::Forked(_) | Report::Uses(_) | Report::Swept(_) => {}
             }
         }
     }
@@ -207,36 +207,36 @@ impl Started {
     /// Hands init over to the runtime.
     pub(crate) fn run(
         self,
-        way: Option<Way>,
-        witness: Option<Witness>,
+        access: Option<ProxyAccess>,
+        listener: Option<SweepListener>,
     ) -> io::Result<(Streams, Boxed)> {
-        let Newborn { control, pid } = self.newborn;
+        let ForkedBox { control, pid } = self.forked;
         #[expect(
             deprecated,
             reason = "sound for an `OwnedFd`, which stays open; the successor is unsafe code"
         )]
         let control = Arc::new(AsyncFd::with_interest(control, Interest::READABLE)?);
         let stop = CancellationToken::new();
-        let mut listening = Listening { way, stop: stop.clone() };
+        let mut listening = Listening { access, stop: stop.clone() };
         if let Some(listener) = self.listener {
             listening.begin(listener);
         }
         let (told, outcome) = watch::channel(None);
-        let held = Held { stay: self.stay, memory: self.memory };
-        tokio::spawn(hear(Arc::clone(&control), listening, told, witness, held));
+        let held = Held { folder_use: self.folder_use, memory: self.memory };
+        tokio::spawn(follow_reports(Arc::clone(&control), listening, told, listener, held));
         Ok((self.streams, Boxed { pid, control, outcome, _proxy: stop.drop_guard() }))
     }
 }
 
 /// The proxy of a box, until it runs.
 struct Listening {
-    way: Option<Way>,
+    access: Option<ProxyAccess>,
     stop: CancellationToken,
 }
 
 impl Listening {
     fn begin(&mut self, listener: OwnedFd) {
-        let Some(way) = self.way.take() else { return };
+        let Some(access) = self.access.take() else { return };
         let listener = std::net::TcpListener::from(listener);
         let listener = listener
             .set_nonblocking(true)
@@ -244,26 +244,26 @@ impl Listening {
         match listener {
             Ok(listener) => {
                 let stop = self.stop.clone();
-                tokio::spawn(proxy::serve(listener, way.egress, way.reach, stop));
+                tokio::spawn(proxy::serve(listener, access.egress, access.reach, stop));
             }
-            Err(error) => tracing::warn!(%error, "a sandbox has no way out"),
+            Err(error) => tracing::warn!(%error, "the proxy of a sandbox can't be started"),
         }
     }
 }
 
 /// What a box has in common with others, until it has ended.
 struct Held {
-    stay: Stay,
+    folder_use: FolderUse,
     memory: MemoryShare,
 }
 
-/// Hears init to its end. The first failure is the reason of all others.
-async fn hear(
+/// Follows the reports of init to its end. The first failure is the reason of all others.
+async fn follow_reports(
     control: Control,
     mut listening: Listening,
     told: watch::Sender<Option<Outcome>>,
-    witness: Option<Witness>,
-    Held { stay, memory }: Held,
+    listener: Option<SweepListener>,
+    Held { folder_use, memory }: Held,
 ) {
     let mut failure = None;
     let mut ended = None;
@@ -290,28 +290,31 @@ async fn hear(
                 }
             }
             Report::Uses(mib) => memory.uses(mib),
-            Report::Swept(swept) => tell(witness.as_ref(), swept),
+            Report::Swept(swept) => report_swept(listener.as_ref(), swept),
             Report::Ended(how) => {
                 ended = Some(how);
                 break;
             }
-            Report::Born(_) | Report::Started(_) => {}
+            Report::Forked(_) | Report::Started(_) => {}
         }
     }
     if ended.is_none() {
         // An init that says nothing at its end was killed, and the kernel has killed the rest.
-        sweep(&stay).await.into_iter().for_each(|swept| tell(witness.as_ref(), swept));
+        sweep(&folder_use)
+            .await
+            .into_iter()
+            .for_each(|swept| report_swept(listener.as_ref(), swept));
     }
-    if stay.had_company() {
-        failure = failure.map(SandboxError::in_company);
+    if folder_use.was_shared() {
+        failure = failure.map(SandboxError::as_shared);
     }
     // It has left its folders: whoever comes now finds there what others have put there since.
-    drop((stay, memory));
+    drop((folder_use, memory));
     let status = ExitStatus::from_raw(ended.unwrap_or(libc::SIGKILL));
     let _nobody_waits = told.send(Some(Outcome { status, failure }));
 }
 
-fn tell(witness: Option<&Witness>, swept: Swept) {
+fn report_swept(listener: Option<&SweepListener>, swept: Swept) {
     let Swept { folder, removed, left } = &swept;
     if !removed.is_empty() {
         tracing::warn!(?folder, names = ?removed, "moved away what a program in the sandbox had planted");
@@ -323,14 +326,14 @@ fn tell(witness: Option<&Witness>, swept: Swept) {
             "what a program in the sandbox planted can't be moved away; look at it, and remove it"
         );
     }
-    if let Some(witness) = witness {
-        witness(swept);
+    if let Some(listener) = listener {
+        listener(swept);
     }
 }
 
 /// What an init does that is not killed.
-async fn sweep(stay: &Stay) -> Vec<Swept> {
-    let (absent, unprotected) = (stay.absent.clone(), stay.unprotected.clone());
+async fn sweep(folder_use: &FolderUse) -> Vec<Swept> {
+    let (absent, unprotected) = (folder_use.absent.clone(), folder_use.unprotected.clone());
     let all = move || {
         let each = absent.into_iter().map(|(folder, absent)| {
             Folder::look(&folder, &absent, &unprotected).map_or_else(
@@ -338,7 +341,7 @@ async fn sweep(stay: &Stay) -> Vec<Swept> {
                 |found| found.sweep(),
             )
         });
-        each.filter(Swept::is_worth_a_word).collect()
+        each.filter(Swept::has_findings).collect()
     };
     tokio::task::spawn_blocking(all).await.unwrap_or_default()
 }

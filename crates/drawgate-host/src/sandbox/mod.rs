@@ -1,7 +1,7 @@
-//! What a program of somebody else's may touch on this machine, and how much of it.
+//! What a foreign program may touch on this machine, and how much of it.
 //!
 //! A [`Confinement`] goes with a [`Spawn`](crate::process::Spawn). The program is then started by
-//! this program's own init, in namespaces of its own, with nothing of the machine but what is named
+//! the launcher's init, in namespaces of its own, with nothing of the machine but what is named
 //! here. What the kernel can't enforce is refused, never left out.
 
 mod abilities;

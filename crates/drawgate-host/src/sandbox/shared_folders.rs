@@ -1,4 +1,4 @@
-//! Which folders boxes are in at the moment.
+//! The folders that running boxes may write.
 //!
 //! What one program plants must not look to the next as if it had always been there. So a box that
 //! comes to a folder where others are takes over what was missing when the first of them came.
@@ -12,76 +12,76 @@ use parking_lot::Mutex;
 
 use super::protected;
 
-/// The folders. Cheap to clone; clones are the same.
+/// The folders in use. Cheap to clone; clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rooms(Arc<Mutex<BTreeMap<PathBuf, Room>>>);
+pub(crate) struct SharedFolders(Arc<Mutex<BTreeMap<PathBuf, SharedFolder>>>);
 
 #[derive(Debug)]
-struct Room {
-    /// One for each box in it: whether it has had company.
+struct SharedFolder {
+    /// One for each box in it: whether it was shared with another box.
     boxes: Vec<Arc<AtomicBool>>,
     absent: Vec<String>,
 }
 
-/// A box's stay in its folders; over when it is dropped.
+/// The use of folders by one box; ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Stay {
-    rooms: Rooms,
+pub(crate) struct FolderUse {
+    in_use: SharedFolders,
     /// Protected names that are new if they are there at the end, by folder.
     pub(crate) absent: BTreeMap<PathBuf, Vec<String>>,
-    company: Arc<AtomicBool>,
+    is_shared: Arc<AtomicBool>,
     /// Protected names that it may leave there.
     pub(crate) unprotected: Vec<String>,
 }
 
-impl Rooms {
-    /// Comes to these folders.
+impl SharedFolders {
+    /// Begins to use these folders.
     pub(crate) fn enter<'a>(
         &self,
         folders: impl Iterator<Item = &'a Path>,
         unprotected: &[String],
-    ) -> Stay {
-        let mut rooms = self.0.lock();
+    ) -> FolderUse {
+        let mut in_use = self.0.lock();
         let mut absent = BTreeMap::new();
-        let company = Arc::new(AtomicBool::new(false));
+        let is_shared = Arc::new(AtomicBool::new(false));
         for folder in folders {
             let meets = |other: &Path| other.starts_with(folder) || folder.starts_with(other);
-            let near = rooms.iter().filter(|(other, _)| meets(other));
-            for other in near.flat_map(|(_, room)| &room.boxes) {
-                if !Arc::ptr_eq(other, &company) {
+            let near = in_use.iter().filter(|(other, _)| meets(other));
+            for other in near.flat_map(|(_, shared)| &shared.boxes) {
+                if !Arc::ptr_eq(other, &is_shared) {
                     other.store(true, Ordering::Relaxed);
-                    company.store(true, Ordering::Relaxed);
+                    is_shared.store(true, Ordering::Relaxed);
                 }
             }
-            let room = rooms.entry(folder.to_owned()).or_insert_with(|| Room {
+            let shared = in_use.entry(folder.to_owned()).or_insert_with(|| SharedFolder {
                 boxes: Vec::new(),
                 absent: protected::absent_in(folder),
             });
-            room.boxes.push(Arc::clone(&company));
-            absent.insert(folder.to_owned(), room.absent.clone());
+            shared.boxes.push(Arc::clone(&is_shared));
+            absent.insert(folder.to_owned(), shared.absent.clone());
         }
-        drop(rooms);
-        Stay { rooms: self.clone(), absent, company, unprotected: unprotected.to_vec() }
+        drop(in_use);
+        FolderUse { in_use: self.clone(), absent, is_shared, unprotected: unprotected.to_vec() }
     }
 }
 
-impl Stay {
+impl FolderUse {
     /// Whether other boxes were in its folders, or in folders above or below them, at some time of it.
-    pub(crate) fn had_company(&self) -> bool {
-        self.company.load(Ordering::Relaxed)
+    pub(crate) fn was_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Stay {
+impl Drop for FolderUse {
     fn drop(&mut self) {
-        let mut rooms = self.rooms.0.lock();
+        let mut in_use = self.in_use.0.lock();
         for folder in self.absent.keys() {
-            let is_last = rooms.get_mut(folder).is_some_and(|room| {
-                room.boxes.retain(|other| !Arc::ptr_eq(other, &self.company));
-                room.boxes.is_empty()
+            let is_last = in_use.get_mut(folder).is_some_and(|shared| {
+                shared.boxes.retain(|other| !Arc::ptr_eq(other, &self.is_shared));
+                shared.boxes.is_empty()
             });
             if is_last {
-                rooms.remove(folder);
+                in_use.remove(folder);
             }
         }
     }
@@ -95,33 +95,34 @@ mod tests {
     fn who_was_in_a_folder_together_knows() {
         let above = tempfile::tempdir().unwrap();
         let (one, other) = (above.path().join("one"), above.path().join("other"));
-        let rooms = Rooms::default();
-        let enter = |folder: &Path| rooms.enter([folder].into_iter(), &[]);
+        let in_use = SharedFolders::default();
+        let enter = |folder: &Path| in_use.enter([folder].into_iter(), &[]);
         let (first, elsewhere) = (enter(&one), enter(&other));
-        let both = rooms.enter([one.as_path(), one.as_path()].into_iter(), &[]);
-        assert!(first.had_company() && both.had_company() && !elsewhere.had_company());
+        let both = in_use.enter([one.as_path(), one.as_path()].into_iter(), &[]);
+        assert!(first.was_shared() && both.was_shared() && !elsewhere.was_shared());
         drop((first, both));
         let later = enter(&one);
-        assert!(!later.had_company(), "the others are gone");
+        assert!(!later.was_shared(), "the others are gone");
         drop(enter(&one.join("below")));
-        assert!(later.had_company(), "it was in a folder below");
+        assert!(later.was_shared(), "it was in a folder below");
         drop(enter(above.path()));
-        assert!(elsewhere.had_company(), "it was in a folder above");
+        assert!(elsewhere.was_shared(), "it was in a folder above");
     }
 
     #[test]
     fn what_one_plants_is_new_to_the_others_too() {
         let folder = tempfile::tempdir().unwrap();
-        let rooms = Rooms::default();
-        let is_new =
-            |stay: &Stay| stay.absent[folder.path()].iter().any(|name| name == ".mcp.json");
-        let first = rooms.enter([folder.path()].into_iter(), &[]);
+        let in_use = SharedFolders::default();
+        let is_new = |folder_use: &FolderUse| {
+            folder_use.absent[folder.path()].iter().any(|name| name == ".mcp.json")
+        };
+        let first = in_use.enter([folder.path()].into_iter(), &[]);
         std::fs::write(folder.path().join(".mcp.json"), "{}").unwrap();
-        let second = rooms.enter([folder.path()].into_iter(), &[]);
+        let second = in_use.enter([folder.path()].into_iter(), &[]);
         assert!(is_new(&first) && is_new(&second));
         drop(first);
-        assert!(is_new(&rooms.enter([folder.path()].into_iter(), &[])), "the second is still in");
+        assert!(is_new(&in_use.enter([folder.path()].into_iter(), &[])), "the second is still in");
         drop(second);
-        assert!(!is_new(&rooms.enter([folder.path()].into_iter(), &[])), "nobody was in");
+        assert!(!is_new(&in_use.enter([folder.path()].into_iter(), &[])), "nobody was in");
     }
 }

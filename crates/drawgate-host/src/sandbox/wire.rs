@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SandboxError;
 
-/// Gateway to nursery, with the plan, the program's streams and a socket: have a box built. The rest
-/// is said over that socket.
+/// Gateway to fork server, with the plan, the program's streams and a socket: build a box. The rest is
+/// said over that socket.
 pub(crate) const START: u8 = b'S';
 /// Gateway to init: ask all processes to end.
 pub(crate) const TERM: u8 = b'T';
@@ -30,8 +30,8 @@ const DESCRIPTORS: usize = 5;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
-    /// The first word of a box's init: its process id.
-    Born(i32),
+    /// The first report of a box's init: its process id.
+    Forked(i32),
     /// Comes with the listening socket inside the box.
     Proxy,
     /// The program runs.
@@ -58,7 +58,7 @@ pub(crate) struct Swept {
 }
 
 impl Swept {
-    pub(crate) const fn is_worth_a_word(&self) -> bool {
+    pub(crate) const fn has_findings(&self) -> bool {
         !self.removed.is_empty() || !self.left.is_empty()
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use crate::ownership;
-use crate::trusted::followed::Way;
+use crate::trusted::followed::FollowedPath;
 
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -145,8 +145,8 @@ impl DataDir {
         if ownership::is_open(&found) {
             return Err(self.open_to_others(&self.path, &found));
         }
-        let way = Way::of(&self.path);
-        for above in way.entries().flat_map(|entry| entry.ancestors().skip(1)) {
+        let followed = FollowedPath::of(&self.path);
+        for above in followed.entries().flat_map(|entry| entry.ancestors().skip(1)) {
             let found = fs::metadata(above).map_err(failed(above))?;
             if ownership::others_replace_in(&found) {
                 let (path, dir) = (above.to_owned(), self.path.clone());

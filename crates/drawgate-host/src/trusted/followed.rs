@@ -8,38 +8,38 @@ use std::path::{Component, Path, PathBuf};
 const MOST_LINKS: usize = 40;
 
 /// A path, followed as far as there is something.
-pub(crate) struct Way {
+pub(crate) struct FollowedPath {
     /// The links on the way: who can replace one of them leads it elsewhere.
     links: Vec<PathBuf>,
     /// Where it ends, without links.
     pub(crate) end: PathBuf,
 }
 
-impl Way {
+impl FollowedPath {
     pub(crate) fn of(path: &Path) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let mut way = Self { links: Vec::new(), end: PathBuf::from("/") };
+        let mut followed = Self { links: Vec::new(), end: PathBuf::from("/") };
         let mut rest: VecDeque<OsString> = parts(&path).collect();
         while let Some(part) = rest.pop_front() {
             if part == ".." {
-                way.end.pop();
+                followed.end.pop();
                 continue;
             }
-            let next = way.end.join(part);
+            let next = followed.end.join(part);
             match std::fs::read_link(&next) {
-                Ok(target) if way.links.len() < MOST_LINKS => {
+                Ok(target) if followed.links.len() < MOST_LINKS => {
                     if target.is_absolute() {
-                        way.end = PathBuf::from("/");
+                        followed.end = PathBuf::from("/");
                     }
                     for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
                         rest.push_front(part);
                     }
-                    way.links.push(next);
+                    followed.links.push(next);
                 }
-                Ok(_) | Err(_) => way.end = next,
+                Ok(_) | Err(_) => followed.end = next,
             }
         }
-        way
+        followed
     }
 
     /// All that decides where it leads.

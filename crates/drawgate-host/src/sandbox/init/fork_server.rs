@@ -1,4 +1,4 @@
-//! The process that all boxes come from: it copies itself for each of them, and runs nothing.
+//! The fork server: it forks for each box, and runs no programs.
 //!
 //! What is the same for every box is found out here, once.
 
@@ -96,7 +96,7 @@ impl Ready {
     }
 }
 
-/// What another thread holds at the moment of a copy would stay locked in the copy for ever.
+/// What another thread holds at the moment of a copy would folder_use locked in the copy for ever.
 fn has_one_thread() -> Result<(), SandboxError> {
     let failed = |error: io::Error| SandboxError::build(Part::Program, "threads", error);
     match std::fs::read_dir("/proc/self/task").map_err(failed)?.count() {

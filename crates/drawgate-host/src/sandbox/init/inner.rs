@@ -38,7 +38,7 @@ pub(super) struct Inner {
 /// What the outer process has prepared meanwhile.
 pub(super) struct Groups {
     pub(super) enforced: Enforced,
-    pub(super) doors: Vec<OwnedFd>,
+    pub(super) group_files: Vec<OwnedFd>,
 }
 
 impl Groups {
@@ -75,7 +75,7 @@ impl Inner {
         let enforced = serde_json::from_slice(&order.bytes);
         let enforced =
             enforced.map_err(|error| SandboxError::build(Part::Limits, "control group", error))?;
-        let groups = Groups { enforced, doors: order.descriptors };
+        let groups = Groups { enforced, group_files: order.descriptors };
         let (started, starting) = io::pipe().map_err(|error| program_failed(&self.plan, &error))?;
         let child = match sys::copy_process(0) {
             Ok(Copy::Child) => {
@@ -108,8 +108,8 @@ impl Inner {
     ) -> Result<(), SandboxError> {
         let Self { plan, streams, control, orders, tell, .. } = self;
         let counted = !groups.hold("memory");
-        let Groups { enforced, doors } = groups;
-        drop((doors, streams));
+        let Groups { enforced, group_files } = groups;
+        drop((group_files, streams));
         let failed = |error: io::Error| program_failed(&plan, &error);
         privileges::drop_all()?;
         // Ends when the program is executed, or when that has failed and been reported.

@@ -1,6 +1,6 @@
-//! Init: this program started again, which builds boxes, runs one program in each and cleans up.
+//! Init: the launcher as a process that builds boxes, runs one program in each and cleans up.
 //!
-//! The first process, the nursery, does nothing but copy itself for every box. A box has three. The
+//! The first process, the fork server, does nothing but fork for every box. A box has three. The
 //! outer one stays outside with the gateway's rights: it makes control groups,
 //! watches the writable folders and removes what was planted there. The inner one is the first
 //! process of the box's namespaces: when it ends, the kernel ends all others in them. The third

@@ -31,7 +31,7 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 pub(super) fn run(order: Order, ready: Result<Ready, SandboxError>) -> ! {
     let Order { plan, streams, control } = order;
     sys::await_children();
-    wire::report(&control, &Report::Born(getpid().as_raw_nonzero().get()));
+    wire::report(&control, &Report::Forked(getpid().as_raw_nonzero().get()));
     if let Err(error) = ready.and_then(|ready| live(plan, streams, &control, ready)) {
         wire::report(&control, &Report::Failed(error));
         wire::report(&control, &Report::Ended(Ended::Box.status()));
@@ -76,8 +76,8 @@ fn live(
         }
         let cgroups = prepared.groups.held.clone();
         let enforced = Enforced { cgroups, landlock, mapped: identity.needs_mapping() };
-        let doors = std::mem::take(&mut prepared.groups.doors);
-        inner.let_program_start(&doors, &enforced)?;
+        let group_files = std::mem::take(&mut prepared.groups.group_files);
+        inner.let_program_start(&group_files, &enforced)?;
         Ok(Some(prepared))
     });
     let Prepared { folders, quota, groups } = match prepared {
@@ -151,7 +151,7 @@ fn folders(plan: &Plan) -> Result<Vec<Folder>, SandboxError> {
 }
 
 fn sweep(folders: &[Folder], control: &OwnedFd) {
-    for swept in folders.iter().map(Folder::sweep).filter(Swept::is_worth_a_word) {
+    for swept in folders.iter().map(Folder::sweep).filter(Swept::has_findings) {
         wire::report(control, &Report::Swept(swept));
     }
 }

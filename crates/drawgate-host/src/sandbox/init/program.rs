@@ -48,7 +48,7 @@ pub(super) fn become_program(inner: Inner, groups: Groups, mut starting: PipeWri
 fn start(inner: Inner, groups: Groups) -> SandboxError {
     let Inner { plan, streams, .. } = inner;
     let rest = Uncontrolled { memory: !groups.hold("memory"), cpu: !groups.hold("cpu") };
-    let prepared = cgroup::enter(groups.doors)
+    let prepared = cgroup::enter(groups.group_files)
         .map_err(|error| SandboxError::build(Part::Limits, "control group", error))
         .and_then(|()| {
             prepare(&streams, &plan.working_dir)

@@ -68,16 +68,16 @@ impl Watched<'_> {
         self.tell(&[program::GO]).map_err(failed("preparation"))
     }
 
-    /// Gives it the doors of the program's groups.
+    /// Gives it the group_files of the program's groups.
     pub(super) fn let_program_start(
         &self,
-        doors: &[OwnedFd],
+        group_files: &[OwnedFd],
         enforced: &Enforced,
     ) -> Result<(), SandboxError> {
         let wrong = |error: io::Error| SandboxError::build(Part::Limits, "control group", error);
         let text = serde_json::to_vec(enforced).map_err(|error| wrong(error.into()))?;
-        let doors: Vec<BorrowedFd<'_>> = doors.iter().map(AsFd::as_fd).collect();
-        match wire::send(self.order.as_fd(), &text, &doors) {
+        let group_files: Vec<BorrowedFd<'_>> = group_files.iter().map(AsFd::as_fd).collect();
+        match wire::send(self.order.as_fd(), &text, &group_files) {
             // It has ended, and said why.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             sent => sent.map_err(wrong),

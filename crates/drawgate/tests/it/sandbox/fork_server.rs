@@ -54,7 +54,7 @@ impl Boxes {
 }
 
 /// The parent of a box's init.
-pub(super) fn nursery(running: &Running) -> Pid {
+pub(super) fn fork_server(running: &Running) -> Pid {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
     let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap();
     Pid::from_raw(parent.parse().unwrap()).unwrap()
@@ -69,22 +69,22 @@ async fn one_process_with_one_thread_makes_all_boxes() {
     let boxes = Boxes::new();
     let (first, second) = (boxes.shell("cat"), boxes.shell("cat"));
     assert_ne!(first.pid(), second.pid());
-    let nursery = nursery(&first);
-    assert_eq!(nursery, self::nursery(&second));
+    let fork_server = fork_server(&first);
+    assert_eq!(fork_server, self::fork_server(&second));
     // What another thread holds at the moment of a copy would stay locked in the copy for ever.
-    assert_eq!(std::fs::read_dir(path(nursery, "task")).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(path(fork_server, "task")).unwrap().count(), 1);
     drop((first, second));
     let children = || {
         std::fs::read_to_string(path(
-            nursery,
-            &format!("task/{}/children", nursery.as_raw_nonzero()),
+            fork_server,
+            &format!("task/{}/children", fork_server.as_raw_nonzero()),
         ))
         .unwrap()
     };
     eventually("it keeps no dead ones", async || children().is_empty().then_some(())).await;
     drop(boxes);
     eventually("it ends with the gateway", async || {
-        let stat = std::fs::read_to_string(path(nursery, "stat")).unwrap_or_default();
+        let stat = std::fs::read_to_string(path(fork_server, "stat")).unwrap_or_default();
         (stat.is_empty() || stat.contains(") Z")).then_some(())
     })
     .await;
@@ -94,8 +94,8 @@ async fn one_process_with_one_thread_makes_all_boxes() {
 async fn killed_it_is_replaced_and_its_boxes_go_on() {
     let boxes = Boxes::new();
     let mut before = boxes.shell("read line; echo got $line; exit 4");
-    let nursery = nursery(&before);
-    kill_process(nursery, Signal::KILL).unwrap();
+    let fork_server = fork_server(&before);
+    kill_process(fork_server, Signal::KILL).unwrap();
     for code in [0, 3] {
         assert_eq!(boxes.code(&format!("exit {code}")).await, Some(code));
     }
@@ -110,10 +110,10 @@ async fn killed_it_is_replaced_and_its_boxes_go_on() {
 async fn stopped_it_is_killed_and_replaced() {
     let boxes = Boxes::new();
     let before = boxes.shell("cat");
-    let stopped = nursery(&before);
+    let stopped = fork_server(&before);
     kill_process(stopped, Signal::STOP).unwrap();
     let after = boxes.shell("cat");
-    assert_ne!(nursery(&after), stopped);
+    assert_ne!(fork_server(&after), stopped);
     eventually("the one that hung is gone", async || {
         let stat = std::fs::read_to_string(path(stopped, "stat")).unwrap_or_default();
         (stat.is_empty() || stat.contains(") Z")).then_some(())
@@ -141,17 +141,17 @@ fn init(running: &Running) -> Pid {
 async fn being_asked_to_end_keeps_nobody_from_cleaning_up() {
     let boxes = Boxes::new();
     let mut running = planted(&boxes).await;
-    let nursery = nursery(&running);
+    let fork_server = fork_server(&running);
     // As a service manager does it: everybody at once.
     for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
         kill_process(init(&running), signal).unwrap();
-        kill_process(nursery, signal).unwrap();
+        kill_process(fork_server, signal).unwrap();
     }
     running.take_stdin().unwrap().write_all(b"word\n").await.unwrap();
     assert_eq!(running.wait().await.unwrap().code(), Some(4));
     assert!(!boxes.workspace.path().join(".mcp.json").exists());
     let after = boxes.shell("cat");
-    assert_eq!(self::nursery(&after), nursery, "it is still there");
+    assert_eq!(self::fork_server(&after), fork_server, "it is still there");
 }
 
 #[tokio::test(flavor = "multi_thread")]

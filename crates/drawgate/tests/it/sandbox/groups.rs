@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use drawgate_host::sandbox::SandboxError;
 
-use super::fork_server::{Boxes, nursery};
+use super::fork_server::{Boxes, fork_server};
 
 /// A group in which no group of a box can have the processors that it wants.
 struct Tight(PathBuf);
@@ -45,7 +45,7 @@ async fn a_box_that_would_hold_less_than_the_first_is_refused() {
     };
     let boxes = Boxes::new();
     let mut first = boxes.shell("read line; exit 3");
-    tight.take(nursery(&first));
+    tight.take(fork_server(&first));
     let mut later = boxes.shell("echo ran > it_ran");
     assert_ne!(later.wait().await.unwrap().code(), Some(0));
     match later.box_failure().await {
