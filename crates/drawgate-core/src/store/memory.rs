@@ -199,7 +199,9 @@ impl Store for MemoryStore {
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         state.check(&writes)?;
-        writes.into_iter().for_each(|write| state.apply(write));
+        for write in writes {
+            state.apply(write);
+        }
         Ok(())
     }
 }

@@ -3,6 +3,8 @@
 //! A store hands in a function that opens an empty one with the limits of this suite. One that is
 //! durable hands in a second function, which opens the same store again.
 
+#![expect(clippy::unwrap_used, reason = "a store that fails here fails its test")]
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;

@@ -47,6 +47,7 @@ struct Kept {
     /// When the log failed; while it is set, events queue behind the ones that are kept.
     since: Option<u64>,
     is_refusing: bool,
+    is_closed: bool,
 }
 
 impl ResilientAudit {
@@ -173,7 +174,14 @@ async fn probe(shared: Weak<Shared>, retry: Duration, since: u64) {
 impl AuditLog for ResilientAudit {
     /// Returns 0 for an event that is kept in memory.
     async fn append(&self, draft: EventDraft) -> Result<u64, StoreError> {
-        if self.shared.kept.lock().since.is_some() {
+        let (is_keeping, is_closed) = {
+            let kept = self.shared.kept.lock();
+            (kept.since.is_some(), kept.is_closed)
+        };
+        if is_closed {
+            return self.shared.log.append(draft).await;
+        }
+        if is_keeping {
             return self.shared.keep(draft, None);
         }
         let result = self.shared.log.append(draft.clone()).await;
@@ -233,6 +241,7 @@ impl AuditLog for ResilientAudit {
     /// What can't be written now is lost; the log is closed all the same, if that is possible.
     async fn close(&self) -> Result<(), StoreError> {
         let flushed = self.flush().await;
+        self.shared.kept.lock().is_closed = true;
         self.shared.log.close().await.and(flushed)
     }
 
