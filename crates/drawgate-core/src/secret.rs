@@ -29,3 +29,14 @@ impl<T> fmt::Display for Secret<T> {
         f.write_str("****")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_does_not_print_itself() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?}"), "**** ****");
+    }
+}

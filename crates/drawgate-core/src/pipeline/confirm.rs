@@ -63,12 +63,12 @@ impl Gateway {
         };
         if asked.state == ApprovalState::Pending {
             let times = (self.parts.clock.now_ms(), asked.expires_at);
-            self.asked.keep(&asked.id, &caller.principal, asking.arguments, times);
+            self.held_calls.keep(&asked.id, &caller.principal, asking.arguments, times);
         }
         if let Some(page) = page.filter(|_| asked.state == ApprovalState::Pending) {
             return self.show(asking, &asked, &page).map(Answer::Ask);
         }
-        let waiting = self.asked.wait(&asked.id);
+        let waiting = self.held_calls.wait(&asked.id);
         let answered = async {
             loop {
                 match self.answer(&binding) {

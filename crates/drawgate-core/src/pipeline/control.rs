@@ -37,12 +37,12 @@ impl GatewayControl {
     /// after they have shown who they are. `None` after a restart, until the same call comes again.
     #[must_use]
     pub fn exact_arguments(&self, approval: &str) -> Option<Arc<str>> {
-        self.gateway.asked.arguments(approval)
+        self.gateway.held_calls.arguments(approval)
     }
 
     /// Forgets the exact arguments of a call that has been decided.
     pub fn forget_arguments(&self, approval: &str) {
-        self.gateway.asked.decided(approval);
+        self.gateway.held_calls.decided(approval);
     }
 
     /// The state of the gate.

@@ -1,4 +1,5 @@
-//! The gate itself: what it is made of, and the one function every call passes through.
+//! The gate: what it is made of, the one function that every call passes through, and what surfaces may
+//! read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::asked::AskedCalls;
 use super::audit::Trace;
 use super::authorize::Authorized;
 use super::continuation::Continuations;
 use super::execute::Performed;
+use super::held_calls::HeldCalls;
 use super::load::{Load, check_size};
 use super::spool::Spooled;
 use super::{Refusal, refuse};
@@ -31,12 +32,12 @@ use crate::registry::{Entry, Registry, Snapshot};
 use crate::source::ProgressSink;
 use crate::store::{ArtifactInfo, Artifacts, AuditLog, StoreError};
 
-/// What may change while the gateway runs.
+/// Settings that may change while the gateway runs.
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
-    /// No tool runs longer, whatever its own limit.
+    /// The longest time of a call, whatever the tool's own limit.
     pub max_timeout: Duration,
-    /// The same for a call that nobody waits for.
+    /// The longest time of a task.
     pub max_task_time: Duration,
     /// Calls under way at once.
     pub max_calls: usize,
@@ -46,7 +47,7 @@ pub struct GatewaySettings {
     pub max_argument_bytes: u64,
     /// How people are asked.
     pub approvals: ApprovalsConfig,
-    /// Where they answer: an approval's page is this, `/` and its id. `None` without such a place.
+    /// Where they answer: an approval's page is this, `/` and its id. `None` where no page is served.
     pub approval_page: Option<String>,
     /// Whether decision events carry the redacted arguments, or only their hash.
     pub keep_payloads: bool,
@@ -78,11 +79,11 @@ impl Default for GatewaySettings {
 pub struct GatewayParts {
     /// The tools.
     pub registry: Arc<Registry>,
-    /// Who holds what.
+    /// The capabilities that callers hold.
     pub grants: Arc<Grants>,
-    /// What people are asked.
+    /// The approvals that people are asked for.
     pub approvals: Arc<Approvals>,
-    /// Who is shown all tools.
+    /// Which callers see the full tool list instead of search.
     pub exposures: Arc<Exposures>,
     /// The rules, replaced as a whole.
     pub rules: Arc<ArcSwap<Rules>>,
@@ -96,7 +97,7 @@ pub struct GatewayParts {
     pub artifacts: Arc<dyn Artifacts>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// New names.
+    /// Generates unique ids.
     pub ids: Arc<dyn Ids>,
 }
 
@@ -127,7 +128,7 @@ pub struct CallOptions {
     pub client: Arc<Client>,
     /// How the caller is asked to open a page; `None` if it can't.
     pub page_request: Option<PageRequest>,
-    /// Nobody waits for the answer: the call may take as long as tasks may.
+    /// The call is a task: it may take as long as tasks may.
     pub as_task: bool,
     /// Takes up a call that was permitted and begun before a restart, by its source's handle. From the
     /// gateway's own records only, never from a caller.
@@ -145,7 +146,7 @@ pub struct Gateway {
     pub(super) parts: Arc<GatewayParts>,
     pub(super) load: Arc<Load>,
     pub(super) continuations: Arc<Continuations>,
-    pub(super) asked: Arc<AskedCalls>,
+    pub(super) held_calls: Arc<HeldCalls>,
     stopped: CancellationToken,
 }
 
@@ -157,7 +158,7 @@ impl Gateway {
             parts: Arc::new(parts),
             load: Arc::default(),
             continuations: Arc::new(Continuations::new(key)),
-            asked: Arc::default(),
+            held_calls: Arc::default(),
             stopped: CancellationToken::new(),
         }
     }
@@ -176,18 +177,8 @@ impl Gateway {
         call: ToolInvocation,
         options: CallOptions,
     ) -> ToolResult {
-        let trace = Trace::start(self, caller, &call);
+        let mut trace = Trace::start(self, caller, &call);
         let span = trace.span();
-        self.traced(caller, call, options, trace).instrument(span).await
-    }
-
-    async fn traced(
-        &self,
-        caller: &Caller,
-        call: ToolInvocation,
-        options: CallOptions,
-        mut trace: Trace,
-    ) -> ToolResult {
         // A task may be resumed by the next process, so it is not answered when this one stops.
         let goes_on = options.as_task;
         let outcome = tokio::select! {
@@ -195,9 +186,9 @@ impl Gateway {
             () = self.stopped.cancelled(), if !goes_on => {
                 Err(refuse(ErrorCode::Cancelled, trace.cut_short()))
             }
-            outcome = self.run(caller, call, options, &mut trace) => outcome,
+            outcome = self.run(caller, call, options, &mut trace).instrument(span.clone()) => outcome,
         };
-        trace.finish(outcome).await
+        trace.finish(outcome).instrument(span).await
     }
 
     /// Answers a call that a surface could not read as one: it is refused, with an outcome in the audit
@@ -220,16 +211,16 @@ impl Gateway {
     /// Whether a call waits for this approval at the moment.
     #[must_use]
     pub fn is_awaited(&self, approval: &str) -> bool {
-        self.asked.is_awaited(approval)
+        self.held_calls.is_awaited(approval)
     }
 
-    /// Ends the calls under way: their callers are answered, and so is whoever calls from now on.
+    /// Ends the calls under way: their callers are answered, and so are later callers.
     /// Tasks are left alone.
     pub fn stop(&self) {
         self.stopped.cancel();
     }
 
-    /// Until the gate is stopped.
+    /// Waits until the gate is stopped.
     pub async fn stopped(&self) {
         self.stopped.cancelled().await;
     }
@@ -276,7 +267,7 @@ impl Gateway {
         }
     }
 
-    /// The sources that do this for somebody with these capabilities.
+    /// The sources that do this for a caller with these capabilities.
     #[must_use]
     pub fn open_sources(
         &self,
@@ -287,7 +278,7 @@ impl Gateway {
         snapshot.open_sources(operation, |requires| covers(requires, held))
     }
 
-    /// The sources of which somebody with these capabilities may use anything.
+    /// The sources of which a caller with these capabilities may use anything.
     #[must_use]
     pub fn usable_sources(
         &self,
@@ -311,13 +302,13 @@ impl Gateway {
         self.visible(&self.held(caller), &self.registry())
     }
 
-    /// The tools that somebody with these capabilities may see, in one view of the registry.
+    /// The tools that a caller with these capabilities may see, in one view of the registry.
     #[must_use]
     pub fn visible(&self, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> Vec<Arc<Entry>> {
         snapshot.available().filter(|entry| covered(entry, held)).cloned().collect()
     }
 
-    /// The definitions that somebody with these capabilities may see, in one view of the registry;
+    /// The definitions that a caller with these capabilities may see, in one view of the registry;
     /// what the gateway knows to be secret is masked in them.
     #[must_use]
     pub fn listings(&self, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> Vec<Value> {
@@ -325,7 +316,7 @@ impl Gateway {
         visible.map(|entry| self.listing(entry, snapshot)).collect()
     }
 
-    /// The definitions that fit some words best, among those that somebody with these capabilities
+    /// The definitions that fit some words best, among those that a caller with these capabilities
     /// may see.
     #[must_use]
     pub fn search(

@@ -6,7 +6,6 @@
 //!
 //! Every call, refused or not, ends with exactly one outcome event, stored before the answer leaves.
 
-mod asked;
 mod audit;
 mod authorize;
 mod confirm;
@@ -14,6 +13,7 @@ mod continuation;
 mod control;
 mod execute;
 mod gateway;
+mod held_calls;
 mod load;
 mod meter;
 mod questions;

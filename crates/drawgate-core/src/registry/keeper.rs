@@ -5,10 +5,10 @@
 //! pauses, and its state can be read by people.
 
 mod admitted;
-mod attendant;
 mod check;
 mod reserved;
 mod status;
+mod supervised;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::pins::Ward;
+use super::pins::PinStore;
 use super::{
     Acceptance, Held, Origin, Pins, RegistrationError, Registry, ReviewError, SourceTerms,
 };
@@ -25,27 +25,27 @@ use crate::model::{SourceId, shown_name};
 use crate::source::ToolSource;
 use crate::store::StoreError;
 use admitted::Stay;
-use attendant::Attendant;
 pub use reserved::Holder;
 use reserved::Reserved;
 pub use status::{SourceState, SourceStatus};
+use supervised::SupervisedSource;
 
 /// Every source of the gateway. Locks are taken in the order in which they stand here.
 pub struct Keeper {
     registry: Arc<Registry>,
     pins: Pins,
-    kept: Mutex<BTreeMap<SourceId, Kept>>,
+    kept: Mutex<BTreeMap<SourceId, Supervision>>,
     unusable: Mutex<BTreeMap<SourceId, SourceStatus>>,
     reserved: Mutex<Reserved>,
     settled: watch::Sender<u64>,
 }
 
-struct Kept {
-    attendant: Arc<Attendant>,
+struct Supervision {
+    supervised: Arc<SupervisedSource>,
     hold: Hold,
 }
 
-/// What a source is kept by.
+/// Why a source is supervised.
 enum Hold {
     /// The task that the operator's configuration has started.
     Configured(JoinHandle<()>),
@@ -53,7 +53,7 @@ enum Hold {
     Admitted(Stay),
 }
 
-impl Kept {
+impl Supervision {
     fn is_configured(&self) -> bool {
         match self.hold {
             Hold::Configured(_) => true,
@@ -88,24 +88,24 @@ impl Keeper {
         if kept.contains_key(&id) {
             return Err(RegistrationError::SourceTaken(id));
         }
-        let attendant = self.attendant_of(source, terms, origin);
-        let task = tokio::spawn(Arc::clone(&attendant).attend());
+        let supervised = self.supervised_source(source, terms, origin);
+        let task = tokio::spawn(Arc::clone(&supervised).attend());
         self.unusable.lock().remove(&id);
         self.registry.clear_absent(&id);
-        kept.insert(id, Kept { attendant, hold: Hold::Configured(task) });
+        kept.insert(id, Supervision { supervised, hold: Hold::Configured(task) });
         Ok(())
     }
 
-    fn attendant_of(
+    fn supervised_source(
         &self,
         source: Arc<dyn ToolSource>,
         terms: SourceTerms,
         origin: Origin,
-    ) -> Arc<Attendant> {
+    ) -> Arc<SupervisedSource> {
         let id = source.id().clone();
         let trust = origin.trust_under(&terms);
-        let ward = Ward::new(id.clone(), trust, &terms.identity, self.pins.clone());
-        Arc::new(Attendant {
+        let pin_store = PinStore::new(id.clone(), trust, &terms.identity, self.pins.clone());
+        Arc::new(SupervisedSource {
             registry: Arc::clone(&self.registry),
             clock: Arc::clone(&self.pins.clock),
             source,
@@ -114,7 +114,7 @@ impl Keeper {
             manifest: Mutex::default(),
             status: Mutex::new(SourceStatus::starting(id, self.pins.clock.now_ms())),
             settled: self.settled.clone(),
-            ward: Arc::new(tokio::sync::Mutex::new(ward)),
+            pin_store: Arc::new(tokio::sync::Mutex::new(pin_store)),
             again: Arc::default(),
         })
     }
@@ -125,8 +125,8 @@ impl Keeper {
         id: &SourceId,
         terms: &SourceTerms,
     ) -> Result<(), StoreError> {
-        match self.kept_attendant(id.as_str()) {
-            Some(attendant) => attendant.prepare(terms).await,
+        match self.find_supervised(id.as_str()) {
+            Some(supervised) => supervised.prepare(terms).await,
             None => Ok(()),
         }
     }
@@ -134,8 +134,8 @@ impl Keeper {
     /// Puts other terms into force for a source: its tools are registered again as it described them
     /// last. Neither the source nor its calls are touched. `false` if there is no such source.
     pub async fn set_terms(&self, id: &SourceId, terms: SourceTerms) -> bool {
-        let Some(attendant) = self.kept_attendant(id.as_str()) else { return false };
-        attendant.set_terms(terms).await;
+        let Some(supervised) = self.find_supervised(id.as_str()) else { return false };
+        supervised.set_terms(terms).await;
         true
     }
 
@@ -144,28 +144,28 @@ impl Keeper {
         self.unusable.lock().remove(id);
         self.registry.clear_absent(id);
         let kept = self.kept.lock().remove(id);
-        if let Some(Kept { attendant, hold }) = kept {
+        if let Some(Supervision { supervised, hold }) = kept {
             if let Hold::Configured(task) = hold {
                 task.abort();
                 // Its end is awaited, lest it registers the tools once more after they are gone.
                 let _ = task.await;
             }
-            attendant.ward.lock().await.retire();
+            supervised.pin_store.lock().await.retire();
             self.registry.remove(id);
             self.registry.clear_absent(id);
-            attendant.source.close().await;
+            supervised.source.close().await;
         }
         self.reserved.lock().ended(id);
     }
 
     /// Ends all sources at once.
     pub async fn close(&self) {
-        let all: Vec<Kept> = std::mem::take(&mut *self.kept.lock()).into_values().collect();
+        let all: Vec<Supervision> = std::mem::take(&mut *self.kept.lock()).into_values().collect();
         let ends = all.into_iter().map(|kept| {
             if let Hold::Configured(task) = &kept.hold {
                 task.abort();
             }
-            tokio::spawn(async move { kept.attendant.source.close().await })
+            tokio::spawn(async move { kept.supervised.source.close().await })
         });
         for end in ends.collect::<Vec<_>>() {
             // A panic while closing one source must not keep the others open.
@@ -194,14 +194,14 @@ impl Keeper {
     /// One source.
     #[must_use]
     pub fn source(&self, id: &SourceId) -> Option<Arc<dyn ToolSource>> {
-        self.kept.lock().get(id).map(|kept| Arc::clone(&kept.attendant.source))
+        self.kept.lock().get(id).map(|kept| Arc::clone(&kept.supervised.source))
     }
 
     /// The definitions of a source that wait for a person.
     pub async fn review(&self, id: &str) -> Result<Vec<Held>, ReviewError> {
-        let attendant = self.attendant(id)?;
-        let ward = attendant.ward.lock().await;
-        Ok(ward.held().to_vec())
+        let supervised = self.supervised(id)?;
+        let pin_store = supervised.pin_store.lock().await;
+        Ok(pin_store.held().to_vec())
     }
 
     /// Trusts definitions that a person has seen, and offers them at once.
@@ -210,16 +210,16 @@ impl Keeper {
         id: &str,
         accepted: Vec<Acceptance>,
     ) -> Result<Vec<Held>, ReviewError> {
-        let attendant = self.attendant(id)?;
-        attendant.accept(&accepted).await
+        let supervised = self.supervised(id)?;
+        supervised.accept(&accepted).await
     }
 
-    fn attendant(&self, id: &str) -> Result<Arc<Attendant>, ReviewError> {
-        self.kept_attendant(id).ok_or_else(|| ReviewError::NoServer(shown_name(id)))
+    fn supervised(&self, id: &str) -> Result<Arc<SupervisedSource>, ReviewError> {
+        self.find_supervised(id).ok_or_else(|| ReviewError::NoServer(shown_name(id)))
     }
 
-    fn kept_attendant(&self, id: &str) -> Option<Arc<Attendant>> {
-        self.kept.lock().get(id).map(|kept| Arc::clone(&kept.attendant))
+    fn find_supervised(&self, id: &str) -> Option<Arc<SupervisedSource>> {
+        self.kept.lock().get(id).map(|kept| Arc::clone(&kept.supervised))
     }
 }
 

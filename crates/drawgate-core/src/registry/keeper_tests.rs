@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::attendant::{FIRST_RETRY, LAST_RETRY, MANIFEST_TIME, REFRESH_PAUSE};
+use super::supervised::{FIRST_RETRY, LAST_RETRY, MANIFEST_TIME, REFRESH_PAUSE};
 use super::*;
 use crate::model::{McpManifest, McpToolSpec, ToolOutput};
 use crate::registry::{Naming, Registration, Trust};

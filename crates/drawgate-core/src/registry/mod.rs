@@ -4,6 +4,7 @@
 //! why. Readers take an immutable [`Snapshot`] and never wait.
 
 mod absent;
+mod catalog;
 mod contents;
 mod declared;
 mod definitions;
@@ -17,15 +18,15 @@ mod portable;
 mod refusal;
 mod revisions;
 mod schema;
+mod schema_cost;
 mod search;
-mod shelf;
 mod snapshot;
-mod survey;
 mod trust;
 mod visible;
 mod wanted;
 
 pub use absent::Absence;
+pub use catalog::{Item, ItemMatch};
 pub use declared::declared_faults;
 pub use definitions::Provider;
 pub use entry::{
@@ -38,7 +39,6 @@ pub use portable::{is_compilable, is_portable};
 pub use refusal::{NameConflict, RegistrationError};
 pub use revisions::Registry;
 pub use schema::{CompiledSchema, SchemaError};
-pub use shelf::{Item, Place};
 pub use snapshot::{Resolution, Snapshot};
 pub use trust::{Acceptance, Held, HeldReason, ItemKind, Pins, Quarantined, ReviewError, Trust};
 

@@ -37,7 +37,7 @@ pub(super) struct Accepted {
 }
 
 /// The pins of one source, and what waits.
-pub(super) struct Ward {
+pub(super) struct PinStore {
     source: SourceId,
     trust: Trust,
     identity: String,
@@ -49,7 +49,7 @@ pub(super) struct Ward {
     whole: Option<McpManifest>,
 }
 
-impl Ward {
+impl PinStore {
     pub(super) fn new(source: SourceId, trust: Trust, identity: &str, pins: Pins) -> Self {
         let identity = canonical::sha256_hex(identity.as_bytes());
         Self { source, trust, identity, pins, record: None, held: Vec::new(), whole: None }

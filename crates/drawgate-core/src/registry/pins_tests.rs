@@ -96,9 +96,9 @@ impl Running {
     }
 }
 
-fn accept(ward: &mut Ward, all: &[Acceptance]) {
-    let accepted = ward.accept(all).unwrap();
-    ward.trust(accepted.record);
+fn accept(pin_store: &mut PinStore, all: &[Acceptance]) {
+    let accepted = pin_store.accept(all).unwrap();
+    pin_store.trust(accepted.record);
 }
 
 fn acceptance(held: &Held) -> Acceptance {
@@ -394,21 +394,21 @@ async fn prompts_and_families_wait_like_tools() {
         manifest.offer.instructions = Some(words.to_owned());
         manifest
     };
-    let mut ward = Ward::new(id.clone(), Trust::Pin, "x", place.pins());
-    assert_eq!(ward.sift(manifest("1")).await.unwrap(), manifest("1"));
-    let sifted = ward.sift(manifest("2")).await.unwrap();
+    let mut pin_store = PinStore::new(id.clone(), Trust::Pin, "x", place.pins());
+    assert_eq!(pin_store.sift(manifest("1")).await.unwrap(), manifest("1"));
+    let sifted = pin_store.sift(manifest("2")).await.unwrap();
     assert!(sifted.offer.prompts.is_empty() && sifted.offer.templates.is_empty());
     assert_eq!(sifted.offer.resources, manifest("2").offer.resources, "data, not definitions");
     assert_eq!(sifted.offer.instructions.as_deref(), Some("1"), "those that are trusted");
     assert_eq!(sifted.tools.len(), 1);
-    let mut ward = Ward::new(id, Trust::Review, "y", place.pins());
-    let sifted = ward.sift(manifest("1")).await.unwrap();
+    let mut pin_store = PinStore::new(id, Trust::Review, "y", place.pins());
+    let sifted = pin_store.sift(manifest("1")).await.unwrap();
     assert!(sifted.tools.is_empty() && sifted.offer == Offer::default(), "{sifted:?}");
-    let kinds: Vec<ItemKind> = ward.held().iter().map(|held| held.kind).collect();
+    let kinds: Vec<ItemKind> = pin_store.held().iter().map(|held| held.kind).collect();
     assert_eq!(kinds, ItemKind::ALL);
-    let all: Vec<Acceptance> = ward.held().iter().map(acceptance).collect();
-    accept(&mut ward, &all);
-    assert_eq!(ward.sift(manifest("1")).await.unwrap(), manifest("1"));
+    let all: Vec<Acceptance> = pin_store.held().iter().map(acceptance).collect();
+    accept(&mut pin_store, &all);
+    assert_eq!(pin_store.sift(manifest("1")).await.unwrap(), manifest("1"));
 }
 
 #[tokio::test]
@@ -423,15 +423,15 @@ async fn lists_that_are_late_are_trusted_when_they_first_come() {
         manifest.offer.prompts = prompts.iter().map(|name| json!({ "name": name })).collect();
         manifest
     };
-    let mut ward = Ward::new(id.clone(), Trust::Pin, "x", place.pins());
+    let mut pin_store = PinStore::new(id.clone(), Trust::Pin, "x", place.pins());
     let early = manifest(true, &[], &["a"]);
-    assert_eq!(ward.sift(early.clone()).await.unwrap(), early);
+    assert_eq!(pin_store.sift(early.clone()).await.unwrap(), early);
     // A restart in between changes nothing.
-    let mut ward = Ward::new(id, Trust::Pin, "x", place.pins());
-    let sifted = ward.sift(manifest(false, &["p"], &["a", "b"])).await.unwrap();
+    let mut pin_store = PinStore::new(id, Trust::Pin, "x", place.pins());
+    let sifted = pin_store.sift(manifest(false, &["p"], &["a", "b"])).await.unwrap();
     assert_eq!(sifted.offer.prompts.len(), 1);
     assert_eq!(sifted.tools.len(), 1, "tools were not late");
-    let sifted = ward.sift(manifest(false, &["p", "q"], &["a"])).await.unwrap();
+    let sifted = pin_store.sift(manifest(false, &["p", "q"], &["a"])).await.unwrap();
     assert_eq!(sifted.offer.prompts.len(), 1, "what comes after that is new");
 }
 
@@ -464,22 +464,22 @@ async fn operations_that_come_later_wait_and_those_from_before_stay() {
         manifest.offer = Offer::default();
         manifest
     };
-    let mut ward = Ward::new(SourceId::new("s").unwrap(), Trust::Pin, "x", place.pins());
-    assert_eq!(ward.sift(bare()).await.unwrap(), bare());
-    let sifted = ward.sift(manifest(&[ReadResource])).await.unwrap();
+    let mut pin_store = PinStore::new(SourceId::new("s").unwrap(), Trust::Pin, "x", place.pins());
+    assert_eq!(pin_store.sift(bare()).await.unwrap(), bare());
+    let sifted = pin_store.sift(manifest(&[ReadResource])).await.unwrap();
     assert_eq!(sifted, bare(), "resources came later");
-    let [held] = ward.held() else { panic!("{:?}", ward.held()) };
+    let [held] = pin_store.held() else { panic!("{:?}", pin_store.held()) };
     assert_eq!((held.kind, held.reason), (ItemKind::Server, New));
     let seen = acceptance(held);
-    accept(&mut ward, &[seen]);
-    assert_eq!(ward.sift(manifest(&[ReadResource])).await.unwrap(), manifest(&[ReadResource]));
-    let sifted = ward.sift(manifest(&[ReadResource, GetPrompt, Complete])).await.unwrap();
+    accept(&mut pin_store, &[seen]);
+    assert_eq!(pin_store.sift(manifest(&[ReadResource])).await.unwrap(), manifest(&[ReadResource]));
+    let sifted = pin_store.sift(manifest(&[ReadResource, GetPrompt, Complete])).await.unwrap();
     assert_eq!(sifted, manifest(&[ReadResource]), "only what is new waits");
-    assert_eq!(ward.held()[0].reason, Changed);
-    let seen = acceptance(&ward.held()[0]);
-    accept(&mut ward, &[seen]);
+    assert_eq!(pin_store.held()[0].reason, Changed);
+    let seen = acceptance(&pin_store.held()[0]);
+    accept(&mut pin_store, &[seen]);
     for fewer in [vec![GetPrompt], vec![ReadResource, Complete]] {
-        assert_eq!(ward.sift(manifest(&fewer)).await.unwrap(), manifest(&fewer));
-        assert!(ward.held().is_empty(), "doing less needs no consent");
+        assert_eq!(pin_store.sift(manifest(&fewer)).await.unwrap(), manifest(&fewer));
+        assert!(pin_store.held().is_empty(), "doing less needs no consent");
     }
 }

@@ -7,7 +7,7 @@
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 
-use super::survey::Survey;
+use super::schema_cost::SchemaCost;
 
 /// How deep a schema may nest.
 pub(super) const MAX_DEPTH: usize = 32;
@@ -106,16 +106,16 @@ impl CompiledSchema {
             forget_foreign_dialect(map);
         }
         forget_irregular_patterns(&mut copy);
-        let (weight, survey) = Survey::of(&copy)?;
-        let recursion = (survey.returns > 0).then(|| Recursion {
-            depth: (MAX_STACK / survey.longest.max(1)).min(MAX_RECURSIVE_DEPTH),
-            returns: survey.returns,
+        let (weight, cost) = SchemaCost::of(&copy)?;
+        let recursion = (cost.returns > 0).then(|| Recursion {
+            depth: (MAX_STACK / cost.longest.max(1)).min(MAX_RECURSIVE_DEPTH),
+            returns: cost.returns,
         });
         let most = if recursion.is_some() { MAX_VISITS_RECURSIVE } else { MAX_VISITS };
         if weight.visits > most {
             return Err(SchemaError::TooLarge(most));
         }
-        let Survey { loops, ids, .. } = survey;
+        let SchemaCost { loops, ids, .. } = cost;
         for place in loops {
             // A schema that refers to itself for the same value adds nothing but endless work.
             forget(&mut copy, &place, "$ref");

@@ -5,9 +5,9 @@ mod beside;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
+use super::catalog::SourceCatalog;
 use super::contents::{Contents, Gone};
 use super::offered::Offered;
-use super::shelf::Shelf;
 use super::{Entry, UI_RESOURCES, names, search};
 use crate::model::{SourceId, ToolId, WireName};
 use crate::source::ToolSource;
@@ -20,7 +20,7 @@ pub struct Snapshot {
     by_wire: HashMap<String, Arc<Entry>>,
     by_bare: HashMap<String, Vec<Arc<Entry>>>,
     skeletons: HashMap<String, ToolId>,
-    shelf: Shelf,
+    catalog: SourceCatalog,
     /// Made when somebody searches for the first time.
     index: OnceLock<search::Index>,
 }
@@ -37,8 +37,8 @@ pub enum Resolution {
 
 impl Snapshot {
     pub(super) fn build(revision: u64, contents: Contents) -> Self {
-        let shelf = shelf(&contents);
-        let mut snapshot = Self { revision, shelf, ..Self::default() };
+        let catalog = catalog(&contents);
+        let mut snapshot = Self { revision, catalog, ..Self::default() };
         for (id, entry) in &contents.entries {
             snapshot.by_wire.insert(entry.wire.to_string(), Arc::clone(entry));
             snapshot.skeletons.insert(names::skeleton(entry.wire.as_str()), id.clone());
@@ -138,18 +138,18 @@ impl Snapshot {
 }
 
 /// What sources offer beside tools, in one list.
-fn shelf(contents: &Contents) -> Shelf {
+fn catalog(contents: &Contents) -> SourceCatalog {
     let offers = contents.offered.iter().map(|(id, offered)| (id, &offered.offer, offered.naming));
-    let mut shelf = Shelf::of(offers);
+    let mut catalog = SourceCatalog::of(offers);
     // They keep their names while they are gone: nobody else's may come to mean theirs.
-    shelf.hide(|source| !contents.is_up(source));
+    catalog.hide(|source| !contents.is_up(source));
     for entry in contents.available() {
         for place in UI_RESOURCES {
             let uri = entry.listing.pointer(place).and_then(serde_json::Value::as_str);
             if let Some(uri) = uri {
-                shelf.refer(entry.id.source(), uri);
+                catalog.refer(entry.id.source(), uri);
             }
         }
     }
-    shelf
+    catalog
 }

@@ -16,7 +16,7 @@ const EXACT: [&str; 4] = ["enum", "const", "required", "dependentRequired"];
 
 /// Where in a definition a value stands.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Position {
     /// Its keys are keywords.
     Schema,
     /// Its keys are names that an author chose.
@@ -27,14 +27,14 @@ enum Place {
 
 /// Shows hidden characters in all strings, or says where they can't be shown.
 pub(super) fn show_all(definition: &mut Value) -> Result<(), String> {
-    show(definition, Place::Schema)
+    show(definition, Position::Schema)
 }
 
-fn show(value: &mut Value, place: Place) -> Result<(), String> {
+fn show(value: &mut Value, place: Position) -> Result<(), String> {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         Value::String(text) if visible_text(text) == *text => Ok(()),
-        Value::String(text) if place == Place::Exact => {
+        Value::String(text) if place == Position::Exact => {
             Err(format!("the value `{}` has hidden characters", shown_name(text)))
         }
         Value::String(text) => {
@@ -51,12 +51,12 @@ fn show(value: &mut Value, place: Place) -> Result<(), String> {
     }
 }
 
-fn within(place: Place, key: &str) -> Place {
+fn within(place: Position, key: &str) -> Position {
     match place {
-        Place::Exact => Place::Exact,
-        Place::Schema if EXACT.contains(&key) => Place::Exact,
-        Place::Schema if NAMED.contains(&key) => Place::Names,
-        Place::Schema | Place::Names => Place::Schema,
+        Position::Exact => Position::Exact,
+        Position::Schema if EXACT.contains(&key) => Position::Exact,
+        Position::Schema if NAMED.contains(&key) => Position::Names,
+        Position::Schema | Position::Names => Position::Schema,
     }
 }
 

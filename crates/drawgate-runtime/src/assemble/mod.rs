@@ -178,13 +178,12 @@ impl Runtime {
         let pins = pins(&documents, &audit, &acts, &host);
         let keeper = Arc::new(Keeper::new(parts.registry.clone(), pins));
         let control = GatewayControl::new(parts);
-        let gateway = control.gateway().clone();
         let door = door::open(loaded, &dir, &host, &audit, start)?;
-        let packs = packs::open(&loaded.config, &gateway, &keeper, &host, &door);
+        let packs = packs::open(&loaded.config, control.gateway(), &keeper, &host, &door);
         let parts = toolpacks::Parts::of(&host, &keeper, &audit, &documents);
         let toolpacks = Toolpacks::new(parts, data, start, loaded);
         let operations = Arc::new(Operations {
-            gateway,
+            gateway: control.gateway().clone(),
             control,
             store,
             documents,
@@ -219,15 +218,15 @@ impl Runtime {
             _lock: lock,
             _temporary: temporary,
         };
-        runtime.apply_logins(loaded, runtime.operations.logins.stored().await?);
-        runtime.start_sources(loaded).await;
+        runtime.begin(loaded).await?;
         Ok(runtime)
     }
 
-    /// Starts what is configured, if anything is to be started.
-    async fn start_sources(&self, loaded: &Loaded) {
+    /// Puts logins into force, and starts what is configured if anything is to be started.
+    async fn begin(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        self.apply_logins(loaded, self.operations.logins.stored().await?);
         if self.start == Start::Nothing {
-            return;
+            return Ok(());
         }
         // What can't be set up has been reported.
         let _ = self.apply_builtin(loaded).await;
@@ -235,6 +234,7 @@ impl Runtime {
         self.keeper.settle(BUILTIN_TIME).await;
         self.apply_servers(loaded).await;
         self.operations.toolpacks.refresh().await;
+        Ok(())
     }
 
     /// The gate.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::wanted::Wanted;
 use super::super::{Origin, Registration, RegistrationError, SourceTerms};
 use super::status::SourceState;
-use super::{Hold, Keeper, Kept};
+use super::{Hold, Keeper, Supervision};
 use crate::model::McpManifest;
 use crate::source::ToolSource;
 
@@ -27,11 +27,11 @@ impl Drop for Stay {
     }
 }
 
-impl Kept {
+impl Supervision {
     /// Whether it is this source, and came by itself.
     fn is(&self, source: &Arc<dyn ToolSource>) -> bool {
         !self.is_configured()
-            && std::ptr::addr_eq(Arc::as_ptr(&self.attendant.source), Arc::as_ptr(source))
+            && std::ptr::addr_eq(Arc::as_ptr(&self.supervised.source), Arc::as_ptr(source))
     }
 
     /// Has it leave if it came by itself; what is returned beside it is cancelled when it has.
@@ -40,7 +40,7 @@ impl Kept {
             Hold::Configured(_) => None,
             Hold::Admitted(stay) => {
                 stay.notice.cancel();
-                Some((Arc::clone(&self.attendant.source), stay.gone.clone()))
+                Some((Arc::clone(&self.supervised.source), stay.gone.clone()))
             }
         }
     }
@@ -60,23 +60,23 @@ impl Keeper {
         let id = source.id().clone();
         // Nobody's schemas are compiled in vain.
         self.check_free(&self.kept.lock(), &id)?;
-        let attendant = self.attendant_of(source, terms, Origin::Admitted);
+        let supervised = self.supervised_source(source, terms, Origin::Admitted);
         let server = format!("{} {}", manifest.name, manifest.version);
-        let wanted = Wanted::of(attendant.registration(manifest))?;
+        let wanted = Wanted::of(supervised.registration(manifest))?;
         let stay = Stay::default();
         let notice = stay.notice.clone();
         let replaced = {
             let mut kept = self.kept.lock();
             self.check_free(&kept, &id)?;
             let done = self.registry.commit(wanted);
-            attendant.note(server, done.clone(), &[]);
+            supervised.note(server, done.clone(), &[]);
             done?;
             self.unusable.lock().remove(&id);
             self.registry.clear_absent(&id);
-            kept.insert(id, Kept { attendant, hold: Hold::Admitted(stay) })
+            kept.insert(id, Supervision { supervised, hold: Hold::Admitted(stay) })
         };
         if let Some(replaced) = replaced {
-            replaced.attendant.source.close().await;
+            replaced.supervised.source.close().await;
         }
         Ok(notice)
     }
@@ -99,7 +99,7 @@ impl Keeper {
         let kept = self.kept.lock();
         if let Some(found) = kept.get(source.id()).filter(|kept| kept.is(source)) {
             let now = self.pins.clock.now_ms();
-            found.attendant.status.lock().become_state(SourceState::Away, now);
+            found.supervised.status.lock().become_state(SourceState::Away, now);
         }
     }
 

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Keeper;
-use super::attendant::Attendant;
 use super::status::SourceState;
+use super::supervised::SupervisedSource;
 use crate::guard;
 use crate::model::SourceId;
 
@@ -19,17 +19,17 @@ impl Keeper {
     pub async fn check(&self, limit: Duration) -> BTreeMap<SourceId, String> {
         let mut checks = JoinSet::new();
         for kept in self.kept.lock().values() {
-            let attendant = Arc::clone(&kept.attendant);
+            let supervised = Arc::clone(&kept.supervised);
             checks.spawn(async move {
-                let problem = attendant.check(limit).await?;
-                Some((attendant.source.id().clone(), problem))
+                let problem = supervised.check(limit).await?;
+                Some((supervised.source.id().clone(), problem))
             });
         }
         checks.join_all().await.into_iter().flatten().collect()
     }
 }
 
-impl Attendant {
+impl SupervisedSource {
     async fn check(&self, limit: Duration) -> Option<String> {
         let checked = timeout(limit, guard::catch(self.source.check())).await;
         match checked {

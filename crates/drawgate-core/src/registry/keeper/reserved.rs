@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::super::RegistrationError;
-use super::{Keeper, Kept};
+use super::{Keeper, Supervision};
 use crate::model::SourceId;
 
 /// How long a source may take to leave before it is ended from here.
@@ -77,7 +77,7 @@ impl Keeper {
             let guests = ids.iter().filter_map(|id| kept.get(id)?.send_away()).collect();
             let unusable = self.unusable.lock();
             let is_there = |id: &SourceId| {
-                kept.get(id).is_some_and(Kept::is_configured) || unusable.contains_key(id)
+                kept.get(id).is_some_and(Supervision::is_configured) || unusable.contains_key(id)
             };
             self.reserved.lock().set(holder, ids, is_there);
             guests
@@ -92,13 +92,13 @@ impl Keeper {
     /// Refuses an id that is not for sources that come by themselves.
     pub(super) fn check_free(
         &self,
-        kept: &BTreeMap<SourceId, Kept>,
+        kept: &BTreeMap<SourceId, Supervision>,
         id: &SourceId,
     ) -> Result<(), RegistrationError> {
         if let Some(holder) = self.reserved.lock().holder_of(id) {
             return Err(RegistrationError::Reserved { id: id.clone(), holder });
         }
-        if kept.get(id).is_some_and(Kept::is_configured) {
+        if kept.get(id).is_some_and(Supervision::is_configured) {
             return Err(RegistrationError::SourceTaken(id.clone()));
         }
         Ok(())

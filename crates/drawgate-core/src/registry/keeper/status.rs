@@ -93,7 +93,7 @@ impl Keeper {
     #[must_use]
     pub fn status(&self) -> Vec<SourceStatus> {
         let mut all: Vec<SourceStatus> = self.unusable.lock().values().cloned().collect();
-        all.extend(self.kept.lock().values().map(|kept| kept.attendant.status.lock().clone()));
+        all.extend(self.kept.lock().values().map(|kept| kept.supervised.status.lock().clone()));
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::{Entry, Item, Place, UI_RESOURCES};
+use super::super::{Entry, Item, ItemMatch, UI_RESOURCES};
 use super::{Resolution, Snapshot};
 use crate::model::{Capability, Operation, SourceId, ToolId};
 
@@ -57,37 +57,37 @@ impl Snapshot {
     /// Resources of all sources, ordered by source.
     #[must_use]
     pub fn resources(&self) -> &[Item] {
-        &self.shelf.resources
+        &self.catalog.resources
     }
 
     /// Families of resources.
     #[must_use]
     pub fn templates(&self) -> &[Item] {
-        &self.shelf.templates
+        &self.catalog.templates
     }
 
     /// Prompts.
     #[must_use]
     pub fn prompts(&self) -> &[Item] {
-        &self.shelf.prompts
+        &self.catalog.prompts
     }
 
     /// Finds a resource by its URI, among those of the sources that are open to the caller.
     #[must_use]
-    pub fn find_resource(&self, uri: &str, open: &BTreeSet<SourceId>) -> Place {
-        self.shelf.resource(uri, &self.able(open, Operation::ReadResource))
+    pub fn find_resource(&self, uri: &str, open: &BTreeSet<SourceId>) -> ItemMatch {
+        self.catalog.resource(uri, &self.able(open, Operation::ReadResource))
     }
 
     /// Finds a prompt by its name.
     #[must_use]
-    pub fn find_prompt(&self, name: &str, open: &BTreeSet<SourceId>) -> Place {
-        self.shelf.prompt(name, open)
+    pub fn find_prompt(&self, name: &str, open: &BTreeSet<SourceId>) -> ItemMatch {
+        self.catalog.prompt(name, open)
     }
 
     /// Finds a family of resources by its template.
     #[must_use]
-    pub fn find_template(&self, template: &str, open: &BTreeSet<SourceId>) -> Place {
-        self.shelf.template(template, &self.able(open, Operation::Complete))
+    pub fn find_template(&self, template: &str, open: &BTreeSet<SourceId>) -> ItemMatch {
+        self.catalog.template(template, &self.able(open, Operation::Complete))
     }
 
     fn able(&self, open: &BTreeSet<SourceId>, operation: Operation) -> BTreeSet<SourceId> {
@@ -97,12 +97,12 @@ impl Snapshot {
     /// How a source's own URI is called towards callers.
     #[must_use]
     pub fn shown_uri(&self, source: &SourceId, own: &str) -> String {
-        self.shelf.shown_uri(source, own).unwrap_or_else(|| own.to_owned())
+        self.catalog.shown_uri(source, own).unwrap_or_else(|| own.to_owned())
     }
 
     /// Brings the URIs that a tool's definition refers to in line with how they are listed.
     pub(crate) fn show_uris(&self, source: &SourceId, listing: &mut Value) {
-        if !self.shelf.has_twins() {
+        if !self.catalog.has_twins() {
             return;
         }
         for place in UI_RESOURCES {
@@ -114,7 +114,7 @@ impl Snapshot {
 
     /// The same for links in a tool's output.
     pub(crate) fn show_links(&self, source: &SourceId, content: &mut [Value]) {
-        if !self.shelf.has_twins() {
+        if !self.catalog.has_twins() {
             return;
         }
         for block in content {
@@ -131,7 +131,7 @@ impl Snapshot {
 
     fn show(&self, source: &SourceId, uri: &mut Value) {
         if let Value::String(uri) = uri
-            && let Some(shown) = self.shelf.shown_uri(source, uri)
+            && let Some(shown) = self.catalog.shown_uri(source, uri)
         {
             *uri = shown;
         }

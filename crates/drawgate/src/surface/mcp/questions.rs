@@ -98,7 +98,7 @@ pub(super) async fn converse(
     let conversation = Conversation { mcp, peer, options };
     let mut page = Page::default();
     for _ in 0..MAX_ROUNDS {
-        let result = page.watch(&conversation, conversation.call(&call)).await;
+        let result = Box::pin(page.watch(&conversation, conversation.call(&call))).await;
         let Some(required) = result.input_required.as_deref() else { return Ok(result) };
         // Whatever happens meanwhile: a call that waits in vain is not kept waiting.
         let parked = Parked { mcp, state: required.state.clone() };

@@ -10,7 +10,7 @@ use drawgate_core::model::{
     ToolResult, shown_name,
 };
 use drawgate_core::pipeline::CallOptions;
-use drawgate_core::registry::{Place, Snapshot};
+use drawgate_core::registry::{ItemMatch, Snapshot};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -42,16 +42,16 @@ impl<'a> Shelf<'a> {
 /// The one source of a name and its own name for it. `unknown` is the error of a name that leads
 /// nowhere.
 pub(super) fn only(
-    place: Place,
+    place: ItemMatch,
     unknown: impl FnOnce() -> RpcError,
 ) -> Result<(SourceId, String), RpcError> {
     match place {
-        Place::At(source, own) => Ok((source, own)),
-        Place::Several(names) => {
+        ItemMatch::One(source, own) => Ok((source, own)),
+        ItemMatch::Several(names) => {
             let message = format!("several have this name; use one of `{}`", names.join("`, `"));
             Err(refused(INVALID_PARAMS, message).with_data(json!({ "candidates": names })))
         }
-        Place::Nowhere => Err(unknown()),
+        ItemMatch::Missing => Err(unknown()),
     }
 }
 

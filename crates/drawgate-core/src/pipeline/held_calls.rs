@@ -17,9 +17,9 @@ const MAX_BYTES_PER_CALLER: usize = 8 * 1024 * 1024;
 
 /// Exact arguments and waiting calls, by the id of the approval.
 #[derive(Default)]
-pub(super) struct AskedCalls(Mutex<BTreeMap<String, AskedCall>>);
+pub(super) struct HeldCalls(Mutex<BTreeMap<String, HeldCall>>);
 
-struct AskedCall {
+struct HeldCall {
     principal: Principal,
     expires_at: u64,
     /// Canonical JSON.
@@ -29,12 +29,12 @@ struct AskedCall {
 
 /// A call that waits for an answer, until this is dropped.
 pub(super) struct Waiting<'a> {
-    asked: &'a AskedCalls,
+    held: &'a HeldCalls,
     /// `None` where nothing is known about the approval.
     id: Option<&'a str>,
 }
 
-impl AskedCalls {
+impl HeldCalls {
     /// Keeps the exact arguments of a call that a person is asked about, until the approval ends.
     pub(super) fn keep(
         &self,
@@ -50,13 +50,13 @@ impl AskedCalls {
         }
         let mut bytes = Vec::new();
         canonical::write_map(arguments, &mut bytes);
-        let size = |call: &AskedCall| call.arguments.as_ref().map_or(0, |text| text.len());
+        let size = |call: &HeldCall| call.arguments.as_ref().map_or(0, |text| text.len());
         let all: usize = calls.values().map(size).sum();
         let own: usize = calls.values().filter(|call| call.principal == *principal).map(size).sum();
         let fits = all + bytes.len() <= MAX_BYTES && own + bytes.len() <= MAX_BYTES_PER_CALLER;
         let text = String::from_utf8(bytes).ok().filter(|_| fits).map(Arc::from);
         let principal = principal.clone();
-        let call = AskedCall { principal, expires_at, arguments: None, waiting: 0 };
+        let call = HeldCall { principal, expires_at, arguments: None, waiting: 0 };
         calls.entry(id.to_owned()).or_insert(call).arguments = text;
     }
 
@@ -64,7 +64,7 @@ impl AskedCalls {
     pub(super) fn wait<'a>(&'a self, id: &'a str) -> Waiting<'a> {
         let mut calls = self.0.lock();
         let call = calls.get_mut(id).map(|call| call.waiting += 1);
-        Waiting { asked: self, id: call.map(|()| id) }
+        Waiting { held: self, id: call.map(|()| id) }
     }
 
     /// The exact arguments, as canonical JSON.
@@ -88,7 +88,7 @@ impl AskedCalls {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
-        if let Some(call) = self.asked.0.lock().get_mut(id) {
+        if let Some(call) = self.held.0.lock().get_mut(id) {
             call.waiting = call.waiting.saturating_sub(1);
         }
     }
@@ -100,30 +100,30 @@ mod tests {
 
     use super::*;
 
-    fn keep(asked: &AskedCalls, id: &str, who: &str, bytes: usize, now: u64) {
+    fn keep(held: &HeldCalls, id: &str, who: &str, bytes: usize, now: u64) {
         let Value::Object(arguments) = json!({ "x": "a".repeat(bytes) }) else { return };
-        asked.keep(id, &Principal::new(who).unwrap(), &arguments, (now, now + 100));
+        held.keep(id, &Principal::new(who).unwrap(), &arguments, (now, now + 100));
     }
 
     #[test]
     fn exact_arguments_are_bounded_and_end_with_their_approval() {
-        let asked = AskedCalls::default();
+        let held = HeldCalls::default();
         for number in 0..10 {
-            keep(&asked, &number.to_string(), "ann", MAX_BYTES_PER_CALLER / 4, 0);
+            keep(&held, &number.to_string(), "ann", MAX_BYTES_PER_CALLER / 4, 0);
         }
         let kept = |ids: std::ops::Range<u32>| {
-            ids.filter(|id| asked.arguments(&id.to_string()).is_some()).count()
+            ids.filter(|id| held.arguments(&id.to_string()).is_some()).count()
         };
         assert_eq!(kept(0..10), 3, "with their names and quotes a fourth finds no room");
-        keep(&asked, "10", "bob", 10, 0);
+        keep(&held, "10", "bob", 10, 0);
         assert_eq!(kept(10..11), 1, "another caller's do");
-        asked.decided("10");
+        held.decided("10");
         assert_eq!(kept(10..11), 0);
-        let waiting = asked.wait("0");
-        keep(&asked, "11", "bob", 10, 100);
+        let waiting = held.wait("0");
+        keep(&held, "11", "bob", 10, 100);
         assert_eq!((kept(0..10), kept(11..12)), (1, 1), "what has expired is gone");
-        assert!(asked.is_awaited("0") && !asked.is_awaited("11"));
+        assert!(held.is_awaited("0") && !held.is_awaited("11"));
         drop(waiting);
-        assert!(!asked.is_awaited("0"));
+        assert!(!held.is_awaited("0"));
     }
 }

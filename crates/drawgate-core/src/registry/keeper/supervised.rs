@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::super::pins::{Accepted, Ward};
+use super::super::pins::{Accepted, PinStore};
 use super::super::{
     Absence, Acceptance, BadTool, Held, Origin, Quarantined, Registration, RegistrationError,
     Registry, ReviewError, SourceTerms,
@@ -29,7 +29,7 @@ pub(super) const LAST_RETRY: Duration = Duration::from_mins(1);
 pub(super) const MANIFEST_TIME: Duration = Duration::from_mins(11);
 
 /// The task of one source.
-pub(super) struct Attendant {
+pub(super) struct SupervisedSource {
     pub(super) registry: Arc<Registry>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) source: Arc<dyn ToolSource>,
@@ -40,12 +40,12 @@ pub(super) struct Attendant {
     pub(super) status: Mutex<SourceStatus>,
     pub(super) settled: watch::Sender<u64>,
     /// Held while tools are registered or marked as gone, so that an acceptance can't mix with either.
-    pub(super) ward: Arc<tokio::sync::Mutex<Ward>>,
+    pub(super) pin_store: Arc<tokio::sync::Mutex<PinStore>>,
     /// Told when somebody needs the source, which is then tried again without waiting.
     pub(super) again: Arc<Notify>,
 }
 
-impl Attendant {
+impl SupervisedSource {
     pub(super) async fn attend(self: Arc<Self>) {
         let mut changes = self.source.changes();
         let mut pause = FIRST_RETRY;
@@ -94,9 +94,9 @@ impl Attendant {
     /// Asks once. `true` if there is nothing to retry.
     async fn refresh(&self) -> bool {
         let asked = self.ask().await;
-        let mut ward = self.ward.lock().await;
+        let mut pin_store = self.pin_store.lock().await;
         match asked {
-            Ok(manifest) => self.register(&mut ward, manifest).await,
+            Ok(manifest) => self.register(&mut pin_store, manifest).await,
             Err(problem) => self.failed(problem),
         }
     }
@@ -121,12 +121,12 @@ impl Attendant {
     }
 
     /// Registers what is trusted of a manifest. `true` if there is nothing to retry.
-    async fn register(&self, ward: &mut Ward, manifest: McpManifest) -> bool {
+    async fn register(&self, pin_store: &mut PinStore, manifest: McpManifest) -> bool {
         let server = format!("{} {}", manifest.name, manifest.version);
         *self.manifest.lock() = Some(manifest.clone());
         // What speaks for another source is refused below; nothing of it is worth a pin.
         let sifted = if manifest.server_id == *self.source.id() {
-            ward.sift(manifest).await
+            pin_store.sift(manifest).await
         } else {
             Ok(manifest)
         };
@@ -137,8 +137,8 @@ impl Attendant {
             }
         };
         let result = self.registry.replace(self.registration(manifest));
-        self.note(server, result, ward.held());
-        ward.report().await;
+        self.note(server, result, pin_store.held());
+        pin_store.report().await;
         true
     }
 
@@ -183,17 +183,17 @@ impl Attendant {
         self: Arc<Self>,
         accepted: &[Acceptance],
     ) -> Result<Vec<Held>, ReviewError> {
-        let acts = self.ward.lock().await.acts();
+        let acts = self.pin_store.lock().await.acts();
         // First the turn, then the pins: another act may end this source, which waits for its pins.
         let turn = acts.turn().await;
-        let mut ward = Arc::clone(&self.ward).lock_owned().await;
-        let Accepted { found, outcomes, record, write } = ward.accept(accepted)?;
+        let mut pin_store = Arc::clone(&self.pin_store).lock_owned().await;
+        let Accepted { found, outcomes, record, write } = pin_store.accept(accepted)?;
         let memory = async move {
-            ward.trust(record);
+            pin_store.trust(record);
             let ready = self.status.lock().state != SourceState::Failed;
             // Of a source that is gone, it counts when the source comes back.
-            if let Some(manifest) = ward.whole().filter(|_| ready) {
-                self.register(&mut ward, manifest).await;
+            if let Some(manifest) = pin_store.whole().filter(|_| ready) {
+                self.register(&mut pin_store, manifest).await;
             }
         };
         turn.act(outcomes, vec![write], memory).await?;
@@ -203,23 +203,25 @@ impl Attendant {
     /// Reads and writes the pins that other terms need, so that [`set_terms`](Self::set_terms) needs
     /// no store.
     pub(super) async fn prepare(&self, terms: &SourceTerms) -> Result<(), StoreError> {
-        let mut ward = self.ward.lock().await;
+        let mut pin_store = self.pin_store.lock().await;
         let manifest = self.manifest.lock().clone();
         match manifest {
-            Some(manifest) => ward.prepare_trust(self.origin.trust_under(terms), &manifest).await,
+            Some(manifest) => {
+                pin_store.prepare_trust(self.origin.trust_under(terms), &manifest).await
+            }
             None => Ok(()),
         }
     }
 
     /// Registers what the source said last under other terms.
     pub(super) async fn set_terms(&self, terms: SourceTerms) {
-        let mut ward = self.ward.lock().await;
-        ward.set_trust(self.origin.trust_under(&terms));
+        let mut pin_store = self.pin_store.lock().await;
+        pin_store.set_trust(self.origin.trust_under(&terms));
         *self.terms.lock() = terms;
         let manifest = self.manifest.lock().clone();
         let is_there = self.status.lock().state != SourceState::Failed;
         if let Some(manifest) = manifest.filter(|_| is_there) {
-            self.register(&mut ward, manifest).await;
+            self.register(&mut pin_store, manifest).await;
         }
         // What is left of it is registered under the earlier terms.
         if matches!(self.status.lock().state, SourceState::Failed | SourceState::Refused) {

@@ -47,20 +47,20 @@ impl Item {
     }
 }
 
-/// What a name stands for.
+/// The item that a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ItemMatch {
     /// One source, and its own name for it.
-    At(SourceId, String),
+    One(SourceId, String),
     /// Several; these are the names that tell them apart.
     Several(Vec<String>),
     /// None that the caller may use.
-    Nowhere,
+    Missing,
 }
 
 /// Everything beside tools.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct SourceCatalog {
     pub(super) resources: Vec<Item>,
     pub(super) templates: Vec<Item>,
     pub(super) prompts: Vec<Item>,
@@ -72,7 +72,7 @@ pub(super) struct Shelf {
     referred: BTreeMap<String, BTreeSet<SourceId>>,
 }
 
-impl Shelf {
+impl SourceCatalog {
     pub(super) fn of<'a>(
         offers: impl Iterator<Item = (&'a SourceId, &'a Offer, Naming)> + Clone,
     ) -> Self {
@@ -80,38 +80,34 @@ impl Shelf {
         let templates =
             shared(offers.clone().map(|(_, offer, _)| texts(&offer.templates, "uriTemplate")));
         let names = claimed(offers.clone());
-        let mut shelf = Self::default();
+        let mut catalog = Self::default();
         for (source, offer, naming) in offers {
             let uri = |twins: &BTreeSet<String>, own: &str| {
                 let clash =
                     twins.contains(own) || own.starts_with("drawgate:") || own.starts_with(VIEWS);
                 if clash { qualified_uri(source, own) } else { own.to_owned() }
             };
-            shelf
+            catalog
                 .resources
                 .extend(items(source, &offer.resources, "uri", MAX_URI, |own| uri(&uris, own)));
-            shelf.templates.extend(items(
+            catalog.templates.extend(items(
                 source,
                 &offer.templates,
                 "uriTemplate",
                 MAX_URI,
                 |own| uri(&templates, own),
             ));
-            shelf.prompts.extend(items(
-                source,
-                &offer.prompts,
-                "name",
-                MAX_NAME,
-                |own| match naming {
+            catalog.prompts.extend(items(source, &offer.prompts, "name", MAX_NAME, |own| {
+                match naming {
                     Naming::Flat if !names.contains(own) => own.to_owned(),
                     Naming::Flat | Naming::Qualified => qualified_name(source, own),
-                },
-            ));
+                }
+            }));
         }
-        let names = &mut shelf.names;
-        shelf.prompts.retain(|prompt| names.insert(prompt.shown.clone()));
-        shelf.twins = uris;
-        shelf
+        let names = &mut catalog.names;
+        catalog.prompts.retain(|prompt| names.insert(prompt.shown.clone()));
+        catalog.twins = uris;
+        catalog
     }
 
     /// Leaves out what sources that are gone offer, without renaming anything.
@@ -149,19 +145,23 @@ impl Shelf {
 
     /// Finds a resource: as listed, by a family that it belongs to, or by the one source that could
     /// know it. `open` are the sources that may be asked at all.
-    pub(super) fn resource(&self, uri: &str, open: &BTreeSet<SourceId>) -> Place {
+    pub(super) fn resource(&self, uri: &str, open: &BTreeSet<SourceId>) -> ItemMatch {
         if let Some((source, own)) = unqualified(uri) {
-            return if open.contains(&source) { Place::At(source, own) } else { Place::Nowhere };
+            return if open.contains(&source) {
+                ItemMatch::One(source, own)
+            } else {
+                ItemMatch::Missing
+            };
         }
         let listed = self.resources.iter().filter(|item| item.own == uri).map(|item| &item.source);
         let referred = self.referred.get(uri).into_iter().flatten();
         let found = place(listed.chain(referred), open, uri);
-        if found != Place::Nowhere {
+        if found != ItemMatch::Missing {
             return found;
         }
         let families = self.templates.iter().filter(|item| belongs(uri, &item.own));
         let found = place(families.map(|item| &item.source), open, uri);
-        if found != Place::Nowhere {
+        if found != ItemMatch::Missing {
             return found;
         }
         let scheme = uri.split_once(':').map_or("", |(scheme, _)| scheme);
@@ -169,41 +169,41 @@ impl Shelf {
             item.own.split_once(':').is_some_and(|(own, _)| own.eq_ignore_ascii_case(scheme))
         });
         match place(same_scheme.map(|item| &item.source), open, uri) {
-            Place::Nowhere => match open.iter().collect::<Vec<_>>().as_slice() {
-                [only] => Place::At((*only).clone(), uri.to_owned()),
-                _ => Place::Nowhere,
+            ItemMatch::Missing => match open.iter().collect::<Vec<_>>().as_slice() {
+                [only] => ItemMatch::One((*only).clone(), uri.to_owned()),
+                _ => ItemMatch::Missing,
             },
             found => found,
         }
     }
 
     /// Finds a prompt: as listed, or by its own name where only one source has it.
-    pub(super) fn prompt(&self, name: &str, open: &BTreeSet<SourceId>) -> Place {
+    pub(super) fn prompt(&self, name: &str, open: &BTreeSet<SourceId>) -> ItemMatch {
         let usable = |item: &&Item| open.contains(&item.source);
         // A listed name means the same to everybody, so that it leads nowhere else for whom it is shut.
         if self.names.contains(name) {
             let mut listed = self.prompts.iter().filter(usable);
-            return listed
-                .find(|item| item.shown == name)
-                .map_or(Place::Nowhere, |item| Place::At(item.source.clone(), item.own.clone()));
+            return listed.find(|item| item.shown == name).map_or(ItemMatch::Missing, |item| {
+                ItemMatch::One(item.source.clone(), item.own.clone())
+            });
         }
         let own: Vec<&Item> =
             self.prompts.iter().filter(usable).filter(|item| item.own == name).collect();
         match own.as_slice() {
-            [] => Place::Nowhere,
-            [item] => Place::At(item.source.clone(), item.own.clone()),
-            several => Place::Several(several.iter().map(|item| item.shown.clone()).collect()),
+            [] => ItemMatch::Missing,
+            [item] => ItemMatch::One(item.source.clone(), item.own.clone()),
+            several => ItemMatch::Several(several.iter().map(|item| item.shown.clone()).collect()),
         }
     }
 
     /// Finds a family by its template, for completion.
-    pub(super) fn template(&self, template: &str, open: &BTreeSet<SourceId>) -> Place {
+    pub(super) fn template(&self, template: &str, open: &BTreeSet<SourceId>) -> ItemMatch {
         let known =
             self.templates.iter().filter(|item| item.shown == template || item.own == template);
         match place(known.map(|item| &item.source), open, template) {
-            Place::At(source, _) => {
+            ItemMatch::One(source, _) => {
                 let own = unqualified(template).map(|(_, own)| own);
-                Place::At(source, own.unwrap_or_else(|| template.to_owned()))
+                ItemMatch::One(source, own.unwrap_or_else(|| template.to_owned()))
             }
             // Clients complete plain URIs too.
             _ => self.resource(template, open),
@@ -216,15 +216,15 @@ fn place<'a>(
     sources: impl Iterator<Item = &'a SourceId>,
     open: &BTreeSet<SourceId>,
     uri: &str,
-) -> Place {
+) -> ItemMatch {
     let sources: BTreeSet<&SourceId> = sources.filter(|source| open.contains(*source)).collect();
     let mut sources = sources.into_iter();
     match (sources.next(), sources.next()) {
-        (None, _) => Place::Nowhere,
-        (Some(only), None) => Place::At(only.clone(), uri.to_owned()),
+        (None, _) => ItemMatch::Missing,
+        (Some(only), None) => ItemMatch::One(only.clone(), uri.to_owned()),
         (Some(first), Some(second)) => {
             let all = [first, second].into_iter().chain(sources);
-            Place::Several(all.map(|source| qualified_uri(source, uri)).collect())
+            ItemMatch::Several(all.map(|source| qualified_uri(source, uri)).collect())
         }
     }
 }
@@ -328,5 +328,5 @@ fn belongs(uri: &str, template: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "shelf_tests.rs"]
+#[path = "catalog_tests.rs"]
 mod tests;

@@ -16,18 +16,18 @@ fn offer(uris: &[&str], templates: &[&str], prompts: &[&str]) -> Offer {
     }
 }
 
-fn shelf(offers: &[(&SourceId, Offer, Naming)]) -> Shelf {
-    Shelf::of(offers.iter().map(|(id, offer, naming)| (*id, offer, *naming)))
+fn catalog(offers: &[(&SourceId, Offer, Naming)]) -> SourceCatalog {
+    SourceCatalog::of(offers.iter().map(|(id, offer, naming)| (*id, offer, *naming)))
 }
 
-fn at(source: &SourceId, own: &str) -> Place {
-    Place::At(source.clone(), own.to_owned())
+fn at(source: &SourceId, own: &str) -> ItemMatch {
+    ItemMatch::One(source.clone(), own.to_owned())
 }
 
 #[test]
 fn a_uri_keeps_its_form_until_two_sources_have_it() {
     let (a, b) = (source("a"), source("b"));
-    let both = shelf(&[
+    let both = catalog(&[
         (&a, offer(&["test://one", "test://both"], &[], &[]), Naming::Qualified),
         (&b, offer(&["test://both", "drawgate://artifacts/x"], &[], &[]), Naming::Qualified),
     ]);
@@ -44,14 +44,14 @@ fn a_uri_keeps_its_form_until_two_sources_have_it() {
         assert_eq!(both.resource(&item.shown, &open), at(&item.source, &item.own), "maps back");
     }
     let several = expected[1..3].iter().map(|text| (*text).to_owned()).collect();
-    assert_eq!(both.resource("test://both", &open), Place::Several(several));
+    assert_eq!(both.resource("test://both", &open), ItemMatch::Several(several));
     let only_b = BTreeSet::from([b.clone()]);
     assert_eq!(
         both.resource("test://both", &only_b),
         at(&b, "test://both"),
         "as the caller sees it"
     );
-    assert_eq!(both.resource("drawgate://servers/a/test://both", &only_b), Place::Nowhere);
+    assert_eq!(both.resource("drawgate://servers/a/test://both", &only_b), ItemMatch::Missing);
     assert_eq!(both.shown_uri(&a, "test://both").as_deref(), Some(expected[1]));
     assert_eq!(both.shown_uri(&a, "test://one"), None);
 }
@@ -59,7 +59,7 @@ fn a_uri_keeps_its_form_until_two_sources_have_it() {
 #[test]
 fn an_unlisted_uri_goes_to_the_one_source_that_may_know_it() {
     let (a, b) = (source("a"), source("b"));
-    let both = shelf(&[
+    let both = catalog(&[
         (&a, offer(&[], &["test://t/{id}/data"], &[]), Naming::Qualified),
         (&b, offer(&["file:///x"], &["db://{+path}"], &[]), Naming::Qualified),
     ]);
@@ -69,8 +69,8 @@ fn an_unlisted_uri_goes_to_the_one_source_that_may_know_it() {
         ("test://other", at(&a, "test://other")),
         ("db://any/thing", at(&b, "db://any/thing")),
         ("FILE:///y", at(&b, "FILE:///y")),
-        ("unknown://z", Place::Nowhere),
-        ("", Place::Nowhere),
+        ("unknown://z", ItemMatch::Missing),
+        ("", ItemMatch::Missing),
     ] {
         assert_eq!(both.resource(uri, &open), place, "{uri}");
     }
@@ -82,7 +82,7 @@ fn an_unlisted_uri_goes_to_the_one_source_that_may_know_it() {
 #[test]
 fn prompts_follow_the_names_of_their_source() {
     let (a, b, c) = (source("a"), source("b"), source("c"));
-    let all = shelf(&[
+    let all = catalog(&[
         (&a, offer(&[], &[], &["same", "own"]), Naming::Flat),
         (&b, offer(&[], &[], &["same"]), Naming::Flat),
         (&c, offer(&[], &[], &["third"]), Naming::Qualified),
@@ -93,15 +93,18 @@ fn prompts_follow_the_names_of_their_source() {
     assert_eq!(all.prompt("own", &open), at(&a, "own"));
     assert_eq!(all.prompt("third", &open), at(&c, "third"), "a bare name that only one has");
     assert_eq!(all.prompt("c__third", &open), at(&c, "third"));
-    assert_eq!(all.prompt("same", &open), Place::Several(vec!["a__same".into(), "b__same".into()]));
-    assert_eq!(all.prompt("nope", &open), Place::Nowhere);
-    assert_eq!(all.prompt("own", &BTreeSet::from([b])), Place::Nowhere);
+    assert_eq!(
+        all.prompt("same", &open),
+        ItemMatch::Several(vec!["a__same".into(), "b__same".into()])
+    );
+    assert_eq!(all.prompt("nope", &open), ItemMatch::Missing);
+    assert_eq!(all.prompt("own", &BTreeSet::from([b])), ItemMatch::Missing);
 }
 
 #[test]
 fn no_prompt_can_take_the_name_of_another() {
     let (a, b, c) = (source("a"), source("a__b"), source("c"));
-    let all = shelf(&[
+    let all = catalog(&[
         (&a, offer(&[], &[], &["foo", "b__x"]), Naming::Qualified),
         (&b, offer(&[], &[], &["x", "y"]), Naming::Qualified),
         (&c, offer(&[], &[], &["a__foo", "c__own", "own"]), Naming::Flat),
@@ -117,13 +120,13 @@ fn no_prompt_can_take_the_name_of_another() {
     assert_eq!(all.prompt("a__b__x", &open), at(&a, "b__x"));
     assert_eq!(all.prompt("c__a__foo", &open), at(&c, "a__foo"));
     let only_c = BTreeSet::from([c.clone()]);
-    assert_eq!(all.prompt("a__foo", &only_c), Place::Nowhere, "not even for whom it is shut");
+    assert_eq!(all.prompt("a__foo", &only_c), ItemMatch::Missing, "not even for whom it is shut");
 }
 
 #[test]
 fn names_stay_while_a_source_is_gone() {
     let (a, c) = (source("a"), source("c"));
-    let mut all = shelf(&[
+    let mut all = catalog(&[
         (&a, offer(&["x:1"], &[], &["foo"]), Naming::Qualified),
         (&c, offer(&["x:1"], &[], &["a__foo"]), Naming::Flat),
     ]);
@@ -131,14 +134,14 @@ fn names_stay_while_a_source_is_gone() {
     let shown =
         |items: &[Item]| -> Vec<String> { items.iter().map(|item| item.shown.clone()).collect() };
     assert_eq!(shown(&all.prompts), ["c__a__foo"]);
-    assert_eq!(all.prompt("a__foo", &BTreeSet::from([c])), Place::Nowhere);
+    assert_eq!(all.prompt("a__foo", &BTreeSet::from([c])), ItemMatch::Missing);
     assert_eq!(shown(&all.resources), ["drawgate://servers/c/x:1"]);
 }
 
 #[test]
 fn names_with_hidden_characters_and_twins_are_left_out() {
     let a = source("a");
-    let one = shelf(&[(&a, offer(&["x:\u{200b}", "x:1", "x:1", ""], &[], &[]), Naming::Flat)]);
+    let one = catalog(&[(&a, offer(&["x:\u{200b}", "x:1", "x:1", ""], &[], &[]), Naming::Flat)]);
     assert_eq!(one.resources.len(), 1);
 }
 
@@ -163,7 +166,7 @@ fn templates_match_in_one_pass() {
 #[test]
 fn what_a_tool_refers_to_is_found_without_being_listed() {
     let (a, b) = (source("a"), source("b"));
-    let mut both = shelf(&[
+    let mut both = catalog(&[
         (&a, offer(&["x:1"], &[], &[]), Naming::Qualified),
         (&b, offer(&["x:2"], &[], &[]), Naming::Qualified),
     ]);
@@ -180,7 +183,7 @@ fn what_a_tool_refers_to_is_found_without_being_listed() {
 #[test]
 fn a_listed_view_that_another_refers_to_is_listed_with_its_source() {
     let (a, b) = (source("a"), source("b"));
-    let mut both = shelf(&[
+    let mut both = catalog(&[
         (&a, offer(&["ui://view"], &[], &[]), Naming::Qualified),
         (&b, offer(&["x:2"], &[], &[]), Naming::Qualified),
     ]);

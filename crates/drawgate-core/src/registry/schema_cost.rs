@@ -37,7 +37,7 @@ pub(super) struct Weight {
 }
 
 /// What the walk found.
-pub(super) struct Survey<'a> {
+pub(super) struct SchemaCost<'a> {
     root: &'a Value,
     anchors: HashMap<&'a str, (String, &'a Value)>,
     /// What the target of a reference weighs; `None` while it is being weighed.
@@ -57,10 +57,10 @@ pub(super) struct Survey<'a> {
     pub(super) longest: usize,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> SchemaCost<'a> {
     /// Walks the whole schema.
     pub(super) fn of(root: &'a Value) -> Result<(Weight, Self), SchemaError> {
-        let mut survey = Self {
+        let mut cost = Self {
             root,
             anchors: HashMap::new(),
             weights: HashMap::new(),
@@ -72,9 +72,9 @@ impl<'a> Survey<'a> {
             returns: 0,
             longest: 0,
         };
-        survey.find_anchors(root, 0)?;
-        let weight = survey.schema(root)?;
-        Ok((weight, survey))
+        cost.find_anchors(root, 0)?;
+        let weight = cost.schema(root)?;
+        Ok((weight, cost))
     }
 
     /// Notes `$anchor` and `$dynamicAnchor`, and that nothing nests too deeply.
@@ -96,12 +96,12 @@ impl<'a> Survey<'a> {
                     }
                 }
                 for (key, value) in map {
-                    self.at(key, |survey| survey.find_anchors(value, depth + 1))?;
+                    self.at(key, |cost| cost.find_anchors(value, depth + 1))?;
                 }
             }
             Value::Array(list) => {
                 for (index, item) in list.iter().enumerate() {
-                    self.at(&index.to_string(), |survey| survey.find_anchors(item, depth + 1))?;
+                    self.at(&index.to_string(), |cost| cost.find_anchors(item, depth + 1))?;
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -115,7 +115,7 @@ impl<'a> Survey<'a> {
             Value::Array(list) => {
                 let mut sum = Weight { visits: 1, chain: 0 };
                 for (index, item) in list.iter().enumerate() {
-                    let part = self.at(&index.to_string(), |survey| survey.schema(item))?;
+                    let part = self.at(&index.to_string(), |cost| cost.schema(item))?;
                     sum.visits = sum.visits.saturating_add(part.visits);
                     sum.chain = sum.chain.max(part.chain);
                 }
@@ -151,25 +151,25 @@ impl<'a> Survey<'a> {
                 Ok(Weight { visits: 1 + list.len() as u64, chain: 0 })
             }
             _ if DATA.contains(&key) => Ok(Weight { visits: 1, chain: 0 }),
-            _ if IN_PLACE.contains(&key) => self.at(key, |survey| survey.schema(value)),
+            _ if IN_PLACE.contains(&key) => self.at(key, |cost| cost.schema(value)),
             Value::Object(named) if NAMED_IN_PLACE.contains(&key) => {
-                self.at(key, |survey| survey.named(named))
+                self.at(key, |cost| cost.named(named))
             }
             Value::Object(named) if DEFINITIONS.contains(&key) => {
-                self.apart(|survey| survey.at(key, |survey| survey.named(named)))?;
+                self.apart(|cost| cost.at(key, |cost| cost.named(named)))?;
                 Ok(Weight { visits: 1, chain: 0 })
             }
             Value::Object(named) if NAMED_PARTS.contains(&key) => {
-                self.apart(|survey| survey.at(key, |survey| survey.named(named)))
+                self.apart(|cost| cost.at(key, |cost| cost.named(named)))
             }
-            _ => self.apart(|survey| survey.at(key, |survey| survey.schema(value))),
+            _ => self.apart(|cost| cost.at(key, |cost| cost.schema(value))),
         }
     }
 
     fn named(&mut self, named: &'a Map<String, Value>) -> Result<Weight, SchemaError> {
         let mut sum = Weight { visits: 1, chain: 0 };
         for (name, value) in named {
-            let part = self.at(name, |survey| survey.schema(value))?;
+            let part = self.at(name, |cost| cost.schema(value))?;
             sum.visits = sum.visits.saturating_add(part.visits);
             sum.chain = sum.chain.max(part.chain);
         }
@@ -245,7 +245,7 @@ impl<'a> Survey<'a> {
         self.weights.insert(target, None);
         self.in_place.push(target);
         let here = std::mem::replace(&mut self.place, place);
-        let weight = self.deeper(|survey| survey.schema(value));
+        let weight = self.deeper(|cost| cost.schema(value));
         self.place = here;
         self.in_place.pop();
         let weight = weight?;
