@@ -82,8 +82,8 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let receiver = Mutex::new(receiver);
         let host = checked(move || {
-            let received = receiver.lock().recv_timeout(Duration::from_secs(20));
-            received.map_err(|error| SpawnError::Refused(error.to_string()))
+            let read = receiver.lock().recv_timeout(Duration::from_secs(20));
+            read.map_err(|error| SpawnError::Refused(error.to_string()))
         });
         let spawn = Spawn { program: "true".to_owned(), ..Spawn::default() };
         // There is one thread, and the check waits for the second task.

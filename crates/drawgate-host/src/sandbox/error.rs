@@ -191,7 +191,7 @@ impl SandboxError {
 
     /// The same, where other programs had the same folders meanwhile: files have no mark of who made
     /// them.
-    pub(crate) fn as_shared(self) -> Self {
+    pub(crate) fn into_shared(self) -> Self {
         match self {
             Self::Limit { limit: limit @ (Limit::Disk | Limit::Files), most } => {
                 Self::SharedLimit { limit, most }

@@ -14,7 +14,7 @@ use super::plan::{Access, Bind};
 /// Where programs are looked up when nobody said.
 pub(crate) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// System folders that every box has, read-only; those that are links folder_use links.
+/// System folders that every box has, read-only; those that are links stay links.
 pub(crate) const SYSTEM: [&str; 10] = [
     "/usr",
     "/bin",

@@ -56,7 +56,7 @@ impl Drop for Opened {
     }
 }
 
-/// No folder may folder_use where it is by its mode.
+/// No folder may stay where it is by its mode.
 pub(super) fn make_accessible(parent: BorrowedFd<'_>, name: &Path) {
     if let Ok(folder) = open(parent, name) {
         set_mode(&folder, Mode::RWXU);

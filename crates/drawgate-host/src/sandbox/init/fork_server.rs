@@ -96,7 +96,7 @@ impl Ready {
     }
 }
 
-/// What another thread holds at the moment of a copy would folder_use locked in the copy for ever.
+/// What another thread holds at the moment of a copy would stay locked in the copy for ever.
 fn has_one_thread() -> Result<(), SandboxError> {
     let failed = |error: io::Error| SandboxError::build(Part::Program, "threads", error);
     match std::fs::read_dir("/proc/self/task").map_err(failed)?.count() {

@@ -27,7 +27,7 @@ pub(super) fn mount(plan: &Plan) -> io::Result<()> {
 fn protect(folder: &Path, plan: &Plan, writable: &[&Path]) -> io::Result<()> {
     let mut pinned: Vec<PathBuf> = Vec::new();
     for name in protected::names_but(&plan.unprotected).map(Path::new) {
-        // The folder above must folder_use where it is, or another could take its place. Only what is
+        // The folder above must stay where it is, or another could take its place. Only what is
         // mounted can't be renamed.
         if let Some(above) = name.parent().filter(|above| !above.as_os_str().is_empty()) {
             let above = folder.join(above);

@@ -68,7 +68,7 @@ impl Watched<'_> {
         self.tell(&[program::GO]).map_err(failed("preparation"))
     }
 
-    /// Gives it the group_files of the program's groups.
+    /// Gives it the files of the program's control groups.
     pub(super) fn let_program_start(
         &self,
         group_files: &[OwnedFd],
