@@ -19,7 +19,7 @@ pub use toolpacks::{Toolpacks, complaint};
 pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -105,8 +105,8 @@ pub struct Runtime {
     /// The configuration at the start, for the sections that are read only then.
     at_start: Config,
     pub(crate) background: Background,
-    _lock: DataDirLock,
-    _temporary: Option<TempDir>,
+    /// The folder's lock, and what removes a temporary folder.
+    _folder: (DataDirLock, Option<TempDir>),
 }
 
 /// Where a gateway keeps its state.
@@ -117,6 +117,19 @@ pub enum Home {
     /// In memory: it ends with the runtime. Keys, and the folders of sandboxed programs, are in a private
     /// temporary folder that is removed with it.
     Memory,
+}
+
+impl Home {
+    /// The folder for files, and what removes it if it is a temporary one.
+    fn folder(self) -> std::io::Result<(PathBuf, Option<TempDir>)> {
+        match self {
+            Self::Folder(data) => Ok((data, None)),
+            Self::Memory => {
+                let folder = tempfile::Builder::new().prefix("drawgate-").tempdir()?;
+                Ok((folder.path().to_owned(), Some(folder)))
+            }
+        }
+    }
 }
 
 /// What a gateway is opened from.
@@ -150,20 +163,11 @@ impl Runtime {
         Opening { mut host, loaded, home, start, redactor }: Opening<'_>,
         open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
     ) -> anyhow::Result<Self> {
-        let (data, temporary) = match home {
-            Home::Folder(data) => (data, None),
-            Home::Memory => {
-                let folder = tempfile::Builder::new().prefix("drawgate-").tempdir()?;
-                (folder.path().to_owned(), Some(folder))
-            }
-        };
-        let data = &*data;
-        let dir = DataDir::open(data)?;
+        let (data, temporary) = home.folder()?;
+        let dir = DataDir::open(&data)?;
         let lock = dir.exclusive()?;
         let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
-        host.secrets.remember(admin.expose());
-        host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
-        teach(&redactor, &host);
+        prepare(&host, loaded, &data, &admin, &redactor);
         let Storage { store, documents, log, audit, artifacts } =
             open_store(&dir, &storage_options(&loaded.config, &host))?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
@@ -175,13 +179,12 @@ impl Runtime {
         let agents = store.agents().await?;
         let books = Books { store: &store, agents: &agents, dir: &dir };
         let parts = books.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
-        let pins = pins(&documents, &audit, &acts, &host);
-        let keeper = Arc::new(Keeper::new(parts.registry.clone(), pins));
+        let keeper = Keeper::new(parts.registry.clone(), pins(&documents, &audit, &acts, &host));
+        let keeper = Arc::new(keeper);
         let control = GatewayControl::new(parts);
         let door = door::open(loaded, &dir, &host, &audit, start)?;
         let packs = packs::open(&loaded.config, control.gateway(), &keeper, &host, &door);
         let parts = toolpacks::Parts::of(&host, &keeper, &audit, &documents);
-        let toolpacks = Toolpacks::new(parts, data, start, loaded);
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
@@ -190,14 +193,13 @@ impl Runtime {
             logins,
             sealing,
             callers: callers(&loaded.config, &admin, &agents),
-            toolpacks,
+            toolpacks: Toolpacks::new(parts, &data, start, loaded),
             door,
             packs,
             admin,
             acts,
             tasks: OnceLock::new(),
         });
-        operations.settle().await;
         let runtime = Self {
             operations,
             keeper,
@@ -205,7 +207,7 @@ impl Runtime {
             audit,
             artifacts,
             host,
-            data: data.to_owned(),
+            data,
             edits,
             start,
             servers: Mutex::default(),
@@ -215,8 +217,7 @@ impl Runtime {
             changing: tokio::sync::Mutex::default(),
             at_start: loaded.config.clone(),
             background: Background::default(),
-            _lock: lock,
-            _temporary: temporary,
+            _folder: (lock, temporary),
         };
         runtime.begin(loaded).await?;
         Ok(runtime)
@@ -224,6 +225,7 @@ impl Runtime {
 
     /// Puts logins into force, and starts what is configured if anything is to be started.
     async fn begin(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        self.operations.settle().await;
         self.apply_logins(loaded, self.operations.logins.stored().await?);
         if self.start == Start::Nothing {
             return Ok(());
@@ -349,6 +351,19 @@ fn storage_options(config: &Config, host: &Host) -> StorageOptions {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         clock: Arc::clone(&host.clock),
     }
+}
+
+/// Tells the machine what is secret and what its programs must not write.
+fn prepare(
+    host: &Host,
+    loaded: &Loaded,
+    data: &Path,
+    admin: &Secret<String>,
+    redactor: &Arc<ArcSwap<Redactor>>,
+) {
+    host.secrets.remember(admin.expose());
+    host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
+    teach(redactor, host);
 }
 
 fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Callers> {

@@ -92,7 +92,7 @@ mod tests {
             ("a\nb", "", "-a|-b"),
             ("a\nb\nc", "a\nx\nc", " a|-b|+x| c"),
             ("a\nb\nc", "b\nc\nd", "-a| b| c|+d"),
-            ("a\nb\nc\nd", "a\nc\nb\nd", " a|-b| c|+b| d"),
+            ("a\nb\nc\nd", "a\nc\nb\nd", " a|+c| b|-c| d"),
             ("1\n2\n3\n4\n5\n6\n7\n8\n9", "1\n2\n3\n4\n5\n6\n7\n8\n0", "@…| 6| 7| 8|-9|+0"),
         ];
         for (old, new, expected) in cases {
