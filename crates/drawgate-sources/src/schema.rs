@@ -3,14 +3,22 @@
 
 use serde_json::{Map, Value, json};
 
-/// Removes what only Rust knows: nulls, integer widths, defaults of whole sections, and the line
-/// breaks of doc comments. `put_only` adds the one schema that is left of an `Option` to what stands
-/// beside it.
-pub fn tidy(schema: &mut Value, put_only: fn(&mut Map<String, Value>, Value)) {
+/// How the schema of one file is tidied.
+#[derive(Clone, Copy)]
+pub struct Tidy {
+    /// Whether a default says nothing to the file's authors.
+    pub is_idle: fn(&Value) -> bool,
+    /// Adds the one schema that is left of an `Option` to what stands beside it.
+    pub put_only: fn(&mut Map<String, Value>, Value),
+}
+
+/// Removes what only Rust knows: nulls, integer widths, defaults that say nothing, and the line
+/// breaks of doc comments.
+pub fn tidy(schema: &mut Value, how: Tidy) {
     match schema {
-        Value::Array(items) => items.iter_mut().for_each(|item| tidy(item, put_only)),
+        Value::Array(items) => items.iter_mut().for_each(|item| tidy(item, how)),
         Value::Object(map) => {
-            map.retain(|key, value| !is_noise(key, value));
+            map.retain(|key, value| !is_noise(key, value, how));
             if let Some(Value::String(text)) = map.get_mut("description") {
                 *text = text.replace("\n\n", "\0").replace('\n', " ").replace('\0', "\n\n");
             }
@@ -23,17 +31,17 @@ pub fn tidy(schema: &mut Value, put_only: fn(&mut Map<String, Value>, Value)) {
             }
             if let Some(only) = map.get_mut("anyOf").and_then(only_variant) {
                 map.remove("anyOf");
-                put_only(map, only);
+                (how.put_only)(map, only);
             }
-            map.values_mut().for_each(|value| tidy(value, put_only));
+            map.values_mut().for_each(|value| tidy(value, how));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn is_noise(key: &str, value: &Value) -> bool {
+fn is_noise(key: &str, value: &Value, how: Tidy) -> bool {
     match key {
-        "default" => value.is_null() || value.as_object().is_some_and(|map| !map.is_empty()),
+        "default" => (how.is_idle)(value),
         "format" => value.as_str().is_some_and(|name| name.starts_with("uint")),
         _ => false,
     }

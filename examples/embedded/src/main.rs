@@ -32,7 +32,7 @@ async fn run() -> anyhow::Result<Vec<String>> {
         loaded: &empty,
         home: Home::Memory,
         start: Start::Sources,
-        redactor: Arc::default(),
+        redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
     };
     let runtime = Runtime::open(opening).await?;
 

@@ -155,7 +155,7 @@ impl Runtime {
                 if in_memory { StorageChoice::Memory } else { StorageChoice::Folder(dir.clone()) };
             store::open(&choice, options)
         };
-        Self::open_with(opening, open_store).await
+        Box::pin(Self::open_with(opening, open_store)).await
     }
 
     /// The same, on a store that the caller opens.

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use drawgate_sources::Kinds;
-use drawgate_sources::schema::{tidy, words};
+use drawgate_sources::schema::{Tidy, tidy, words};
 use schemars::generate::SchemaSettings;
+use schemars::transform::{RemoveRefSiblings, Transform};
 use serde_json::{Map, Value, json};
 
 use super::Config;
@@ -22,8 +23,14 @@ pub(super) fn schema_of(kinds: Kinds) -> Cow<'static, Value> {
 
 pub(super) fn generate(kinds: Kinds) -> Value {
     let mut generator = SchemaSettings::draft07().into_generator();
-    let own: Vec<Value> =
-        kinds.servers().map(|kind| kind.schema(&mut generator).to_value()).collect();
+    let own: Vec<Value> = kinds
+        .servers()
+        .map(|kind| {
+            let mut own = kind.schema(&mut generator);
+            RemoveRefSiblings::default().transform(&mut own);
+            own.to_value()
+        })
+        .collect();
     let mut schema = generator.into_root_schema_for::<Config>().to_value();
     if let Some(Value::Object(keys)) = schema.pointer_mut("/definitions/Server/properties") {
         keys.extend(
@@ -33,7 +40,7 @@ pub(super) fn generate(kinds: Kinds) -> Value {
                 .map(|(key, value)| (key.clone(), value.clone())),
         );
     }
-    tidy(&mut schema, only_of_option);
+    tidy(&mut schema, Tidy { is_idle, put_only: only_of_option });
     if let Some(Value::Object(definitions)) = schema.pointer_mut("/definitions") {
         let described = kinds.servers().map(|kind| (kind.protocol(), kind.description()));
         definitions.insert("Protocol".into(), words("What a server speaks.", described));
@@ -42,6 +49,11 @@ pub(super) fn generate(kinds: Kinds) -> Value {
         root.insert("title".into(), json!("drawgate.toml"));
     }
     schema
+}
+
+/// Defaults of whole sections repeat those of their keys.
+fn is_idle(default: &Value) -> bool {
+    default.is_null() || default.as_object().is_some_and(|map| !map.is_empty())
 }
 
 /// In draft 7 nothing may stand beside `$ref`.

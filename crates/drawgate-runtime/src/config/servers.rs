@@ -19,7 +19,8 @@ use super::setting::is_key_shaped;
 
 /// A server whose tools the gateway offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
 pub struct Server {
     /// How it is reached.
     #[serde(flatten)]
@@ -211,7 +212,6 @@ pub enum Validation {
 
 /// What a server speaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
 pub struct Protocol(pub(super) String);
 
 impl Protocol {

@@ -19,7 +19,6 @@ const BREAKER_PAUSE_MS: u64 = 30_000;
 
 /// One MCP server.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct McpConfig {
     /// How it is reached.
     #[serde(flatten)]

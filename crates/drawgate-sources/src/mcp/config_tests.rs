@@ -85,7 +85,6 @@ fn mistakes_are_explained() {
             "`args`: `env:NAME` can't stand in a command line, which other users of this machine can read; pass the variable in `env`",
         ),
         (json!({ "command": "x", "concurrency": 0 }), "must be at least 1"),
-        (json!({ "command": "x", "comand": "y" }), "unknown field `comand`"),
         (json!({ "command": "x", "idle_shutdown_ms": 0 }), "must be at least 1"),
         (json!({ "url": "http://h/", "idle_shutdown_ms": 5 }), "`idle_shutdown_ms` has no meaning"),
         (json!({ "command": "x", "sessions": "mine" }), "unknown variant `mine`"),

@@ -11,7 +11,6 @@ use crate::server::{self, Address, ServerConfig};
 
 /// A program or an address, and its tools.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct OneshotConfig {
     /// How it is reached: as a program that is started for each call, or at an address.
     #[serde(flatten)]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::COMMAND;
 use super::types::Manifest;
 use crate::kind::Kinds;
-use crate::schema::{tidy, words};
+use crate::schema::{Tidy, tidy, words};
 use crate::toolpack::ConnectorKind;
 
 /// Members that must be there, by definition.
@@ -45,7 +45,8 @@ fn generate(kinds: Kinds) -> Value {
         .collect();
     let mut schema = generator.into_root_schema_for::<Manifest>().to_value();
     put(&mut schema, "/$defs/Connector/properties", sections);
-    tidy(&mut schema, only_of_option);
+    let is_idle = |default: &Value| !default.is_boolean();
+    tidy(&mut schema, Tidy { is_idle, put_only: only_of_option });
     for (place, names) in REQUIRED {
         put(&mut schema, place, [("required", json!(names))]);
     }

@@ -51,7 +51,7 @@ pub struct Manifest {
 
 /// A server or an API.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct Connector {
     /// The name that tools refer to it by: 1 to 64 of `a-z 0-9 _ -`.
     #[serde(default)]

@@ -123,8 +123,8 @@ fn settings(connector: &mut Option<Connector>, path: &str, kinds: Kinds, sink: &
     let Some(Err(error)) = connector.as_mut().map(|connector| connector.read(kinds)) else {
         return;
     };
-    let kind = connector.take().map(|connector| connector.kind).unwrap_or_default();
-    unreadable(&member(path, &kind), &error, sink);
+    *connector = None;
+    unreadable(path, &error, sink);
 }
 
 /// A part of the manifest, if it can be read. Why not, is reported unless it has been.
