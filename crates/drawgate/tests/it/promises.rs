@@ -1,18 +1,29 @@
-//! SECURITY.md names, beside each promise, the tests that hold it. They must exist.
+//! SECURITY.md names, beside each promise, the tests that hold it, and ARCHITECTURE.md beside each invariant
+//! what holds it. The tests must exist.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a promise may name instead of a test.
-const COMPILER: &str = "the compiler";
+/// What a promise or an invariant may name instead of a test.
+const OTHERS: [&str; 3] = ["the compiler", "the type", "the lint"];
 
 #[test]
 fn every_promise_names_tests_that_exist() {
-    let text = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    check("SECURITY.md", "What ", 20);
+}
+
+#[test]
+fn every_invariant_names_what_holds_it() {
+    check("ARCHITECTURE.md", "Invariants", 10);
+}
+
+/// Looks at the lists in the sections of a document whose titles begin like this.
+fn check(document: &str, section: &str, fewest: usize) {
+    let text = fs::read_to_string(root().join(document)).unwrap();
     let known = tests();
-    let promises = promises(&text);
-    assert!(promises.len() > 20, "only {} promises were found", promises.len());
+    let promises = promises(&text, section);
+    assert!(promises.len() > fewest, "only {} were found in {document}", promises.len());
     let mut wrong = Vec::new();
     for promise in promises {
         let Some((said, held)) = promise.rsplit_once("Held by ") else {
@@ -20,7 +31,10 @@ fn every_promise_names_tests_that_exist() {
             continue;
         };
         let names: Vec<&str> = held.split('`').skip(1).step_by(2).collect();
-        if names.is_empty() && !held.contains(COMPILER) {
+        if OTHERS.iter().any(|other| held.contains(other)) {
+            continue;
+        }
+        if names.is_empty() {
             wrong.push(format!("names no test: {said}"));
         }
         let unknown = names.iter().filter(|name| !known.contains(last(name)));
@@ -53,13 +67,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The items of the document's lists in the sections that make promises.
-fn promises(text: &str) -> Vec<String> {
+/// The items of the document's lists in these sections.
+fn promises(text: &str, section: &str) -> Vec<String> {
     let mut promises: Vec<String> = Vec::new();
     let mut is_promising = false;
     for line in text.lines() {
         if let Some(title) = line.strip_prefix("## ") {
-            is_promising = title.starts_with("What ");
+            is_promising = title.starts_with(section);
         } else if is_promising && line.starts_with("- ") {
             promises.push(line.to_owned());
         } else if is_promising && line.starts_with("  ") {
