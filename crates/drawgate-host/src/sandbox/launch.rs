@@ -305,7 +305,7 @@ async fn follow_reports(
             .into_iter()
             .for_each(|swept| report_swept(listener.as_ref(), swept));
     }
-    if folder_use.winto_shared() {
+    if folder_use.was_shared() {
         failure = failure.map(SandboxError::into_shared);
     }
     // It has left its folders: whoever comes now finds there what others have put there since.
