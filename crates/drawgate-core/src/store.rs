@@ -208,7 +208,7 @@ pub trait AuditLog: Send + Sync + 'static {
     fn health(&self) -> AuditHealth;
     /// Removes events before a sequence, which a signed record then stands for; returns how many.
     /// A call keeps all its events: the cut moves back to where no call is under way.
-    async fn prune(&self, before: u64) -> Result<u64, StoreError>;
+    async fn prune(&self, actor: &Principal, before: u64) -> Result<u64, StoreError>;
     /// Tries once to write what is kept in memory only; fails if something still is.
     async fn flush(&self) -> Result<(), StoreError>;
     /// Writes that the log ends in order, signs it, and lets nothing more in.

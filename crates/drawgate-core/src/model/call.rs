@@ -143,7 +143,7 @@ fn text_block(text: String) -> Value {
 }
 
 /// The answer to a call, whatever became of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
     /// Whether the tool did what was asked. A question is not a success.
@@ -159,7 +159,7 @@ pub struct ToolResult {
     /// About the call.
     pub meta: ResultMeta,
     /// Outputs that were too large to return.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<ArtifactRef>,
     /// Further members of the tool's own result, for protocols that carry them.
     #[serde(skip)]
@@ -206,7 +206,7 @@ impl Ending {
 }
 
 /// About a call that has ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultMeta {
     /// From the arrival of the call to its end.
@@ -246,7 +246,7 @@ impl ArtifactRef {
 }
 
 /// Why a call failed, in a form that programs can act upon.
-#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
     /// The stable code.

@@ -62,7 +62,7 @@ pub struct Offer {
 }
 
 /// What a source needs to know before it can go on. The caller answers, and makes the same call again.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputRequired {
     /// The questions, each a request with `method` and `params`, by the source's keys.

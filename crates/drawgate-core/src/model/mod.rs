@@ -14,7 +14,7 @@ pub use call::{
     ToolInvocation, ToolOutput, ToolResult, TraceParent, shown_name,
 };
 pub use exchange::{Client, InputGiven, InputRequired, Offer, Operation};
-pub use grant::{Capability, CapabilityGrant, GrantId, GrantScope};
+pub use grant::{Capability, CapabilityError, CapabilityGrant, GrantId, GrantScope, ScopeError};
 pub use ids::{IdError, Principal, SourceId, ToolId, WireName};
 pub use manifest::{
     Annotations, Category, Concurrency, EstimatedDuration, HINTS, McpManifest, McpToolSpec,

@@ -168,7 +168,7 @@ pub struct Registration {
 }
 
 /// A tool that can't be registered, and why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[error("tool `{}` of `{source_id}`: {reason}", crate::model::shown_name(.tool))]
 pub struct BadTool {
     /// The source.

@@ -21,7 +21,7 @@ use super::pins::PinStore;
 use super::{
     Acceptance, Held, Origin, Pins, RegistrationError, Registry, ReviewError, SourceTerms,
 };
-use crate::model::{SourceId, shown_name};
+use crate::model::{Principal, SourceId, shown_name};
 use crate::source::ToolSource;
 use crate::store::StoreError;
 use admitted::Stay;
@@ -207,11 +207,12 @@ impl Keeper {
     /// Trusts definitions that a person has seen, and offers them at once.
     pub async fn accept(
         &self,
+        actor: &Principal,
         id: &str,
         accepted: Vec<Acceptance>,
     ) -> Result<Vec<Held>, ReviewError> {
         let supervised = self.supervised(id)?;
-        supervised.accept(&accepted).await
+        supervised.accept(actor, &accepted).await
     }
 
     fn supervised(&self, id: &str) -> Result<Arc<SupervisedSource>, ReviewError> {

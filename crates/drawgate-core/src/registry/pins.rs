@@ -165,7 +165,9 @@ impl PinStore {
                 reason = held.reason.as_str(),
                 "a definition was quarantined and waits for an operator's review"
             );
-            if let Err(error) = self.pins.audit.append(self.draft(false, held)).await {
+            if let Err(error) =
+                self.pins.audit.append(self.draft(EventKind::ToolQuarantined, held)).await
+            {
                 tracing::error!(source = %self.source, error = %error, "a quarantine could not be written down");
                 break;
             }
@@ -183,7 +185,11 @@ impl PinStore {
 
     /// What it takes to trust what a person has seen: all of it, or nothing if one of it is no longer
     /// what it was.
-    pub(super) fn accept(&self, accepted: &[Acceptance]) -> Result<Accepted, ReviewError> {
+    pub(super) fn accept(
+        &self,
+        actor: &Principal,
+        accepted: &[Acceptance],
+    ) -> Result<Accepted, ReviewError> {
         let found = accepted.iter().map(|one| self.find(one)).collect::<Result<Vec<_>, _>>()?;
         let now = self.pins.clock.now_ms();
         let mut record = self.record.clone().unwrap_or_default();
@@ -196,7 +202,9 @@ impl PinStore {
             };
             record.pin(&definition, now);
         }
-        let outcomes = found.iter().map(|held| self.draft(true, held)).collect();
+        let draft = |held| self.draft(EventKind::ToolAccepted, held);
+        let outcomes =
+            found.iter().map(|held| draft(held).text("principal", actor.as_str())).collect();
         let body = serde_json::to_value(&record);
         let body = body.map_err(|error| ActError::Store(corrupt(&error)))?;
         let write = Write::PutDocument { kind: KIND, id: self.source.to_string(), body };
@@ -223,8 +231,7 @@ impl PinStore {
         found.cloned().ok_or_else(|| ReviewError::ChangedAgain(shown_name(&wanted.name)))
     }
 
-    fn draft(&self, accepted: bool, held: &Held) -> EventDraft {
-        let kind = if accepted { EventKind::ToolAccepted } else { EventKind::ToolQuarantined };
+    fn draft(&self, kind: EventKind, held: &Held) -> EventDraft {
         let draft = EventDraft::new(kind, self.pins.clock.now_ms())
             .text("source", self.source.as_str())
             .text("definitionKind", held.kind.as_str())
@@ -232,15 +239,14 @@ impl PinStore {
             .maybe_text("definitionBefore", held.pinned_hash.as_deref())
             .text("definitionAfter", &held.hash);
         let name = shown_name(&held.name);
-        let draft = match held.kind {
+        match held.kind {
             ItemKind::Tool => {
                 draft.text("toolId", ToolId::of_any(&self.source, &held.name).as_str())
             }
             ItemKind::Server | ItemKind::Prompt | ItemKind::Template | ItemKind::Instructions => {
                 draft.text("name", name)
             }
-        };
-        if accepted { draft.text("principal", Principal::local().as_str()) } else { draft }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::*;
-use crate::model::{McpToolSpec, ToolOutput};
+use crate::model::{McpToolSpec, Principal, ToolOutput};
 use crate::registry::{Keeper, Origin, Registry, SourceState, SourceStatus, SourceTerms};
 use crate::store::{AuditLog, Documents};
 use crate::testing::{FakeSource, TestClock, TestStore, acts, operations, tool};
@@ -92,12 +92,12 @@ impl Running {
     /// Accepts everything that waits.
     async fn accept_all(&self) -> Result<Vec<Held>, ReviewError> {
         let shown = self.keeper.review("s").await?;
-        self.keeper.accept("s", shown.iter().map(acceptance).collect()).await
+        self.keeper.accept(&Principal::local(), "s", shown.iter().map(acceptance).collect()).await
     }
 }
 
 fn accept(pin_store: &mut PinStore, all: &[Acceptance]) {
-    let accepted = pin_store.accept(all).unwrap();
+    let accepted = pin_store.accept(&Principal::local(), all).unwrap();
     pin_store.trust(accepted.record);
 }
 
@@ -239,7 +239,7 @@ async fn under_review_nothing_is_visible_until_it_is_accepted() {
     assert_eq!(run.listed(), [""; 0]);
     assert_eq!(run.quarantined(), waits(&[("a", New), ("b", New)]));
     let shown = run.keeper.review("s").await.unwrap();
-    run.keeper.accept("s", vec![acceptance(&shown[0])]).await.unwrap();
+    run.keeper.accept(&Principal::local(), "s", vec![acceptance(&shown[0])]).await.unwrap();
     assert_eq!(run.listed(), ["a=1"]);
     run.accept_all().await.unwrap();
     assert_eq!(run.listed(), ["a=1", "b=1"]);
@@ -306,16 +306,16 @@ async fn only_what_was_shown_can_be_accepted() {
     let shown: Vec<Acceptance> =
         run.keeper.review("s").await.unwrap().iter().map(acceptance).collect();
     run.announce(tools(&[("a", "2"), ("b", "3")])).await;
-    let stale = run.keeper.accept("s", shown.clone()).await.unwrap_err();
+    let stale = run.keeper.accept(&Principal::local(), "s", shown.clone()).await.unwrap_err();
     assert!(matches!(&stale, ReviewError::ChangedAgain(name) if name == "b"), "{stale}");
     assert_eq!(stale.to_string(), "`b` has changed again; review it once more");
     assert_eq!(run.listed(), [""; 0], "nothing of it took effect");
     assert_eq!(place.events(EventKind::ToolAccepted).await, []);
-    run.keeper.accept("s", shown[..1].to_vec()).await.unwrap();
+    run.keeper.accept(&Principal::local(), "s", shown[..1].to_vec()).await.unwrap();
     assert_eq!(run.listed(), ["a=2"]);
-    let again = run.keeper.accept("s", shown[..1].to_vec()).await.unwrap_err();
+    let again = run.keeper.accept(&Principal::local(), "s", shown[..1].to_vec()).await.unwrap_err();
     assert!(matches!(again, ReviewError::NotWaiting(_)), "{again}");
-    let nobody = run.keeper.accept("t", shown).await.unwrap_err();
+    let nobody = run.keeper.accept(&Principal::local(), "t", shown).await.unwrap_err();
     assert!(matches!(nobody, ReviewError::NoServer(_)), "{nobody}");
     let accepted = place.events(EventKind::ToolAccepted).await;
     let [(tool, before, after)] = accepted.as_slice() else { panic!("{accepted:?}") };

@@ -98,7 +98,7 @@ pub struct Held {
 }
 
 /// A definition that waits, in short.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quarantined {
     /// What it defines.
     pub kind: ItemKind,

@@ -255,8 +255,8 @@ impl AuditLog for MemoryStore {
         self.log.lock().health()
     }
 
-    async fn prune(&self, before: u64) -> Result<u64, StoreError> {
-        self.log.lock().prune(before)
+    async fn prune(&self, actor: &Principal, before: u64) -> Result<u64, StoreError> {
+        self.log.lock().prune(actor, before)
     }
 
     async fn flush(&self) -> Result<(), StoreError> {

@@ -252,9 +252,9 @@ impl<T: AuditLog + ?Sized> AuditLog for Faulty<T> {
         self.inner.health()
     }
 
-    async fn prune(&self, before: u64) -> Result<u64, StoreError> {
+    async fn prune(&self, actor: &Principal, before: u64) -> Result<u64, StoreError> {
         self.faults.check(Operation::Prune).await?;
-        self.inner.prune(before).await
+        self.inner.prune(actor, before).await
     }
 
     async fn flush(&self) -> Result<(), StoreError> {

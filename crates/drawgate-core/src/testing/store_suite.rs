@@ -293,7 +293,11 @@ async fn the_log_is_pruned_between_calls(storage: &Storage) {
         let plan = log.reader().plan_prune(place).await.unwrap();
         assert_eq!(plan.last, start + removed, "`{calls}` before {before}: {plan:?}");
         assert_eq!(plan.is_held_back, removed < before - 1, "`{calls}` before {before}: {plan:?}");
-        assert_eq!(log.prune(place).await.unwrap(), plan.events, "`{calls}` before {before}");
+        assert_eq!(
+            log.prune(&Principal::local(), place).await.unwrap(),
+            plan.events,
+            "`{calls}` before {before}"
+        );
         let first = log.read(0, 1).await.unwrap().remove(0);
         assert_eq!(first.sequence, start + removed + 1);
         assert_proved(storage).await;
@@ -305,7 +309,7 @@ async fn the_log_is_pruned_between_calls(storage: &Storage) {
     let head = log.head();
     let first = log.read(0, 1).await.unwrap().remove(0).sequence;
     for before in [0, first, head + 1, u64::MAX] {
-        let error = log.prune(before).await.unwrap_err().to_string();
+        let error = log.prune(&Principal::local(), before).await.unwrap_err().to_string();
         let advice = format!("choose a sequence from {} to {head}", first + 1);
         assert!(error.contains(&advice), "{before}: {error}");
     }
@@ -338,7 +342,7 @@ async fn arguments_are_bounded(storage: &Storage) {
     let report = reader.verify(options).await.unwrap();
     assert_eq!(report.exit_code(), 0, "what was removed to make room is not missed: {report}");
     append(storage, EventDraft::new(EventKind::AgentAdded, 5)).await;
-    storage.log.prune(storage.log.head()).await.unwrap();
+    storage.log.prune(&Principal::local(), storage.log.head()).await.unwrap();
     assert_eq!(reader.payload(&payload('d').hash).await.unwrap(), None, "it goes with its event");
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use drawgate_core::audit::{Checkpoint, EventDraft, EventKind, SignedHead};
 use drawgate_core::clock::Clock;
+use drawgate_core::model::Principal;
 use drawgate_core::store::{AuditHealth, AuditLog, AuditReader, StoreError};
 use parking_lot::Mutex;
 
@@ -225,8 +226,8 @@ impl AuditLog for ResilientAudit {
         }
     }
 
-    async fn prune(&self, before: u64) -> Result<u64, StoreError> {
-        self.shared.log.prune(before).await
+    async fn prune(&self, actor: &Principal, before: u64) -> Result<u64, StoreError> {
+        self.shared.log.prune(actor, before).await
     }
 
     async fn flush(&self) -> Result<(), StoreError> {

@@ -188,6 +188,8 @@ impl Runtime {
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
+            keeper: Arc::clone(&keeper),
+            audit: Arc::clone(&audit),
             store,
             documents,
             logins,

@@ -1,28 +1,45 @@
-//! What an operator does to packs.
+//! Packs: programs that are connected and offer tools.
 
-use anyhow::bail;
+use drawgate_core::model::{Principal, shown_name};
+use serde::{Deserialize, Serialize};
 
-use super::Operations;
-use crate::packs::PackReport;
+use super::{OperationError, Operations};
+use crate::packs::{PackReport, ShownPackTool};
+
+/// A pack and its tools.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PackDetails {
+    /// The pack.
+    pub pack: PackReport,
+    /// Its tools, by name.
+    pub tools: Vec<ShownPackTool>,
+}
 
 impl Operations {
+    /// All packs that are connected or gone for a moment, by id.
+    #[must_use]
+    pub fn packs(&self) -> Vec<PackReport> {
+        self.packs.list()
+    }
+
     /// One pack.
-    pub fn pack(&self, id: &str) -> anyhow::Result<PackReport> {
-        match self.packs.list().into_iter().find(|pack| pack.id == id) {
-            Some(pack) => Ok(pack),
-            None => bail!(unknown(id)),
-        }
+    pub fn pack(&self, id: &str) -> Result<PackDetails, OperationError> {
+        let pack = self.packs.list().into_iter().find(|pack| pack.id == id);
+        Ok(PackDetails { pack: pack.ok_or_else(|| unknown(id))?, tools: self.packs.tools(id) })
     }
 
     /// Ends a pack's connection: its tools go at once, and calls under way end as unavailable. The end
     /// of the connection is written down with the reason. A pack that dials again is let in again as
     /// long as its key counts.
-    pub async fn kick_pack(&self, id: &str) -> anyhow::Result<()> {
-        if self.packs.kick(id).await { Ok(()) } else { bail!(unknown(id)) }
+    pub async fn kick_pack(&self, actor: &Principal, id: &str) -> Result<(), OperationError> {
+        if !self.packs.kick(id).await {
+            return Err(unknown(id));
+        }
+        tracing::info!(%actor, pack = id, "an operator ended the connection of a pack");
+        Ok(())
     }
 }
 
-fn unknown(id: &str) -> String {
-    let shown = drawgate_core::model::shown_name(id);
-    format!("no pack `{shown}` is connected; `drawgate packs list` shows those that are")
+fn unknown(id: &str) -> OperationError {
+    OperationError::UnknownPack(shown_name(id))
 }

@@ -1,34 +1,40 @@
 //! Acts on toolpacks: installed, updated, enabled, disabled and removed by the operator. Each takes
 //! effect at once.
 
+mod shown;
+
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail, ensure};
-use drawgate_core::acts::Turn;
+use drawgate_core::acts::{ActError, Turn};
 use drawgate_core::audit::{EventDraft, EventKind};
-use drawgate_core::model::SourceId;
-use drawgate_core::registry::SourceStatus;
+use drawgate_core::model::{Principal, SourceId};
 use drawgate_sources::toolpack::{Finding, examine};
+use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-use super::Operations;
+pub use self::shown::{AllPacks, ShownPack, ShownTool, tools_of};
+use super::{OperationError, Operations};
 use crate::toolpacks::{
     Enabled, Folder, Installed, LockEntry, PackId, Staged, ToolpackError, Trust,
 };
 
-/// A pack after an act, and how its source does.
-pub struct Acted {
-    /// The pack.
-    pub pack: Installed,
-    /// Its source, if it has one now.
-    pub status: Option<SourceStatus>,
+/// A pack that a command has staged and a person has seen.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Commit {
+    /// Its name among those that are staged.
+    pub staged: String,
+    /// SHA-256 of all of it.
+    pub content_hash: String,
+    /// Whether it is on afterwards.
+    pub afterwards: Afterwards,
 }
 
 /// What becomes of a pack's state when another version takes its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Afterwards {
-    /// It is off, until somebody enables it.
+    /// It is off until an operator enables it.
     Off,
     /// It is on if it was.
     Same,
@@ -45,31 +51,75 @@ enum Consent {
 }
 
 impl Operations {
-    /// All packs.
-    pub async fn toolpacks(&self) -> anyhow::Result<Vec<Installed>> {
-        self.toolpacks.installed().await
+    /// All packs, and where they are.
+    pub async fn toolpacks(&self) -> Result<AllPacks, OperationError> {
+        let packs = self.toolpacks.installed().await?;
+        let toolpacks = packs.iter().map(|pack| self.shown(pack, None)).collect();
+        Ok(AllPacks { folder: self.toolpacks.path()?, toolpacks })
     }
 
     /// One pack.
-    pub async fn toolpack(&self, id: &str) -> anyhow::Result<Installed> {
+    pub async fn toolpack(&self, id: &str) -> Result<ShownPack, OperationError> {
+        Ok(self.shown(&self.installed(id).await?, None))
+    }
+
+    async fn installed(&self, id: &str) -> Result<Installed, OperationError> {
         let id: PackId = id.parse()?;
         self.on_folder(move |folder| folder.get(&id)).await
     }
 
     /// Moves in what a command has staged, if it is what a person was shown.
     pub async fn install_toolpack(
-        self: Arc<Self>,
-        staged: String,
-        content_hash: String,
-        afterwards: Afterwards,
-    ) -> anyhow::Result<Acted> {
+        self: &Arc<Self>,
+        actor: &Principal,
+        commit: Commit,
+    ) -> Result<ShownPack, OperationError> {
+        let (operations, actor) = (Arc::clone(self), actor.clone());
+        finish(async move { operations.install(&actor, commit).await }).await
+    }
+
+    /// Opens a pack's tools to callers.
+    pub async fn enable_toolpack(
+        self: &Arc<Self>,
+        actor: &Principal,
+        id: &str,
+    ) -> Result<ShownPack, OperationError> {
+        let (operations, actor, id) = (Arc::clone(self), actor.clone(), id.parse()?);
+        finish(async move { operations.enable(&actor, id).await }).await
+    }
+
+    /// Closes a pack's tools to callers.
+    pub async fn disable_toolpack(
+        self: &Arc<Self>,
+        actor: &Principal,
+        id: &str,
+    ) -> Result<ShownPack, OperationError> {
+        let (operations, actor, id) = (Arc::clone(self), actor.clone(), id.parse()?);
+        finish(async move { operations.disable(&actor, id).await }).await
+    }
+
+    /// Removes a pack.
+    pub async fn remove_toolpack(
+        self: &Arc<Self>,
+        actor: &Principal,
+        id: &str,
+    ) -> Result<(), OperationError> {
+        let (operations, actor, id) = (Arc::clone(self), actor.clone(), id.parse()?);
+        finish(async move { operations.remove(&actor, id).await }).await
+    }
+
+    async fn install(
+        &self,
+        actor: &Principal,
+        commit: Commit,
+    ) -> Result<ShownPack, OperationError> {
+        let Commit { staged, content_hash, afterwards } = commit;
         let turn = self.acts.turn().await;
         let mut staged = self.on_folder(move |folder| folder.staged(&staged)).await?;
-        ensure!(
-            staged.entry.content_hash == content_hash,
-            "the pack has changed since it was shown; try once more"
-        );
-        let before = self.toolpacks().await?;
+        if staged.entry.content_hash != content_hash {
+            return Err(OperationError::ToolpackChanged);
+        }
+        let before = self.toolpacks.installed().await?;
         let id = staged.id.clone();
         let old = before.iter().find(|pack| pack.id == id.as_str());
         let stays_on = afterwards == Afterwards::Same && old.is_some_and(Installed::is_enabled);
@@ -77,7 +127,7 @@ impl Operations {
             self.refuse_conflicts(id.as_str(), &staged.entry, &before)?;
             staged.set_enabled(Enabled::On)?;
         }
-        let draft = self.draft_of_install(&staged);
+        let draft = self.draft_of_install(actor, &staged);
         let consent = if stays_on {
             Consent::Given { id: id.to_string(), content_hash }
         } else {
@@ -87,20 +137,18 @@ impl Operations {
         self.after(id).await
     }
 
-    /// Opens a pack's tools to callers.
-    pub async fn enable_toolpack(self: Arc<Self>, id: String) -> anyhow::Result<Acted> {
+    async fn enable(&self, actor: &Principal, id: PackId) -> Result<ShownPack, OperationError> {
         let turn = self.acts.turn().await;
-        let id: PackId = id.parse()?;
-        let all = self.toolpacks().await?;
+        let all = self.toolpacks.installed().await?;
         let found = all.iter().find(|pack| pack.id == id.as_str());
         let (draft, consent) = if let Some(entry) = found.and_then(locked) {
             self.refuse_conflicts(id.as_str(), entry, &all)?;
-            let draft = self.draft_of(EventKind::ToolpackEnabled, &id, entry);
+            let draft = self.draft_of(actor, EventKind::ToolpackEnabled, &id, entry);
             let draft = draft.texts("permissions", texts(&entry.permissions.lines()));
             let content_hash = entry.content_hash.clone();
             (draft, Consent::Given { id: id.to_string(), content_hash })
         } else {
-            let draft = self.draft(EventKind::ToolpackEnabled).text("toolpack", id.as_str());
+            let draft = self.draft(actor, EventKind::ToolpackEnabled).text("toolpack", id.as_str());
             (draft, Consent::Unchanged)
         };
         let own = id.clone();
@@ -110,41 +158,45 @@ impl Operations {
         self.after(id).await
     }
 
-    /// Closes a pack's tools to callers.
-    pub async fn disable_toolpack(self: Arc<Self>, id: String) -> anyhow::Result<Acted> {
+    async fn disable(&self, actor: &Principal, id: PackId) -> Result<ShownPack, OperationError> {
         let turn = self.acts.turn().await;
-        let id: PackId = id.parse()?;
-        let pack = self.toolpack(id.as_str()).await?;
-        let draft = self.draft_of_end(EventKind::ToolpackDisabled, &pack);
+        let pack = self.installed(id.as_str()).await?;
+        let draft = self.draft_of_end(actor, EventKind::ToolpackDisabled, &pack);
         let own = id.clone();
         let disable = move |folder: &Folder| folder.set_enabled(&own, Enabled::Off).map(drop);
         self.act(turn, draft, Consent::Withdrawn(id.to_string()), disable).await?;
         self.after(id).await
     }
 
-    /// Removes a pack.
-    pub async fn remove_toolpack(self: Arc<Self>, id: String) -> anyhow::Result<()> {
+    async fn remove(&self, actor: &Principal, id: PackId) -> Result<(), OperationError> {
         let turn = self.acts.turn().await;
-        let id: PackId = id.parse()?;
-        let pack = self.toolpack(id.as_str()).await?;
-        let draft = self.draft_of_end(EventKind::ToolpackRemoved, &pack);
+        let pack = self.installed(id.as_str()).await?;
+        let draft = self.draft_of_end(actor, EventKind::ToolpackRemoved, &pack);
         let consent = Consent::Withdrawn(id.to_string());
         self.act(turn, draft, consent, move |folder| folder.remove(&id)).await
     }
 
     /// Looks whether a pack works, enabled or not. One that is not what was installed is not tried.
-    pub async fn examine_toolpack(&self, id: &str) -> anyhow::Result<Vec<Finding>> {
-        let pack = self.toolpack(id).await?;
-        if pack.trust != Trust::Locked {
-            let all = self.verify_toolpacks().await?;
-            return Ok(all.into_iter().filter(|finding| finding.subject == pack.id).collect());
+    pub async fn examine_toolpack(&self, id: &str) -> Result<Vec<Finding>, OperationError> {
+        let pack = self.installed(id).await?;
+        let mut all = if pack.trust == Trust::Locked {
+            examine(self.toolpacks.settings(&pack)?, self.toolpacks.host()).await
+        } else {
+            let mut all = self.verify_toolpacks().await?;
+            all.retain(|finding| finding.subject == pack.id);
+            all
+        };
+        let redactor = self.gateway.redactor();
+        for Finding { subject, message, advice, ok: _ } in &mut all {
+            for text in [subject, message].into_iter().chain(advice) {
+                *text = redactor.mask_known(text).into_owned();
+            }
         }
-        let settings = self.toolpacks.settings(&pack)?;
-        Ok(examine(settings, self.toolpacks.host()).await)
+        Ok(all)
     }
 
     /// Compares what is installed with what the lock file says.
-    pub async fn verify_toolpacks(&self) -> anyhow::Result<Vec<Finding>> {
+    pub async fn verify_toolpacks(&self) -> Result<Vec<Finding>, OperationError> {
         self.on_folder(Folder::verify).await
     }
 
@@ -155,7 +207,7 @@ impl Operations {
         outcome: EventDraft,
         consent: Consent,
         work: impl FnOnce(&Folder) -> Result<(), ToolpackError> + Send + 'static,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), OperationError> {
         let (work, toolpacks) = (self.on_folder(work), Arc::clone(&self.toolpacks));
         let work = Box::pin(async move {
             if let Consent::Given { id, content_hash } = &consent {
@@ -173,12 +225,12 @@ impl Operations {
     }
 
     /// Waits for what comes of it, without keeping other acts waiting.
-    async fn after(&self, id: PackId) -> anyhow::Result<Acted> {
+    async fn after(&self, id: PackId) -> Result<ShownPack, OperationError> {
         let status = match SourceId::new(id.as_str()) {
             Ok(id) => self.toolpacks.settled(&id).await,
             Err(_) => None,
         };
-        Ok(Acted { pack: self.toolpack(id.as_str()).await?, status })
+        Ok(self.shown(&self.installed(id.as_str()).await?, status))
     }
 
     fn refuse_conflicts(
@@ -186,29 +238,35 @@ impl Operations {
         id: &str,
         entry: &LockEntry,
         all: &[Installed],
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), OperationError> {
         let names: Vec<&str> = entry.definitions.keys().map(String::as_str).collect();
         let conflicts = self.toolpacks.conflicts(id, &names, all);
         if conflicts.is_empty() {
             return Ok(());
         }
-        bail!("`{id}` can't be enabled: {}; disable or rename one of the two", conflicts.join("; "))
+        Err(OperationError::ToolpackConflict { id: id.to_owned(), conflicts })
     }
 
-    fn draft_of_install(&self, staged: &Staged) -> EventDraft {
+    fn draft_of_install(&self, actor: &Principal, staged: &Staged) -> EventDraft {
         let kind = match &staged.replaces {
             Some(_) => EventKind::ToolpackUpdated,
             None => EventKind::ToolpackInstalled,
         };
         let before = staged.replaces.as_ref().map(|entry| entry.content_hash.as_str());
-        self.draft_of(kind, &staged.id, &staged.entry)
+        self.draft_of(actor, kind, &staged.id, &staged.entry)
             .maybe_text("contentHashBefore", before)
             .texts("tools", staged.entry.definitions.keys().map(String::as_str))
             .texts("permissions", texts(&staged.entry.permissions.lines()))
     }
 
-    fn draft_of(&self, kind: EventKind, id: &PackId, entry: &LockEntry) -> EventDraft {
-        self.draft(kind)
+    fn draft_of(
+        &self,
+        actor: &Principal,
+        kind: EventKind,
+        id: &PackId,
+        entry: &LockEntry,
+    ) -> EventDraft {
+        self.draft(actor, kind)
             .text("toolpack", id.as_str())
             .text("version", &entry.version)
             .text("origin", &entry.source)
@@ -216,24 +274,30 @@ impl Operations {
             .text("contentHash", &entry.content_hash)
     }
 
-    fn draft_of_end(&self, kind: EventKind, pack: &Installed) -> EventDraft {
+    fn draft_of_end(&self, actor: &Principal, kind: EventKind, pack: &Installed) -> EventDraft {
         let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
-        self.draft(kind).text("toolpack", &pack.id).maybe_text("contentHash", hash)
+        self.draft(actor, kind).text("toolpack", &pack.id).maybe_text("contentHash", hash)
     }
 
     /// File work, away from the threads that serve callers.
     fn on_folder<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Folder) -> Result<T, ToolpackError> + Send + 'static,
-    ) -> impl Future<Output = anyhow::Result<T>> + Send + 'static {
+    ) -> impl Future<Output = Result<T, OperationError>> + Send + 'static {
         let path = self.toolpacks.path();
         async move {
             let path = path?;
-            let done = spawn_blocking(move || work(&Folder::open(&path)?)).await?;
-            // Its words hold its causes already.
-            done.map_err(|error| anyhow!("{error}"))
+            let done = spawn_blocking(move || work(&Folder::open(&path)?)).await;
+            Ok(done.map_err(anyhow::Error::from)??)
         }
     }
+}
+
+/// Runs an act to its end, also if the caller goes away meanwhile.
+async fn finish<T: Send + 'static>(
+    act: impl Future<Output = Result<T, OperationError>> + Send + 'static,
+) -> Result<T, OperationError> {
+    tokio::spawn(act).await.unwrap_or(Err(ActError::Stopped.into()))
 }
 
 /// What is in the lock file about a pack that may be enabled.

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use drawgate_core::model::Capability;
 use drawgate_core::registry::{SourceState, SourceStatus};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Known, Packs};
 
 /// A pack, for people.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackReport {
     /// Its id.
@@ -31,7 +31,7 @@ pub struct PackReport {
     /// The key that it has proved.
     pub fingerprint: String,
     /// What the list of keys says about it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comment: String,
     /// Its connection in the audit log.
     pub connection: String,
@@ -40,7 +40,7 @@ pub struct PackReport {
 }
 
 /// One of its tools.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownPackTool {
     /// What models see.

@@ -17,6 +17,7 @@ use drawgate_core::store::AuditLog;
 use drawgate_sdk::statement::{LOGIN_NAMESPACE, LoginStatement, Purpose};
 use parking_lot::Mutex;
 
+pub use self::keys::KeyExists;
 use self::waiting::Waiting;
 use super::file::Stamp;
 use super::key::fingerprint;

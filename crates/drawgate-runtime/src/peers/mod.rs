@@ -21,7 +21,7 @@ mod signature;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use door::{Attempt, Changes, Door, DoorParts};
+pub use door::{Attempt, Changes, Door, DoorParts, KeyExists};
 pub use ending::{End, Ending};
 pub use file::{FileProblem, KeyFile};
 pub use follow::follow;

@@ -10,7 +10,7 @@ use drawgate_core::source::ToolSource;
 use drawgate_host::Host;
 use drawgate_host::process::Spawn;
 use drawgate_host::sandbox::Profile;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -31,7 +31,7 @@ const BOX_TIME: Duration = Duration::from_secs(10);
 const STDERR_LINES: usize = 3;
 
 /// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// What: `manifest`, `variable GITHUB_TOKEN`, `program gh`, `sandbox network`, `connector main`,
     /// `tool list_pets`.

@@ -2,15 +2,16 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
+use drawgate_core::model::Capability;
 use drawgate_core::policy::Expose;
-use drawgate_runtime::time::shown as time;
-
-use crate::surface::control::NewAgent;
+use drawgate_core::store::Agent;
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{AgentToken, NewAgent};
+use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum AgentsCommand {
@@ -66,22 +67,26 @@ async fn perform(
                 )
             });
             let new = NewAgent { name: name.clone(), capabilities, expose };
-            let made: Value = backend.post("/agents", &new).await?;
+            let made: AgentToken = backend.post("/agents", &new).await?;
             show_token(context, &name, &made, quiet, &step.unwrap_or_default())
         }
         AgentsCommand::Rotate { name, quiet } => {
-            let made: Value =
+            let made: AgentToken =
                 backend.post(&format!("/agents/{}/rotate", part(&name)), &json!({})).await?;
             show_token(context, &name, &made, quiet, "")
         }
         AgentsCommand::List => {
-            let agents: Vec<Value> = backend.get("/agents").await?;
+            let agents: Vec<Agent> = backend.get("/agents").await?;
             let rows = agents.iter().map(|agent| {
+                let expose = match agent.expose {
+                    Expose::All => "all",
+                    Expose::Search => "search",
+                };
                 vec![
-                    text(agent, "name"),
-                    list(agent, "capabilities"),
-                    text(agent, "expose"),
-                    time(agent["createdAt"].as_u64().unwrap_or(0)),
+                    agent.name.to_string(),
+                    joined(&agent.capabilities),
+                    expose.to_owned(),
+                    time(agent.created_at),
                 ]
             });
             let empty =
@@ -111,11 +116,11 @@ fn parse_expose(text: &str) -> Result<Expose, String> {
 fn show_token(
     context: &Context,
     name: &str,
-    made: &Value,
+    made: &AgentToken,
     quiet: bool,
     step: &str,
 ) -> anyhow::Result<()> {
-    let token = text(made, "token");
+    let token = &made.token;
     if quiet {
         return context.out.raw(format!("{token}\n").as_bytes());
     }
@@ -124,13 +129,7 @@ fn show_token(
     })
 }
 
-/// A text member of an object.
-pub(super) fn text(value: &Value, key: &str) -> String {
-    value[key].as_str().unwrap_or_default().to_owned()
-}
-
-/// A list of texts, joined.
-pub(super) fn list(value: &Value, key: &str) -> String {
-    let items = value[key].as_array().map(Vec::as_slice).unwrap_or_default();
-    items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+/// Capabilities, in one cell of a table.
+pub(super) fn joined(capabilities: &[Capability]) -> String {
+    capabilities.iter().map(Capability::as_str).collect::<Vec<_>>().join(" ")
 }

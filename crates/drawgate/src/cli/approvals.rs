@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use drawgate_core::policy::{Approval, ApprovalState};
 use drawgate_core::redact::has_masks;
 use drawgate_core::registry::visible_text;
-use serde_json::Value;
 
 use super::Context;
-use super::agents::{list, text};
 use super::backend::{Backend, part};
-use crate::surface::control::{Decision, Reveal};
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{Decision, ExactArguments, ListedApproval, Reveal};
 use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
@@ -88,25 +87,20 @@ async fn perform(
 ) -> anyhow::Result<()> {
     match command {
         ApprovalsCommand::List { all } => {
-            let mut approvals: Vec<Value> = backend.get("/approvals").await?;
-            approvals.retain(|approval| all || approval["state"] == "pending");
-            let rows = approvals.iter().map(|approval| {
-                let columns = ["id", "state", "principal", "toolId"].map(|key| text(approval, key));
-                let expires = time(approval["expiresAt"].as_u64().unwrap_or(0));
-                let rest = [in_short(&approval["arguments"]), text(approval, "reason"), expires];
-                columns.into_iter().chain(rest).chain([text(approval, "page")]).collect()
-            });
+            let mut approvals: Vec<ListedApproval> = backend.get("/approvals").await?;
+            approvals.retain(|listed| all || listed.approval.state == ApprovalState::Pending);
+            let rows = approvals.iter().map(row);
             let header = ["id", "state", "agent", "tool", "arguments", "reason", "expires", "page"];
             context.out.table(&approvals, &header, rows.collect(), "nothing waits for approval")
         }
         ApprovalsCommand::Show { id, reveal, proof } => {
-            let approvals: Vec<Value> = backend.get("/approvals").await?;
-            let found = approvals.into_iter().find(|approval| approval["id"] == id.as_str());
-            let mut approval = found.with_context(|| format!("there is no approval `{id}`"))?;
+            let approvals: Vec<ListedApproval> = backend.get("/approvals").await?;
+            let found = approvals.into_iter().find(|listed| listed.approval.id == id);
+            let mut listed = found.with_context(|| format!("there is no approval `{id}`"))?;
             if reveal {
-                approval["arguments"] = exact(backend, &id, &proof).await?;
+                listed.approval.arguments = exact(backend, &id, &proof).await?;
             }
-            context.out.either(&approval, || describe(&approval))
+            context.out.either(&listed, || describe(&listed))
         }
         ApprovalsCommand::Approve { id, proof } => {
             let decision = Decision { approve: true, token: proof.token()? };
@@ -119,23 +113,36 @@ async fn perform(
     }
 }
 
+fn row(listed: &ListedApproval) -> Vec<String> {
+    let Approval { id, state, principal, tool_id, arguments, reason, expires_at, .. } =
+        &listed.approval;
+    vec![
+        id.clone(),
+        state.as_str().to_owned(),
+        principal.to_string(),
+        tool_id.clone(),
+        in_short(arguments),
+        reason.clone(),
+        time(*expires_at),
+        listed.page.clone().unwrap_or_default(),
+    ]
+}
+
 /// The arguments of a call without any mask.
-async fn exact(backend: &Backend, id: &str, proof: &Proof) -> anyhow::Result<Value> {
+async fn exact(backend: &Backend, id: &str, proof: &Proof) -> anyhow::Result<serde_json::Value> {
     let path = format!("/approvals/{}/arguments", part(id));
-    let mut answer: Value = backend.post(&path, &Reveal { token: proof.token()? }).await?;
-    let arguments = answer["arguments"].take();
-    if arguments.is_null() {
-        bail!(
+    let exact: ExactArguments = backend.post(&path, &Reveal { token: proof.token()? }).await?;
+    exact.arguments.with_context(|| {
+        format!(
             "what is masked in `{id}` is not kept: it was decided, the gateway was started again since, or the call is too large; have the agent call again"
-        );
-    }
-    Ok(arguments)
+        )
+    })
 }
 
 /// Characters of the arguments in the list; `show` has all of them.
 const SHORT: usize = 80;
 
-fn in_short(arguments: &Value) -> String {
+fn in_short(arguments: &serde_json::Value) -> String {
     let text = arguments.to_string();
     let shown = visible_text(&text);
     match shown.char_indices().nth(SHORT) {
@@ -150,30 +157,32 @@ async fn decide(
     id: &str,
     decision: &Decision,
 ) -> anyhow::Result<()> {
-    let decided: Value = backend.post(&format!("/approvals/{}", part(id)), decision).await?;
+    let decided: Approval = backend.post(&format!("/approvals/{}", part(id)), decision).await?;
     context.out.either(&decided, || {
         let word = if decision.approve { "approved" } else { "denied" };
-        format!("{word}: {} by {}", text(&decided, "toolId"), text(&decided, "principal"))
+        format!("{word}: {} by {}", decided.tool_id, decided.principal)
     })
 }
 
 /// All of it: what is cut off can't be approved with open eyes.
-fn describe(approval: &Value) -> String {
-    let arguments = serde_json::to_string_pretty(&approval["arguments"]).unwrap_or_default();
-    let masked = if has_masks(&approval["arguments"]) {
+fn describe(listed: &ListedApproval) -> String {
+    let approval = &listed.approval;
+    let arguments = serde_json::to_string_pretty(&approval.arguments).unwrap_or_default();
+    let risks: Vec<&str> = approval.risk_tags.iter().map(|tag| tag.as_str()).collect();
+    let masked = if has_masks(&approval.arguments) {
         "\nparts that look like secrets are masked; the tool gets all of it: `--reveal` shows it"
     } else {
         ""
     };
     format!(
         "tool       {}\nagent      {}\nstate      {}\nreason     {}\nrisks      {}\nexpires    {}\npage       {}\narguments\n{}{masked}",
-        text(approval, "toolId"),
-        text(approval, "principal"),
-        text(approval, "state"),
-        text(approval, "reason"),
-        list(approval, "riskTags"),
-        time(approval["expiresAt"].as_u64().unwrap_or(0)),
-        text(approval, "page"),
+        approval.tool_id,
+        approval.principal,
+        approval.state.as_str(),
+        approval.reason,
+        risks.join(" "),
+        time(approval.expires_at),
+        listed.page.as_deref().unwrap_or_default(),
         visible_text(&arguments),
     )
 }

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use drawgate_core::model::ArtifactRef;
-use serde_json::{Value, json};
+use drawgate_core::store::ArtifactInfo;
+use serde_json::json;
 
 use super::Context;
-use super::agents::text;
 use super::backend::{Backend, part};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::time::shown as time;
@@ -46,17 +46,16 @@ async fn perform(
 ) -> anyhow::Result<()> {
     match command {
         ArtifactsCommand::List => {
-            let all: Vec<Value> = backend.get("/artifacts").await?;
+            let all: Vec<ArtifactInfo> = backend.get("/artifacts").await?;
             let rows = all.iter().map(|info| {
-                let size = info["size"].as_u64().unwrap_or(0).to_string();
-                let made = time(info["createdAt"].as_u64().unwrap_or(0));
+                let ArtifactRef { sha256, size, mime_type, .. } = &info.reference;
                 vec![
-                    text(info, "sha256"),
-                    size,
-                    text(info, "mimeType"),
-                    text(info, "toolId"),
-                    text(info, "owner"),
-                    made,
+                    sha256.clone(),
+                    size.to_string(),
+                    mime_type.clone(),
+                    info.tool_id.clone(),
+                    info.owner.to_string(),
+                    time(info.created_at),
                 ]
             });
             let header = ["hash", "bytes", "type", "tool", "owner", "made"];

@@ -21,8 +21,8 @@ use self::line::line;
 use super::Context;
 use super::backend::Backend;
 use super::output::{agrees, can_ask, not_written};
-use crate::surface::control::Prune;
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{Prune, Pruned};
 use drawgate_runtime::time::shown as time;
 
 /// How often `tail --follow` looks for new events.
@@ -181,10 +181,10 @@ async fn prune(
         }
     }
     let backend = Backend::open(context, Start::Nothing).await?;
-    let done = backend.post::<Value>("/audit/prune", &Prune { before }).await;
+    let done = backend.post::<Pruned>("/audit/prune", &Prune { before }).await;
     backend.close().await;
     let done = done?;
-    context.out.either(&done, || format!("removed {} events", done["removed"]))
+    context.out.either(&done, || format!("removed {} events", done.removed))
 }
 
 async fn tail(

@@ -144,7 +144,7 @@ impl Backend {
     }
 }
 
-/// The operator's door of an runtime that has no endpoint.
+/// The control routes of a runtime, with or without an endpoint.
 pub(super) fn control(runtime: &Runtime, mcp: Option<(Mcp, String)>) -> Control {
     let (mcp, endpoint) = if let Some((mcp, endpoint)) = mcp {
         (mcp, Some(endpoint))
@@ -156,8 +156,6 @@ pub(super) fn control(runtime: &Runtime, mcp: Option<(Mcp, String)>) -> Control 
     };
     Control {
         operations: runtime.operations.clone(),
-        keeper: runtime.keeper.clone(),
-        audit: runtime.audit.clone(),
         mcp,
         endpoint,
         edits: Arc::clone(&runtime.edits),

@@ -1,68 +1,91 @@
 //! What a server's state means, in sentences.
 
+use drawgate_core::registry::SourceState;
+use drawgate_runtime::operations::{ServerReport, SourceReport};
 use serde_json::Value;
 
-use super::agents::text;
 use super::login;
 use super::tools::callers;
 
 /// Whether nothing needs a person.
-pub(super) fn is_well(server: &Value) -> bool {
-    server["state"] == "ready"
-        && server["fault"].is_null()
+pub(super) fn is_well(server: &ServerReport) -> bool {
+    server.source.status.state == SourceState::Ready
+        && server.fault.is_none()
         && login::complaint(server).is_none()
-        && server["diagnostics"]["refusedForSeconds"].is_null()
+        && diagnostics(&server.source)["refusedForSeconds"].is_null()
 }
 
 /// Everything that is known about a server, most important first.
-pub(super) fn explain(server: &Value) -> String {
-    let diagnostics = &server["diagnostics"];
-    let mut lines = vec![state(server)];
-    if let Some(fault) = server["fault"].as_str().filter(|fault| server["problem"] != **fault) {
+pub(super) fn explain(server: &ServerReport) -> String {
+    let status = &server.source.status;
+    let diagnostics = diagnostics(&server.source);
+    let mut lines = vec![state(&server.source)];
+    if let Some(fault) = server.fault.as_ref().filter(|_| server.fault != status.problem) {
         lines.push(format!("  tried now, and does not work: {fault}"));
     }
     lines.extend(login::complaint(server).map(|complaint| format!("  {complaint}")));
     lines.extend(supervision(diagnostics).into_iter().map(|line| format!("  {line}")));
     lines.extend(access(server).map(|line| format!("  {line}")));
-    for held in list(&server["quarantined"]) {
-        let (kind, name, reason) = (text(held, "kind"), text(held, "name"), text(held, "reason"));
-        let command = format!("drawgate servers review {}", text(server, "id"));
+    for held in &status.quarantined {
+        let (kind, name, reason) = (held.kind.as_str(), &held.name, held.reason.as_str());
+        let command = format!("drawgate servers review {}", status.id);
         lines.push(format!("  quarantined: {kind} `{name}` is {reason}; run `{command}`"));
     }
-    for tool in list(&server["leftOut"]).iter().chain(list(&diagnostics["leftOut"])) {
-        lines.push(format!("  left out: `{}`: {}", text(tool, "tool"), text(tool, "reason")));
+    for (tool, reason) in left_out(&server.source) {
+        lines.push(format!("  left out: `{tool}`: {reason}"));
     }
-    let last_words = list(&diagnostics["stderrTail"]);
-    if server["state"] != "ready" && !last_words.is_empty() {
+    let stderr = list(&diagnostics["stderrTail"]);
+    if status.state != SourceState::Ready && !stderr.is_empty() {
         lines.push("  last lines of stderr:".to_owned());
-        lines.extend(last_words.iter().filter_map(Value::as_str).map(|line| format!("    {line}")));
+        lines.extend(stderr.iter().filter_map(Value::as_str).map(|line| format!("    {line}")));
     }
     lines.join("\n")
 }
 
+/// What a source says about itself; `null` if it says nothing.
+pub(super) fn diagnostics(source: &SourceReport) -> &Value {
+    source.diagnostics.as_ref().unwrap_or(&Value::Null)
+}
+
+/// Tools that are not offered, each with the reason: by the gateway, then by the source.
+pub(super) fn left_out(source: &SourceReport) -> Vec<(&str, &str)> {
+    let refused = source.status.left_out.iter();
+    let refused = refused.map(|tool| (tool.tool.as_str(), tool.reason.as_str()));
+    let missing = list(&diagnostics(source)["leftOut"]).iter();
+    let missing = missing.map(|tool| (word(tool, "tool"), word(tool, "reason")));
+    refused.chain(missing).collect()
+}
+
 /// Who may call its tools.
-fn access(server: &Value) -> Option<String> {
-    match list(&server["requires"]) {
-        [] => None,
-        [all] => Some(format!("callers: {}", callers(all))),
-        [..] => Some("callers: differ by tool; `drawgate tools list` shows them".to_owned()),
+fn access(server: &ServerReport) -> Option<String> {
+    let mut all = server.requires.iter();
+    match (all.next(), all.next()) {
+        (None, _) => None,
+        (Some(requires), None) => Some(format!("callers: {}", callers(requires))),
+        (Some(_), Some(_)) => {
+            Some("callers: differ by tool; `drawgate tools list` shows them".to_owned())
+        }
     }
 }
 
-fn state(server: &Value) -> String {
-    let (id, problem) = (text(server, "id"), text(server, "problem"));
-    match server["state"].as_str() {
-        Some("ready") => {
-            let asleep = server["diagnostics"]["state"] == "idle";
+fn state(source: &SourceReport) -> String {
+    let status = &source.status;
+    let (id, problem) = (&status.id, status.problem.as_deref().unwrap_or_default());
+    match status.state {
+        SourceState::Ready => {
+            let asleep = diagnostics(source)["state"] == "idle";
             let state = if asleep { "idle" } else { "ready" };
-            format!("{id}: {state}, {} tools, {}", server["tools"], text(server, "server"))
+            let server = status.server.as_deref().unwrap_or_default();
+            format!("{id}: {state}, {} tools, {server}", status.tools)
         }
-        Some("starting") => format!("{id}: starting; it has not answered yet"),
-        Some("away") => {
+        SourceState::Starting => format!("{id}: starting; it has not answered yet"),
+        SourceState::Away => {
             format!("{id}: a pack that is gone for a moment; its tools are still listed")
         }
-        Some("failed") => format!("{id}: failed, and is tried again: {problem}"),
-        _ => format!("{id}: can't be used until the configuration changes: {problem}"),
+        SourceState::Failed => format!("{id}: failed, and is tried again: {problem}"),
+        SourceState::Refused => {
+            format!("{id}: can't be used until the configuration changes: {problem}")
+        }
     }
 }
 
@@ -96,12 +119,16 @@ fn supervision(diagnostics: &Value) -> Vec<String> {
         lines.push(format!("{open} clients have connections of their own, of {limit} at most"));
     }
     if let Some(restarts) = diagnostics["restarts"].as_u64().filter(|restarts| *restarts > 0) {
-        let why = text(diagnostics, "lastError");
-        let why = if why.is_empty() { why } else { format!(", last because: {why}") };
+        let why = diagnostics["lastError"].as_str().filter(|why| !why.is_empty());
+        let why = why.map(|why| format!(", last because: {why}")).unwrap_or_default();
         let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
         lines.push(format!("started again {times}{why}"));
     }
     lines
+}
+
+fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -114,21 +141,30 @@ mod tests {
 
     use super::*;
 
+    /// A report as the gateway sends it, with what every report has.
+    fn report(members: Value) -> ServerReport {
+        let mut report = json!({ "since": 0, "tools": 0, "failures": 0 });
+        for (key, value) in members.as_object().unwrap() {
+            report[key] = value.clone();
+        }
+        serde_json::from_value(report).unwrap()
+    }
+
     #[track_caller]
-    fn check(server: &Value, expected: &str) {
+    fn check(server: &ServerReport, expected: &str) {
         assert_eq!(explain(server), expected);
     }
 
     #[test]
     fn a_ready_server() {
-        let server = json!({
+        let server = report(json!({
             "id": "files", "state": "ready", "tools": 3, "server": "fs 1.2",
-            "leftOut": [{ "tool": "rm", "reason": "its schema is no schema" }],
+            "leftOut": [{ "source_id": "files", "tool": "rm", "reason": "its schema is no schema" }],
             "diagnostics": {
                 "state": "ready", "transport": "stdio", "protocolVersion": "2025-11-25", "restarts": 0,
                 "leftOut": [{ "tool": "x", "reason": "it has no name" }], "stderrTail": ["hello"],
             },
-        });
+        }));
         check(
             &server,
             "files: ready, 3 tools, fs 1.2\n  \
@@ -141,10 +177,10 @@ mod tests {
 
     #[test]
     fn a_server_that_was_ready_and_is_gone_now() {
-        let server = json!({
+        let server = report(json!({
             "id": "api", "state": "ready", "tools": 2, "server": "API 1",
             "fault": "no connection to `127.0.0.1:9`: connection refused",
-        });
+        }));
         check(
             &server,
             "api: ready, 2 tools, API 1\n  \
@@ -155,7 +191,11 @@ mod tests {
 
     #[test]
     fn who_may_call_is_said() {
-        let with = |requires: &Value| json!({ "id": "a", "state": "ready", "tools": 1, "server": "s 1", "requires": requires });
+        let with = |requires: &Value| {
+            report(
+                json!({ "id": "a", "state": "ready", "tools": 1, "server": "s 1", "requires": requires }),
+            )
+        };
         for (requires, expected) in [
             (json!([["source.a"]]), "local user; others with source.a"),
             (json!([["demo", "file.read"]]), "with demo, file.read"),
@@ -169,10 +209,10 @@ mod tests {
 
     #[test]
     fn an_idle_server_is_well() {
-        let server = json!({
+        let server = report(json!({
             "id": "files", "state": "ready", "tools": 3, "server": "fs 1.2",
             "diagnostics": { "state": "idle", "transport": "stdio", "protocolVersion": "2025-11-25" },
-        });
+        }));
         check(
             &server,
             "files: idle, 3 tools, fs 1.2\n  \
@@ -184,13 +224,13 @@ mod tests {
 
     #[test]
     fn a_server_that_waits_for_its_next_start() {
-        let server = json!({
+        let server = report(json!({
             "id": "web", "state": "failed", "tools": 0, "problem": "the server exited with code 3",
             "diagnostics": {
                 "state": "failed", "transport": "stdio", "nextAttemptSeconds": 7, "restarts": 4,
                 "lastError": "the server exited with code 3", "stderrTail": ["no database"],
             },
-        });
+        }));
         check(
             &server,
             "web: failed, and is tried again: the server exited with code 3\n  \
@@ -205,14 +245,14 @@ mod tests {
     #[test]
     fn an_open_breaker_and_clients_of_their_own() {
         let with = |seconds: u64| {
-            json!({
+            report(json!({
                 "id": "db", "state": "ready", "tools": 1, "server": "db 2",
                 "diagnostics": {
                     "state": "ready", "transport": "websocket", "protocolVersion": "2025-06-18",
                     "refusedForSeconds": seconds, "clients": { "open": 5, "limit": 32 }, "restarts": 1,
                     "lastError": "the server closed the connection",
                 },
-            })
+            }))
         };
         check(
             &with(12),
@@ -228,11 +268,11 @@ mod tests {
 
     #[test]
     fn a_login_is_asked_for() {
-        let server = json!({
+        let server = report(json!({
             "id": "mail", "state": "failed", "tools": 0, "login": { "state": "needed" },
             "problem": "the server does not accept the gateway's credentials (HTTP 401)",
             "diagnostics": { "state": "failed", "transport": "streamable_http" },
-        });
+        }));
         check(
             &server,
             "mail: failed, and is tried again: the server does not accept the gateway's credentials (HTTP 401)\n  \
@@ -243,9 +283,12 @@ mod tests {
 
     #[test]
     fn servers_that_are_not_there_yet_or_never_will() {
-        check(&json!({ "id": "a", "state": "starting" }), "a: starting; it has not answered yet");
         check(
-            &json!({ "id": "a", "state": "refused", "problem": "two tools `x`" }),
+            &report(json!({ "id": "a", "state": "starting" })),
+            "a: starting; it has not answered yet",
+        );
+        check(
+            &report(json!({ "id": "a", "state": "refused", "problem": "two tools `x`" })),
             "a: can't be used until the configuration changes: two tools `x`",
         );
     }

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use drawgate_core::model::{CapabilityGrant, GrantScope};
+use serde_json::json;
 
 use super::Context;
-use super::agents::text;
 use super::backend::{Backend, part};
-use crate::surface::control::NewGrant;
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::NewGrant;
 use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
@@ -66,25 +66,29 @@ async fn perform(
             let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose()?;
             let whom = agent.as_ref().map(|name| format!("user:{name}"));
             let scope = whom.or(scope).context("say to whom: `--agent NAME` or `--scope SCOPE`")?;
-            let grant: Value =
+            let grant: CapabilityGrant =
                 backend.post("/grants", &NewGrant { capability, scope, lifetime_ms }).await?;
-            let id = text(&grant, "grantId");
             if quiet {
-                context.out.raw(format!("{id}\n").as_bytes())?;
+                context.out.raw(format!("{}\n", grant.grant_id).as_bytes())?;
             } else {
                 context.out.either(&grant, || granted(&grant))?;
             }
             Ok(())
         }
         GrantsCommand::List { agent } => {
-            let mut grants: Vec<Value> = backend.get("/grants").await?;
+            let mut grants: Vec<CapabilityGrant> = backend.get("/grants").await?;
             if let Some(agent) = agent {
-                grants.retain(|grant| text(grant, "scope") == format!("user:{agent}"));
+                let is_for = |scope: &GrantScope| match scope {
+                    GrantScope::User(name) => name.as_str() == agent,
+                    GrantScope::Workspace | GrantScope::Session(_) => false,
+                };
+                grants.retain(|grant| grant.scope.as_ref().is_some_and(is_for));
             }
             let rows = grants.iter().map(|grant| {
-                let scope = grant["scope"].as_str().unwrap_or("workspace").to_owned();
-                let expires = grant["expiresAt"].as_u64().map_or_else(|| "-".to_owned(), time);
-                vec![text(grant, "grantId"), text(grant, "capability"), scope, expires]
+                let scope = grant.scope.clone().unwrap_or(GrantScope::Workspace);
+                let expires = grant.expires_at.map_or_else(|| "-".to_owned(), time);
+                let (id, capability) = (grant.grant_id.to_string(), grant.capability.to_string());
+                vec![id, capability, scope.into(), expires]
             });
             let empty = "no grants; `drawgate grants add CAPABILITY --agent NAME` issues one";
             context.out.table(
@@ -102,13 +106,13 @@ async fn perform(
 }
 
 /// What is in force now, and how it ends.
-fn granted(grant: &Value) -> String {
-    let (id, capability) = (text(grant, "grantId"), text(grant, "capability"));
-    let whom = match grant["scope"].as_str() {
-        None | Some("workspace") => "everybody",
-        Some(scope) => scope,
+fn granted(grant: &CapabilityGrant) -> String {
+    let (id, capability) = (&grant.grant_id, &grant.capability);
+    let whom = match grant.scope.clone() {
+        None | Some(GrantScope::Workspace) => "everybody".to_owned(),
+        Some(scope @ (GrantScope::User(_) | GrantScope::Session(_))) => scope.into(),
     };
-    let end = match grant["expiresAt"].as_u64() {
+    let end = match grant.expires_at {
         Some(end) => format!("until {}", time(end)),
         None => "until it is revoked".to_owned(),
     };

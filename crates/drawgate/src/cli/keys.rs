@@ -5,13 +5,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::Context;
-use super::agents::text;
 use super::backend::Backend;
-use crate::surface::control::{AddKey, RemoveKeys, ShownKey, ShownKeys, Whose};
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{
+    AddKey, GatewayKey, RemoveKeys, ShownKey, ShownKeys, Status, Whose,
+};
 use drawgate_runtime::peers::read_key;
 
 /// No file with one public key is longer.
@@ -77,8 +79,8 @@ async fn perform(command: KeysCommand, context: &Context, backend: &Backend) -> 
         KeysCommand::List => list(context, backend).await,
         KeysCommand::Remove(args) => remove(args, context, backend).await,
         KeysCommand::Server => {
-            let server: Value = backend.get("/keys/server").await?;
-            context.out.either(&server, || text(&server, "fingerprint"))
+            let server: GatewayKey = backend.get("/keys/server").await?;
+            context.out.either(&server, || server.fingerprint.clone())
         }
     }
 }
@@ -102,19 +104,25 @@ async fn add(args: AddArgs, context: &Context, backend: &Backend) -> anyhow::Res
     let key = key_text(args.key.as_deref())?;
     let new = AddKey { whose, tools, capabilities: args.capabilities, key };
     let added: ShownKey = backend.post("/keys", &new).await?;
-    let server: Value = backend.get("/keys/server").await?;
-    let server = text(&server, "fingerprint");
-    let mut report = serde_json::to_value(&added)?;
-    report["server"] = json!(server);
+    let GatewayKey { fingerprint: server, .. } = backend.get("/keys/server").await?;
     let address = address(context, backend).await?;
+    let report = Added { key: &added, server: &server };
     context.out.either(&report, || added_text(&added, takes_any, &address, &server))
+}
+
+/// A key that was added, and the gateway's own.
+#[derive(Serialize)]
+struct Added<'a> {
+    #[serde(flatten)]
+    key: &'a ShownKey,
+    server: &'a str,
 }
 
 /// Where the gateway listens, or would.
 async fn address(context: &Context, backend: &Backend) -> anyhow::Result<String> {
-    let status: Value = backend.get("/status").await?;
+    let status: Status = backend.get("/status").await?;
     let scheme = if context.loaded.config.server.tls.is_some() { "https" } else { "http" };
-    Ok(match status["endpoint"].as_str() {
+    Ok(match status.endpoint {
         Some(endpoint) => endpoint.trim_end_matches("/mcp").to_owned(),
         None => format!("{scheme}://{}", context.listen),
     })

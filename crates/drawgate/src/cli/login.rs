@@ -6,16 +6,15 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use drawgate_host::process::{Processes, Running, Spawn};
-use drawgate_sources::mcp::oauth::Address;
-use serde_json::{Value, json};
+use drawgate_sources::mcp::oauth::{Address, LoginSummary, Standing};
+use serde_json::json;
 use tokio::io::AsyncRead;
 
 use super::Context;
-use super::agents::text;
 use super::backend::{Backend, part};
 use super::machine;
-use crate::surface::control::LoginBegun;
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{LoginBegun, ServerReport};
 
 /// What a browser needs of the environment beside the few variables that every child gets.
 const DESKTOP: [&str; 7] = [
@@ -44,9 +43,9 @@ pub(super) async fn log_in(
     let done = attend(&backend, name, browser, &context).await;
     backend.close().await;
     let login = done?;
-    context.out.either(&login, || {
-        format!("logged in at `{}` for `{}`", text(&login, "issuer"), text(&login, "server"))
-    })?;
+    context
+        .out
+        .either(&login, || format!("logged in at `{}` for `{}`", login.issuer, login.server))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,13 +59,13 @@ pub(super) async fn log_out(name: &str, context: Context) -> anyhow::Result<Exit
 }
 
 /// What is wrong with the login at a server, if anything is.
-pub(super) fn complaint(server: &Value) -> Option<String> {
-    let name = text(server, "id");
-    let what = match server["login"]["state"].as_str()? {
-        "needed" => "it needs a login",
-        "expired" => "its login has expired",
-        "lacking" => "its login does not allow all that was asked of it",
-        _ => return None,
+pub(super) fn complaint(server: &ServerReport) -> Option<String> {
+    let name = &server.source.status.id;
+    let what = match server.login.as_ref()? {
+        Standing::Needed => "it needs a login",
+        Standing::Expired => "its login has expired",
+        Standing::Lacking(_) => "its login does not allow all that was asked of it",
+        Standing::None | Standing::Active(_) | Standing::Refused { .. } => return None,
     };
     Some(format!("{what}; run `drawgate servers login {name}`"))
 }
@@ -76,7 +75,7 @@ async fn attend(
     name: &str,
     browser: Browser,
     context: &Context,
-) -> anyhow::Result<Value> {
+) -> anyhow::Result<LoginSummary> {
     let path = format!("/servers/{}/login", part(name));
     let begun: LoginBegun = backend.post(&path, &json!({})).await?;
     // What is shown will be opened, by us or by hand: it must command neither terminal nor browser.

@@ -3,12 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Context;
-use super::agents::{list, text};
+use super::agents::joined;
 use super::backend::{Backend, part};
+use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::PackDetails;
+use drawgate_runtime::packs::PackReport;
 use drawgate_runtime::time::shown as time;
 
 /// Columns that a description gets in a table.
@@ -50,7 +53,7 @@ async fn perform(
             bail!(NOT_RUNNING)
         }
         PacksCommand::List => {
-            let packs: Vec<Value> = backend.get("/packs").await?;
+            let packs: Vec<PackReport> = backend.get("/packs").await?;
             let header = ["pack", "state", "since", "from", "version", "tools", "calls", "key"];
             let empty = if backend.is_running() {
                 "no packs are connected; `drawgate keys add --pack NAME KEY.pub` lets one in"
@@ -60,7 +63,7 @@ async fn perform(
             context.out.table(&packs, &header, packs.iter().map(row).collect(), empty)
         }
         PacksCommand::Show { name } => {
-            let shown: Value = backend.get(&format!("/packs/{}", part(&name))).await?;
+            let shown: PackDetails = backend.get(&format!("/packs/{}", part(&name))).await?;
             context.out.either(&shown, || describe(&shown))
         }
         PacksCommand::Kick { name } => {
@@ -70,57 +73,48 @@ async fn perform(
     }
 }
 
-fn row(pack: &Value) -> Vec<String> {
+fn row(pack: &PackReport) -> Vec<String> {
     vec![
-        text(pack, "id"),
-        state(pack),
-        time(pack["since"].as_u64().unwrap_or(0)),
-        text(pack, "remote"),
-        text(pack, "version"),
-        number(pack, "tools"),
-        format!("{}/{}", number(pack, "callsUnderWay"), number(pack, "maxCalls")),
+        pack.id.clone(),
+        state(pack).to_owned(),
+        time(pack.since),
+        pack.remote.to_string(),
+        pack.version.clone(),
+        pack.tools.to_string(),
+        format!("{}/{}", pack.calls_under_way, pack.max_calls),
         key(pack),
     ]
 }
 
-fn describe(shown: &Value) -> String {
-    let pack = &shown["pack"];
+fn describe(PackDetails { pack, tools }: &PackDetails) -> String {
     let mut lines = vec![
-        format!("pack        {} {}", text(pack, "id"), text(pack, "version")),
-        format!("state       {} since {}", state(pack), time(pack["since"].as_u64().unwrap_or(0))),
+        format!("pack        {} {}", pack.id, pack.version),
+        format!("state       {} since {}", state(pack), time(pack.since)),
         format!("key         {}", key(pack)),
-        format!("connection  {} from {}", text(pack, "connection"), text(pack, "remote")),
+        format!("connection  {} from {}", pack.connection, pack.remote),
         format!(
             "calls       {} under way, {} at most; {} answers dropped",
-            number(pack, "callsUnderWay"),
-            number(pack, "maxCalls"),
-            number(pack, "answersDropped")
+            pack.calls_under_way, pack.max_calls, pack.answers_dropped
         ),
     ];
-    for tool in shown["tools"].as_array().map(Vec::as_slice).unwrap_or_default() {
-        let description = text(tool, "description");
-        let first = description.lines().next().unwrap_or_default();
+    for tool in tools {
+        let first = tool.description.lines().next().unwrap_or_default();
         let short: String = first.chars().take(SHORT).collect();
-        let seconds = tool["timeoutMs"].as_u64().unwrap_or(0) / 1000;
-        let name = text(tool, "name");
-        lines.push(format!("tool        {name} [{}] {seconds} s  {short}", list(tool, "requires")));
+        let (name, seconds) = (&tool.name, tool.timeout_ms / 1000);
+        lines.push(format!("tool        {name} [{}] {seconds} s  {short}", joined(&tool.requires)));
     }
     lines.join("\n")
 }
 
 /// For people, a pack that is ready is connected.
-fn state(pack: &Value) -> String {
-    match pack["state"].as_str() {
-        Some("ready") => "connected".to_owned(),
-        _ => text(pack, "state"),
+fn state(pack: &PackReport) -> &'static str {
+    match pack.state {
+        SourceState::Ready => "connected",
+        other => other.as_str(),
     }
 }
 
-fn key(pack: &Value) -> String {
-    let (fingerprint, comment) = (text(pack, "fingerprint"), text(pack, "comment"));
-    if comment.is_empty() { fingerprint } else { format!("{fingerprint} {comment}") }
-}
-
-fn number(value: &Value, key: &str) -> String {
-    value[key].as_u64().unwrap_or(0).to_string()
+fn key(pack: &PackReport) -> String {
+    let PackReport { fingerprint, comment, .. } = pack;
+    if comment.is_empty() { fingerprint.clone() } else { format!("{fingerprint} {comment}") }
 }

@@ -16,8 +16,8 @@ use super::Context;
 use super::backend::{Backend, part};
 use super::diff::{self, Mark};
 use super::output::{agrees, can_ask};
-use crate::surface::control::{Accept, Review};
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{Accept, Review};
 
 /// Longer than a server may take to start by default.
 const START: Duration = Duration::from_secs(35);

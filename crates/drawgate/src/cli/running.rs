@@ -14,6 +14,7 @@ use tokio::net::UnixStream;
 
 use crate::surface::control::SOCKET;
 use drawgate_runtime::assemble::InForce;
+use drawgate_runtime::operations::Status;
 
 /// A gateway that holds the folder but does not answer yet is given this long.
 const STARTING: Duration = Duration::from_secs(5);
@@ -65,9 +66,9 @@ impl Running {
     pub(super) async fn configuration(&self) -> anyhow::Result<InForce> {
         let request = Request::builder().uri("/status").body(Body::empty())?;
         let answer = self.exchange(request).await?;
-        let mut status: serde_json::Value = serde_json::from_slice(answer.body())?;
-        let configuration = status["configuration"].take();
-        serde_json::from_value(configuration).context("the gateway's answer can't be read")
+        let status: Status =
+            serde_json::from_slice(answer.body()).context("the gateway's answer can't be read")?;
+        Ok(status.configuration.in_force)
     }
 
     /// Sends one request and reads the whole answer.

@@ -3,17 +3,15 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::Value;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{ServerReport, ShownKeys, Status};
 
 use super::Context;
-use super::agents::text;
 use super::backend::Backend;
 use super::doctor;
 use super::keys;
 use super::login::{self, Browser};
 use super::review::{self, Acceptances};
-use crate::surface::control::ShownKeys;
-use drawgate_runtime::assemble::Start;
 
 /// How long a diagnosis may take: longer than a server may take to start by default.
 const DIAGNOSIS: Duration = Duration::from_secs(35);
@@ -77,21 +75,21 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         // A server that is still starting can't be explained yet.
         backend.settle(DIAGNOSIS).await;
     }
-    let servers = backend.get::<Vec<Value>>(shown_by(command)).await;
+    let servers = backend.get::<Vec<ServerReport>>(shown_by(command)).await;
     let keys = backend.get::<ShownKeys>("/keys").await;
-    let status = backend.get::<Value>("/status").await;
+    let status = backend.get::<Status>("/status").await;
     backend.close().await;
     let mut servers = servers?;
     let keys = keys?;
     match command {
         ServersCommand::List => {
             let rows = servers.iter().map(|server| {
-                let tools = server["tools"].as_u64().unwrap_or(0).to_string();
+                let status = &server.source.status;
                 vec![
-                    text(server, "id"),
-                    text(server, "state"),
-                    tools,
-                    text(server, "server"),
+                    status.id.to_string(),
+                    status.state.as_str().to_owned(),
+                    status.tools.to_string(),
+                    status.server.clone().unwrap_or_default(),
                     problem(server),
                 ]
             });
@@ -106,7 +104,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         | ServersCommand::Review { .. } => Ok(ExitCode::SUCCESS),
         ServersCommand::Doctor { name } => {
             if let Some(name) = name {
-                servers.retain(|server| server["id"] == name.as_str());
+                servers.retain(|server| server.source.status.id.as_str() == name);
                 anyhow::ensure!(
                     !servers.is_empty(),
                     "there is no server `{name}`; `drawgate servers list` shows them"
@@ -131,30 +129,26 @@ const fn shown_by(command: &ServersCommand) -> &'static str {
 }
 
 /// Says which edit of the configuration is not in force, if there is one.
-fn edit_is_in_force(status: &Value) -> bool {
-    let pending = &status["configuration"]["pending"];
-    if pending.is_null() {
-        return true;
-    }
+fn edit_is_in_force(status: &Status) -> bool {
+    let Some(pending) = &status.configuration.pending else { return true };
     eprintln!(
         "drawgate: an edit of the configuration is not in force, and is tried again: {}",
-        text(pending, "problem")
+        pending.problem
     );
     false
 }
 
 /// What is wrong with a server, in a few words.
-fn problem(server: &Value) -> String {
-    if server["problem"].is_string() {
-        return text(server, "problem");
+fn problem(server: &ServerReport) -> String {
+    let status = &server.source.status;
+    if let Some(problem) = &status.problem {
+        return problem.clone();
     }
-    let (id, count) = (text(server, "id"), |list: &Value| list.as_array().map_or(0, Vec::len));
-    let waiting = count(&server["quarantined"]);
+    let (id, waiting) = (&status.id, status.quarantined.len());
     if waiting > 0 {
         return format!("{waiting} quarantined; `drawgate servers review {id}`");
     }
-    let left_out = count(&server["leftOut"]) + count(&server["diagnostics"]["leftOut"]);
-    if left_out > 0 {
+    if !doctor::left_out(&server.source).is_empty() {
         return format!("something is left out; `drawgate servers doctor {id}`");
     }
     String::new()

@@ -14,8 +14,9 @@ use serde_json::json;
 use super::Context;
 use super::backend::{Backend, part};
 use super::output::Output;
-use crate::surface::control::{AllPacks, ShownPack};
+use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{AllPacks, ShownPack};
 use drawgate_runtime::toolpacks::scaffold;
 
 const HELP: &str = "\
@@ -157,7 +158,8 @@ async fn perform(
         ToolpacksCommand::Enable { id } => {
             let pack: ShownPack = backend.post(&act(&id, "enable"), &json!({})).await?;
             context.out.either(&pack, || words::enabled(&pack, backend.is_running()))?;
-            let well = pack.running.as_ref().is_none_or(|running| running["state"] == "ready");
+            let running = pack.running.as_ref();
+            let well = running.is_none_or(|it| it.status.state == SourceState::Ready);
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         ToolpacksCommand::Disable { id } => {

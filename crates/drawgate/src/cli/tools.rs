@@ -8,18 +8,18 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use drawgate_core::model::Principal;
+use drawgate_core::model::{Capability, Principal, ToolResult};
+use drawgate_core::registry::SourceState;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::config::NOT_STARTED;
+use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport};
+use drawgate_runtime::time::shown as time;
 use serde_json::{Map, Value};
 
 use self::arguments::Typed;
 
 use super::Context;
-use super::agents::text;
 use super::backend::{Backend, part};
-use crate::surface::control::CliCall;
-use drawgate_runtime::assemble::Start;
-use drawgate_runtime::config::NOT_STARTED;
-use drawgate_runtime::time::shown as time;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;
@@ -92,7 +92,7 @@ async fn perform(
                 context.out.json(&tools)?;
                 return Ok(ExitCode::SUCCESS);
             }
-            let tools: Vec<Value> = backend.get(&format!("/tools{query}")).await?;
+            let tools: Vec<ListedTool> = backend.get(&format!("/tools{query}")).await?;
             let rows = tools.iter().map(row);
             let header = ["name", "source", "since", "callers", "description"];
             let empty = next::no_tools(agent.as_deref());
@@ -110,13 +110,13 @@ async fn perform(
                 Some(input) => arguments::read_object(&input_text(input)?)?,
                 None => read_arguments(backend, &name, agent.as_deref(), &arguments).await?,
             };
-            let call = CliCall {
+            let call = NewCall {
                 tool: name,
                 arguments,
                 timeout_ms: timeout,
                 agent: agent.as_deref().map(Principal::new).transpose()?,
             };
-            let result: Value = backend.post("/call", &call).await?;
+            let result: ToolResult = backend.post("/call", &call).await?;
             return show_result(context, &call, &result);
         }
     }
@@ -125,27 +125,28 @@ async fn perform(
 
 /// Says which servers have no tools here because the configuration may not start them.
 async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
-    let servers: Vec<Value> = backend.get("/servers").await?;
-    for server in servers.iter().filter(|server| server["state"] == "refused") {
-        let problem = text(server, "problem");
+    let servers: Vec<ServerReport> = backend.get("/servers").await?;
+    let statuses = servers.into_iter().map(|server| server.source.status);
+    for status in statuses.filter(|status| status.state == SourceState::Refused) {
+        let problem = status.problem.unwrap_or_default();
         if problem.starts_with(NOT_STARTED) {
-            eprintln!("drawgate: `{}` is {problem}", text(server, "id"));
+            eprintln!("drawgate: `{}` is {problem}", status.id);
         }
     }
     Ok(())
 }
 
-fn row(tool: &Value) -> Vec<String> {
-    let description = text(&tool["tool"], "description");
+fn row(tool: &ListedTool) -> Vec<String> {
+    let description = tool.tool["description"].as_str().unwrap_or_default();
     let first = description.lines().next().unwrap_or_default();
     let short: String = first.chars().take(SHORT).collect();
-    vec![text(tool, "wireName"), served_by(tool), since(tool), callers(&tool["requires"]), short]
+    let since = tool.served_by.as_ref().map(|source| time(source.since)).unwrap_or_default();
+    vec![tool.wire_name.to_string(), served_by(tool), since, callers(&tool.requires), short]
 }
 
 /// Who may call what requires these capabilities, in words.
-pub(super) fn callers(requires: &Value) -> String {
-    let all: Vec<&str> =
-        requires.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+pub(super) fn callers(requires: &[Capability]) -> String {
+    let all: Vec<&str> = requires.iter().map(Capability::as_str).collect();
     let is_of_source = all.iter().any(|capability| capability.starts_with("source."));
     match all.as_slice() {
         [] => "everyone".to_owned(),
@@ -155,16 +156,10 @@ pub(super) fn callers(requires: &Value) -> String {
 }
 
 /// Who serves a tool; a pack that is gone for a moment still lists its own.
-fn served_by(tool: &Value) -> String {
-    let source = text(tool, "serverId");
-    match tool["servedBy"]["state"].as_str() {
-        Some("away") => format!("{source} (away)"),
-        _ => source,
-    }
-}
-
-fn since(tool: &Value) -> String {
-    tool["servedBy"]["since"].as_u64().map(time).unwrap_or_default()
+fn served_by(tool: &ListedTool) -> String {
+    let source = &tool.server_id;
+    let state = tool.served_by.as_ref().map(|source| source.state);
+    if state == Some(SourceState::Away) { format!("{source} (away)") } else { source.to_string() }
 }
 
 fn on_behalf(agent: Option<&str>) -> String {
@@ -172,11 +167,15 @@ fn on_behalf(agent: Option<&str>) -> String {
 }
 
 /// A tool by its name or id, if the agent may call it.
-async fn find(backend: &Backend, name: &str, agent: Option<&str>) -> anyhow::Result<Option<Value>> {
-    let tools: Vec<Value> = backend.get(&format!("/tools{}", on_behalf(agent))).await?;
-    let exact = tools.iter().find(|tool| tool["wireName"] == name || tool["toolId"] == name);
+async fn find(
+    backend: &Backend,
+    name: &str,
+    agent: Option<&str>,
+) -> anyhow::Result<Option<ListedTool>> {
+    let tools: Vec<ListedTool> = backend.get(&format!("/tools{}", on_behalf(agent))).await?;
+    let exact = tools.iter().find(|tool| tool.wire_name.as_str() == name || tool.tool_id == name);
     // Of several with the same name, the gateway says which there are.
-    let mut bare = tools.iter().filter(|tool| tool["tool"]["name"] == name);
+    let mut bare = tools.iter().filter(|tool| tool.tool["name"] == name);
     let only = bare.next().filter(|_| bare.next().is_none());
     Ok(exact.or(only).cloned())
 }
@@ -189,12 +188,13 @@ async fn read_arguments(
 ) -> anyhow::Result<Map<String, Value>> {
     let typed = pairs.iter().map(|pair| Typed::parse(pair)).collect::<Result<Vec<_>, _>>()?;
     // Of a tool that is not listed, the gateway says why it can't be called.
-    let tool = if typed.iter().any(Typed::needs_schema) {
-        find(backend, tool, agent).await?.unwrap_or_default()
+    let found = if typed.iter().any(Typed::needs_schema) {
+        find(backend, tool, agent).await?
     } else {
-        Value::Null
+        None
     };
-    Ok(arguments::read(typed, &tool["tool"]["inputSchema"])?)
+    let schema = found.map(|mut found| found.tool["inputSchema"].take()).unwrap_or_default();
+    Ok(arguments::read(typed, &schema)?)
 }
 
 fn input_text(input: String) -> anyhow::Result<String> {
@@ -206,31 +206,34 @@ fn input_text(input: String) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn show_result(context: &Context, call: &CliCall, result: &Value) -> anyhow::Result<ExitCode> {
-    let code = if result["success"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+fn show_result(context: &Context, call: &NewCall, result: &ToolResult) -> anyhow::Result<ExitCode> {
+    let code = if result.success { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if context.out.is_json() {
         context.out.json(result)?;
         return Ok(code);
     }
-    for block in result["content"].as_array().map(Vec::as_slice).unwrap_or_default() {
+    for block in &result.content {
         match (block["type"].as_str(), block["text"].as_str()) {
             (Some("text"), Some(text)) => context.out.text(text)?,
-            (Some("resource_link"), _) => context.out.text(&format!("[{}]", text(block, "uri")))?,
+            (Some("resource_link"), _) => {
+                context.out.text(&format!("[{}]", block["uri"].as_str().unwrap_or_default()))?;
+            }
             _ => context.out.text(&serde_json::to_string(block)?)?,
         }
     }
-    let no_content = result["content"].as_array().is_none_or(Vec::is_empty);
-    match (result["error"].as_object(), result["structuredContent"].as_object()) {
-        (Some(_), _) if no_content => {
-            let error = &result["error"];
+    if !result.content.is_empty() {
+        return Ok(code);
+    }
+    match (&result.error, &result.structured_content) {
+        (Some(error), _) => {
             let step = next::step(call, error).map(|step| format!("; {step}")).unwrap_or_default();
-            let said = format!("{}: {}{step}", text(error, "code"), text(error, "message"));
+            let said = format!("{}: {}{step}", error.code, error.message);
             eprintln!("drawgate: {}", drawgate_core::registry::visible_text(&said));
         }
-        (None, Some(_)) if no_content => {
-            context.out.text(&serde_json::to_string_pretty(&result["structuredContent"])?)?;
+        (None, Some(structured @ Value::Object(_))) => {
+            context.out.text(&serde_json::to_string_pretty(structured)?)?;
         }
-        _ => {}
+        (None, _) => {}
     }
     Ok(code)
 }

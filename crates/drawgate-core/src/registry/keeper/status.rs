@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::super::{Absence, BadTool, Quarantined};
 use super::Keeper;
 use crate::model::{Capability, SourceId};
 
 /// Where a source stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
     /// Asked, not answered yet.
@@ -24,8 +24,22 @@ pub enum SourceState {
     Away,
 }
 
+impl SourceState {
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Away => "away",
+        }
+    }
+}
+
 /// A source's state, for people.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceStatus {
     /// The source.
@@ -40,10 +54,10 @@ pub struct SourceStatus {
     /// How many of its tools are registered.
     pub tools: usize,
     /// Tools that were left out, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<BadTool>,
     /// Definitions that wait for a person.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quarantined: Vec<Quarantined>,
     /// The last failure, in words.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ use super::super::{
 use super::status::{SourceState, SourceStatus};
 use crate::clock::Clock;
 use crate::guard;
-use crate::model::{McpManifest, shown_name};
+use crate::model::{McpManifest, Principal, shown_name};
 use crate::source::ToolSource;
 use crate::store::StoreError;
 
@@ -181,13 +181,14 @@ impl SupervisedSource {
 
     pub(super) async fn accept(
         self: Arc<Self>,
+        actor: &Principal,
         accepted: &[Acceptance],
     ) -> Result<Vec<Held>, ReviewError> {
         let acts = self.pin_store.lock().await.acts();
         // First the turn, then the pins: another act may end this source, which waits for its pins.
         let turn = acts.turn().await;
         let mut pin_store = Arc::clone(&self.pin_store).lock_owned().await;
-        let Accepted { found, outcomes, record, write } = pin_store.accept(accepted)?;
+        let Accepted { found, outcomes, record, write } = pin_store.accept(actor, accepted)?;
         let memory = async move {
             pin_store.trust(record);
             let ready = self.status.lock().state != SourceState::Failed;

@@ -10,6 +10,7 @@ use crate::audit::{
     CallSpans, Chain, Checkpoint, EventDraft, EventKind, OpenCalls, Payload, Pins, PrunePlan,
     PruneRecord, Report, SignedHead, Signer, StoredEvent, Verifier, ZERO_HASH,
 };
+use crate::model::Principal;
 
 /// The share of the events that is pruned when the log is full.
 const PRUNED_SHARE: usize = 4;
@@ -108,7 +109,7 @@ impl Log {
             && let Some(cut) = self.events.get(self.events.len() / PRUNED_SHARE)
             && cut.stored.sequence > self.first()
         {
-            self.prune(cut.stored.sequence)?;
+            self.prune(&Principal::local(), cut.stored.sequence)?;
         }
         if self.bytes >= self.options.log_bytes.saturating_mul(2) {
             return Err(unavailable(
@@ -216,7 +217,7 @@ impl Log {
         PrunePlan::new(before, self.first(), self.head(), &calls)
     }
 
-    pub(super) fn prune(&mut self, before: u64) -> Result<u64, StoreError> {
+    pub(super) fn prune(&mut self, actor: &Principal, before: u64) -> Result<u64, StoreError> {
         let plan = self.plan_prune(before)?;
         let Some(last) = self.at(plan.last).filter(|_| plan.events > 0) else { return Ok(0) };
         let signed = self.checkpoints.iter().find(|checkpoint| checkpoint.sequence > plan.last);
@@ -229,7 +230,7 @@ impl Log {
             at: self.options.clock.now_ms(),
         };
         let event = EventDraft::new(EventKind::Pruned, record.at)
-            .text("principal", "local")
+            .text("principal", actor.as_str())
             .number("upTo", plan.last)
             .text("head", &record.head);
         self.pruned = Some(record.to_signed_json(&self.signer));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use drawgate_core::audit::{Checkpoint, EventDraft, EventKind, SignedHead, StoredEvent};
 use drawgate_core::clock::Clock;
+use drawgate_core::model::Principal;
 use drawgate_core::store::{AuditHealth, AuditLog, AuditReader, StoreError};
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -115,16 +116,16 @@ impl AuditLog for SqliteAudit {
         self.queue.health()
     }
 
-    async fn prune(&self, before: u64) -> Result<u64, StoreError> {
+    async fn prune(&self, actor: &Principal, before: u64) -> Result<u64, StoreError> {
         // What is planned beside the writer stays true: events don't change, and new calls begin later.
         let plan = self.reader.plan_prune(before).await?;
         if plan.events == 0 {
             return Ok(0);
         }
-        let heads = Arc::clone(&self.heads);
+        let (heads, actor) = (Arc::clone(&self.heads), actor.clone());
         let removed = self
             .with_writer("prune the audit log", move |writer| {
-                let removed = writer.prune(plan.last)?;
+                let removed = writer.prune(&actor, plan.last)?;
                 writer.checkpoint()?;
                 // The copy must not be of an event that retention has removed.
                 keep(&heads, &writer.kept_head());

@@ -7,6 +7,7 @@ use drawgate_core::audit::{
     Signer,
 };
 use drawgate_core::clock::Clock;
+use drawgate_core::model::Principal;
 use drawgate_core::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
@@ -131,7 +132,7 @@ impl Writer {
 
     /// Removes the events up to one, and leaves a signed record of where the log now begins. The
     /// removal and the event about it are one transaction: both are in the log or neither is.
-    pub(super) fn prune(&mut self, last: u64) -> Result<u64, StoreError> {
+    pub(super) fn prune(&mut self, actor: &Principal, last: u64) -> Result<u64, StoreError> {
         const OPERATION: &str = "prune the audit log";
         self.check_alive()?;
         let failed = |error: rusqlite::Error| unavailable(OPERATION, &error);
@@ -146,7 +147,7 @@ impl Writer {
             at: self.clock.now_ms(),
         };
         let event = EventDraft::new(EventKind::Pruned, record.at)
-            .text("principal", "local")
+            .text("principal", actor.as_str())
             .number("upTo", last)
             .text("head", &record.head);
         let signed = record.to_signed_json(&self.signer);

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use drawgate_core::audit::{Anchor, EventDraft, EventKind, VerifyKeys};
+use drawgate_core::model::Principal;
 use drawgate_core::store::{AuditLog, StoreError, VerifyOptions};
 use drawgate_host::store::sqlite::{Reader, SqliteAudit};
 use drawgate_host::store::{Durability, verify_file};
@@ -218,12 +219,12 @@ async fn a_pruned_log_verifies_and_goes_on() {
             log.checkpoint().await.unwrap();
         }
     }
-    assert_eq!(log.prune(20).await.unwrap(), 19);
+    assert_eq!(log.prune(&Principal::local(), 20).await.unwrap(), 19);
     log.append(decision("open")).await.unwrap();
     let report = verify(&dir);
     assert_eq!((report.exit_code(), report.events), (0, 24), "{report}");
     log.append(decision("another")).await.unwrap();
-    assert_eq!(log.prune(44).await.unwrap(), 23, "a call under way is kept");
+    assert_eq!(log.prune(&Principal::local(), 44).await.unwrap(), 23, "a call under way is kept");
     drop(log);
     let log = open(&dir);
     log.append(decision("later")).await.unwrap();

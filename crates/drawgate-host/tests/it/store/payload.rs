@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use drawgate_core::audit::{EventDraft, Payload, Report};
 use drawgate_core::canonical;
+use drawgate_core::model::Principal;
 use drawgate_core::store::{AuditLog, VerifyOptions};
 use drawgate_host::store::DataDir;
 use drawgate_host::store::sqlite::{Reader, SqliteAudit};
@@ -60,7 +61,7 @@ async fn arguments_are_kept_once_and_the_oldest_go_first() {
     let head = log.head();
     log.append(decision("last")).await.unwrap();
     log.append(outcome("last")).await.unwrap();
-    assert_eq!(log.prune(head + 1).await.unwrap(), head);
+    assert_eq!(log.prune(&Principal::local(), head + 1).await.unwrap(), head);
     assert_eq!(kept(&dir, "abcd"), "", "they go with their events");
     assert_eq!(verify(&dir).exit_code(), 0, "{}", verify(&dir));
 }

@@ -1,5 +1,6 @@
 //! Pruning as one step. Where it cuts is in the suite of stores.
 
+use drawgate_core::model::Principal;
 use drawgate_core::store::AuditLog;
 use rusqlite::Connection;
 
@@ -24,7 +25,7 @@ async fn a_pruning_that_fails_leaves_nothing_of_itself() {
             ))
             .unwrap();
         let head = log.head();
-        log.prune(head).await.unwrap_err();
+        log.prune(&Principal::local(), head).await.unwrap_err();
         other.execute_batch("DROP TRIGGER broken").unwrap();
         assert_eq!(log.head(), head, "{table}: no event tells of what was not done");
         let report = verify(&dir);
@@ -32,7 +33,7 @@ async fn a_pruning_that_fails_leaves_nothing_of_itself() {
         log.append(decision(table)).await.unwrap();
         log.append(outcome(table)).await.unwrap();
     }
-    assert_eq!(log.prune(4).await.unwrap(), 3);
+    assert_eq!(log.prune(&Principal::local(), 4).await.unwrap(), 3);
     drop(log);
     let log = open(&dir);
     assert_eq!((verify(&dir).exit_code(), log.reader().loss().await.unwrap()), (0, None));

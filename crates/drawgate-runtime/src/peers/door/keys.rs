@@ -1,11 +1,26 @@
 //! Changes of the list by an operator.
 
 use anyhow::{Context, bail};
+use drawgate_sdk::statement::Purpose;
 
 use super::Door;
 use crate::peers::line::{MAX_LINE, read_line};
 use crate::peers::list::without;
 use crate::peers::{Authorized, KeyList, Selection};
+
+/// A key that is authorised for the same pack or agent already.
+#[derive(Debug, thiserror::Error)]
+#[error("this key stands for {purpose} `{name}` already, in line {line}")]
+pub struct KeyExists {
+    /// A pack or an agent.
+    pub purpose: Purpose,
+    /// The pack's id or the agent's name.
+    pub name: String,
+    /// `SHA256:` and the key's fingerprint.
+    pub fingerprint: String,
+    /// Where it stands in the file.
+    pub line: usize,
+}
 
 impl Door {
     /// What adding this line would authorise, or why it can't be added.
@@ -21,15 +36,8 @@ impl Door {
         let (_, terms) = read.context("there is no key")?;
         let present = self.present()?;
         if let Ok(entry) = present.find(&terms.fingerprint, terms.purpose, &terms.name) {
-            bail!(
-                "this key stands for {} `{}` already, in line {}; `drawgate keys remove {} --{} {}` takes it out",
-                terms.purpose,
-                terms.name,
-                entry.line,
-                terms.fingerprint,
-                terms.purpose,
-                terms.name
-            );
+            let Authorized { purpose, name, fingerprint, .. } = terms;
+            bail!(KeyExists { purpose, name, fingerprint, line: entry.line });
         }
         Ok(terms)
     }

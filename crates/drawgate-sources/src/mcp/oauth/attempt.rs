@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use drawgate_core::model::Principal;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -34,7 +35,7 @@ pub(super) struct Attempt {
 
 impl ServerLogin {
     /// Begins a login, in place of one that may be under way.
-    pub async fn begin(&self) -> Result<Begun, LoginError> {
+    pub async fn begin(&self, actor: &Principal) -> Result<Begun, LoginError> {
         let shared = &self.shared;
         shared.demand_person()?;
         shared.abandon().await;
@@ -42,10 +43,10 @@ impl ServerLogin {
         let begun = Begun { attempt: shared.vault.ids.unique(), url: plan.url.as_str().to_owned() };
         let stop = CancellationToken::new();
         let (sender, outcome) = watch::channel(None);
-        let (login, stopped) = (Arc::clone(shared), stop.clone());
+        let (login, stopped, actor) = (Arc::clone(shared), stop.clone(), actor.clone());
         tokio::spawn(async move {
             let done = tokio::select! {
-                done = timeout(PATIENCE, login.complete(plan)) => done,
+                done = timeout(PATIENCE, login.complete(&actor, plan)) => done,
                 () = stopped.cancelled() => Ok(Err(LoginError::Replaced)),
             };
             let done = done.unwrap_or(Err(LoginError::TooLate)).map_err(Arc::new);
@@ -79,8 +80,12 @@ impl Shared {
         }
     }
 
-    async fn complete(self: &Arc<Self>, plan: Plan) -> Result<LoginSummary, LoginError> {
+    async fn complete(
+        self: &Arc<Self>,
+        actor: &Principal,
+        plan: Plan,
+    ) -> Result<LoginSummary, LoginError> {
         let kept = plan.finish(self).await?;
-        self.adopt(kept).await
+        self.adopt(actor, kept).await
     }
 }

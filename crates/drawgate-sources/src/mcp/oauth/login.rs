@@ -66,7 +66,7 @@ pub struct LoginSettings {
 }
 
 /// A login, for people and for the log. Holds no secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoginSummary {
     /// The server.
@@ -101,7 +101,7 @@ impl LoginSummary {
 }
 
 /// Where the login at a server stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Standing {
     /// There is none, and none was asked for.
@@ -217,7 +217,7 @@ impl ServerLogin {
 
     /// Ends the login: tokens are given back where the authorization server takes them, and forgotten
     /// here in any case. `false` if there was none.
-    pub async fn log_out(&self) -> Result<bool, LoginError> {
+    pub async fn log_out(&self, actor: &Principal) -> Result<bool, LoginError> {
         let shared = &self.shared;
         shared.demand_person()?;
         shared.abandon().await;
@@ -226,7 +226,7 @@ impl ServerLogin {
         if kept.is_none() && !shared.is_stored().await? {
             return Ok(false);
         }
-        let outcome = shared.outcome(EventKind::ServerLogout);
+        let outcome = shared.outcome(actor, EventKind::ServerLogout);
         let write = Write::RemoveDocument { kind: KIND, id: shared.id.to_string() };
         let forgetting = Arc::clone(shared);
         let memory = async move {
@@ -296,11 +296,15 @@ impl Shared {
     }
 
     /// Takes a new login over. One that can't be kept or written down is none.
-    pub(super) async fn adopt(self: &Arc<Self>, kept: Kept) -> Result<LoginSummary, LoginError> {
+    pub(super) async fn adopt(
+        self: &Arc<Self>,
+        actor: &Principal,
+        kept: Kept,
+    ) -> Result<LoginSummary, LoginError> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let summary = LoginSummary::of(&self.id, &kept);
         let outcome = self
-            .outcome(EventKind::ServerLogin)
+            .outcome(actor, EventKind::ServerLogin)
             .text("issuer", &summary.issuer)
             .text("clientId", &summary.client_id)
             .texts("scopes", summary.scopes.iter().map(String::as_str));
@@ -318,9 +322,9 @@ impl Shared {
     }
 
     /// The event of an operator's act on this login.
-    fn outcome(&self, kind: EventKind) -> EventDraft {
+    fn outcome(&self, actor: &Principal, kind: EventKind) -> EventDraft {
         EventDraft::new(kind, self.vault.clock.now_ms())
-            .text("principal", Principal::local().as_str())
+            .text("principal", actor.as_str())
             .text("server", self.id.as_str())
     }
 

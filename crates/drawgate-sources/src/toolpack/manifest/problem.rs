@@ -3,10 +3,10 @@
 use std::fmt;
 
 use drawgate_core::model::shown_name;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One thing that is wrong with a manifest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Where, as a JSON path: `$.tools[2].command_template`.
     pub path: String,

@@ -231,5 +231,5 @@ async fn a_person_has_nothing_to_do_and_a_persons_tokens_are_not_used() {
     assert_ne!(stage.header().await, personal);
     let none = "`far` needs no login by a person: the gateway gets its tokens by itself, as the client in `servers.far.oauth`";
     assert_eq!(stage.begin().await.unwrap_err().to_string(), none);
-    assert_eq!(stage.login.log_out().await.unwrap_err().to_string(), none);
+    assert_eq!(stage.login.log_out(&Principal::local()).await.unwrap_err().to_string(), none);
 }

@@ -264,11 +264,11 @@ async fn a_login_that_can_not_be_written_down_is_none() {
     stage.log_in().await.unwrap();
     for break_it in [TestStore::break_log, TestStore::break_state] {
         break_it(&stage.store, true);
-        stage.login.log_out().await.unwrap_err();
+        stage.login.log_out(&Principal::local()).await.unwrap_err();
         break_it(&stage.store, false);
         assert!(stage.login.header().await.unwrap().is_some(), "a logout that failed is none");
     }
-    assert!(stage.login.log_out().await.unwrap());
+    assert!(stage.login.log_out(&Principal::local()).await.unwrap());
 }
 
 #[tokio::test]
@@ -287,9 +287,9 @@ async fn a_second_attempt_ends_the_first() {
 async fn logging_out_gives_tokens_back_and_forgets_them() {
     let stage = Stage::new().await;
     stage.log_in().await.unwrap();
-    assert!(stage.login.log_out().await.unwrap());
+    assert!(stage.login.log_out(&Principal::local()).await.unwrap());
     assert!(stage.world.seen("/revoke")[0]["token"].starts_with("refresh-"));
     assert_eq!(stage.login.header().await.unwrap(), None);
     assert_eq!(stage.store.documents("oauth").await.unwrap(), []);
-    assert!(!stage.login.log_out().await.unwrap());
+    assert!(!stage.login.log_out(&Principal::local()).await.unwrap());
 }

@@ -10,7 +10,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drawgate_core::model::SourceId;
+use drawgate_core::model::{Principal, SourceId};
 use drawgate_core::testing::{TestClock, TestStore, acts};
 use drawgate_host::Host;
 use drawgate_host::credentials::Try;
@@ -91,7 +91,7 @@ impl Stage {
     }
 
     async fn begin(&self) -> Result<Begun, LoginError> {
-        self.login.begin().await
+        self.login.begin(&Principal::local()).await
     }
 
     /// A whole login, in which the person agrees.

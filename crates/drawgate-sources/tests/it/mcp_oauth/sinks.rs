@@ -139,7 +139,7 @@ async fn nothing_inside_is_asked_in_a_logout() {
         stage.world.behave(|it| it.revocation_endpoint = Some(inner.to_owned()));
         if stage.log_in().await.is_ok() {
             // The token is forgotten here, whether or not it could be revoked there.
-            let _unreachable = stage.login.log_out().await;
+            let _unreachable = stage.login.log_out(&Principal::local()).await;
             assert_eq!(stage.login.header().await.unwrap(), None, "{inner}");
         }
         assert_nobody_else(&stage, &roads, inner);

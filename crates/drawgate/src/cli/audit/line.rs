@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use crate::cli::agents::{list, text};
-
 /// What an event may be about, in the order of the line.
 const SUBJECTS: [&str; 8] =
     ["toolId", "agent", "toolpack", "server", "capability", "scope", "approvalId", "artifact"];
@@ -61,6 +59,17 @@ fn missing(event: &Value) -> String {
         (false, false) if !lost.is_empty() => format!("EVENTS WERE MISSING{lost}"),
         (false, false) => String::new(),
     }
+}
+
+/// A text member of an event.
+fn text(event: &Value, key: &str) -> String {
+    event[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// A list of texts, joined.
+fn list(event: &Value, key: &str) -> String {
+    let items = event[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

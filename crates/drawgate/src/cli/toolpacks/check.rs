@@ -4,26 +4,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use drawgate_sources::toolpack::{FILE as MANIFEST, Manifest};
-use serde::{Deserialize, Serialize};
+use drawgate_sources::toolpack::{FILE as MANIFEST, Finding, Manifest, Problem};
 use serde_json::{Value, json};
 
 use super::words;
 use crate::cli::Context;
 use crate::cli::backend::{Backend, part};
 use crate::cli::output::Output;
-use crate::surface::control::{AllPacks, ShownPack};
+use drawgate_runtime::operations::{AllPacks, ShownPack};
 use drawgate_runtime::toolpacks::check_files;
-
-/// What was found out about one thing.
-#[derive(Debug, Serialize, Deserialize)]
-struct Found {
-    subject: String,
-    ok: bool,
-    message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
-}
 
 /// Checks a folder that is named like one, or is one. Needs no gateway.
 pub(super) fn validate_folder(folder: &str, out: Output) -> Option<anyhow::Result<ExitCode>> {
@@ -40,14 +29,15 @@ pub(super) fn validate_folder(folder: &str, out: Output) -> Option<anyhow::Resul
     meant.then(|| {
         let (mut problems, warnings) = match Manifest::read(path) {
             Ok(manifest) => (Vec::new(), manifest.warnings()),
-            Err(all) => (all.problems.iter().map(|problem| json!(problem)).collect(), Vec::new()),
+            Err(all) => (all.problems, Vec::new()),
         };
         let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         // What else would keep it from being installed: symbolic links, for instance.
         if path.is_dir()
             && let Err(error) = check_files(path)
         {
-            problems.push(json!({ "path": "its files", "message": error.to_string() }));
+            let (path, message) = ("its files".to_owned(), error.to_string());
+            problems.push(Problem { path, message, hint: None });
         }
         let valid = problems.is_empty();
         let value = json!([{
@@ -94,10 +84,12 @@ pub(super) async fn doctor(
     let mut texts = Vec::new();
     let mut well = true;
     for pack in &packs {
-        let mut found: Vec<Found> = words::complaints(pack).into_iter().map(complaint).collect();
+        let mut found: Vec<Finding> = words::complaints(pack).into_iter().map(complaint).collect();
         if pack.state != "missing" {
             found.extend(
-                backend.get::<Vec<Found>>(&format!("/toolpacks/{}/doctor", part(&pack.id))).await?,
+                backend
+                    .get::<Vec<Finding>>(&format!("/toolpacks/{}/doctor", part(&pack.id)))
+                    .await?,
             );
         }
         well &= found.iter().all(|one| one.ok);
@@ -110,7 +102,7 @@ pub(super) async fn doctor(
 
 /// Compares with the lock file.
 pub(super) async fn verify(context: &Context, backend: &Backend) -> anyhow::Result<ExitCode> {
-    let found: Vec<Found> = backend.get("/toolpacks.lock").await?;
+    let found: Vec<Finding> = backend.get("/toolpacks.lock").await?;
     let well = found.iter().all(|one| one.ok);
     context.out.either(&found, || match found.as_slice() {
         [] => "no toolpacks are installed, and none are locked".to_owned(),
@@ -126,11 +118,11 @@ async fn chosen(id: Option<&str>, backend: &Backend) -> anyhow::Result<Vec<Shown
     }
 }
 
-fn complaint(message: String) -> Found {
-    Found { subject: "toolpack".to_owned(), ok: false, message, advice: None }
+fn complaint(message: String) -> Finding {
+    Finding { subject: "toolpack".to_owned(), ok: false, message, advice: None }
 }
 
-fn verdict(name: &str, problems: &[Value], other: Option<&str>, warnings: &[String]) -> String {
+fn verdict(name: &str, problems: &[Problem], other: Option<&str>, warnings: &[String]) -> String {
     let mut text = match (problems.len(), other) {
         (0, None) => format!("{name}: valid"),
         (0, Some(problem)) => format!("{name}: {problem}"),
@@ -138,9 +130,8 @@ fn verdict(name: &str, problems: &[Value], other: Option<&str>, warnings: &[Stri
         (count, _) => format!("{name}: {count} problems"),
     };
     for problem in problems {
-        let word = |key: &str| problem[key].as_str().unwrap_or_default();
-        let _ = write!(text, "\n  {}: {}", word("path"), word("message"));
-        if let Some(hint) = problem["hint"].as_str() {
+        let _ = write!(text, "\n  {}: {}", problem.path, problem.message);
+        if let Some(hint) = &problem.hint {
             let _ = write!(text, "\n    {hint}");
         }
     }
@@ -150,13 +141,13 @@ fn verdict(name: &str, problems: &[Value], other: Option<&str>, warnings: &[Stri
     text
 }
 
-fn findings(id: &str, found: &[Found]) -> String {
+fn findings(id: &str, found: &[Finding]) -> String {
     let word = if found.iter().all(|one| one.ok) { "ok" } else { "has problems" };
     let lines = found.iter().map(|one| format!("\n  {}", line(one).replace('\n', "\n  ")));
     format!("{id}: {word}{}", lines.collect::<String>())
 }
 
-fn line(found: &Found) -> String {
+fn line(found: &Finding) -> String {
     let mark = if found.ok { "ok  " } else { "FAIL" };
     let advice = found.advice.as_ref().map(|advice| format!("\n       {advice}"));
     format!("{mark} {}: {}{}", found.subject, found.message, advice.unwrap_or_default())

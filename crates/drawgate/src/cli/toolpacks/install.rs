@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use drawgate_host::Host;
-use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::super::machine;
@@ -14,10 +13,9 @@ use super::progress::Line;
 use super::words;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
-use crate::surface::control::{AllPacks, Commit, ShownPack};
 use drawgate_runtime::assemble::authorities;
 use drawgate_runtime::config::Loaded;
-use drawgate_runtime::operations::Afterwards;
+use drawgate_runtime::operations::{Afterwards, AllPacks, Commit, ShownPack};
 use drawgate_runtime::toolpacks::{
     Downgrade, Folder, Github, GithubSource, Intent, Origin, Staged, Terms, ToolpackError,
 };
@@ -80,7 +78,7 @@ pub(super) async fn commit(
         content_hash: staged.entry.content_hash.clone(),
         afterwards,
     };
-    let pack = backend.post("/toolpacks", &json!(commit)).await;
+    let pack = backend.post("/toolpacks", &commit).await;
     drop(staged);
     pack
 }

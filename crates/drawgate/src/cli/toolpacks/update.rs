@@ -12,8 +12,7 @@ use super::words;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
 use crate::cli::output::{agrees, can_ask};
-use crate::surface::control::{AllPacks, ShownPack};
-use drawgate_runtime::operations::Afterwards;
+use drawgate_runtime::operations::{Afterwards, AllPacks, ShownPack};
 use drawgate_runtime::toolpacks::{Changes, Folder, Intent, Origin, Staged};
 
 /// What is asked for.

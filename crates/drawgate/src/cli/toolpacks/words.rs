@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use drawgate_core::registry::SourceState;
+use drawgate_runtime::operations::{ShownPack, ShownTool};
 use serde_json::Value;
 
-use crate::surface::control::{ShownPack, ShownTool};
+use crate::cli::doctor;
 
 /// Characters of a commit that people compare.
 const SHORT_COMMIT: usize = 12;
@@ -69,17 +71,17 @@ pub(super) fn enabled(pack: &ShownPack, running: bool) -> String {
     text.push_str(&contents(pack));
     let id = &pack.id;
     let _ = match (&pack.running, running) {
-        (Some(status), _) if status["state"] == "ready" => {
-            let (count, verb) = match status["tools"].as_u64() {
-                Some(1) => ("1 tool".to_owned(), "is"),
-                _ => (format!("{} tools", status["tools"]), "are"),
+        (Some(running), _) if running.status.state == SourceState::Ready => {
+            let (count, verb) = match running.status.tools {
+                1 => ("1 tool".to_owned(), "is"),
+                count => (format!("{count} tools"), "are"),
             };
             writeln!(text, "in force: {count} {verb} offered now")
         }
-        (Some(status), _) => writeln!(
+        (Some(running), _) => writeln!(
             text,
             "it does not work yet: {}; `drawgate toolpacks doctor {id}` says more",
-            status["problem"].as_str().unwrap_or("it is still starting")
+            running.status.problem.as_deref().unwrap_or("it is still starting")
         ),
         (None, true) => writeln!(
             text,
@@ -167,27 +169,22 @@ fn state(pack: &ShownPack) -> String {
 }
 
 fn is_ready(pack: &ShownPack) -> bool {
-    pack.running.as_ref().is_some_and(|running| running["state"] == "ready")
+    pack.running.as_ref().is_some_and(|running| running.status.state == SourceState::Ready)
 }
 
 fn offered(pack: &ShownPack) -> Option<usize> {
-    let running = pack.running.as_ref()?;
-    usize::try_from(running["tools"].as_u64()?).ok()
+    pack.running.as_ref().map(|running| running.status.tools)
 }
 
 /// Everything that is wrong, in sentences.
 pub(super) fn complaints(pack: &ShownPack) -> Vec<String> {
     let mut all: Vec<String> = pack.problem.iter().cloned().collect();
     if let Some(running) = &pack.running {
-        let problem = running["problem"].as_str().map(str::to_owned);
+        let problem = running.status.problem.clone();
         all.extend(problem.filter(|problem| pack.problem.as_ref() != Some(problem)));
-        let refused = list(&running["leftOut"]).iter();
-        let missing = list(&running["diagnostics"]["leftOut"]).iter();
-        all.extend(refused.chain(missing).map(|tool| {
-            let word = |key: &str| tool[key].as_str().unwrap_or_default();
-            format!("`{}` was left out: {}", word("tool"), word("reason"))
-        }));
-        all.extend(waits(pack, running));
+        let left_out = doctor::left_out(running).into_iter();
+        all.extend(left_out.map(|(tool, reason)| format!("`{tool}` was left out: {reason}")));
+        all.extend(waits(&pack.id, running.status.quarantined.len()));
     }
     all
 }
@@ -195,8 +192,8 @@ pub(super) fn complaints(pack: &ShownPack) -> Vec<String> {
 /// What connectors have and can't offer, such as operations of an API.
 fn left_out(pack: &ShownPack) -> String {
     let mut text = String::new();
-    let running = pack.running.as_ref().map(|running| &running["diagnostics"]["connectors"]);
-    for (connector, report) in running.and_then(Value::as_object).into_iter().flatten() {
+    let connectors = pack.running.as_ref().map(|it| &doctor::diagnostics(it)["connectors"]);
+    for (connector, report) in connectors.and_then(Value::as_object).into_iter().flatten() {
         let told = list(&report["leftOut"]);
         for one in told {
             let name = one["operation"].as_str().or_else(|| one["tool"].as_str());
@@ -218,10 +215,9 @@ fn list(value: &Value) -> &[Value] {
 }
 
 /// What waits for a person.
-fn waits(pack: &ShownPack, running: &Value) -> Option<String> {
-    let waiting = running["quarantined"].as_array().map_or(0, Vec::len);
+fn waits(id: &str, waiting: usize) -> Option<String> {
     (waiting > 0).then(|| {
-        format!("{waiting} definitions changed; `drawgate servers review {}` shows them", pack.id)
+        format!("{waiting} definitions changed; `drawgate servers review {id}` shows them")
     })
 }
 
@@ -243,8 +239,8 @@ mod tests {
             "id": "pets", "state": "enabled", "folder": "/packs/pets", "tools": [], "permissions": [],
             "problems": [],
             "running": {
-                "state": "ready", "tools": 2,
-                "leftOut": [{ "tool": "a", "reason": "its schema is no schema" }],
+                "id": "pets", "state": "ready", "since": 0, "failures": 0, "tools": 2,
+                "leftOut": [{ "source_id": "pets", "tool": "a", "reason": "its schema is no schema" }],
                 "diagnostics": {
                     "leftOut": [{ "tool": "b", "reason": "`main` offers no `b`" }],
                     "connectors": { "api": {

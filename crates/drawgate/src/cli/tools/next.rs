@@ -1,31 +1,35 @@
 //! What a person can do about a call that was refused, or a list that is empty.
 
-use serde_json::Value;
-
-use crate::cli::agents::{list, text};
-use crate::surface::control::CliCall;
+use drawgate_core::model::{ErrorCode, ToolError};
+use drawgate_runtime::operations::NewCall;
 
 /// What to do about a refusal, where the gateway's own words don't say it.
-pub(super) fn step(call: &CliCall, error: &Value) -> Option<String> {
+pub(super) fn step(call: &NewCall, error: &ToolError) -> Option<String> {
     let whose = match &call.agent {
         Some(agent) => format!(" --agent {agent}"),
         None => String::new(),
     };
-    match text(error, "code").as_str() {
-        "RESOURCE_NOT_FOUND" => {
+    match error.code {
+        ErrorCode::ResourceNotFound => {
             Some(format!("`drawgate tools list{whose}` shows what can be called"))
         }
-        "INVALID_ARGUMENTS" => {
+        ErrorCode::InvalidArguments => {
             Some(format!("`drawgate tools show {}` has what it takes", call.tool))
         }
-        "PERMISSION_DENIED" => {
-            let missing = list(&error["details"], "missing");
-            let first = missing.split(' ').next().filter(|first| !first.is_empty())?;
+        ErrorCode::PermissionDenied => {
+            let first = error.details.as_ref()?["missing"].get(0)?.as_str()?;
             let agent = call.agent.as_ref().map_or("local", |agent| agent.as_str());
             Some(format!("`drawgate grants add {first} --agent {agent} --for 8h` gives it"))
         }
-        "UNAVAILABLE" => Some("`drawgate servers doctor` may say why".to_owned()),
-        _ => None,
+        ErrorCode::Unavailable => Some("`drawgate servers doctor` may say why".to_owned()),
+        ErrorCode::ExecutionFailed
+        | ErrorCode::Timeout
+        | ErrorCode::PermissionEscalationRequired
+        | ErrorCode::SandboxViolation
+        | ErrorCode::RateLimited
+        | ErrorCode::Conflict
+        | ErrorCode::ValidationError
+        | ErrorCode::Cancelled => None,
     }
 }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::FromRequest as _;
 use axum::response::Response;
-use drawgate_core::policy::{Approval, ApprovalState};
+use drawgate_core::model::Principal;
+use drawgate_core::policy::ApprovalState;
 use http::{Method, Request, StatusCode};
 use http_body_util::Limited;
 use parking_lot::Mutex;
@@ -94,19 +95,20 @@ impl Pages {
         if !self.operations.is_operator(token) {
             return self.refuse(id, now).await;
         }
-        match self.find(id) {
-            Some(approval) if approval.state == ApprovalState::Pending => match self.key(id, now) {
-                Some(key) => {
-                    let exact = self.operations.exact_arguments(id);
-                    let is_awaited = self.operations.gateway.is_awaited(id);
-                    page::call(&approval, exact.as_deref(), is_awaited, &key)
+        match self.operations.approval(id) {
+            Some(listed) if listed.approval.state == ApprovalState::Pending => {
+                match self.key(id, now) {
+                    Some(key) => {
+                        let exact = self.operations.exact_arguments(id);
+                        page::call(&listed, exact.as_deref(), &key)
+                    }
+                    None => page::ask(
+                        StatusCode::TOO_MANY_REQUESTS,
+                        id,
+                        "Too many calls are being looked at; try again later.",
+                    ),
                 }
-                None => page::ask(
-                    StatusCode::TOO_MANY_REQUESTS,
-                    id,
-                    "Too many calls are being looked at; try again later.",
-                ),
-            },
+            }
             Some(_) => {
                 page::note(StatusCode::CONFLICT, "This call has been decided, or has expired.")
             }
@@ -125,7 +127,7 @@ impl Pages {
             return page::ask(StatusCode::FORBIDDEN, id, message);
         }
         let is_awaited = self.operations.gateway.is_awaited(id);
-        match self.operations.decide(id, answer).await {
+        match self.operations.decide(&Principal::local(), id, answer).await {
             Ok(approval) if approval.state == ApprovalState::Approved => {
                 let message = if is_awaited {
                     "Approved. The call that waits goes on; you can close this page.".to_owned()
@@ -139,15 +141,12 @@ impl Pages {
             }
             Ok(_) => page::note(StatusCode::OK, "Denied. You can close this page."),
             Err(error) => {
+                let error = anyhow::Error::from(error);
                 tracing::warn!(error = format!("{error:#}"), "an approval could not be decided");
                 let message = "It could not be decided: it was decided before or has expired, or it can't be written down.";
                 page::note(StatusCode::CONFLICT, message)
             }
         }
-    }
-
-    fn find(&self, id: &str) -> Option<Approval> {
-        self.operations.gateway.approval(id)
     }
 
     /// A key for one decision about this call.

@@ -19,6 +19,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use drawgate_runtime::operations::ListedApproval;
 use drawgate_runtime::time::shown as time;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;\
@@ -56,19 +57,15 @@ pub(super) fn ask(status: StatusCode, id: &str, problem: &str) -> Response {
 }
 
 /// Shows a call in full and asks for the decision. `exact` are its arguments without any mask.
-pub(super) fn call(
-    approval: &Approval,
-    exact: Option<&str>,
-    is_awaited: bool,
-    key: &str,
-) -> Response {
+pub(super) fn call(listed: &ListedApproval, exact: Option<&str>, key: &str) -> Response {
+    let ListedApproval { approval, is_awaited, .. } = listed;
     let tags: Vec<&str> = approval.risk_tags.iter().map(|tag| tag.as_str()).collect();
     let rows = [
         ("Tool", approval.tool_id.clone()),
         ("Caller", approval.principal.to_string()),
         ("Reason", approval.reason.clone()),
         ("Risks", if tags.is_empty() { "none named".to_owned() } else { tags.join(", ") }),
-        ("State", standing(approval, is_awaited)),
+        ("State", standing(approval, *is_awaited == Some(true))),
     ];
     let mut main = String::from("<h1>Approve this call?</h1><dl>");
     for (name, value) in rows {

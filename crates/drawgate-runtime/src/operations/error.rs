@@ -1,0 +1,122 @@
+//! Why an operation was not done.
+
+use std::sync::Arc;
+
+use drawgate_core::acts::ActError;
+use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError};
+use drawgate_core::policy::{ApprovalError, GrantError};
+use drawgate_core::registry::ReviewError;
+use drawgate_core::store::StoreError;
+use drawgate_sources::mcp::oauth::LoginError;
+
+use crate::peers::KeyExists;
+use crate::toolpacks::{PackIdError, ToolpackError};
+
+/// Why an operation was not done. The texts name no command: programs that have commands add which one
+/// helps.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// No agent of this name has a token.
+    #[error("there is no agent `{0}`")]
+    UnknownAgent(Principal),
+    /// A grant for a caller that is not known by token, key or issuer.
+    #[error("there is no agent `{0}`")]
+    UnknownGrantee(Principal),
+    /// The name is in use.
+    #[error("there is an agent `{0}` already")]
+    AgentExists(Principal),
+    /// The name means the owner of the data folder.
+    #[error("`local` is the owner of the data folder; choose another name")]
+    NameIsLocal,
+    /// The name could be that of a caller with a token of the configured issuer.
+    #[error("names like `{0}` are kept for callers of `auth.issuer`; choose another")]
+    NameIsReserved(Principal),
+    /// The grant comes from the configuration.
+    #[error("`{0}` stands by the configuration; change `[local] capabilities` there")]
+    ConfiguredGrant(String),
+    /// A token was given, and it is another.
+    #[error("this is not the operator's token; it is in `admin.token` in the data folder")]
+    NotOperator,
+    /// Keys are for packs and agents only.
+    #[error("a key is for a `pack` or an `agent`")]
+    UnknownPurpose,
+    /// Neither a fingerprint nor a name was given.
+    #[error("say which key: its fingerprint, or whose it is")]
+    NoKeySelected,
+    /// The key is authorised for the same already.
+    #[error(transparent)]
+    KeyExists(#[from] KeyExists),
+    /// No key is selected by what was given.
+    #[error("there is no such key")]
+    UnknownKey,
+    /// No pack of this id is connected.
+    #[error("no pack `{0}` is connected")]
+    UnknownPack(String),
+    /// No artifact has this hash.
+    #[error("there is no artifact `{0}`")]
+    UnknownArtifact(String),
+    /// The gateway is not logged in at this server.
+    #[error("there is no login at `{0}`")]
+    NotLoggedIn(String),
+    /// The gateway can't log in at this server.
+    #[error(
+        "there is no login at `{0}`; it takes an MCP server with a `url` and without an `Authorization` header"
+    )]
+    NoLogin(String),
+    /// What was staged is not what a person was shown.
+    #[error("the pack has changed since it was shown; try once more")]
+    ToolpackChanged,
+    /// Something else has the id of a toolpack, or the name of one of its tools.
+    #[error("`{id}` can't be enabled: {}; disable or rename one of the two", .conflicts.join("; "))]
+    ToolpackConflict {
+        /// The toolpack.
+        id: String,
+        /// What it has in common with others.
+        conflicts: Vec<String>,
+    },
+    /// The work on the folder of toolpacks failed. The text has its causes.
+    #[error("{0}")]
+    Toolpack(ToolpackError),
+    /// Not an id of a toolpack.
+    #[error(transparent)]
+    ToolpackId(#[from] PackIdError),
+    /// Not a name.
+    #[error(transparent)]
+    Name(#[from] IdError),
+    /// Not a capability.
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
+    /// Not a scope of a grant.
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    /// The approval can't be decided.
+    #[error(transparent)]
+    Approval(#[from] ApprovalError),
+    /// The grant can't be changed.
+    #[error(transparent)]
+    Grant(#[from] GrantError),
+    /// A definition can't be shown or accepted.
+    #[error(transparent)]
+    Review(#[from] ReviewError),
+    /// A login can't be begun or ended.
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    /// A login that was begun has failed.
+    #[error(transparent)]
+    LoginFailed(Arc<LoginError>),
+    /// The act could not be kept or written down.
+    #[error(transparent)]
+    Act(#[from] ActError),
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Everything else: the file of keys, the configuration of toolpacks.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
+}
+
+impl From<ToolpackError> for OperationError {
+    fn from(error: ToolpackError) -> Self {
+        Self::Toolpack(error)
+    }
+}

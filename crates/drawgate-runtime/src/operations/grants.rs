@@ -1,0 +1,126 @@
+//! Grants: capabilities for a time, and for whom.
+
+use std::sync::Arc;
+
+use drawgate_core::audit::EventKind;
+use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
+use drawgate_core::policy::{GrantError, standing_grants};
+use drawgate_core::store::{Agent, Write};
+use drawgate_sdk::statement::Purpose;
+use serde::{Deserialize, Serialize};
+
+use super::{OperationError, Operations};
+
+/// Characters of a grant's id.
+const GRANT_ID: usize = 12;
+
+/// A new grant.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewGrant {
+    /// What it allows.
+    pub capability: String,
+    /// To whom: `workspace`, `user:NAME` or `session:ID`.
+    pub scope: String,
+    /// For how long.
+    pub lifetime_ms: Option<u64>,
+}
+
+impl Operations {
+    /// All live grants.
+    #[must_use]
+    pub fn grants(&self) -> Vec<CapabilityGrant> {
+        self.control.parts().grants.live(self.gateway.clock().now_ms())
+    }
+
+    /// Issues a grant.
+    pub async fn issue_grant(
+        &self,
+        actor: &Principal,
+        new: NewGrant,
+    ) -> Result<CapabilityGrant, OperationError> {
+        let scope = GrantScope::try_from(new.scope)?;
+        let capability = Capability::new(&new.capability)?;
+        self.check_grantee(&scope).await?;
+        let turn = self.acts.turn().await;
+        let parts = self.control.parts();
+        let now = parts.clock.now_ms();
+        let id: String = parts.ids.secret().chars().take(GRANT_ID).collect();
+        let grant = CapabilityGrant {
+            grant_id: format!("g_{id}").into(),
+            capability,
+            issued_at: now,
+            expires_at: new.lifetime_ms.map(|lifetime| now.saturating_add(lifetime)),
+            scope: Some(scope),
+            approval_id: None,
+        };
+        let scope = grant.scope.clone().map(String::from);
+        let draft = self
+            .draft(actor, EventKind::GrantIssued)
+            .texts("grantIds", [&*grant.grant_id])
+            .text("capability", grant.capability.as_str())
+            .maybe_text("scope", scope.as_deref());
+        let draft = match grant.expires_at {
+            Some(end) => draft.number("expiresAt", end),
+            None => draft,
+        };
+        let (grants, issued) = (Arc::clone(&parts.grants), grant.clone());
+        let memory = async move { grants.issue(issued).await };
+        turn.act(vec![draft], vec![Write::PutGrant(grant.clone())], memory).await?;
+        Ok(grant)
+    }
+
+    /// Revokes a grant: it covers no further call. One that stands by an agent's registration leaves
+    /// the registration too.
+    pub async fn revoke_grant(&self, actor: &Principal, id: &str) -> Result<(), OperationError> {
+        let turn = self.acts.turn().await;
+        let outcome = self.draft(actor, EventKind::GrantRevoked).texts("grantIds", [id]);
+        let grants = Arc::clone(&self.control.parts().grants);
+        match grants.revocable(id) {
+            Ok(id) => {
+                let write = Write::RemoveGrant(Arc::clone(&id));
+                let memory = async move { grants.revoke(&[id]).await };
+                turn.act(vec![outcome], vec![write], memory).await?;
+            }
+            Err(GrantError::Standing(_)) => {
+                let mut agents = self.store.agents().await?;
+                let agent = withdraw(&mut agents, id)?;
+                let write = Write::PutAgent(agent.clone());
+                turn.act(vec![outcome], vec![write], self.take_over(agents, agent)).await?;
+            }
+            Err(error @ GrantError::Unknown(_)) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Refuses a grant for an agent that does not exist: as a rule its name is misspelt, and an agent
+    /// that gets that name later would hold the grant. Callers of an authorization server are not listed
+    /// anywhere, and are known by the beginning of their names.
+    async fn check_grantee(&self, scope: &GrantScope) -> Result<(), OperationError> {
+        let name = match scope {
+            GrantScope::User(name) => name,
+            GrantScope::Workspace | GrantScope::Session(_) => return Ok(()),
+        };
+        let keys = self.door.list();
+        let has_key = keys.entries().iter().any(|entry| {
+            entry.terms.purpose == Purpose::Agent && entry.terms.name.as_str() == name.as_str()
+        });
+        let is_known = *name == Principal::local()
+            || has_key
+            || self.callers.is_reserved(name)
+            || self.store.agents().await?.iter().any(|agent| agent.name == *name);
+        if is_known { Ok(()) } else { Err(OperationError::UnknownGrantee(name.clone())) }
+    }
+}
+
+/// Takes a capability out of an agent's registration, and returns the agent.
+fn withdraw(agents: &mut [Agent], id: &str) -> Result<Agent, OperationError> {
+    for agent in agents {
+        let standing = standing_grants(agent);
+        if let Some(grant) = standing.iter().find(|grant| &*grant.grant_id == id) {
+            agent.capabilities.retain(|capability| *capability != grant.capability);
+            return Ok(agent.clone());
+        }
+    }
+    Err(OperationError::ConfiguredGrant(id.to_owned()))
+}

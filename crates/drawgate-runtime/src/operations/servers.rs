@@ -1,0 +1,220 @@
+//! Sources of tools: their state, definitions that wait to be accepted, and logins at protected servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use drawgate_core::model::{Capability, Principal, SourceId};
+use drawgate_core::redact::Redactor;
+use drawgate_core::registry::{Acceptance, Held, SourceStatus};
+use drawgate_sources::mcp::oauth::{LoginSummary, ServerLogin, Standing};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::{OperationError, Operations};
+
+/// How long one source may take to say whether it works: longer than a server may take to start by
+/// default.
+const CHECK_TIME: Duration = Duration::from_secs(35);
+
+/// How servers are asked for.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct ServersQuery {
+    /// Whether each is tried before it is shown.
+    #[serde(default)]
+    pub check: bool,
+}
+
+/// A source, with what it says about itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SourceReport {
+    /// Its state.
+    #[serde(flatten)]
+    pub status: SourceStatus,
+    /// What it says about itself, in a form of its own; absent if there is no such source.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    pub diagnostics: Option<Value>,
+}
+
+/// A source, with all that an operator needs to know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Its state.
+    #[serde(flatten)]
+    pub source: SourceReport,
+    /// Why it does not work, if it was tried now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// What its tools require, each combination once.
+    #[serde(default)]
+    pub requires: BTreeSet<Vec<Capability>>,
+    /// The login at it, if that matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<Standing>,
+}
+
+/// What waits at a server.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Review {
+    /// Its state.
+    pub state: String,
+    /// Why, if it does not work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The definitions.
+    pub waiting: Vec<Held>,
+}
+
+/// What a person accepts.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Accept {
+    /// Each by the hash of what was shown.
+    pub accept: Vec<Acceptance>,
+}
+
+/// A login that waits for a person.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LoginBegun {
+    /// By which its end can be waited for.
+    pub attempt: String,
+    /// What the person must open.
+    pub url: String,
+}
+
+impl Operations {
+    /// All sources, by id.
+    pub async fn servers(&self, query: ServersQuery) -> Vec<ServerReport> {
+        let mut faults =
+            if query.check { self.keeper.check(CHECK_TIME).await } else { BTreeMap::new() };
+        let redactor = self.gateway.redactor();
+        let report = |status: SourceStatus| {
+            let id = status.id.clone();
+            let mut report = ServerReport {
+                source: self.source_report(status),
+                fault: faults.remove(&id),
+                requires: self.required(&id),
+                login: self.standing(&id),
+            };
+            // A server's own words may hold anything.
+            report.redact(&redactor);
+            report
+        };
+        self.keeper.status().into_iter().map(report).collect()
+    }
+
+    /// A source, with what it says about itself.
+    pub(super) fn source_report(&self, status: SourceStatus) -> SourceReport {
+        let diagnostics = self.keeper.source(&status.id).map(|source| source.diagnostics());
+        SourceReport { status, diagnostics }
+    }
+
+    fn required(&self, id: &SourceId) -> BTreeSet<Vec<Capability>> {
+        let registry = self.gateway.registry();
+        let own = registry.entries().filter(|entry| entry.id.source() == id);
+        own.map(|entry| entry.requires.clone()).collect()
+    }
+
+    fn standing(&self, id: &SourceId) -> Option<Standing> {
+        Some(self.logins.get(id)?.standing()).filter(|standing| *standing != Standing::None)
+    }
+
+    /// The definitions of a server that wait to be accepted.
+    pub async fn review(&self, name: &str) -> Result<Review, OperationError> {
+        let waiting = self.masked(self.keeper.review(name).await?);
+        let status = self.keeper.status().into_iter().find(|status| status.id.as_str() == name);
+        let state = status.as_ref().map(|status| status.state.as_str());
+        Ok(Review {
+            state: state.unwrap_or_default().to_owned(),
+            problem: status.and_then(|status| status.problem),
+            waiting,
+        })
+    }
+
+    /// Accepts definitions that a person has seen; they are offered at once.
+    pub async fn accept(
+        &self,
+        actor: &Principal,
+        name: &str,
+        accept: Accept,
+    ) -> Result<Vec<Held>, OperationError> {
+        Ok(self.masked(self.keeper.accept(actor, name, accept.accept).await?))
+    }
+
+    /// A server may have put into its definitions what the gateway told it in confidence.
+    fn masked(&self, mut all: Vec<Held>) -> Vec<Held> {
+        let redactor = self.gateway.redactor();
+        for held in &mut all {
+            redactor.mask_known_in(&mut held.definition);
+            held.pinned.as_mut().map(|pinned| redactor.mask_known_in(pinned));
+        }
+        all
+    }
+
+    /// Begins a login.
+    pub async fn begin_login(
+        &self,
+        actor: &Principal,
+        name: &str,
+    ) -> Result<LoginBegun, OperationError> {
+        let begun = self.login(name)?.begin(actor).await?;
+        Ok(LoginBegun { attempt: begun.attempt, url: begun.url })
+    }
+
+    /// Waits for the end of a login.
+    pub async fn end_login(
+        &self,
+        name: &str,
+        attempt: &str,
+    ) -> Result<LoginSummary, OperationError> {
+        self.login(name)?.outcome(attempt).await.map_err(OperationError::LoginFailed)
+    }
+
+    /// Ends a login: its tokens are given back and forgotten.
+    pub async fn log_out(&self, actor: &Principal, name: &str) -> Result<(), OperationError> {
+        if self.login(name)?.log_out(actor).await? {
+            Ok(())
+        } else {
+            Err(OperationError::NotLoggedIn(name.to_owned()))
+        }
+    }
+
+    fn login(&self, name: &str) -> Result<Arc<ServerLogin>, OperationError> {
+        let found = self.logins.get(&SourceId::new(name)?);
+        found.ok_or_else(|| OperationError::NoLogin(name.to_owned()))
+    }
+}
+
+impl SourceReport {
+    /// Rewrites every text that comes from the source.
+    pub(super) fn rewrite(&mut self, text: impl Fn(&mut String), value: impl FnOnce(&mut Value)) {
+        let SourceStatus { server, left_out, quarantined, problem, .. } = &mut self.status;
+        server.iter_mut().chain(problem).for_each(&text);
+        for tool in left_out {
+            text(&mut tool.tool);
+            text(&mut tool.reason);
+        }
+        quarantined.iter_mut().for_each(|held| text(&mut held.name));
+        self.diagnostics.as_mut().map(value);
+    }
+}
+
+impl ServerReport {
+    fn redact(&mut self, redactor: &Redactor) {
+        let text = |text: &mut String| *text = redactor.redact_text(text).into_owned();
+        self.source.rewrite(text, |value| *value = redactor.redact(value, &[]).into_owned());
+        self.fault.iter_mut().for_each(text);
+        match &mut self.login {
+            Some(Standing::Active(login) | Standing::Lacking(login)) => {
+                let LoginSummary { issuer, client_id, scopes, .. } = login;
+                [issuer, client_id].into_iter().chain(scopes).for_each(text);
+            }
+            Some(Standing::Refused { reason }) => text(reason),
+            Some(Standing::None | Standing::Needed | Standing::Expired) | None => {}
+        }
+    }
+}
+
+/// Keeps `null` apart from nothing.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}

@@ -1,0 +1,102 @@
+//! Tools, as an operator lists and calls them.
+
+use drawgate_core::model::{
+    Caller, Capability, Principal, SourceId, ToolInvocation, ToolResult, WireName,
+};
+use drawgate_core::pipeline::CallOptions;
+use drawgate_core::registry::{Entry, Provider, SourceState, SourceStatus};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{OperationError, Operations};
+
+/// A tool that can be called.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedTool {
+    /// `source:tool`.
+    pub tool_id: String,
+    /// The source.
+    pub server_id: SourceId,
+    /// The name that models see.
+    pub wire_name: WireName,
+    /// What a caller needs.
+    pub requires: Vec<Capability>,
+    /// The definition, as its author wrote it.
+    pub tool: Value,
+    /// Its source, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_by: Option<ServedBy>,
+}
+
+/// The source of a tool.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServedBy {
+    /// What it calls itself.
+    pub server: Option<String>,
+    /// Its state.
+    pub state: SourceState,
+    /// Since when, in milliseconds since the epoch.
+    pub since: u64,
+}
+
+/// A call by an operator, or on behalf of an agent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewCall {
+    /// The tool.
+    pub tool: String,
+    /// The arguments.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+    /// A shorter limit.
+    pub timeout_ms: Option<u64>,
+    /// On whose behalf.
+    pub agent: Option<Principal>,
+}
+
+impl Operations {
+    /// The tools that a caller may call.
+    pub fn tools(&self, caller: &Caller) -> Result<Vec<ListedTool>, OperationError> {
+        let statuses = self.keeper.status();
+        let listed = |entry: &Entry| {
+            let source = statuses.iter().find(|status| status.id == *entry.id.source());
+            listed(entry, source)
+        };
+        self.gateway.tools(caller).iter().map(|entry| listed(entry)).collect()
+    }
+
+    /// The same tools in the form that a model provider takes.
+    #[must_use]
+    pub fn tools_for(&self, caller: &Caller, provider: Provider) -> Vec<Value> {
+        self.gateway.tools(caller).iter().map(|entry| entry.definition_for(provider)).collect()
+    }
+
+    /// Calls a tool.
+    pub async fn call(&self, caller: &Caller, call: NewCall) -> ToolResult {
+        let unique = self.gateway.ids().unique();
+        let invocation = ToolInvocation {
+            tool_id: call.tool,
+            request_id: format!("{}-{unique}", caller.surface.name()),
+            arguments: call.arguments,
+            timeout_ms: call.timeout_ms,
+            ..ToolInvocation::default()
+        };
+        self.gateway.call(caller, invocation, CallOptions::default()).await
+    }
+}
+
+fn listed(entry: &Entry, source: Option<&SourceStatus>) -> Result<ListedTool, OperationError> {
+    Ok(ListedTool {
+        tool_id: entry.id.to_string(),
+        server_id: entry.id.source().clone(),
+        wire_name: entry.wire.clone(),
+        requires: entry.requires.clone(),
+        tool: serde_json::to_value(&entry.spec).map_err(anyhow::Error::from)?,
+        served_by: source.map(|SourceStatus { server, state, since, .. }| ServedBy {
+            server: server.clone(),
+            state: *state,
+            since: *since,
+        }),
+    })
+}

@@ -1,0 +1,84 @@
+//! Failures of operations as answers, with the command that helps.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use drawgate_core::policy::{ApprovalError, GrantError};
+use drawgate_core::registry::ReviewError;
+use drawgate_runtime::operations::OperationError;
+use drawgate_runtime::peers::KeyExists;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+/// A refusal, as the command line shows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Refused {
+    /// The sentence.
+    pub error: String,
+}
+
+/// An operation that was not done.
+pub(super) struct Failure(OperationError);
+
+impl<E: Into<OperationError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = match &self.0 {
+            OperationError::Review(ReviewError::ChangedAgain(_)) => StatusCode::CONFLICT,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        let advice = advice(&self.0).map(|advice| format!("; {advice}")).unwrap_or_default();
+        let error = anyhow::Error::from(self.0);
+        (status, Json(Refused { error: format!("{error:#}{advice}") })).into_response()
+    }
+}
+
+/// The command that helps with an error.
+fn advice(error: &OperationError) -> Option<String> {
+    let shows = |command: &str| Some(format!("`drawgate {command} list` shows them"));
+    match error {
+        OperationError::UnknownAgent(_) => shows("agents"),
+        OperationError::UnknownGrantee(name) => Some(format!(
+            "`drawgate agents list` and `drawgate keys list` show them, `drawgate agents add {name}` adds one"
+        )),
+        OperationError::AgentExists(name) => {
+            Some(format!("`drawgate agents rotate {name}` gives it a new token"))
+        }
+        OperationError::KeyExists(KeyExists { purpose, name, fingerprint, .. }) => {
+            Some(format!("`drawgate keys remove {fingerprint} --{purpose} {name}` takes it out"))
+        }
+        OperationError::UnknownKey => shows("keys"),
+        OperationError::UnknownPack(_) => Some("`drawgate packs list` shows those that are".into()),
+        OperationError::UnknownArtifact(_) => shows("artifacts"),
+        OperationError::Approval(ApprovalError::Unknown(_)) => shows("approvals"),
+        OperationError::Grant(GrantError::Unknown(_)) => shows("grants"),
+        OperationError::Review(ReviewError::NoServer(_)) => shows("servers"),
+        OperationError::NameIsLocal
+        | OperationError::NameIsReserved(_)
+        | OperationError::ConfiguredGrant(_)
+        | OperationError::NotOperator
+        | OperationError::UnknownPurpose
+        | OperationError::NoKeySelected
+        | OperationError::NotLoggedIn(_)
+        | OperationError::NoLogin(_)
+        | OperationError::ToolpackChanged
+        | OperationError::ToolpackConflict { .. }
+        | OperationError::Toolpack(_)
+        | OperationError::ToolpackId(_)
+        | OperationError::Name(_)
+        | OperationError::Capability(_)
+        | OperationError::Scope(_)
+        | OperationError::Approval(_)
+        | OperationError::Grant(_)
+        | OperationError::Review(_)
+        | OperationError::Login(_)
+        | OperationError::LoginFailed(_)
+        | OperationError::Act(_)
+        | OperationError::Store(_)
+        | OperationError::Other(_) => None,
+    }
+}
