@@ -3,11 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+mod backoff;
 pub mod builtin;
 pub mod command;
 mod configure;
 pub mod confine;
 mod excerpt;
+mod failed_request;
 pub mod kind;
 mod late;
 pub mod mcp;

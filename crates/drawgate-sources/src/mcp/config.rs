@@ -6,9 +6,9 @@ use drawgate_host::secrets::Secrets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::backoff::LONGEST;
 use super::requests::ClientRequest;
 use super::supervise::{Audience, Care};
+use crate::backoff::Backoff;
 use crate::kind::ConfigError;
 use crate::server::{Endpoint, ServerConfig};
 
@@ -71,7 +71,7 @@ pub(super) struct Settings {
 }
 
 fn longest_pause_ms() -> u64 {
-    u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(Backoff::CONNECTION.longest().as_millis()).unwrap_or(u64::MAX)
 }
 
 const fn breaker_pause_ms() -> u64 {

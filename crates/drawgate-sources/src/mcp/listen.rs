@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::backoff::Backoff;
 use super::hub::Hub;
 use super::stdio::Connection;
 use super::subscriptions::Subscriptions;
 use super::wire::{Era, Meta, PlainParams, ServerInfo};
+use crate::backoff::Backoff;
 
 /// The request that stays open for what a server tells.
 pub(super) const LISTEN: &str = "subscriptions/listen";
@@ -82,7 +82,7 @@ async fn renew(connection: &Arc<Connection>, info: &ServerInfo) {
 async fn keep_listening(connection: &Arc<Connection>, info: &ServerInfo) {
     let hub: &Hub = connection.hub();
     let mut versions = hub.subscriptions.follow();
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::CONNECTION;
     loop {
         hub.subscriptions.asking(*versions.borrow_and_update());
         let Some(members) = wanted(info, &hub.subscriptions) else {

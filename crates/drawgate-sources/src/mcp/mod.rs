@@ -3,7 +3,6 @@
 //! A thin client of our own, for the revisions with sessions and for the one without. Everything about
 //! revisions stays in this folder.
 
-mod backoff;
 mod breaker;
 mod callers;
 mod calls;

@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Peer;
-use super::backoff::Backoff;
 use super::diagnostics::Journal;
 use super::hub::Hub;
 use super::link::{Link, Live};
 use super::usage::{Hold, Usage};
 use super::wire::ServerInfo;
+use crate::backoff::Backoff;
 
 /// The shortest time between two attempts that calls ask for: however many call, a server that is down
 /// is not dialled more often.
@@ -203,7 +203,7 @@ fn closed() -> SourceError {
 
 impl Shared {
     async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut backoff = Backoff::up_to(self.care.longest_pause);
+        let mut backoff = Backoff::CONNECTION.up_to(self.care.longest_pause);
         let random = RandomState::new();
         for attempt in 0_u64.. {
             self.journal.starting();

@@ -16,7 +16,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
 use super::diagnostics::Journal;
-use super::http::{refused, source_error};
+use super::http::refused;
+use crate::failed_request::source_error;
 use super::hub::Hub;
 use super::inlet::{Inlet, Inward, Outlet, Sending};
 use super::remote::Remote;

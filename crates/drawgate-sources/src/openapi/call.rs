@@ -13,7 +13,8 @@ use super::config::Settings;
 use super::load::Loaded;
 use super::plan::Plan;
 use super::request::{self, ArgumentError, Draft};
-use super::send::{Ready, send, source_error};
+use super::send::{Ready, send};
+use crate::failed_request::source_error;
 use super::{response, retry};
 
 const ACCEPT: &str = "application/json, text/plain;q=0.9, */*;q=0.8";

@@ -27,13 +27,14 @@ use super::grounds::Grounds;
 use super::manifest::Manifest;
 use super::part::{LeftOut, Offered, Part};
 use super::seal::Seal;
+use crate::backoff::Backoff;
 use crate::excerpt::masked;
 use crate::kind::ConfigError;
 use crate::late::End;
 use survey::Survey;
 
-/// The first pause before a call that could not be sent is tried again.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// The waits before a call that could not be sent is tried again.
+const WAITS: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_mins(5));
 
 /// One toolpack.
 pub struct ToolpackSource {
@@ -289,14 +290,13 @@ async fn attempts(
     cx: &CallContext,
     retries: u32,
 ) -> Result<ToolOutput, SourceError> {
-    let mut pause = FIRST_PAUSE;
+    let mut waits = WAITS;
     for _ in 0..retries {
         match source.call(call.again(), cx).await {
             Err(SourceError::Unavailable { sent: Sent::Nothing, .. }) => {}
             outcome => return outcome,
         }
-        sleep(pause).await;
-        pause = pause.saturating_mul(2);
+        sleep(waits.next(0)).await;
     }
     source.call(call, cx).await
 }

@@ -14,7 +14,8 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::answer::{Failure, Media, Stream, media_type, refusal};
-use super::{Peer, Session, headers, source_error};
+use super::{Peer, Session, headers};
+use crate::failed_request::source_error;
 use crate::mcp::Reply;
 use crate::mcp::callers::{On, Seat};
 use crate::mcp::exchange::Turn;

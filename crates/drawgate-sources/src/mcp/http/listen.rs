@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::answer::{Media, Stream, media_type};
 use super::{ASIDE_TIMEOUT, Peer, Session, headers};
-use crate::mcp::backoff::Backoff;
+use crate::backoff::Backoff;
 use crate::mcp::callers::On;
 use crate::mcp::listen::{LISTEN, SUBSCRIBE, subscription, wanted};
 use crate::mcp::wire::{self, Era, Meta, PlainParams, Request};
@@ -26,7 +26,7 @@ const RENEW_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) async fn forever(peer: &Arc<Peer>) -> Infallible {
     let subscriptions = &peer.hub.subscriptions;
     let mut versions = subscriptions.follow();
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::CONNECTION;
     let mut current: Option<Stream> = None;
     loop {
         let session = peer.session();

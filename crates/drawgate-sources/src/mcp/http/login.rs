@@ -12,7 +12,7 @@ use drawgate_host::credentials::{Bearer, Try};
 use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody, Reach};
 use tokio::time::timeout_at;
 
-use super::source_error;
+use crate::failed_request::source_error;
 
 /// The way out to one server.
 #[derive(Clone)]

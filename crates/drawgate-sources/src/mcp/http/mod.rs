@@ -18,7 +18,7 @@ pub(super) use answer::{Media, Stream, media_type, refused};
 use bytes::Bytes;
 use drawgate_core::model::Operation;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
-use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody};
+use drawgate_host::egress::{Body, Incoming as ResponseBody};
 use exchange::Answering;
 pub(super) use exchange::Exchange;
 use login::Closed;
@@ -31,7 +31,7 @@ use super::callers::{Callers, Delivery, On};
 use super::diagnostics::Journal;
 use super::hub::Hub;
 use super::wire::{self, CallParams, Era, Form, Incoming, Meta, PlainParams, ServerInfo};
-use super::{Reply, too_late};
+use super::Reply;
 
 /// How long the small messages beside the calls may take.
 const ASIDE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -277,23 +277,5 @@ impl Peer {
 
     fn id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
-pub(super) fn source_error(error: &EgressError) -> SourceError {
-    match error {
-        EgressError::Deadline => too_late(),
-        EgressError::TooLarge(_) | EgressError::Protocol(_) | EgressError::Encoding(_) => {
-            SourceError::Protocol(format!("the server's answer can't be used: {error}"))
-        }
-        EgressError::Connect { .. }
-        | EgressError::Slow(_)
-        | EgressError::Address(_)
-        | EgressError::Refused { .. }
-        | EgressError::Tls(_) => SourceError::unreachable(error.to_string()),
-        EgressError::Lost(_)
-        | EgressError::Truncated
-        | EgressError::Detour(_)
-        | EgressError::Redirected(_) => SourceError::lost(error.to_string()),
     }
 }

@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::super::part::Part;
+use crate::backoff::Backoff;
 
 /// How long the others wait for a part that starts.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The first and the longest pause before a part that failed is asked again.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_mins(1);
+/// The waits before a part that failed is asked again.
+const WAITS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
 
 /// What a part said; `None` as long as it is being asked.
 type Answer = Option<Result<McpManifest, String>>;
@@ -32,13 +32,12 @@ pub(super) struct Survey {
     asked: Vec<Mutex<Option<Question>>>,
 }
 
-#[derive(Default)]
 struct Tasks {
     set: JoinSet<()>,
     /// Whether the parts are listened to.
     listens: bool,
     retry: Option<tokio::task::AbortHandle>,
-    pause: Duration,
+    waits: Backoff,
 }
 
 #[derive(Clone)]
@@ -50,7 +49,8 @@ struct Question {
 
 impl Survey {
     pub(super) fn new(parts: usize) -> Self {
-        let tasks = Tasks { pause: FIRST_RETRY, ..Tasks::default() };
+        let tasks =
+            Tasks { set: JoinSet::new(), listens: false, retry: None, waits: WAITS };
         Self {
             changes: watch::Sender::new(0),
             tasks: Mutex::new(tasks),
@@ -148,11 +148,10 @@ impl Survey {
             retry.abort();
         }
         if !has_failed {
-            tasks.pause = FIRST_RETRY;
+            tasks.waits.reset();
             return;
         }
-        let (pause, changes) = (tasks.pause, self.changes.clone());
-        tasks.pause = (pause * 2).min(LAST_RETRY);
+        let (pause, changes) = (tasks.waits.next(0), self.changes.clone());
         let retry = async move {
             sleep(pause).await;
             bump(&changes);
