@@ -65,6 +65,7 @@ use hub::Hub;
 use link::Link;
 use parked::Parked;
 use pool::Pool;
+pub use parameters::{AnnotationError, ParameterHeader, parameter_headers};
 pub use requests::ClientRequest;
 use supervise::Supervisor;
 use usage::Hold;
