@@ -5,13 +5,13 @@
 
 mod backoff;
 pub mod builtin;
+mod call_deadline;
 pub mod command;
 mod configure;
 pub mod confine;
 mod excerpt;
 mod failed_request;
 pub mod kind;
-mod late;
 pub mod mcp;
 pub mod oneshot;
 pub mod openapi;

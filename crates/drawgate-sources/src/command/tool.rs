@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 
 use super::template::{FillError, Template};
 use super::{outcome, run};
-use crate::late::End;
+use crate::call_deadline::End;
 
 pub(super) struct Tool {
     pub(super) spec: McpToolSpec,

@@ -12,8 +12,8 @@ use drawgate_core::source::{CallContext, PermittedCall, SourceError};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout, timeout_at};
 
+use super::context::Hub;
 use super::exchange::{Exchange, Interrupted, Turn};
-use super::hub::Hub;
 use super::requests::Allowed;
 use super::subscriptions::{Changed, Subscriptions};
 use super::wire::{self, Era, Form, Settled, method_of};

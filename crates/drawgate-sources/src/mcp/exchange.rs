@@ -5,8 +5,8 @@ use std::time::Instant;
 use drawgate_core::source::{CallContext, SourceError};
 use serde_json::Value;
 
-use super::parked::Attended;
 use super::requests::ServerRequest;
+use super::waiting_calls::Attended;
 use super::{Reply, http, stdio};
 
 /// A request that a server has got. Dropping it tells the server that nobody waits any more.

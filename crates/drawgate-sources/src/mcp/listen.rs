@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::hub::Hub;
+use super::context::Hub;
 use super::stdio::Connection;
 use super::subscriptions::Subscriptions;
 use super::wire::{Era, Meta, PlainParams, ServerInfo};

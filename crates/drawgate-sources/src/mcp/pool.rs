@@ -8,12 +8,12 @@ use drawgate_core::source::SourceError;
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::context::Hub;
 use super::diagnostics::ClientConnections;
-use super::hub::Hub;
-use super::link::Link;
+use super::dialer::Link;
 use super::principal_of;
 use super::supervise::{Audience, Care, Supervisor};
-use super::usage::Hold;
+use super::uses::Hold;
 
 /// How many clients may have a connection at a time.
 const LIMIT: usize = 32;

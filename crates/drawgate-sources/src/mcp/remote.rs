@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use drawgate_core::source::SourceError;
 use tokio::time::{timeout, timeout_at};
 
+use super::context::Hub;
 use super::diagnostics::Journal;
-use super::hub::Hub;
-use super::inlet::{Inlet, Outlet};
+use super::messages::{Inlet, Outlet};
 use super::probe::shake_hands;
 use super::stdio::Connection;
 use super::wire::ServerInfo;

@@ -9,10 +9,10 @@ use drawgate_core::source::SourceError;
 use drawgate_host::egress::{Body, read_body};
 use tokio::time::timeout_at;
 
+use super::context::Hub;
 use super::diagnostics::Journal;
 use super::http::{Door, Media, Stream, media_type, refused};
-use super::hub::Hub;
-use super::inlet::{Inlet, Inward, Outlet, Sending};
+use super::messages::{Inlet, Inward, Outlet, Sending};
 use super::remote::{Remote, too_slow};
 
 /// How long a server may take to accept a message; the answer comes over the stream.

@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Peer;
+use super::context::Hub;
 use super::diagnostics::Journal;
-use super::hub::Hub;
-use super::link::{Link, Live};
-use super::usage::{Hold, Usage};
+use super::dialer::{Link, Live};
+use super::uses::{Hold, Usage};
 use super::wire::ServerInfo;
 use crate::backoff::Backoff;
 

@@ -15,13 +15,13 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
+use super::context::Hub;
 use super::diagnostics::Journal;
 use super::http::refused;
-use crate::failed_request::source_error;
-use super::hub::Hub;
-use super::inlet::{Inlet, Inward, Outlet, Sending};
+use super::messages::{Inlet, Inward, Outlet, Sending};
 use super::remote::Remote;
 use super::wire::MAX_MESSAGE;
+use crate::failed_request::source_error;
 
 /// The subprotocol that makes a WebSocket an MCP connection.
 const SUBPROTOCOL: &str = "mcp";

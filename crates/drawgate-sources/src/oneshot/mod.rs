@@ -18,9 +18,9 @@ use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource}
 use drawgate_host::Host;
 use tokio::time::timeout_at;
 
+use crate::call_deadline::End;
 use crate::confine::profile;
 use crate::kind::{ConfigError, SourceKind};
-use crate::late::End;
 use config::Endpoint;
 
 /// The largest result that is read.

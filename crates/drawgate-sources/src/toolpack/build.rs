@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use super::config::ToolpackConfig;
 use super::connector::{ConnectorSettings, PackContext, Selection};
-use super::grounds::Grounds;
+use super::loaded_files::Seal;
 use super::manifest::{COMMAND, Connector, Manifest, Tool};
 use super::part::{Part, Wanted, Wants};
-use super::seal::Seal;
+use super::restrictions::Grounds;
 use crate::command::{CommandConfig, CommandSource, CommandTool};
 use crate::kind::ConfigError;
 

@@ -16,8 +16,8 @@ use drawgate_host::sandbox::Profile;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::grounds::Grounds;
 use super::manifest::{Address, ConnectorCheck, Tool, address};
+use super::restrictions::Grounds;
 use crate::configure::resolve;
 use crate::confine::SandboxConfig;
 use crate::kind::ConfigError;

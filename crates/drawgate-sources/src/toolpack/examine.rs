@@ -16,9 +16,9 @@ use tokio::time::timeout;
 
 use super::config::ToolpackConfig;
 use super::connector::ConnectorSettings;
-use super::grounds::Grounds;
 use super::manifest::{Manifest, Tool};
 use super::part::Part;
+use super::restrictions::Grounds;
 use super::source::ToolpackSource;
 use crate::command::Template;
 use crate::excerpt::masked;

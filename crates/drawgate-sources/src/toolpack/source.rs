@@ -23,14 +23,14 @@ use tokio::time::sleep;
 
 use super::build::{Builder, host_for};
 use super::config::ToolpackConfig;
-use super::grounds::Grounds;
+use super::loaded_files::Seal;
 use super::manifest::Manifest;
 use super::part::{LeftOut, Offered, Part};
-use super::seal::Seal;
+use super::restrictions::Grounds;
 use crate::backoff::Backoff;
+use crate::call_deadline::End;
 use crate::excerpt::masked;
 use crate::kind::ConfigError;
-use crate::late::End;
 use survey::Survey;
 
 /// The waits before a call that could not be sent is tried again.

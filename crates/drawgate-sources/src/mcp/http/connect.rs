@@ -14,8 +14,8 @@ use super::answer::Failure;
 use super::exchange::Answering;
 use super::{ASIDES, Link, Peer, QUEUE, Session, headers};
 use crate::mcp::callers::Callers;
+use crate::mcp::context::Hub;
 use crate::mcp::diagnostics::Journal;
-use crate::mcp::hub::Hub;
 use crate::mcp::probe::{DISCOVER, DISCOVER_TIMEOUT, Verdict, judge};
 use crate::mcp::wire::{self, Era, Meta, PlainParams, Request, ServerInfo};
 

@@ -1,11 +1,11 @@
 //! A server on the network, over streamable HTTP, in both eras of the protocol.
 
 mod answer;
+mod authenticated;
 mod connect;
 mod exchange;
 mod headers;
 mod listen;
-mod login;
 mod sse;
 
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use answer::Failure;
 pub(super) use answer::{Media, Stream, media_type, refused};
+use authenticated::Closed;
+pub(super) use authenticated::Door;
 use bytes::Bytes;
 use drawgate_core::model::Operation;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
 use drawgate_host::egress::{Body, Incoming as ResponseBody};
 use exchange::Answering;
 pub(super) use exchange::Exchange;
-use login::Closed;
-pub(super) use login::Door;
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, watch};
 
-use super::callers::{Callers, Delivery, On};
-use super::diagnostics::Journal;
-use super::hub::Hub;
-use super::wire::{self, CallParams, Era, Form, Incoming, Meta, PlainParams, ServerInfo};
 use super::Reply;
+use super::callers::{Callers, Delivery, On};
+use super::context::Hub;
+use super::diagnostics::Journal;
+use super::wire::{self, CallParams, Era, Form, Incoming, Meta, PlainParams, ServerInfo};
 
 /// How long the small messages beside the calls may take.
 const ASIDE_TIMEOUT: Duration = Duration::from_secs(5);

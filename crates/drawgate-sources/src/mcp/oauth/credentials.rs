@@ -11,11 +11,11 @@ use super::discovery;
 use super::error::{LoginError, LoginNeeded};
 use super::fetch::Target;
 use super::flow::guard_client;
-use super::kept::Kept;
 use super::login::{Grant, LoginSummary, Shared, Standing};
 use super::refresh::is_passing;
 use super::registration::Client;
 use super::scopes::Known;
+use super::stored_login::Kept;
 use super::tokens::{Counter, Tokens};
 
 /// How long an authorization server that does not take the credentials is not asked again.

@@ -8,12 +8,12 @@ use super::discovery::{self, Found};
 use super::error::{LoginError, code};
 use super::fetch::Target;
 use super::form;
-use super::kept::Kept;
 use super::listener::{Listener, Port};
 use super::login::{Grant, Shared};
 use super::pkce::Proof;
 use super::registration::{Choice, Client};
 use super::scopes::Known;
+use super::stored_login::Kept;
 use super::tokens::{Counter, Tokens};
 
 /// A login that waits for a person.

@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::address::Address;
-use super::kept::{KIND, Kept};
 use super::login::{LoginSettings, ServerLogin, Vault};
+use super::stored_login::{KIND, Kept};
 use drawgate_host::Host;
 use drawgate_host::credentials::{Bearer, Credentials};
 use drawgate_host::seal::SealingKey;

@@ -18,7 +18,6 @@ mod error;
 mod fetch;
 mod flow;
 mod form;
-mod kept;
 mod listener;
 mod login;
 mod logins;
@@ -26,6 +25,7 @@ mod pkce;
 mod refresh;
 mod registration;
 mod scopes;
+mod stored_login;
 mod tokens;
 
 pub use address::Address;

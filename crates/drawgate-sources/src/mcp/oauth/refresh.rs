@@ -12,9 +12,9 @@ use super::challenge::Challenge;
 use super::discovery;
 use super::error::{LoginError, LoginNeeded};
 use super::fetch::Target;
-use super::kept::Kept;
 use super::login::Shared;
 use super::scopes;
+use super::stored_login::Kept;
 use super::tokens::{Counter, Tokens};
 use drawgate_host::credentials::Try;
 

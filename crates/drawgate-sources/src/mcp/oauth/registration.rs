@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::discovery::AuthorizationServer;
 use super::error::{LoginError, code};
 use super::fetch::{Target, Way, text};
-use super::kept::exposed;
 use super::login::LoginSettings;
+use super::stored_login::exposed;
 
 const ANSWER: &str = "the authorization server's answer to the registration";
 /// The longest name or secret of a client.

@@ -15,9 +15,9 @@ use super::exchange::{Ending, Exchange, stopped};
 use super::pending::Pending;
 use crate::mcp::Reply;
 use crate::mcp::callers::{Callers, Delivery, On, Seat};
+use crate::mcp::context::Hub;
 use crate::mcp::diagnostics::Journal;
-use crate::mcp::hub::Hub;
-use crate::mcp::inlet::{Inlet, Inward, Outlet, Sending, too_long};
+use crate::mcp::messages::{Inlet, Inward, Outlet, Sending, too_long};
 use crate::mcp::requests::Allowed;
 use crate::mcp::wire::{self, CallParams, Era, Form, Incoming, Meta, Request, Unreadable, Whose};
 

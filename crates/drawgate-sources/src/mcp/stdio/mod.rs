@@ -19,9 +19,9 @@ use tokio::io::BufReader;
 use tokio::process::ChildStderr;
 use tokio::time::timeout;
 
+use super::context::Hub;
 use super::describe;
 use super::diagnostics::Journal;
-use super::hub::Hub;
 use super::lines::{Line, read_line};
 use super::probe::shake_hands;
 use super::wire::ServerInfo;

@@ -3,8 +3,8 @@
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use crate::mcp::inlet::{Inlet, Inward, Outlet, Sending};
 use crate::mcp::lines::{Line, read_line};
+use crate::mcp::messages::{Inlet, Inward, Outlet, Sending};
 use crate::mcp::wire::MAX_MESSAGE;
 
 /// How much is read from the pipe at once.

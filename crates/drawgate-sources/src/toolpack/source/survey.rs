@@ -49,8 +49,7 @@ struct Question {
 
 impl Survey {
     pub(super) fn new(parts: usize) -> Self {
-        let tasks =
-            Tasks { set: JoinSet::new(), listens: false, retry: None, waits: WAITS };
+        let tasks = Tasks { set: JoinSet::new(), listens: false, retry: None, waits: WAITS };
         Self {
             changes: watch::Sender::new(0),
             tasks: Mutex::new(tasks),

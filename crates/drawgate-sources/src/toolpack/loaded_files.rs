@@ -117,5 +117,5 @@ impl Seal {
 }
 
 #[cfg(test)]
-#[path = "seal_tests.rs"]
+#[path = "loaded_files_tests.rs"]
 mod tests;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use drawgate_core::source::SourceError;
 
+use super::context::Hub;
 use super::diagnostics::Journal;
-use super::hub::Hub;
 use super::remote::Remote;
 use super::wire::ServerInfo;
 use super::{Peer, http, sse, stdio, websocket};

@@ -110,5 +110,5 @@ async fn look_after<T: Attended>(
 }
 
 #[cfg(test)]
-#[path = "parked_tests.rs"]
+#[path = "waiting_calls_tests.rs"]
 mod tests;
