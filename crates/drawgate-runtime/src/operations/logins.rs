@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use drawgate_core::model::SourceId;
-use drawgate_sources::mcp::oauth::{Begun, LoginSummary, ServerLogin};
+use drawgate_sources::mcp::oauth::{LoginSummary, PendingLogin, ServerLogin};
 
 use super::Operations;
 
 impl Operations {
     /// Begins a login.
-    pub async fn begin_login(&self, name: &str) -> anyhow::Result<Begun> {
+    pub async fn begin_login(&self, name: &str) -> anyhow::Result<PendingLogin> {
         Ok(self.login(name)?.begin().await?)
     }
 

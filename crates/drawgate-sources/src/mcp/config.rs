@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::requests::ClientRequest;
-use super::supervise::{Audience, Care};
+use super::supervise::{Audience, Supervision};
 use crate::backoff::Backoff;
 use crate::kind::ConfigError;
 use crate::server::{Endpoint, ServerConfig};
@@ -64,7 +64,7 @@ pub(super) struct Settings {
     pub(super) endpoint: Endpoint,
     pub(super) start_timeout: Duration,
     pub(super) concurrency: Option<usize>,
-    pub(super) care: Care,
+    pub(super) supervision: Supervision,
     pub(super) sessions: Sessions,
     pub(super) breaker_pause: Duration,
     pub(super) client_requests: Vec<ClientRequest>,
@@ -121,7 +121,7 @@ impl McpConfig {
             endpoint,
             start_timeout: Duration::from_millis(self.start_timeout_ms),
             concurrency: self.concurrency,
-            care: Care {
+            supervision: Supervision {
                 idle: self.idle_shutdown_ms.map(Duration::from_millis),
                 longest_pause: Duration::from_millis(self.longest_pause_ms),
                 audience: Audience::Gate,

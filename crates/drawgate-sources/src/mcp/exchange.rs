@@ -6,7 +6,7 @@ use drawgate_core::source::{CallContext, SourceError};
 use serde_json::Value;
 
 use super::requests::ServerRequest;
-use super::waiting_calls::Attended;
+use super::waiting_calls::WhileWaiting;
 use super::{Reply, http, stdio};
 
 /// A request that a server has got. Dropping it tells the server that nobody waits any more.
@@ -102,8 +102,8 @@ impl Interrupted {
     }
 }
 
-impl Attended for Interrupted {
-    async fn attend(&mut self) {
+impl WhileWaiting for Interrupted {
+    async fn while_waiting(&mut self) {
         if self.early.is_none() {
             self.early = Some(self.exchange.turn().await);
         }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// Counts who needs a server.
 #[derive(Debug, Clone)]
-pub(super) struct Usage(Arc<Mutex<Inner>>);
+pub(super) struct Uses(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
@@ -20,16 +20,16 @@ struct Inner {
 
 /// Somebody who needs the server; until it is dropped.
 #[derive(Debug)]
-pub(super) struct Hold(Usage);
+pub(super) struct InUse(Uses);
 
-impl Usage {
+impl Uses {
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(Inner { holders: 0, last: Instant::now(), served: false })))
     }
 
-    pub(super) fn hold(&self) -> Hold {
+    pub(super) fn hold(&self) -> InUse {
         self.0.lock().holders += 1;
-        Hold(self.clone())
+        InUse(self.clone())
     }
 
     pub(super) fn is_held(&self) -> bool {
@@ -65,14 +65,14 @@ impl Usage {
     }
 }
 
-impl Hold {
+impl InUse {
     /// Notes that the server has served a call.
     pub(super) fn served(&self) {
         self.0.0.lock().served = true;
     }
 }
 
-impl Drop for Hold {
+impl Drop for InUse {
     fn drop(&mut self) {
         let mut inner = self.0.0.lock();
         inner.holders -= 1;
@@ -86,12 +86,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn idle_time_begins_when_the_last_holder_lets_go() {
-        let (usage, minute) = (Usage::new(), Duration::from_mins(1));
+        let (uses, minute) = (Uses::new(), Duration::from_mins(1));
         let began = Instant::now();
-        let (first, second) = (usage.hold(), usage.hold());
+        let (first, second) = (uses.hold(), uses.hold());
         let idle = tokio::spawn({
-            let usage = usage.clone();
-            async move { usage.idle_for(minute).await }
+            let uses = uses.clone();
+            async move { uses.idle_for(minute).await }
         });
         tokio::time::advance(Duration::from_secs(90)).await;
         drop(first);

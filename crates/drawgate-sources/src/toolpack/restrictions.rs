@@ -17,7 +17,7 @@ const NO_COMPILED_FILES: (&str, &str) = ("PYTHONDONTWRITEBYTECODE", "1");
 
 /// What a pack's programs are held to, but for the profile.
 #[derive(Debug, Clone)]
-pub(super) struct Grounds {
+pub(super) struct Restrictions {
     pub(super) folder: PathBuf,
     pub(super) workspace: PathBuf,
     /// Hosts that the pack declares, and the operator's.
@@ -28,7 +28,7 @@ pub(super) struct Grounds {
     limits: ResourceLimits,
 }
 
-impl Grounds {
+impl Restrictions {
     /// Follows the paths of a manifest, and makes the workspace.
     pub(super) fn new(
         config: &ToolpackConfig,

@@ -17,7 +17,7 @@ use super::answer::{Failure, Media, Stream, media_type, refusal};
 use super::{Peer, Session, headers};
 use crate::failed_request::source_error;
 use crate::mcp::Reply;
-use crate::mcp::callers::{On, Seat};
+use crate::mcp::callers::{ActiveCall, On};
 use crate::mcp::exchange::Turn;
 use crate::mcp::wire::{self, Era, Incoming, MAX_MESSAGE, Whose};
 
@@ -32,7 +32,7 @@ type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// other era the closed connection says it.
 pub(in crate::mcp) struct Exchange {
     pub(super) answering: Answering,
-    pub(super) seat: Seat,
+    pub(super) active_call: ActiveCall,
     pub(super) cancel: bool,
 }
 
@@ -41,11 +41,11 @@ impl Exchange {
         let outcome = tokio::select! {
             biased;
             outcome = self.answering.reply() => outcome.map_err(Failure::into_source),
-            question = self.seat.question() => return Ok(Turn::Question(question)),
+            question = self.active_call.question() => return Ok(Turn::Question(question)),
         };
         self.cancel &= matches!(outcome, Err(SourceError::Timeout(_)));
         if outcome.is_ok() {
-            self.seat.answered();
+            self.active_call.answered();
         }
         outcome.map(Turn::Reply)
     }
@@ -63,7 +63,7 @@ impl Exchange {
     }
 
     pub(in crate::mcp) fn resume(&self, cx: &CallContext) {
-        self.seat.resume(cx);
+        self.active_call.resume(cx);
     }
 }
 

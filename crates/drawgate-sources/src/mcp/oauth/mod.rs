@@ -29,7 +29,7 @@ mod stored_login;
 mod tokens;
 
 pub use address::Address;
-pub use attempt::Begun;
+pub use attempt::PendingLogin;
 pub use error::{LoginError, LoginNeeded};
-pub use login::{Grant, LoginSettings, LoginSummary, ServerLogin, Standing};
+pub use login::{Grant, LoginSettings, LoginState, LoginSummary, ServerLogin};
 pub use logins::{Logins, StoredLogins, Wanted};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Control, answer};
 use drawgate_core::model::SourceId;
-use drawgate_sources::mcp::oauth::Standing;
+use drawgate_sources::mcp::oauth::LoginState;
 
 /// A login that waits for a person.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,8 +36,8 @@ pub(super) async fn log_out(State(control): State<Control>, Path(name): Path<Str
 
 /// Where the login at a server stands, if that matters.
 pub(super) fn standing(control: &Control, id: &SourceId) -> Option<Value> {
-    match control.operations.logins.get(id)?.standing() {
-        Standing::None => None,
-        standing => serde_json::to_value(standing).ok(),
+    match control.operations.logins.get(id)?.state() {
+        LoginState::None => None,
+        state => serde_json::to_value(state).ok(),
     }
 }
