@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use drawgate_core::model::shown_name;
 use drawgate_core::source::SourceError;
 
-/// The earlier of two ends of a call, and whose it is.
+/// The earlier of two deadlines of a call, and which one it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallDeadline {
     pub(crate) at: Instant,

@@ -46,7 +46,7 @@ struct CallEntry {
     held: Arc<Notify>,
 }
 
-/// A call's call; it is given up on drop.
+/// A call that is under way; dropping it gives it up.
 pub(super) struct ActiveCall {
     callers: Arc<Callers>,
     id: u64,
@@ -55,7 +55,7 @@ pub(super) struct ActiveCall {
     answered: bool,
 }
 
-/// Where a message came from.
+/// The stream that a message came on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum On {
     /// The stream of this call.
@@ -64,16 +64,16 @@ pub(super) enum On {
     Any,
 }
 
-/// Whose a message is.
+/// The call that a message belongs to.
 #[derive(Debug, PartialEq, Eq)]
 enum Owner {
-    Nobody,
+    None,
     Call(u64),
     /// Calls of several clients are under way, and nothing says whose it is.
     Unclear,
 }
 
-/// Whether somebody waited for a message.
+/// Whether a call waited for a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     Delivered,
@@ -101,7 +101,7 @@ impl Callers {
         ActiveCall { callers: Arc::clone(self), id, questions: receiver, held, answered: false }
     }
 
-    /// Whether what has no address may be another client's than this one's.
+    /// Whether a message without a recipient may belong to a call that another client gave up.
     fn may_be_late(&self, affinity: &Arc<str>) -> bool {
         let mut given_up = self.given_up.lock();
         while given_up.front().is_some_and(|first| first.at.elapsed() > LATE) {
@@ -155,7 +155,7 @@ impl Callers {
         }
     }
 
-    /// A message for a caller's log; one that could be anybody's is nobody's.
+    /// A message for a caller's log; one that could be for several clients is dropped.
     pub(super) fn log(&self, on: On, message: Map<String, Value>) {
         let mut calls = self.calls.lock();
         let Owner::Call(id) = self.owner(&calls, on, |call| call.progress.is_some()) else {
@@ -184,7 +184,7 @@ impl Callers {
             Owner::Unclear if ClientRequest::of(&request.method).is_some() => {
                 return Some(request.ambiguous());
             }
-            Owner::Nobody | Owner::Unclear => {
+            Owner::None | Owner::Unclear => {
                 return Some(request.error(METHOD_NOT_FOUND, unknown));
             }
         };
@@ -269,7 +269,7 @@ fn owner(calls: &BTreeMap<u64, CallEntry>, on: On, takes: impl Fn(&CallEntry) ->
     if let On::Call(id) = on {
         return Owner::Call(id);
     }
-    let Some((newest, call)) = calls.last_key_value() else { return Owner::Nobody };
+    let Some((newest, call)) = calls.last_key_value() else { return Owner::None };
     let same = calls.values().all(|other| other.affinity == call.affinity);
     let able = calls.iter().rev().find(|(_, call)| takes(call)).map_or(newest, |(id, _)| id);
     if same { Owner::Call(*able) } else { Owner::Unclear }

@@ -1,6 +1,6 @@
 //! What a caller asks for, from the first word to the result, with the questions in between.
 //!
-//! A server with sessions asks while the call is under way; the call is then waiting until its caller
+//! A server with sessions asks while the call is under way; the call then waits until its caller
 //! comes back with answers. A server of the other era ends the call with its questions, and is called
 //! again with the answers.
 

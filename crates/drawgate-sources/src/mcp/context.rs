@@ -1,5 +1,5 @@
-//! What every connection of a source shares with it: where news of the server go, what callers are
-//! subscribed to, and what the operator lets the server ask of them.
+//! What the connections of a source share: where announcements of the server go, what callers are
+//! subscribed to, and what the server may ask of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::updates::Updates;
 /// Longest URI of a part of a resource that is reported by itself.
 const MAX_URI: usize = 8 * 1024;
 
-/// The source, as its connections see it.
+/// What the connections of a source share.
 #[derive(Clone)]
 pub(super) struct SourceContext {
     pub(super) changes: Changes,
@@ -95,7 +95,7 @@ impl SourceContext {
         }
     }
 
-    /// Updates may have gone unheard: everything that somebody watches is reported.
+    /// Reports every watched resource as updated, since updates may have been missed.
     pub(super) fn missed(&self) {
         self.changes.announce();
         for uri in self.subscriptions.uris() {

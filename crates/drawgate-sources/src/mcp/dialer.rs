@@ -1,4 +1,4 @@
-//! How to reach a server, by any transport, and the server that was reached.
+//! Connects to a server by any transport.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::remote::Remote;
 use super::wire::ServerInfo;
 use super::{Peer, http, sse, stdio, websocket};
 
-/// How to reach a server.
+/// Connects to a server.
 pub(super) enum Dialer {
     Stdio(stdio::Dialer),
     Http(http::Dialer),
@@ -18,7 +18,7 @@ pub(super) enum Dialer {
     Websocket(websocket::Dialer),
 }
 
-/// A connected server, in the hands of the task that looks after it.
+/// A connected server, owned by the task that supervises it.
 pub(super) enum ConnectedServer {
     Stdio(Box<stdio::Server>),
     Http(Arc<http::Peer>),

@@ -9,7 +9,7 @@ use super::requests::ServerRequest;
 use super::waiting_calls::WhileWaiting;
 use super::{Reply, http, stdio};
 
-/// A request that a server has got. Dropping it tells the server that nobody waits any more.
+/// A request that a server has got. Dropping it cancels it at the server.
 pub(super) enum Exchange {
     Duplex(stdio::Exchange),
     Http(Box<http::Exchange>),

@@ -39,7 +39,7 @@ pub(super) trait MessageReader: Send + 'static {
 pub(super) enum Received {
     /// A message is in the buffer.
     Message,
-    /// Something that is no message, and that harms nobody.
+    /// Something other than a message, which is ignored.
     Noise,
     /// A message that was longer than allowed, and is lost.
     TooLong,

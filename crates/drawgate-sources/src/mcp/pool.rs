@@ -47,7 +47,7 @@ impl Pool {
     ) -> Self {
         let silence = supervision.idle.map_or(SILENCE, |idle| idle.min(SILENCE));
         let supervision =
-            Supervision { idle: Some(silence), audience: Audience::Nobody, ..supervision };
+            Supervision { idle: Some(silence), audience: Audience::None, ..supervision };
         Self {
             dialer,
             context,

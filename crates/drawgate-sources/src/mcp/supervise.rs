@@ -1,5 +1,5 @@
 //! Keeps a server connected: starts it, notices its end, tries again with growing pauses, and lets it
-//! sleep while nobody needs it.
+//! sleep while it is not needed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
@@ -34,7 +34,7 @@ enum State {
     Idle,
     Starting,
     Ready(Peer, Arc<ServerInfo>),
-    /// Ended because nobody needed it; it starts again for the next who does.
+    /// Ended because it was not in use; the next call starts it again.
     Asleep,
     Down {
         reason: Arc<str>,
@@ -74,13 +74,13 @@ pub(super) struct Supervision {
     pub(super) audience: Audience,
 }
 
-/// Who has to hear when the connection is lost, and when it is back.
+/// Who is told when the connection is lost, and when it is back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
     /// The gate, which shows what the server offers.
     Gate,
-    /// Nobody: the connection serves one client, and the gate knows of another.
-    Nobody,
+    /// No one: the connection serves one client, and the gate watches the source's own connection.
+    None,
 }
 
 /// Why a connection was given up.
@@ -124,13 +124,13 @@ impl Supervisor {
         &self.shared.context
     }
 
-    /// Says that somebody needs the server, which then does not sleep. Hold it before asking for the
+    /// Marks the server as in use, so that it does not sleep. Take it before asking for the
     /// connection.
     pub(super) fn hold(&self) -> InUse {
         self.shared.uses.hold()
     }
 
-    /// When it was last needed; `None` while somebody needs it.
+    /// When it was last needed; `None` while it is in use.
     pub(super) fn unused_since(&self) -> Option<Instant> {
         let state = self.shared.state.borrow().clone();
         (!self.shared.is_needed(&state)).then(|| self.shared.uses.last())
@@ -264,15 +264,15 @@ impl Shared {
         end
     }
 
-    /// Returns when nobody has needed the server for long enough. From then on nobody gets the
-    /// connection.
+    /// Returns when the server has been unused for long enough. From then on the connection is not
+    /// handed out.
     async fn unused(&self, ready: &State) {
         let Some(idle) = self.supervision.idle else { return std::future::pending().await };
         loop {
             self.uses.idle_for(idle).await;
             if !self.is_needed(ready) {
                 self.state.send_replace(State::Asleep);
-                // Somebody may have taken the connection just before; whoever comes now waits.
+                // A call may have taken the connection just before; later ones wait.
                 if !self.is_needed(ready) {
                     return;
                 }
@@ -293,7 +293,7 @@ impl Shared {
         busy || self.uses.is_held() || !self.context.subscriptions.is_empty()
     }
 
-    /// Until somebody needs the server.
+    /// Waits until the server is needed.
     async fn sleep(&self, stop: &CancellationToken) -> ControlFlow<()> {
         self.journal.asleep();
         loop {
@@ -348,7 +348,7 @@ impl Shared {
     fn tell(&self) {
         match self.supervision.audience {
             Audience::Gate => self.context.changes.bump(),
-            Audience::Nobody => {}
+            Audience::None => {}
         }
     }
 

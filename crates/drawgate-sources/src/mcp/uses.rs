@@ -1,4 +1,4 @@
-//! Whether anybody needs a server now, and since when nobody does.
+//! Counts the uses of a server, so that an unused one can be ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-/// Counts who needs a server.
+/// The uses of one server.
 #[derive(Debug, Clone)]
 pub(super) struct Uses(Arc<Mutex<Inner>>);
 
@@ -14,11 +14,11 @@ pub(super) struct Uses(Arc<Mutex<Inner>>);
 struct Inner {
     holders: usize,
     last: Instant,
-    /// Whether a call was served since somebody asked.
+    /// Whether a call was served since `take_served`.
     served: bool,
 }
 
-/// Somebody who needs the server; until it is dropped.
+/// One use of the server; it ends on drop.
 #[derive(Debug)]
 pub(super) struct InUse(Uses);
 
@@ -52,10 +52,10 @@ impl Uses {
         self.0.lock().last = Instant::now();
     }
 
-    /// Returns when nobody has needed it for so long.
+    /// Returns when it has been unused for so long.
     pub(super) async fn idle_for(&self, time: Duration) {
         loop {
-            // While somebody holds it, `last` is now, so that the wait begins anew.
+            // While it is in use, `last` is now, so that the wait begins anew.
             let until = self.last() + time;
             sleep_until(until).await;
             if !self.is_held() && self.last() + time <= until {

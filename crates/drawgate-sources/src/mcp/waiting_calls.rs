@@ -1,5 +1,5 @@
-//! Calls that wait for answers of their callers. Each is known by a secret, looked after by a task of
-//! its own, and forgotten when nobody comes back for it.
+//! Calls that wait for answers of their callers. Each is found by a secret, served by a task of its
+//! own, and dropped when its caller does not come back in time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -18,9 +18,9 @@ const MAX_OF_CLIENT: usize = 64;
 /// How long a person may take; as long as the gate keeps the state that leads here.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// What can wait.
+/// A call that can wait.
 pub(super) trait WhileWaiting: Send + 'static {
-    /// Looks after it for as long as it waits, and never returns. It may be dropped at any time.
+    /// Runs for as long as the call waits, and never returns. It may be dropped at any time.
     fn while_waiting(&mut self) -> impl Future<Output = ()> + Send;
 }
 

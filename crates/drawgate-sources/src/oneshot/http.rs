@@ -45,7 +45,7 @@ pub(super) async fn perform(
     Err(SourceError::lost(format!("the address answered with HTTP {}", status.as_u16())))
 }
 
-/// Asks for anything at all: whatever status comes, somebody is there. Sends no credentials.
+/// Checks that a server answers, with whatever status. Sends no credentials.
 pub(super) async fn check(host: &Host, target: &Address) -> Result<(), SourceError> {
     let mut request = Request::new(Body::new(Bytes::new()));
     *request.method_mut() = Method::HEAD;

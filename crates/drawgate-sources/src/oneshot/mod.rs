@@ -1,6 +1,6 @@
 //! One JSON call in, one JSON result out: a program started for each call, or an HTTP address.
 //!
-//! The tools are declared in the configuration, since there is nobody to ask.
+//! The tools are declared in the configuration, since such a server can't be asked for them.
 
 mod config;
 mod http;

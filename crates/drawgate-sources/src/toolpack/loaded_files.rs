@@ -1,8 +1,8 @@
 //! Whether a pack's files are still those that it was loaded from: asked before each start of one of its
 //! programs.
 //!
-//! Looking at the marks that the file system keeps is cheap, and whoever writes to a file can't set all
-//! of them back. Where they differ, the content decides: a copy or a new owner changes nothing.
+//! Looking at the metadata that the file system keeps is cheap, and a program that writes to a file
+//! can't restore all of it. Where they differ, the content decides: a copy or a new owner changes nothing.
 
 mod files;
 
@@ -16,11 +16,11 @@ use files::{Content, Fault, Mark, content, marks, shown};
 
 type Listener = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The files of a pack, as they were.
+/// The files of a pack, as they were when it was loaded.
 pub(super) struct LoadedFiles {
     folder: PathBuf,
     files: Mutex<BTreeMap<PathBuf, (Mark, Content)>>,
-    /// How it was changed; it stays so.
+    /// How the files were changed; once set, it stays.
     changed: OnceLock<String>,
     listener: OnceLock<Listener>,
 }
@@ -42,7 +42,7 @@ impl LoadedFiles {
         })
     }
 
-    /// Has a listener told when it is found changed.
+    /// Sets the listener that is told when a change is found.
     pub(super) fn when_changed(&self, listener: impl Fn(&str) + Send + Sync + 'static) {
         // There is one, who made the pack.
         let _first = self.listener.set(Box::new(listener));
@@ -66,7 +66,7 @@ impl LoadedFiles {
         })
     }
 
-    /// Whether it was found changed.
+    /// Whether a change was found.
     pub(super) fn is_changed(&self) -> bool {
         self.changed.get().is_some()
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 
 use crate::failed_request::source_error;
 
-/// The way out to one server.
+/// Sends requests to one server, with its login.
 #[derive(Clone)]
 pub(in crate::mcp) struct AuthenticatedEgress {
     host: Arc<Host>,
@@ -65,19 +65,19 @@ impl AuthenticatedEgress {
         let Some(login) = self.login.as_deref() else {
             return Ok(self.host.egress.request(request, &self.reach, deadline).await?);
         };
-        let sent = show(login, request.headers_mut(), deadline).await?;
+        let sent = authorize(login, request.headers_mut(), deadline).await?;
         let response = self.host.egress.request(request.clone(), &self.reach, deadline).await?;
         if !may_try_again(login, Try::First, sent, &response, deadline).await? {
             return Ok(response);
         }
-        let sent = show(login, request.headers_mut(), deadline).await?;
+        let sent = authorize(login, request.headers_mut(), deadline).await?;
         let response = self.host.egress.request(request, &self.reach, deadline).await?;
         may_try_again(login, Try::Again, sent, &response, deadline).await?;
         Ok(response)
     }
 }
 
-async fn show(
+async fn authorize(
     login: &dyn Bearer,
     headers: &mut HeaderMap,
     deadline: Instant,

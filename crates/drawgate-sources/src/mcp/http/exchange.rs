@@ -28,7 +28,7 @@ const RESUME_PAUSE: Duration = Duration::from_millis(200);
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A caller's request. Dropping it tells a server with sessions that nobody waits any more; in the
+/// A caller's request. Dropping it cancels it at a server with sessions; in the
 /// other era the closed connection says it.
 pub(in crate::mcp) struct Exchange {
     pub(super) answering: Answering,

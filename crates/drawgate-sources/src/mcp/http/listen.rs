@@ -1,4 +1,4 @@
-//! The stream on which a server tells what nobody asked for: changes, updates, questions.
+//! The stream of messages that answer no request: changes, updates, questions.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -50,7 +50,7 @@ impl Plan {
             now: context.clock.now_ms(),
         };
         let client = client.client().await?;
-        // Should the secret be missing, nobody need be asked.
+        // If the secret is missing, the person need not be asked.
         shared.client_secret(&client, &found.server.issuer)?;
         let scopes = Known {
             configured: &shared.settings.scopes,

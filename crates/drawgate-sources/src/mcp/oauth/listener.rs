@@ -1,7 +1,7 @@
 //! Where the browser brings the answer: one path on a port of this machine, for one answer.
 //!
 //! Any page in the browser can send requests here. What does not carry the login's own `state` is
-//! turned away and changes nothing, so that nobody can end a login that is not theirs.
+//! turned away and changes nothing, so that no other program can end the login.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;

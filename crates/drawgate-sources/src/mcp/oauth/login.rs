@@ -146,7 +146,7 @@ pub(super) struct Shared {
     reach: Reach,
     pub(super) context: Arc<LoginContext>,
     kept: RwLock<Option<Arc<StoredLogin>>>,
-    /// Held by whoever changes what is kept, so that tokens are renewed once and not lost.
+    /// Held while the stored login is changed, so that tokens are renewed once and not lost.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// What the server said when it last refused a request.
     pub(super) challenge: Mutex<Option<Challenge>>,
@@ -365,7 +365,7 @@ impl Shared {
     }
 
     fn announce(&self) {
-        // Nobody may listen.
+        // There may be no listener.
         let _ = self.context.news.send(self.id.clone());
     }
 

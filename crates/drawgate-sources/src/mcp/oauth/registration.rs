@@ -90,7 +90,7 @@ impl Method {
         preferred.into_iter().find(|method| method.is_in(methods)).unwrap_or(Self::Basic)
     }
 
-    /// What to register with: a program on somebody's machine keeps no secret if it need not.
+    /// What to register with: a program on a person's machine has a client secret only if it must.
     fn to_register(methods: Option<&[String]>) -> Self {
         let Some(methods) = methods else { return Self::None };
         let preferred = [Self::None, Self::Basic, Self::Post];

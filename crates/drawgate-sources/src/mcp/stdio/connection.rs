@@ -212,7 +212,7 @@ impl Connection {
     /// The server did not take a message.
     fn refused(&self, request: Option<u64>, error: SourceError) {
         if let Some(id) = request {
-            // Nobody may wait for it any more.
+            // It may have been given up.
             let _delivery = self.pending.answer(id, Err(error));
         } else {
             tracing::debug!(%error, "a notification did not reach a server");

@@ -17,12 +17,12 @@ pub(in crate::mcp) struct Exchange {
     pub(super) connection: Arc<Connection>,
     pub(super) id: u64,
     pub(super) answer: oneshot::Receiver<Outcome>,
-    /// A caller's place; the gateway's own requests have none.
+    /// The caller's call; the gateway's own requests have none.
     pub(super) active_call: Option<ActiveCall>,
     pub(super) ending: Ending,
 }
 
-/// What the server hears when nobody waits any more.
+/// What the server is told when the request is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// That the request is cancelled.
@@ -48,7 +48,7 @@ impl Exchange {
         outcome.map_err(|_| stopped())?.map(Turn::Reply)
     }
 
-    /// For a request of the gateway's own, which nobody can be asked about.
+    /// Waits for the reply to a request of the gateway's own, for which no caller can be asked.
     pub(super) async fn reply(mut self) -> Result<Reply, SourceError> {
         (&mut self.answer).await.map_err(|_| stopped())?
     }

@@ -216,7 +216,7 @@ fn is_usable(id: &Value) -> bool {
     }
 }
 
-/// Tells the server that nobody waits for this request any more.
+/// The notification that cancels a request.
 pub(super) fn cancelled(id: u64) -> Value {
     json!({
         "jsonrpc": "2.0",

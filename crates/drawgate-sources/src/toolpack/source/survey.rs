@@ -1,7 +1,7 @@
 //! Asks the parts of a pack for their tools, side by side, and hears when they change.
 //!
-//! Who takes long is not waited for while others have answered: it goes on in the background, and
-//! the gate hears of a change when it is done. Who failed is asked again with growing pauses.
+//! A slow part does not delay the others: its request goes on in the background, and its answer is
+//! announced as a change. A part that failed is asked again after growing pauses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ struct Tasks {
 #[derive(Clone)]
 struct Question {
     answer: watch::Receiver<Answer>,
-    /// Nobody waits any more: the gate has to hear of the answer.
+    /// The caller has stopped waiting, so that the answer must be announced as a change.
     is_late: Arc<AtomicBool>,
 }
 
@@ -84,7 +84,7 @@ impl Survey {
                 *answer = question.as_ref().ok().and_then(give_up);
             }
         } else {
-            // Nobody else is kept waiting.
+            // No other part has answered, so that waiting delays nothing.
             for (question, answer) in questions.iter().zip(&mut answers) {
                 if let (Ok(question), None) = (question, &answer) {
                     *answer = wait_on(question).await;
