@@ -87,7 +87,7 @@ fn address(text: &str, secrets: &Secrets, advice: &'static str) -> Result<Uri, C
 }
 
 /// Whom requests to an address may reach: its own host, wherever that is, since the operator wrote it;
-/// or, for an address that somebody else wrote, what the hosts beside it admit.
+/// or, for an address that the operator did not write, what the hosts beside it admit.
 pub(crate) fn reach(uri: &Uri, hosts: Option<&[String]>) -> Result<Reach, ConfigError> {
     let Some(hosts) = hosts else { return Ok(Reach::own(uri)) };
     let reach = Reach::only(rules(hosts, false)?);

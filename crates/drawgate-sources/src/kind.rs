@@ -62,7 +62,7 @@ impl fmt::Debug for SourceKind {
     }
 }
 
-/// The kinds that a configuration and its toolpacks may use: [`KINDS`], unless whoever embeds the
+/// The kinds that a configuration and its toolpacks may use: [`KINDS`], unless the program that embeds the
 /// gateway has further ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Kinds(&'static [SourceKind]);

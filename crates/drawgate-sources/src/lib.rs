@@ -3,13 +3,15 @@
 
 #![forbid(unsafe_code)]
 
+mod backoff;
 pub mod builtin;
+mod call_deadline;
 pub mod command;
 mod configure;
 pub mod confine;
 mod excerpt;
+mod failed_request;
 pub mod kind;
-mod late;
 pub mod mcp;
 pub mod oneshot;
 pub mod openapi;

@@ -1,5 +1,5 @@
-//! Headers that only the gateway writes, whoever asks for others: an operator, a pack, a document or
-//! a caller. They belong to the connection, to the length of the message, or to its packing; who sets
+//! Headers that only the gateway writes; neither an operator nor a pack, a document or a caller can
+//! set them. They belong to the connection, to the length of the message, or to its packing; who sets
 //! them decides where a request ends or whom it is for.
 
 use http::HeaderName;

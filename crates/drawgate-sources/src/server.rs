@@ -115,7 +115,7 @@ pub struct ServerConfig {
     pub connection: Connection,
     /// What its program is held to. Absent: nothing but the gateway's own rights.
     pub sandbox: Option<SandboxConfig>,
-    /// Hosts that it may be at, if somebody else than the operator wrote the address. A name is then
+    /// Hosts that it may be at, if the operator did not write the address. A name is then
     /// meant where its address is public.
     pub hosts: Option<Vec<String>>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use drawgate_core::model::{Capability, Principal, SourceId};
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::{Acceptance, Held, SourceStatus};
-use drawgate_sources::mcp::oauth::{LoginSummary, ServerLogin, Standing};
+use drawgate_sources::mcp::oauth::{LoginState, LoginSummary, ServerLogin};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ pub struct ServerReport {
     pub requires: BTreeSet<Vec<Capability>>,
     /// The login at it, if that matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub login: Option<Standing>,
+    pub login: Option<LoginState>,
 }
 
 /// What waits at a server.
@@ -93,7 +93,7 @@ impl Operations {
                 source: self.source_report(status),
                 fault: faults.remove(&id),
                 requires: self.required(&id),
-                login: self.standing(&id),
+                login: self.login_state(&id),
             };
             // A server's own words may hold anything.
             report.redact(&redactor);
@@ -114,8 +114,8 @@ impl Operations {
         own.map(|entry| entry.requires.clone()).collect()
     }
 
-    fn standing(&self, id: &SourceId) -> Option<Standing> {
-        Some(self.logins.get(id)?.standing()).filter(|standing| *standing != Standing::None)
+    fn login_state(&self, id: &SourceId) -> Option<LoginState> {
+        Some(self.logins.get(id)?.state()).filter(|state| *state != LoginState::None)
     }
 
     /// The definitions of a server that wait to be accepted.
@@ -204,12 +204,12 @@ impl ServerReport {
         self.source.rewrite(text, |value| *value = redactor.redact(value, &[]).into_owned());
         self.fault.iter_mut().for_each(text);
         match &mut self.login {
-            Some(Standing::Active(login) | Standing::Lacking(login)) => {
+            Some(LoginState::Active(login) | LoginState::Lacking(login)) => {
                 let LoginSummary { issuer, client_id, scopes, .. } = login;
                 [issuer, client_id].into_iter().chain(scopes).for_each(text);
             }
-            Some(Standing::Refused { reason }) => text(reason),
-            Some(Standing::None | Standing::Needed | Standing::Expired) | None => {}
+            Some(LoginState::Refused { reason }) => text(reason),
+            Some(LoginState::None | LoginState::Needed | LoginState::Expired) | None => {}
         }
     }
 }

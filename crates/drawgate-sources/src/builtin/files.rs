@@ -78,7 +78,7 @@ fn list(workspace: &Workspace, prefix: &str) -> Result<ToolOutput, WorkspaceErro
     Ok(ToolOutput { structured: Some(structured), ..ToolOutput::text(lines.join("\n")) })
 }
 
-/// Whoever named a file must not be able to write further lines into a list, nor to a terminal. The
+/// The name of a file must not add lines to a list, nor write control sequences to a terminal. The
 /// exact names are in the structured answer.
 fn on_one_line(name: &str) -> String {
     visible_text(name).replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")

@@ -11,7 +11,7 @@ enum Effect {
     Reads,
     Writes,
     Deletes,
-    /// Asks somebody outside.
+    /// Reaches the network.
     Asks,
 }
 

@@ -238,7 +238,7 @@ fn leads_to(folder: &str, prefix: &str) -> bool {
     folder.starts_with(prefix) || prefix.starts_with(&folder)
 }
 
-/// Names in a folder, in order. Names that are not text are nobody's.
+/// Names in a folder, in order, without those that are not UTF-8.
 fn names(folder: &OwnedFd) -> Result<Vec<String>, Errno> {
     let mut names: Vec<String> = Dir::read_from(folder)?
         .filter_map(Result::ok)
@@ -255,7 +255,7 @@ fn kind(folder: &OwnedFd, name: &str) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
-/// Only a file may be replaced, and an empty folder, which nobody can see.
+/// Only a file may be replaced, and an empty folder, which is not listed.
 fn make_way(folder: &OwnedFd, name: &str, path: &FilePath) -> Result<(), WorkspaceError> {
     match kind(folder, name) {
         Ok(FileType::RegularFile) | Err(Errno::NOENT) => Ok(()),

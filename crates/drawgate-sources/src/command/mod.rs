@@ -3,10 +3,10 @@
 //! A program is started for each call, without a shell. What it writes is the result, never read as
 //! a protocol. Whether it may run at all, and how large a result may be, is the gate's business.
 
+mod bounded_output;
 mod config;
-mod kept;
 mod outcome;
-mod report;
+mod progress;
 mod run;
 mod template;
 mod tool;

@@ -12,8 +12,8 @@ use drawgate_host::process::{Running, Spawn, SpawnError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, sleep_until};
 
-use super::kept::Kept;
-use super::report::{Line, Report};
+use super::bounded_output::BoundedOutput;
+use super::progress::{OutputProgress, PartialLine};
 use crate::confine::ended_by_box;
 
 /// How long pipes are read after the program has ended: another process may still hold them open.
@@ -44,7 +44,7 @@ pub(super) async fn run(
         return Err(SourceError::unreachable("the program's pipes are missing"));
     };
     let known = host.secrets.known_values();
-    let mut report = Report::new(progress, &known);
+    let mut report = OutputProgress::new(progress, &known);
     let (mut stdout, mut stderr) = (Stream::new(stdout), Stream::new(stderr));
     let status = follow(&mut child, &mut stdout, &mut stderr, &mut report).await;
     let status = status.map_err(|error| SourceError::lost(error.to_string()))?;
@@ -65,7 +65,7 @@ async fn follow(
     child: &mut Running,
     stdout: &mut Stream<impl AsyncRead + Unpin>,
     stderr: &mut Stream<impl AsyncRead + Unpin>,
-    report: &mut Report,
+    report: &mut OutputProgress,
 ) -> io::Result<ExitStatus> {
     let mut exit: Option<(ExitStatus, Instant)> = None;
     loop {
@@ -77,7 +77,7 @@ async fn follow(
             count = stdout.read(), if stdout.is_open => stdout.took(count?, report),
             count = stderr.read(), if stderr.is_open => stderr.took(count?, report),
             status = child.wait(), if exit.is_none() => exit = Some((status?, Instant::now() + DRAIN)),
-            () = at(due), if due.is_some() => report.tell(),
+            () = at(due), if due.is_some() => report.send(),
             () = at(exit.map(|(_, end)| end)), if exit.is_some() => {
                 (stdout.is_open, stderr.is_open) = (false, false);
             }
@@ -97,13 +97,13 @@ struct Stream<P> {
     pipe: P,
     is_open: bool,
     buffer: Vec<u8>,
-    kept: Kept,
-    line: Line,
+    kept: BoundedOutput,
+    line: PartialLine,
 }
 
 impl<P: AsyncRead + Unpin> Stream<P> {
     fn new(pipe: P) -> Self {
-        let (kept, line) = (Kept::default(), Line::default());
+        let (kept, line) = (BoundedOutput::default(), PartialLine::default());
         Self { pipe, is_open: true, buffer: vec![0; CHUNK], kept, line }
     }
 
@@ -111,7 +111,7 @@ impl<P: AsyncRead + Unpin> Stream<P> {
         self.pipe.read(&mut self.buffer).await
     }
 
-    fn took(&mut self, count: usize, report: &mut Report) {
+    fn took(&mut self, count: usize, report: &mut OutputProgress) {
         let bytes = self.buffer.get(..count).unwrap_or_default();
         self.is_open = !bytes.is_empty();
         self.kept.push(bytes);

@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 
 use super::template::{FillError, Template};
 use super::{outcome, run};
-use crate::late::End;
+use crate::call_deadline::CallDeadline;
 
 pub(super) struct Tool {
     pub(super) spec: McpToolSpec,
@@ -63,12 +63,12 @@ impl Tool {
         let program = self.program(host)?.to_string_lossy().into_owned();
         let spawn =
             Spawn { program, args: command.into_iter().skip(1).collect(), ..self.spawn.clone() };
-        let end = End::new(cx.deadline.at(), self.timeout);
+        let end = CallDeadline::new(cx.deadline.at(), self.timeout);
         // Cancelled calls are dropped by the gate, and the program with them.
         let running = run::run(host, &spawn, cx.progress.clone());
         let finished = timeout_at(end.at.into(), running)
             .await
-            .unwrap_or_else(|_| Err(end.missed_by(&self.spec.name)))?;
+            .unwrap_or_else(|_| Err(end.exceeded_by(&self.spec.name)))?;
         Ok(outcome::output(&finished))
     }
 

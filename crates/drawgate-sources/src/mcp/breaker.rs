@@ -87,7 +87,7 @@ impl Breaker {
     ) -> Result<Admission<'a>, SourceError> {
         let deadline = deadline.clone();
         let mut inner = self.inner.lock();
-        // A trial that takes longer than a pause keeps nobody else from trying.
+        // After a pause a slow trial no longer blocks other trials.
         let is_tried = inner.trial.is_some_and(|began| now < began + self.pause);
         let is_trial = match inner.until {
             None => false,

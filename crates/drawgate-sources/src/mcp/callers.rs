@@ -21,23 +21,23 @@ const QUESTIONS: usize = 8;
 
 /// All calls of a connection.
 pub(super) struct Callers {
-    places: Mutex<BTreeMap<u64, Place>>,
-    left: Mutex<VecDeque<Left>>,
+    calls: Mutex<BTreeMap<u64, CallEntry>>,
+    given_up: Mutex<VecDeque<GivenUp>>,
     allowed: Allowed,
 }
 
 /// A caller that gave up before the server had answered. What the server says late about its call
 /// must not reach another client.
-struct Left {
+struct GivenUp {
     affinity: Arc<str>,
     at: Instant,
 }
 
 /// How long a server may go on about a call that was given up, and how many such are remembered.
 const LATE: Duration = Duration::from_secs(5);
-const MAX_LEFT: usize = 1024;
+const MAX_GIVEN_UP: usize = 1024;
 
-struct Place {
+struct CallEntry {
     affinity: Arc<str>,
     client: Arc<Client>,
     questions: Option<mpsc::Sender<ServerRequest>>,
@@ -46,8 +46,8 @@ struct Place {
     held: Arc<Notify>,
 }
 
-/// A call's place; it is given up on drop.
-pub(super) struct Seat {
+/// A call that is under way; dropping it gives it up.
+pub(super) struct ActiveCall {
     callers: Arc<Callers>,
     id: u64,
     questions: Option<mpsc::Receiver<ServerRequest>>,
@@ -55,7 +55,7 @@ pub(super) struct Seat {
     answered: bool,
 }
 
-/// Where a message came from.
+/// The stream that a message came on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum On {
     /// The stream of this call.
@@ -64,16 +64,16 @@ pub(super) enum On {
     Any,
 }
 
-/// Whose a message is.
+/// The call that a message belongs to.
 #[derive(Debug, PartialEq, Eq)]
 enum Owner {
-    Nobody,
+    None,
     Call(u64),
     /// Calls of several clients are under way, and nothing says whose it is.
     Unclear,
 }
 
-/// Whether somebody waited for a message.
+/// Whether a call waited for a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     Delivered,
@@ -82,44 +82,44 @@ pub(super) enum Delivery {
 
 impl Callers {
     pub(super) fn new(allowed: Allowed) -> Arc<Self> {
-        Arc::new(Self { places: Mutex::default(), left: Mutex::default(), allowed })
+        Arc::new(Self { calls: Mutex::default(), given_up: Mutex::default(), allowed })
     }
 
     /// Enters a call under the id of its request.
-    pub(super) fn enter(self: &Arc<Self>, id: u64, cx: &CallContext) -> Seat {
+    pub(super) fn enter(self: &Arc<Self>, id: u64, cx: &CallContext) -> ActiveCall {
         let (sender, receiver) =
             self.allowed.reaches(&cx.client).then(|| mpsc::channel(QUESTIONS)).unzip();
-        let place = Place {
+        let call = CallEntry {
             affinity: Arc::clone(&cx.affinity),
             client: Arc::clone(&cx.client),
             questions: sender,
             progress: progress(cx),
             held: Arc::default(),
         };
-        let held = Arc::clone(&place.held);
-        self.places.lock().insert(id, place);
-        Seat { callers: Arc::clone(self), id, questions: receiver, held, answered: false }
+        let held = Arc::clone(&call.held);
+        self.calls.lock().insert(id, call);
+        ActiveCall { callers: Arc::clone(self), id, questions: receiver, held, answered: false }
     }
 
-    /// Whether what has no address may be another client's than this one's.
+    /// Whether a message without a recipient may belong to a call that another client gave up.
     fn may_be_late(&self, affinity: &Arc<str>) -> bool {
-        let mut left = self.left.lock();
-        while left.front().is_some_and(|first| first.at.elapsed() > LATE) {
-            left.pop_front();
+        let mut given_up = self.given_up.lock();
+        while given_up.front().is_some_and(|first| first.at.elapsed() > LATE) {
+            given_up.pop_front();
         }
-        left.iter().any(|other| other.affinity != *affinity)
+        given_up.iter().any(|other| other.affinity != *affinity)
     }
 
     fn owner(
         &self,
-        places: &BTreeMap<u64, Place>,
+        calls: &BTreeMap<u64, CallEntry>,
         on: On,
-        takes: impl Fn(&Place) -> bool,
+        takes: impl Fn(&CallEntry) -> bool,
     ) -> Owner {
-        let owner = owner(places, on, takes);
+        let owner = owner(calls, on, takes);
         match (&owner, on) {
-            (Owner::Call(id), On::Any) => match places.get(id) {
-                Some(place) if self.may_be_late(&place.affinity) => Owner::Unclear,
+            (Owner::Call(id), On::Any) => match calls.get(id) {
+                Some(call) if self.may_be_late(&call.affinity) => Owner::Unclear,
                 _ => owner,
             },
             _ => owner,
@@ -127,27 +127,27 @@ impl Callers {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.places.lock().is_empty()
+        self.calls.lock().is_empty()
     }
 
     pub(super) fn report(&self, id: u64, report: Map<String, Value>) -> Delivery {
-        let mut places = self.places.lock();
-        match places.get_mut(&id) {
-            Some(Place { progress: Some(progress), held, .. }) => {
+        let mut calls = self.calls.lock();
+        match calls.get_mut(&id) {
+            Some(CallEntry { progress: Some(progress), held, .. }) => {
                 progress.report(report, Instant::now());
                 if progress.is_holding() {
                     held.notify_one();
                 }
                 Delivery::Delivered
             }
-            Some(Place { progress: None, .. }) | None => Delivery::Unknown,
+            Some(CallEntry { progress: None, .. }) | None => Delivery::Unknown,
         }
     }
 
     /// Passes on what was held back of a call, as far as it is time.
     fn pass(&self, id: u64) {
-        let mut places = self.places.lock();
-        if let Some(Place { progress: Some(progress), held, .. }) = places.get_mut(&id) {
+        let mut calls = self.calls.lock();
+        if let Some(CallEntry { progress: Some(progress), held, .. }) = calls.get_mut(&id) {
             progress.pass(Instant::now());
             if progress.is_holding() {
                 held.notify_one();
@@ -155,19 +155,19 @@ impl Callers {
         }
     }
 
-    /// A message for a caller's log; one that could be anybody's is nobody's.
+    /// A message for a caller's log; one that could be for several clients is dropped.
     pub(super) fn log(&self, on: On, message: Map<String, Value>) {
-        let mut places = self.places.lock();
-        let Owner::Call(id) = self.owner(&places, on, |place| place.progress.is_some()) else {
+        let mut calls = self.calls.lock();
+        let Owner::Call(id) = self.owner(&calls, on, |call| call.progress.is_some()) else {
             return;
         };
-        let Some(place) = places.get_mut(&id) else { return };
-        if let Some(progress) = &mut place.progress
-            && is_wanted(place.client.log_level.as_deref(), &message)
+        let Some(call) = calls.get_mut(&id) else { return };
+        if let Some(progress) = &mut call.progress
+            && is_wanted(call.client.log_level.as_deref(), &message)
         {
             progress.log(message, Instant::now());
             if progress.is_holding() {
-                place.held.notify_one();
+                call.held.notify_one();
             }
         }
     }
@@ -177,25 +177,25 @@ impl Callers {
         if request.method == "ping" {
             return Some(request.result(&json!({})));
         }
-        let places = self.places.lock();
+        let calls = self.calls.lock();
         let unknown = "this client offers no such method";
-        let id = match self.owner(&places, on, |place| place.questions.is_some()) {
+        let id = match self.owner(&calls, on, |call| call.questions.is_some()) {
             Owner::Call(id) => id,
             Owner::Unclear if ClientRequest::of(&request.method).is_some() => {
                 return Some(request.ambiguous());
             }
-            Owner::Nobody | Owner::Unclear => {
+            Owner::None | Owner::Unclear => {
                 return Some(request.error(METHOD_NOT_FOUND, unknown));
             }
         };
-        let Some(place) = places.get(&id) else {
+        let Some(call) = calls.get(&id) else {
             return Some(request.error(METHOD_NOT_FOUND, unknown));
         };
         let params = request.params.as_ref();
-        if let Some((code, why)) = self.allowed.refusal(&place.client, &request.method, params) {
+        if let Some((code, why)) = self.allowed.refusal(&call.client, &request.method, params) {
             return Some(request.error(code, why));
         }
-        match &place.questions {
+        match &call.questions {
             Some(questions) => {
                 questions.try_send(request).err().map(|error| error.into_inner().overflow())
             }
@@ -204,7 +204,7 @@ impl Callers {
     }
 }
 
-impl Seat {
+impl ActiveCall {
     /// The next question of the server; never, for a caller that can't be asked. Meanwhile what was
     /// held back for the caller is passed on.
     pub(super) async fn question(&mut self) -> ServerRequest {
@@ -235,9 +235,9 @@ impl Seat {
 
     /// The call goes on for a caller that has come back with answers.
     pub(super) fn resume(&self, cx: &CallContext) {
-        if let Some(place) = self.callers.places.lock().get_mut(&self.id) {
-            place.client = Arc::clone(&cx.client);
-            place.progress = progress(cx);
+        if let Some(call) = self.callers.calls.lock().get_mut(&self.id) {
+            call.client = Arc::clone(&cx.client);
+            call.progress = progress(cx);
         }
     }
 
@@ -247,15 +247,15 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
-        let place = self.callers.places.lock().remove(&self.id);
-        if let Some(place) = place.filter(|_| !self.answered) {
-            let mut left = self.callers.left.lock();
-            if left.len() == MAX_LEFT {
-                left.pop_front();
+        let call = self.callers.calls.lock().remove(&self.id);
+        if let Some(call) = call.filter(|_| !self.answered) {
+            let mut given_up = self.callers.given_up.lock();
+            if given_up.len() == MAX_GIVEN_UP {
+                given_up.pop_front();
             }
-            left.push_back(Left { affinity: place.affinity, at: Instant::now() });
+            given_up.push_back(GivenUp { affinity: call.affinity, at: Instant::now() });
         }
     }
 }
@@ -265,13 +265,13 @@ fn progress(cx: &CallContext) -> Option<Progress> {
 }
 
 /// With one client's calls under way, a message is for the newest of them that can take it.
-fn owner(places: &BTreeMap<u64, Place>, on: On, takes: impl Fn(&Place) -> bool) -> Owner {
+fn owner(calls: &BTreeMap<u64, CallEntry>, on: On, takes: impl Fn(&CallEntry) -> bool) -> Owner {
     if let On::Call(id) = on {
         return Owner::Call(id);
     }
-    let Some((newest, place)) = places.last_key_value() else { return Owner::Nobody };
-    let same = places.values().all(|other| other.affinity == place.affinity);
-    let able = places.iter().rev().find(|(_, place)| takes(place)).map_or(newest, |(id, _)| id);
+    let Some((newest, call)) = calls.last_key_value() else { return Owner::None };
+    let same = calls.values().all(|other| other.affinity == call.affinity);
+    let able = calls.iter().rev().find(|(_, call)| takes(call)).map_or(newest, |(id, _)| id);
     if same { Owner::Call(*able) } else { Owner::Unclear }
 }
 

@@ -99,7 +99,7 @@ fn who_can_not_answer_is_not_asked() {
     let callers = callers();
     assert_eq!(callers.ask(On::Any, asks(1)).unwrap()["error"]["code"], -32601, "no call");
     assert_eq!(callers.ask(On::Call(5), asks(1)).unwrap()["error"]["code"], -32601, "not a call's");
-    let _seat = callers.enter(1, &context("ann", json!({})).0);
+    let _active_call = callers.enter(1, &context("ann", json!({})).0);
     assert_eq!(callers.ask(On::Any, asks(1)).unwrap()["error"]["code"], -32601, "no capability");
     let ping = ServerRequest { id: json!("p"), method: "ping".to_owned(), params: None };
     assert_eq!(callers.ask(On::Any, ping).unwrap()["result"], json!({}));
@@ -108,7 +108,7 @@ fn who_can_not_answer_is_not_asked() {
 #[test]
 fn questions_that_wait_are_bounded() {
     let callers = callers();
-    let _seat = callers.enter(1, &context("ann", json!({ "elicitation": {} })).0);
+    let _active_call = callers.enter(1, &context("ann", json!({ "elicitation": {} })).0);
     let refused = (0..20).filter_map(|id| callers.ask(On::Any, asks(id))).count();
     assert_eq!(refused, 20 - QUESTIONS);
 }
@@ -117,7 +117,7 @@ fn questions_that_wait_are_bounded() {
 fn log_messages_reach_their_caller_if_severe_enough() {
     let callers = callers();
     let (cx, log) = context("ann", json!({}));
-    let _seat = callers.enter(1, &cx);
+    let _active_call = callers.enter(1, &cx);
     callers.log(On::Any, message("info", "dull"));
     callers.log(On::Any, message("error", "bad"));
     callers.log(On::Call(1), message("emergency", "worse"));
@@ -133,10 +133,10 @@ fn log_messages_reach_their_caller_if_severe_enough() {
 fn reports_go_by_their_token() {
     let callers = callers();
     let (cx, log) = context("ann", json!({}));
-    let seat = callers.enter(1, &cx);
+    let active_call = callers.enter(1, &cx);
     assert_eq!(callers.report(1, message("x", "y")), Delivery::Delivered);
     assert_eq!(callers.report(2, message("x", "y")), Delivery::Unknown);
-    drop(seat);
+    drop(active_call);
     assert_eq!(callers.report(1, message("x", "y")), Delivery::Unknown);
     assert_eq!(log.0.lock().len(), 1);
     assert!(callers.is_empty());

@@ -1,6 +1,6 @@
 //! What a caller asks for, from the first word to the result, with the questions in between.
 //!
-//! A server with sessions asks while the call is under way; the call is then parked until its caller
+//! A server with sessions asks while the call is under way; the call then waits until its caller
 //! comes back with answers. A server of the other era ends the call with its questions, and is called
 //! again with the answers.
 
@@ -12,8 +12,8 @@ use drawgate_core::source::{CallContext, PermittedCall, SourceError};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout, timeout_at};
 
+use super::context::SourceContext;
 use super::exchange::{Exchange, Interrupted, Turn};
-use super::hub::Hub;
 use super::requests::Allowed;
 use super::subscriptions::{Changed, Subscriptions};
 use super::wire::{self, Era, Form, Settled, method_of};
@@ -48,7 +48,7 @@ impl McpSource {
             (_, Era::Stateless) => rounds(peer, call, cx).await,
         };
         if outcome.as_ref().err().and_then(wire::error_code) == Some(HEADER_MISMATCH) {
-            peer.hub().changes.announce();
+            peer.context().changes.announce();
         }
         outcome
     }
@@ -62,7 +62,9 @@ impl McpSource {
         let Some(InputGiven { responses, state: Some(state) }) = &cx.input else {
             return Ok(None);
         };
-        let Some(waiting) = self.parked.take(state, &cx.affinity).await else { return Ok(None) };
+        let Some(waiting) = self.waiting_calls.take(state, &cx.affinity).await else {
+            return Ok(None);
+        };
         let _permit = self.permit(cx).await?;
         let given = responses.get(&waiting.key());
         let next = cx.deadline.bound(waiting.go_on(given, cx)).await;
@@ -79,7 +81,7 @@ impl McpSource {
         if cx.input.as_ref().is_some_and(|input| input.state.is_some()) {
             return Err(stale());
         }
-        if call.operation() == Operation::CallTool && peer.hub().wants_task(call.tool()) {
+        if call.operation() == Operation::CallTool && peer.context().wants_task(call.tool()) {
             return self.as_task(peer, call, cx).await;
         }
         let (exchange, turn) = first_turn(peer, call, Form::Plain(None), cx).await?;
@@ -127,7 +129,7 @@ impl McpSource {
         let waiting = Interrupted::new(exchange, question, round);
         let requests = Map::from_iter([(waiting.key(), waiting.question())]);
         let state = self.host.ids.secret();
-        self.parked.park(state.clone(), &cx.affinity, waiting)?;
+        self.waiting_calls.insert(state.clone(), &cx.affinity, waiting)?;
         Ok(ToolOutput::question(InputRequired { requests, state: Some(state) }))
     }
 
@@ -138,7 +140,7 @@ impl McpSource {
         call: &PermittedCall,
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
-        let subscriptions = &peer.hub().subscriptions;
+        let subscriptions = &peer.context().subscriptions;
         let uri = uri_of(call)?;
         if subscriptions.add(uri, &cx.affinity)? == Changed::No {
             return Ok(ToolOutput::default());
@@ -164,7 +166,7 @@ impl McpSource {
         call: &PermittedCall,
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
-        let changed = peer.hub().subscriptions.remove(uri_of(call)?, &cx.affinity);
+        let changed = peer.context().subscriptions.remove(uri_of(call)?, &cx.affinity);
         match (changed, era) {
             (Changed::Yes, Era::Sessions) => self.once(peer, call, cx).await,
             (Changed::Yes, Era::Stateless) | (Changed::No, _) => Ok(ToolOutput::default()),
@@ -213,10 +215,10 @@ impl Peer {
         }
     }
 
-    fn hub(&self) -> &Hub {
+    fn context(&self) -> &SourceContext {
         match self {
-            Self::Duplex(connection) => connection.hub(),
-            Self::Http(server) => server.hub(),
+            Self::Duplex(connection) => connection.context(),
+            Self::Http(server) => server.context(),
         }
     }
 
@@ -294,7 +296,7 @@ async fn rounds(
         };
         may_ask(call.operation())?;
         if !required.requests.is_empty() {
-            check(&required, peer.hub().allowed, cx)?;
+            check(&required, peer.context().allowed, cx)?;
             return Ok(ToolOutput::question(required));
         }
         again = Some(InputGiven { responses: Map::new(), state: required.state });
@@ -309,7 +311,7 @@ async fn rounds(
 async fn follow(peer: &Peer, id: &str, cx: &CallContext) -> Result<ToolOutput, SourceError> {
     let output = tasks::follow(peer, id, cx).await?;
     if let Some(required) = &output.input_required {
-        check(required, peer.hub().allowed, cx)?;
+        check(required, peer.context().allowed, cx)?;
     }
     Ok(output)
 }

@@ -6,9 +6,9 @@ use drawgate_host::secrets::Secrets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::backoff::LONGEST;
 use super::requests::ClientRequest;
-use super::supervise::{Audience, Care};
+use super::supervise::{Audience, Supervision};
+use crate::backoff::Backoff;
 use crate::kind::ConfigError;
 use crate::server::{Endpoint, ServerConfig};
 
@@ -64,14 +64,14 @@ pub(super) struct Settings {
     pub(super) endpoint: Endpoint,
     pub(super) start_timeout: Duration,
     pub(super) concurrency: Option<usize>,
-    pub(super) care: Care,
+    pub(super) supervision: Supervision,
     pub(super) sessions: Sessions,
     pub(super) breaker_pause: Duration,
     pub(super) client_requests: Vec<ClientRequest>,
 }
 
 fn longest_pause_ms() -> u64 {
-    u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(Backoff::CONNECTION.longest().as_millis()).unwrap_or(u64::MAX)
 }
 
 const fn breaker_pause_ms() -> u64 {
@@ -121,7 +121,7 @@ impl McpConfig {
             endpoint,
             start_timeout: Duration::from_millis(self.start_timeout_ms),
             concurrency: self.concurrency,
-            care: Care {
+            supervision: Supervision {
                 idle: self.idle_shutdown_ms.map(Duration::from_millis),
                 longest_pause: Duration::from_millis(self.longest_pause_ms),
                 audience: Audience::Gate,

@@ -53,7 +53,7 @@ pub struct SourceDiagnostics {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
-    /// Not running: nobody has needed it yet, or not for a while. It starts when somebody does.
+    /// Not running, because it is not in use. The next call starts it.
     #[default]
     Idle,
     /// On its way.
@@ -172,7 +172,7 @@ impl Journal {
         self.facts.lock().ignored_messages += 1;
     }
 
-    /// Keeps a line as it was read; it is masked, then shortened, when somebody asks.
+    /// Keeps a line as it was read; it is masked, then shortened, when it is shown.
     pub(super) fn complaint(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line).into_owned();
         let mut tail = self.tail.lock();

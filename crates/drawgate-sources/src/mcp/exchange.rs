@@ -5,11 +5,11 @@ use std::time::Instant;
 use drawgate_core::source::{CallContext, SourceError};
 use serde_json::Value;
 
-use super::parked::Attended;
 use super::requests::ServerRequest;
+use super::waiting_calls::WhileWaiting;
 use super::{Reply, http, stdio};
 
-/// A request that a server has got. Dropping it tells the server that nobody waits any more.
+/// A request that a server has got. Dropping it cancels it at the server.
 pub(super) enum Exchange {
     Duplex(stdio::Exchange),
     Http(Box<http::Exchange>),
@@ -102,8 +102,8 @@ impl Interrupted {
     }
 }
 
-impl Attended for Interrupted {
-    async fn attend(&mut self) {
+impl WhileWaiting for Interrupted {
+    async fn while_waiting(&mut self) {
         if self.early.is_none() {
             self.early = Some(self.exchange.turn().await);
         }

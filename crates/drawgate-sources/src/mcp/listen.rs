@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::backoff::Backoff;
-use super::hub::Hub;
+use super::context::SourceContext;
 use super::stdio::Connection;
 use super::subscriptions::Subscriptions;
 use super::wire::{Era, Meta, PlainParams, ServerInfo};
+use crate::backoff::Backoff;
 
 /// The request that stays open for what a server tells.
 pub(super) const LISTEN: &str = "subscriptions/listen";
@@ -63,35 +63,35 @@ pub(super) async fn tend(connection: Arc<Connection>, info: ServerInfo) {
 
 /// A new process knows nothing of the subscriptions of the one before it.
 async fn renew(connection: &Arc<Connection>, info: &ServerInfo) {
-    let hub = connection.hub();
-    if hub.subscriptions.is_empty() || !info.can("resources.subscribe") {
+    let context = connection.context();
+    if context.subscriptions.is_empty() || !info.can("resources.subscribe") {
         return;
     }
-    for uri in hub.subscriptions.uris() {
+    for uri in context.subscriptions.uris() {
         let members = subscription(uri);
-        let meta = Meta::own(Era::Sessions, hub.allowed);
+        let meta = Meta::own(Era::Sessions, context.allowed);
         let params = PlainParams { members: &members, meta };
         let renewed = timeout(RENEW_TIMEOUT, connection.ask(SUBSCRIBE, &params)).await;
         if !matches!(renewed, Ok(Ok(_))) {
             tracing::warn!("a subscription could not be renewed");
         }
     }
-    hub.missed();
+    context.missed();
 }
 
 async fn keep_listening(connection: &Arc<Connection>, info: &ServerInfo) {
-    let hub: &Hub = connection.hub();
-    let mut versions = hub.subscriptions.follow();
-    let mut backoff = Backoff::new();
+    let context: &SourceContext = connection.context();
+    let mut versions = context.subscriptions.follow();
+    let mut backoff = Backoff::CONNECTION;
     loop {
-        hub.subscriptions.asking(*versions.borrow_and_update());
-        let Some(members) = wanted(info, &hub.subscriptions) else {
+        context.subscriptions.asking(*versions.borrow_and_update());
+        let Some(members) = wanted(info, &context.subscriptions) else {
             if versions.changed().await.is_err() {
                 return;
             }
             continue;
         };
-        let meta = Meta::own(Era::Stateless, hub.allowed);
+        let meta = Meta::own(Era::Stateless, context.allowed);
         let params = PlainParams { members: &members, meta };
         let began = Instant::now();
         let ended = tokio::select! {
@@ -106,7 +106,7 @@ async fn keep_listening(connection: &Arc<Connection>, info: &ServerInfo) {
             ControlFlow::Continue(time) => sleep(time).await,
             ControlFlow::Break(()) => return,
         }
-        hub.missed();
+        context.missed();
     }
 }
 

@@ -128,7 +128,10 @@ impl Listing {
             .take(SHOWN_NAME)
             .collect();
         let spec = McpToolSpec::foreign(tool).map_err(|error| error.to_string());
-        let checked = spec.and_then(|spec| Ok((parameters::headers(&spec.input_schema)?, spec)));
+        let checked = spec.and_then(|spec| {
+            let headers = parameters::headers(&spec.input_schema);
+            Ok((headers.map_err(|error| error.to_string())?, spec))
+        });
         match checked {
             Ok((headers, spec)) => {
                 if spec.rest.get("execution").is_some_and(|how| how["taskSupport"] == "required") {

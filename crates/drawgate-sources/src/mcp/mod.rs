@@ -3,27 +3,25 @@
 //! A thin client of our own, for the revisions with sessions and for the one without. Everything about
 //! revisions stays in this folder.
 
-mod backoff;
 mod breaker;
 mod callers;
 mod calls;
 mod changes;
 mod config;
 mod connector;
+mod context;
 mod diagnostics;
+mod dialer;
 mod exchange;
 mod http;
-mod hub;
-mod inlet;
 mod lines;
-mod link;
 mod listen;
 mod listing;
+mod messages;
 pub mod oauth;
 mod offer;
 mod pages;
 mod parameters;
-mod parked;
 mod pool;
 mod probe;
 mod progress;
@@ -36,7 +34,8 @@ mod subscriptions;
 mod supervise;
 mod tasks;
 mod updates;
-mod usage;
+mod uses;
+mod waiting_calls;
 mod websocket;
 mod wire;
 
@@ -61,14 +60,15 @@ pub use wire::method_of;
 use crate::kind::{ConfigError, SourceKind};
 use crate::server::{Address, Endpoint};
 use config::Settings;
+use context::SourceContext;
+use dialer::Dialer;
 use exchange::Interrupted;
-use hub::Hub;
-use link::Link;
-use parked::Parked;
+pub use parameters::{AnnotationError, ParameterHeader, parameter_headers};
 use pool::Pool;
 pub use requests::ClientRequest;
 use supervise::Supervisor;
-use usage::Hold;
+use uses::InUse;
+use waiting_calls::WaitingCalls;
 use wire::Era;
 
 /// How long the tool list may take.
@@ -94,7 +94,7 @@ pub struct McpSource {
     /// Connections for single clients, if they do not share the supervisor's.
     clients: Option<Pool>,
     /// Calls that wait for answers of their callers.
-    parked: Parked<Interrupted>,
+    waiting_calls: WaitingCalls<Interrupted>,
     /// What it offers beside tools.
     beside: offer::Lists,
 }
@@ -125,17 +125,19 @@ impl McpSource {
             endpoint,
             start_timeout,
             concurrency,
-            care,
+            supervision,
             sessions,
             breaker_pause,
             client_requests,
         } = config.validate(&host.secrets)?;
         let profile = endpoint.profile();
-        let link = Arc::new(link_to(&id, endpoint, start_timeout, host));
-        let hub = Hub::new(client_requests.into_iter().collect());
+        let dialer = Arc::new(dialer_for(&id, endpoint, start_timeout, host));
+        let context = SourceContext::new(client_requests.into_iter().collect());
         let clients = match sessions {
             Sessions::Shared => None,
-            Sessions::PerClient => Some(Pool::new(Arc::clone(&link), hub.clone(), care)),
+            Sessions::PerClient => {
+                Some(Pool::new(Arc::clone(&dialer), context.clone(), supervision))
+            }
         };
         Ok(Self {
             id,
@@ -143,9 +145,9 @@ impl McpSource {
             profile,
             permits: concurrency.map(FairSlots::new),
             breaker: Breaker::new(breaker_pause),
-            supervisor: Supervisor::new(link, hub, care),
+            supervisor: Supervisor::new(dialer, context, supervision),
             clients,
-            parked: Parked::new(),
+            waiting_calls: WaitingCalls::new(),
             beside: offer::Lists::default(),
         })
     }
@@ -161,7 +163,7 @@ impl McpSource {
 
     /// The connection for a call, which does not end for want of use while it is held. A start is
     /// waited for.
-    async fn connected(&self, cx: &CallContext) -> Result<(Peer, Hold), SourceError> {
+    async fn connected(&self, cx: &CallContext) -> Result<(Peer, InUse), SourceError> {
         let Some(pool) = &self.clients else {
             let hold = self.supervisor.hold();
             return Ok((reach(&self.supervisor, &cx.deadline).await?, hold));
@@ -221,12 +223,12 @@ impl ToolSource for McpSource {
         let _awake = self.supervisor.hold();
         let (peer, info) = self.supervisor.dial().await?;
         let mut listing = listing::list(&peer, &info, Instant::now() + LIST_TIMEOUT).await?;
-        let changes = &self.supervisor.hub().changes;
+        let changes = &self.supervisor.context().changes;
         let (offer, missing) = self.beside.ask(&peer, &info, changes).await;
         listing.left_out.extend(missing);
         self.supervisor.journal().left_out(listing.left_out);
-        self.supervisor.hub().set_parameters(listing.headers);
-        self.supervisor.hub().set_tasks(listing.as_tasks);
+        self.supervisor.context().set_parameters(listing.headers);
+        self.supervisor.context().set_tasks(listing.as_tasks);
         let shown = |text: &str| text.chars().take(SHOWN_NAME).collect::<String>();
         let name = if info.name.is_empty() { self.id.to_string() } else { shown(&info.name) };
         Ok(McpManifest {
@@ -247,7 +249,7 @@ impl ToolSource for McpSource {
             Ok(Some(output)) => Ok(output),
             Err(error) => Err(error),
         };
-        let allowed = self.supervisor.hub().allowed;
+        let allowed = self.supervisor.context().allowed;
         let outcome = outcome.map_err(|error| self.named(error));
         outcome.map_err(|error| pages::screen(error, allowed, &cx.client, &self.id))
     }
@@ -271,15 +273,15 @@ impl ToolSource for McpSource {
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {
-        Some(self.supervisor.hub().changes.subscribe())
+        Some(self.supervisor.context().changes.subscribe())
     }
 
     fn events(&self) -> Option<broadcast::Receiver<SourceEvent>> {
-        Some(self.supervisor.hub().events())
+        Some(self.supervisor.context().events())
     }
 
     fn abandon(&self, state: &str) {
-        self.parked.abandon(state);
+        self.waiting_calls.abandon(state);
     }
 
     fn confinement(&self, _tool: &str) -> Option<&'static str> {
@@ -291,7 +293,7 @@ impl ToolSource for McpSource {
     }
 
     async fn close(&self) {
-        self.parked.clear();
+        self.waiting_calls.clear();
         self.beside.close();
         if let Some(clients) = &self.clients {
             clients.close().await;
@@ -300,20 +302,25 @@ impl ToolSource for McpSource {
     }
 }
 
-fn link_to(id: &SourceId, endpoint: Endpoint, start_timeout: Duration, host: &Arc<Host>) -> Link {
+fn dialer_for(
+    id: &SourceId,
+    endpoint: Endpoint,
+    start_timeout: Duration,
+    host: &Arc<Host>,
+) -> Dialer {
     let host = Arc::clone(host);
     match endpoint {
-        Endpoint::Program(spawn) => Link::Stdio(stdio::Link { host, spawn, start_timeout }),
+        Endpoint::Program(spawn) => Dialer::Stdio(stdio::Dialer { host, spawn, start_timeout }),
         Endpoint::Http(Address { uri, headers, reach }) => {
-            let door = http::Door::new(&host, id, &headers, reach);
-            Link::Http(http::Link { door, uri, headers, start_timeout })
+            let egress = http::AuthenticatedEgress::new(&host, id, &headers, reach);
+            Dialer::Http(http::Dialer { egress, uri, headers, start_timeout })
         }
         Endpoint::Sse(Address { uri, headers, reach }) => {
-            let door = http::Door::new(&host, id, &headers, reach);
-            Link::Sse(sse::Link { door, uri, headers, start_timeout })
+            let egress = http::AuthenticatedEgress::new(&host, id, &headers, reach);
+            Dialer::Sse(sse::Dialer { egress, uri, headers, start_timeout })
         }
         Endpoint::Websocket(Address { uri, headers, reach }) => {
-            Link::Websocket(websocket::Link { host, uri, headers, reach, start_timeout })
+            Dialer::Websocket(websocket::Dialer { host, uri, headers, reach, start_timeout })
         }
     }
 }

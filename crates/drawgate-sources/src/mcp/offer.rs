@@ -30,7 +30,7 @@ pub(super) struct Lists(Arc<Mutex<Inner>>);
 struct Inner {
     /// What the server said last.
     last: Option<Offer>,
-    /// What came late, and nobody has seen yet.
+    /// Lists that came late and have not been handed out yet.
     fresh: Option<(Offer, Vec<LeftOut>)>,
     late: Option<AbortHandle>,
 }

@@ -30,7 +30,7 @@ pub(super) fn is_fit(address: &str) -> bool {
     let Ok(uri) = address.parse::<Uri>() else { return false };
     let Some(authority) = uri.authority() else { return false };
     let host = authority.host();
-    // By the user's name a page looks like that of somebody else.
+    // A user name before `@` can make an address look like that of another site.
     if host.is_empty() || authority.as_str().contains('@') {
         return false;
     }

@@ -14,20 +14,43 @@ const MAX_NAME: usize = 64;
 
 /// One argument and its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ParameterHeader {
+pub struct ParameterHeader {
     /// Keys from the root of the arguments.
-    pub(super) path: Vec<String>,
+    pub path: Vec<String>,
     /// `mcp-param-…`.
-    pub(super) header: HeaderName,
+    pub header: HeaderName,
 }
 
-/// The headers that a schema asks for.
-pub(super) fn headers(schema: &Value) -> Result<Vec<ParameterHeader>, String> {
+/// Why an annotation is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AnnotationError {
+    /// It is not on an argument, or on one that is reached in several ways.
+    #[error("`{ANNOTATION}` stands where no single argument is meant")]
+    Place,
+    /// It is not a name.
+    #[error("`{ANNOTATION}` is not the name of a header")]
+    Name,
+    /// The argument is of another type.
+    #[error("`{ANNOTATION}` is possible for a string, an integer or a boolean only")]
+    Type,
+    /// Another argument has the same header.
+    #[error("`{ANNOTATION}` names the same header twice")]
+    Twice,
+}
+
+/// Every annotation of a schema: the header that it asks for, or why it is wrong.
+#[must_use]
+pub fn parameter_headers(schema: &Value) -> Vec<Result<ParameterHeader, AnnotationError>> {
     let mut found = Collected::default();
     if let Value::Object(schema) = schema {
-        found.schema(schema, &mut Vec::new(), Place::Root)?;
+        found.schema(schema, &mut Vec::new(), Place::Root);
     }
-    Ok(found.headers)
+    found.annotations
+}
+
+/// The headers that a schema asks for. One wrong annotation refuses the tool.
+pub(super) fn headers(schema: &Value) -> Result<Vec<ParameterHeader>, AnnotationError> {
+    parameter_headers(schema).into_iter().collect()
 }
 
 /// Where a schema stands.
@@ -42,61 +65,50 @@ enum Place {
 
 #[derive(Default)]
 struct Collected {
-    headers: Vec<ParameterHeader>,
+    annotations: Vec<Result<ParameterHeader, AnnotationError>>,
     seen: BTreeSet<String>,
 }
 
 impl Collected {
-    fn schema(
-        &mut self,
-        schema: &Map<String, Value>,
-        path: &mut Vec<String>,
-        place: Place,
-    ) -> Result<(), String> {
+    fn schema(&mut self, schema: &Map<String, Value>, path: &mut Vec<String>, place: Place) {
         if let Some(annotation) = schema.get(ANNOTATION) {
-            if place != Place::Property {
-                return Err(format!("`{ANNOTATION}` stands where no single argument is meant"));
-            }
-            self.annotation(annotation, schema, path)?;
+            let read = match place {
+                Place::Property => self.annotation(annotation, schema, path),
+                Place::Root | Place::Elsewhere => Err(AnnotationError::Place),
+            };
+            self.annotations.push(read);
         }
         for (key, value) in schema {
             match key.as_str() {
                 // Data, not schemas.
                 ANNOTATION | "default" | "const" | "enum" | "examples" => {}
                 "properties" if place != Place::Elsewhere => {
-                    self.properties(value, path, Place::Property)?;
+                    self.properties(value, path, Place::Property);
                 }
                 "properties" | "$defs" | "definitions" | "dependentSchemas"
                 | "patternProperties" => {
-                    self.properties(value, path, Place::Elsewhere)?;
+                    self.properties(value, path, Place::Elsewhere);
                 }
-                _ => self.elsewhere(value, path)?,
+                _ => self.elsewhere(value, path),
             }
         }
-        Ok(())
     }
 
-    fn properties(
-        &mut self,
-        value: &Value,
-        path: &mut Vec<String>,
-        place: Place,
-    ) -> Result<(), String> {
+    fn properties(&mut self, value: &Value, path: &mut Vec<String>, place: Place) {
         for (name, schema) in value.as_object().into_iter().flatten() {
             if let Value::Object(schema) = schema {
                 path.push(name.clone());
-                self.schema(schema, path, place)?;
+                self.schema(schema, path, place);
                 path.pop();
             }
         }
-        Ok(())
     }
 
-    fn elsewhere(&mut self, value: &Value, path: &mut Vec<String>) -> Result<(), String> {
+    fn elsewhere(&mut self, value: &Value, path: &mut Vec<String>) {
         match value {
             Value::Object(schema) => self.schema(schema, path, Place::Elsewhere),
-            Value::Array(items) => items.iter().try_for_each(|item| self.elsewhere(item, path)),
-            _ => Ok(()),
+            Value::Array(items) => items.iter().for_each(|item| self.elsewhere(item, path)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
@@ -105,23 +117,18 @@ impl Collected {
         annotation: &Value,
         schema: &Map<String, Value>,
         path: &[String],
-    ) -> Result<(), String> {
+    ) -> Result<ParameterHeader, AnnotationError> {
         let name = annotation.as_str().filter(|name| !name.is_empty() && name.len() <= MAX_NAME);
         let header = name.and_then(|name| HeaderName::try_from(format!("mcp-param-{name}")).ok());
-        let header = header.ok_or_else(|| format!("`{ANNOTATION}` is not the name of a header"))?;
-        if !matches!(
-            schema.get("type").and_then(Value::as_str),
-            Some("string" | "integer" | "boolean")
-        ) {
-            return Err(format!(
-                "`{ANNOTATION}` is possible for a string, an integer or a boolean only"
-            ));
+        let header = header.ok_or(AnnotationError::Name)?;
+        let kind = schema.get("type").and_then(Value::as_str);
+        if !matches!(kind, Some("string" | "integer" | "boolean")) {
+            return Err(AnnotationError::Type);
         }
         if !self.seen.insert(header.as_str().to_owned()) {
-            return Err(format!("`{ANNOTATION}` names the same header twice"));
+            return Err(AnnotationError::Twice);
         }
-        self.headers.push(ParameterHeader { path: path.to_vec(), header });
-        Ok(())
+        Ok(ParameterHeader { path: path.to_vec(), header })
     }
 }
 

@@ -8,12 +8,12 @@ use drawgate_core::source::SourceError;
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
+use super::context::SourceContext;
 use super::diagnostics::ClientConnections;
-use super::hub::Hub;
-use super::link::Link;
+use super::dialer::Dialer;
 use super::principal_of;
-use super::supervise::{Audience, Care, Supervisor};
-use super::usage::Hold;
+use super::supervise::{Audience, Supervision, Supervisor};
+use super::uses::InUse;
 
 /// How many clients may have a connection at a time.
 const LIMIT: usize = 32;
@@ -24,9 +24,9 @@ const SILENCE: Duration = Duration::from_mins(10);
 
 /// The clients' connections to one server.
 pub(super) struct Pool {
-    link: Arc<Link>,
-    hub: Hub,
-    care: Care,
+    dialer: Arc<Dialer>,
+    context: SourceContext,
+    supervision: Supervision,
     members: Mutex<Members>,
     /// Connections on their way out.
     leaving: TaskTracker,
@@ -40,14 +40,25 @@ struct Members {
 
 impl Pool {
     /// No connections yet. Each is looked after like that of the server, but ends when it is not used.
-    pub(super) fn new(link: Arc<Link>, hub: Hub, care: Care) -> Self {
-        let silence = care.idle.map_or(SILENCE, |idle| idle.min(SILENCE));
-        let care = Care { idle: Some(silence), audience: Audience::Nobody, ..care };
-        Self { link, hub, care, members: Mutex::default(), leaving: TaskTracker::new() }
+    pub(super) fn new(
+        dialer: Arc<Dialer>,
+        context: SourceContext,
+        supervision: Supervision,
+    ) -> Self {
+        let silence = supervision.idle.map_or(SILENCE, |idle| idle.min(SILENCE));
+        let supervision =
+            Supervision { idle: Some(silence), audience: Audience::None, ..supervision };
+        Self {
+            dialer,
+            context,
+            supervision,
+            members: Mutex::default(),
+            leaving: TaskTracker::new(),
+        }
     }
 
     /// A client's own connection, made if there is none. It is not ended while it is held.
-    pub(super) fn enter(&self, client: &Arc<str>) -> Result<(Arc<Supervisor>, Hold), SourceError> {
+    pub(super) fn enter(&self, client: &Arc<str>) -> Result<(Arc<Supervisor>, InUse), SourceError> {
         let mut members = self.members.lock();
         if members.closed {
             return Err(SourceError::unreachable("the server was stopped"));
@@ -67,8 +78,8 @@ impl Pool {
             self.make_room(&mut members, |_| true)
                 .ok_or_else(|| in_use(&format!("all {LIMIT} connections to the server")))?;
         }
-        let (link, hub) = (Arc::clone(&self.link), self.hub.apart());
-        let supervisor = Arc::new(Supervisor::new(link, hub, self.care));
+        let (dialer, context) = (Arc::clone(&self.dialer), self.context.apart());
+        let supervisor = Arc::new(Supervisor::new(dialer, context, self.supervision));
         members.by_client.insert(Arc::clone(client), Arc::clone(&supervisor));
         let hold = supervisor.hold();
         Ok((supervisor, hold))

@@ -109,7 +109,7 @@ impl Memory {
 
 /// Shakes hands over a duplex transport, in the era of the server. The caller bounds its time.
 pub(super) async fn shake_hands(connection: &Arc<Connection>) -> Result<ServerInfo, SourceError> {
-    let info = meet(connection, &connection.hub().memory).await?;
+    let info = meet(connection, &connection.context().memory).await?;
     tokio::spawn(listen::tend(Arc::clone(connection), info.clone()));
     Ok(info)
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use drawgate_core::source::SourceError;
 use tokio::time::{timeout, timeout_at};
 
+use super::context::SourceContext;
 use super::diagnostics::Journal;
-use super::hub::Hub;
-use super::inlet::{Inlet, Outlet};
+use super::messages::{MessageReader, MessageWriter};
 use super::probe::shake_hands;
 use super::stdio::Connection;
 use super::wire::ServerInfo;
@@ -25,13 +25,13 @@ pub(super) struct Remote {
 impl Remote {
     /// Shakes hands over the two ends of a transport.
     pub(super) async fn meet(
-        outlet: impl Outlet,
-        inlet: impl Inlet,
+        writer: impl MessageWriter,
+        reader: impl MessageReader,
         grace: Duration,
-        (journal, hub): (&Arc<Journal>, &Hub),
+        (journal, context): (&Arc<Journal>, &SourceContext),
         deadline: Instant,
     ) -> Result<Self, SourceError> {
-        let connection = Connection::open(outlet, inlet, Arc::clone(journal), hub.clone());
+        let connection = Connection::open(writer, reader, Arc::clone(journal), context.clone());
         let mut remote = Self { connection, info: ServerInfo::default(), grace };
         let connection = Arc::clone(&remote.connection);
         remote.info = tokio::select! {

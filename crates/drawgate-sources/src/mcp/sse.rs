@@ -9,10 +9,10 @@ use drawgate_core::source::SourceError;
 use drawgate_host::egress::{Body, read_body};
 use tokio::time::timeout_at;
 
+use super::context::SourceContext;
 use super::diagnostics::Journal;
-use super::http::{Door, Media, Stream, media_type, refused};
-use super::hub::Hub;
-use super::inlet::{Inlet, Inward, Outlet, Sending};
+use super::http::{AuthenticatedEgress, Media, Stream, media_type, refused};
+use super::messages::{MessageReader, MessageWriter, Received, SendOutcome};
 use super::remote::{Remote, too_slow};
 
 /// How long a server may take to accept a message; the answer comes over the stream.
@@ -25,29 +25,30 @@ const MAX_ENDPOINT: usize = 8 * 1024;
 const GRACE: Duration = Duration::ZERO;
 
 /// How to reach the server.
-pub(super) struct Link {
-    pub(super) door: Door,
+pub(super) struct Dialer {
+    pub(super) egress: AuthenticatedEgress,
     pub(super) uri: Uri,
     /// The operator's own headers.
     pub(super) headers: HeaderMap,
     pub(super) start_timeout: Duration,
 }
 
-impl Link {
+impl Dialer {
     /// Opens the stream and shakes hands.
     pub(super) async fn connect(
         &self,
         journal: &Arc<Journal>,
-        hub: &Hub,
+        context: &SourceContext,
     ) -> Result<Remote, SourceError> {
         let deadline = Instant::now() + self.start_timeout;
         // The transport is older than the era without.
-        hub.memory.has_sessions();
+        context.memory.has_sessions();
         let mut stream = self.open(deadline).await?;
         let named = timeout_at(deadline.into(), named_endpoint(&mut stream)).await;
         let endpoint = resolve(&self.uri, &named.map_err(|_| no_endpoint())??)?;
-        let outlet = Posts { door: self.door.clone(), endpoint, headers: self.for_posts() };
-        Remote::meet(outlet, Events { stream, over: None }, GRACE, (journal, hub), deadline).await
+        let writer = Posts { egress: self.egress.clone(), endpoint, headers: self.for_posts() };
+        Remote::meet(writer, Events { stream, over: None }, GRACE, (journal, context), deadline)
+            .await
     }
 
     async fn open(&self, deadline: Instant) -> Result<Stream, SourceError> {
@@ -56,7 +57,7 @@ impl Link {
         request.headers_mut().extend(self.headers.clone());
         let accept = HeaderValue::from_static("text/event-stream");
         request.headers_mut().insert(header::ACCEPT, accept);
-        let response = self.door.request(request, deadline).await?;
+        let response = self.egress.request(request, deadline).await?;
         if !response.status().is_success() {
             return Err(refused(response.status()));
         }
@@ -141,30 +142,30 @@ fn bad_endpoint(named: &str) -> SourceError {
 
 /// Sends each message with a request of its own.
 struct Posts {
-    door: Door,
+    egress: AuthenticatedEgress,
     endpoint: Uri,
     headers: HeaderMap,
 }
 
-impl Outlet for Posts {
-    async fn send(&mut self, message: Vec<u8>) -> Sending {
+impl MessageWriter for Posts {
+    async fn send(&mut self, message: Vec<u8>) -> SendOutcome {
         let deadline = Instant::now() + ACCEPT_TIMEOUT;
         let mut request = Request::new(Body::from(message));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.endpoint.clone();
         *request.headers_mut() = self.headers.clone();
-        let response = match self.door.request(request, deadline).await {
+        let response = match self.egress.request(request, deadline).await {
             Ok(response) => response,
-            Err(closed) => return Sending::Refused(closed.into()),
+            Err(closed) => return SendOutcome::Refused(closed.into()),
         };
         let status = response.status();
         let _receipt = read_body(response.into_body(), MAX_RECEIPT, deadline).await;
         match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => {
-                Sending::Over(Some("the server has forgotten the connection".to_owned()))
+                SendOutcome::Over(Some("the server has forgotten the connection".to_owned()))
             }
-            status if status.is_success() => Sending::Sent,
-            status => Sending::Refused(refused(status)),
+            status if status.is_success() => SendOutcome::Sent,
+            status => SendOutcome::Refused(refused(status)),
         }
     }
 }
@@ -175,23 +176,23 @@ struct Events {
     over: Option<String>,
 }
 
-impl Inlet for Events {
-    async fn next(&mut self, buffer: &mut Vec<u8>) -> Inward {
+impl MessageReader for Events {
+    async fn next(&mut self, buffer: &mut Vec<u8>) -> Received {
         if let Some(reason) = self.over.take() {
-            return Inward::End(Some(reason));
+            return Received::End(Some(reason));
         }
         match self.stream.next().await {
             Ok(Some(event)) if matches!(event.name.as_slice(), b"" | b"message") => {
                 *buffer = event.data;
-                Inward::Message
+                Received::Message
             }
-            Ok(Some(_)) => Inward::Noise,
-            Ok(None) => Inward::End(Some("the server ended its event stream".to_owned())),
+            Ok(Some(_)) => Received::Noise,
+            Ok(None) => Received::End(Some("the server ended its event stream".to_owned())),
             Err(SourceError::Protocol(reason)) => {
                 self.over = Some(reason);
-                Inward::TooLong
+                Received::TooLong
             }
-            Err(error) => Inward::End(Some(error.to_string())),
+            Err(error) => Received::End(Some(error.to_string())),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Keeps a server connected: starts it, notices its end, tries again with growing pauses, and lets it
-//! sleep while nobody needs it.
+//! sleep while it is not needed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Peer;
-use super::backoff::Backoff;
+use super::context::SourceContext;
 use super::diagnostics::Journal;
-use super::hub::Hub;
-use super::link::{Link, Live};
-use super::usage::{Hold, Usage};
+use super::dialer::{ConnectedServer, Dialer};
+use super::uses::{InUse, Uses};
 use super::wire::ServerInfo;
+use crate::backoff::Backoff;
 
 /// The shortest time between two attempts that calls ask for: however many call, a server that is down
 /// is not dialled more often.
@@ -34,7 +34,7 @@ enum State {
     Idle,
     Starting,
     Ready(Peer, Arc<ServerInfo>),
-    /// Ended because nobody needed it; it starts again for the next who does.
+    /// Ended because it was not in use; the next call starts it again.
     Asleep,
     Down {
         reason: Arc<str>,
@@ -53,20 +53,20 @@ pub(super) struct Supervisor {
 }
 
 struct Shared {
-    link: Arc<Link>,
-    care: Care,
-    usage: Usage,
+    dialer: Arc<Dialer>,
+    supervision: Supervision,
+    uses: Uses,
     wake: Notify,
     /// Told when a call needs a server that is down.
     demand: Notify,
     state: watch::Sender<State>,
-    hub: Hub,
+    context: SourceContext,
     journal: Arc<Journal>,
 }
 
 /// How a connection is looked after.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Care {
+pub(super) struct Supervision {
     /// How long it may be unused before it is ended.
     pub(super) idle: Option<Duration>,
     /// The longest pause before the next attempt after a failure.
@@ -74,13 +74,13 @@ pub(super) struct Care {
     pub(super) audience: Audience,
 }
 
-/// Who has to hear when the connection is lost, and when it is back.
+/// Who is told when the connection is lost, and when it is back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
     /// The gate, which shows what the server offers.
     Gate,
-    /// Nobody: the connection serves one client, and the gate knows of another.
-    Nobody,
+    /// No one: the connection serves one client, and the gate watches the source's own connection.
+    None,
 }
 
 /// Why a connection was given up.
@@ -91,17 +91,21 @@ enum End {
 }
 
 impl Supervisor {
-    pub(super) fn new(link: Arc<Link>, hub: Hub, care: Care) -> Self {
+    pub(super) fn new(
+        dialer: Arc<Dialer>,
+        context: SourceContext,
+        supervision: Supervision,
+    ) -> Self {
         let stop = CancellationToken::new();
-        let transport = link.transport();
+        let transport = dialer.transport();
         let shared = Shared {
-            link,
-            care,
-            usage: Usage::new(),
+            dialer,
+            supervision,
+            uses: Uses::new(),
             wake: Notify::new(),
             demand: Notify::new(),
             state: watch::Sender::new(State::Idle),
-            hub,
+            context,
             journal: Arc::new(Journal::new(transport)),
         };
         Self {
@@ -116,20 +120,20 @@ impl Supervisor {
         &self.shared.journal
     }
 
-    pub(super) fn hub(&self) -> &Hub {
-        &self.shared.hub
+    pub(super) fn context(&self) -> &SourceContext {
+        &self.shared.context
     }
 
-    /// Says that somebody needs the server, which then does not sleep. Hold it before asking for the
+    /// Marks the server as in use, so that it does not sleep. Take it before asking for the
     /// connection.
-    pub(super) fn hold(&self) -> Hold {
-        self.shared.usage.hold()
+    pub(super) fn hold(&self) -> InUse {
+        self.shared.uses.hold()
     }
 
-    /// When it was last needed; `None` while somebody needs it.
+    /// When it was last needed; `None` while it is in use.
     pub(super) fn unused_since(&self) -> Option<Instant> {
         let state = self.shared.state.borrow().clone();
-        (!self.shared.is_needed(&state)).then(|| self.shared.usage.last())
+        (!self.shared.is_needed(&state)).then(|| self.shared.uses.last())
     }
 
     /// The connection, if there is one now.
@@ -203,19 +207,19 @@ fn closed() -> SourceError {
 
 impl Shared {
     async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut backoff = Backoff::up_to(self.care.longest_pause);
+        let mut backoff = Backoff::CONNECTION.up_to(self.supervision.longest_pause);
         let random = RandomState::new();
         for attempt in 0_u64.. {
             self.journal.starting();
             let started = Instant::now();
             let end = tokio::select! {
-                live = self.link.connect(&self.journal, &self.hub) => match live {
+                live = self.dialer.connect(&self.journal, &self.context) => match live {
                     Ok(live) => self.serve(live, &stop).await,
                     Err(error) => End::Lost(error.to_string()),
                 },
                 () = stop.cancelled() => End::Stopped,
             };
-            if self.usage.take_served() {
+            if self.uses.take_served() {
                 backoff.reset();
             }
             backoff.after(started.elapsed());
@@ -236,11 +240,11 @@ impl Shared {
         self.close();
     }
 
-    async fn serve(&self, mut live: Live, stop: &CancellationToken) -> End {
+    async fn serve(&self, mut live: ConnectedServer, stop: &CancellationToken) -> End {
         let info = live.info();
         self.journal.ready(&info);
         let ready = State::Ready(live.peer(), Arc::new(info));
-        self.usage.touch();
+        self.uses.touch();
         if matches!(self.state.send_replace(ready.clone()), State::Down { .. }) {
             self.tell();
         }
@@ -260,21 +264,21 @@ impl Shared {
         end
     }
 
-    /// Returns when nobody has needed the server for long enough. From then on nobody gets the
-    /// connection.
+    /// Returns when the server has been unused for long enough. From then on the connection is not
+    /// handed out.
     async fn unused(&self, ready: &State) {
-        let Some(idle) = self.care.idle else { return std::future::pending().await };
+        let Some(idle) = self.supervision.idle else { return std::future::pending().await };
         loop {
-            self.usage.idle_for(idle).await;
+            self.uses.idle_for(idle).await;
             if !self.is_needed(ready) {
                 self.state.send_replace(State::Asleep);
-                // Somebody may have taken the connection just before; whoever comes now waits.
+                // A call may have taken the connection just before; later ones wait.
                 if !self.is_needed(ready) {
                     return;
                 }
                 self.state.send_replace(ready.clone());
             }
-            self.usage.touch();
+            self.uses.touch();
         }
     }
 
@@ -286,16 +290,16 @@ impl Shared {
                 false
             }
         };
-        busy || self.usage.is_held() || !self.hub.subscriptions.is_empty()
+        busy || self.uses.is_held() || !self.context.subscriptions.is_empty()
     }
 
-    /// Until somebody needs the server.
+    /// Waits until the server is needed.
     async fn sleep(&self, stop: &CancellationToken) -> ControlFlow<()> {
         self.journal.asleep();
         loop {
             tokio::select! {
                 // A call may have left a notice long ago.
-                () = self.wake.notified() => if self.usage.is_held() {
+                () = self.wake.notified() => if self.uses.is_held() {
                     return ControlFlow::Continue(());
                 },
                 () = stop.cancelled() => return ControlFlow::Break(()),
@@ -321,7 +325,7 @@ impl Shared {
             loop {
                 self.demand.notified().await;
                 // A call may have left a notice long ago.
-                if self.usage.is_held() {
+                if self.uses.is_held() {
                     return sleep_until(on_demand).await;
                 }
             }
@@ -342,9 +346,9 @@ impl Shared {
     }
 
     fn tell(&self) {
-        match self.care.audience {
-            Audience::Gate => self.hub.changes.bump(),
-            Audience::Nobody => {}
+        match self.supervision.audience {
+            Audience::Gate => self.context.changes.bump(),
+            Audience::None => {}
         }
     }
 

@@ -66,8 +66,8 @@ impl Updates {
 
 impl Inner {
     fn send(&self, uri: &str) {
-        // It fails when nobody listens.
-        let _nobody = self.events.send(SourceEvent::ResourceUpdated { uri: uri.to_owned() });
+        // It fails when there is no listener.
+        let _unheard = self.events.send(SourceEvent::ResourceUpdated { uri: uri.to_owned() });
     }
 }
 

@@ -15,12 +15,13 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
+use super::context::SourceContext;
 use super::diagnostics::Journal;
-use super::http::{refused, source_error};
-use super::hub::Hub;
-use super::inlet::{Inlet, Inward, Outlet, Sending};
+use super::http::refused;
+use super::messages::{MessageReader, MessageWriter, Received, SendOutcome};
 use super::remote::Remote;
 use super::wire::MAX_MESSAGE;
+use crate::failed_request::source_error;
 
 /// The subprotocol that makes a WebSocket an MCP connection.
 const SUBPROTOCOL: &str = "mcp";
@@ -28,7 +29,7 @@ const SUBPROTOCOL: &str = "mcp";
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How to reach the server.
-pub(super) struct Link {
+pub(super) struct Dialer {
     pub(super) host: Arc<Host>,
     /// Its address, with `http` for `ws` and `https` for `wss`.
     pub(super) uri: Uri,
@@ -38,12 +39,12 @@ pub(super) struct Link {
     pub(super) start_timeout: Duration,
 }
 
-impl Link {
+impl Dialer {
     /// Opens the connection and shakes hands, first as the transport asks, then as MCP does.
     pub(super) async fn connect(
         &self,
         journal: &Arc<Journal>,
-        hub: &Hub,
+        context: &SourceContext,
     ) -> Result<Remote, SourceError> {
         let deadline = Instant::now() + self.start_timeout;
         let stream = self.open(deadline).await?;
@@ -52,8 +53,8 @@ impl Link {
             .max_frame_size(Some(MAX_MESSAGE));
         let socket = WebSocketStream::from_raw_socket(stream, Role::Client, Some(config)).await;
         let (sink, stream) = socket.split();
-        let inlet = Reading { stream, over: None };
-        Remote::meet(Writing(sink), inlet, GRACE, (journal, hub), deadline).await
+        let reader = Reading { stream, over: None };
+        Remote::meet(Writing(sink), reader, GRACE, (journal, context), deadline).await
     }
 
     async fn open(&self, deadline: Instant) -> Result<UpgradedStream, SourceError> {
@@ -104,13 +105,13 @@ fn check(headers: &HeaderMap, key: &str) -> Result<(), SourceError> {
 
 struct Writing(SplitSink<WebSocketStream<UpgradedStream>, Message>);
 
-impl Outlet for Writing {
-    async fn send(&mut self, message: Vec<u8>) -> Sending {
+impl MessageWriter for Writing {
+    async fn send(&mut self, message: Vec<u8>) -> SendOutcome {
         // JSON that the gateway wrote is text.
-        let Ok(text) = String::from_utf8(message) else { return Sending::Sent };
+        let Ok(text) = String::from_utf8(message) else { return SendOutcome::Sent };
         match self.0.send(Message::text(text)).await {
-            Ok(()) => Sending::Sent,
-            Err(error) => Sending::Over(Some(lost(&error))),
+            Ok(()) => SendOutcome::Sent,
+            Err(error) => SendOutcome::Over(Some(lost(&error))),
         }
     }
 
@@ -125,30 +126,30 @@ struct Reading {
     over: Option<String>,
 }
 
-impl Inlet for Reading {
-    async fn next(&mut self, buffer: &mut Vec<u8>) -> Inward {
+impl MessageReader for Reading {
+    async fn next(&mut self, buffer: &mut Vec<u8>) -> Received {
         if let Some(reason) = self.over.take() {
-            return Inward::End(Some(reason));
+            return Received::End(Some(reason));
         }
         loop {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => {
                     buffer.clear();
                     buffer.extend_from_slice(text.as_bytes());
-                    return Inward::Message;
+                    return Received::Message;
                 }
-                Some(Ok(Message::Binary(_))) => return Inward::Noise,
+                Some(Ok(Message::Binary(_))) => return Received::Noise,
                 // Pings are answered by the library when it is asked for the next message.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(frame))) => return Inward::End(Some(farewell(frame))),
+                Some(Ok(Message::Close(frame))) => return Received::End(Some(farewell(frame))),
                 Some(Err(Error::Capacity(CapacityError::MessageTooLong { .. }))) => {
                     let reason =
                         format!("the server sent a message of more than {MAX_MESSAGE} bytes");
                     self.over = Some(reason);
-                    return Inward::TooLong;
+                    return Received::TooLong;
                 }
-                Some(Err(error)) => return Inward::End(Some(lost(&error))),
-                None => return Inward::End(Some("the server closed the connection".to_owned())),
+                Some(Err(error)) => return Received::End(Some(lost(&error))),
+                None => return Received::End(Some("the server closed the connection".to_owned())),
             }
         }
     }

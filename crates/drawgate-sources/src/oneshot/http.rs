@@ -6,9 +6,10 @@ use ::http::{HeaderValue, Method, Request, header};
 use bytes::Bytes;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
-use drawgate_host::egress::{Body, EgressError, read_body};
+use drawgate_host::egress::{Body, read_body};
 
 use super::MAX_RESULT;
+use crate::failed_request::source_error;
 use crate::server::Address;
 
 /// How long an address may take to say that it is there.
@@ -44,7 +45,7 @@ pub(super) async fn perform(
     Err(SourceError::lost(format!("the address answered with HTTP {}", status.as_u16())))
 }
 
-/// Asks for anything at all: whatever status comes, somebody is there. Sends no credentials.
+/// Checks that a server answers, with whatever status. Sends no credentials.
 pub(super) async fn check(host: &Host, target: &Address) -> Result<(), SourceError> {
     let mut request = Request::new(Body::new(Bytes::new()));
     *request.method_mut() = Method::HEAD;
@@ -52,24 +53,4 @@ pub(super) async fn check(host: &Host, target: &Address) -> Result<(), SourceErr
     let deadline = Instant::now() + CHECK_TIMEOUT;
     let asked = host.egress.request(request, &target.reach, deadline).await;
     asked.map(drop).map_err(|error| source_error(&error))
-}
-
-fn source_error(error: &EgressError) -> SourceError {
-    match error {
-        EgressError::Deadline => {
-            SourceError::Timeout("there was no result before the deadline".to_owned())
-        }
-        EgressError::TooLarge(_) | EgressError::Protocol(_) | EgressError::Encoding(_) => {
-            SourceError::Protocol(error.to_string())
-        }
-        EgressError::Connect { .. }
-        | EgressError::Slow(_)
-        | EgressError::Address(_)
-        | EgressError::Refused { .. }
-        | EgressError::Tls(_) => SourceError::unreachable(error.to_string()),
-        EgressError::Lost(_)
-        | EgressError::Truncated
-        | EgressError::Detour(_)
-        | EgressError::Redirected(_) => SourceError::lost(error.to_string()),
-    }
 }

@@ -1,6 +1,6 @@
 //! One JSON call in, one JSON result out: a program started for each call, or an HTTP address.
 //!
-//! The tools are declared in the configuration, since there is nobody to ask.
+//! The tools are declared in the configuration, since such a server can't be asked for them.
 
 mod config;
 mod http;
@@ -18,9 +18,9 @@ use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource}
 use drawgate_host::Host;
 use tokio::time::timeout_at;
 
+use crate::call_deadline::CallDeadline;
 use crate::confine::profile;
 use crate::kind::{ConfigError, SourceKind};
-use crate::late::End;
 use config::Endpoint;
 
 /// The largest result that is read.
@@ -91,9 +91,9 @@ impl ToolSource for OneshotSource {
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
         // Cancelled calls are dropped by the gate, and the program with them.
-        let end = End::new(cx.deadline.at(), None);
+        let end = CallDeadline::new(cx.deadline.at(), None);
         match timeout_at(end.at.into(), self.perform(&call, cx)).await {
-            Ok(Err(SourceError::Timeout(_))) | Err(_) => Err(end.missed_by(call.tool())),
+            Ok(Err(SourceError::Timeout(_))) | Err(_) => Err(end.exceeded_by(call.tool())),
             Ok(done) => done,
         }
     }

@@ -13,8 +13,9 @@ use super::config::Settings;
 use super::load::Loaded;
 use super::plan::Plan;
 use super::request::{self, ArgumentError, Draft};
-use super::send::{Ready, send, source_error};
+use super::send::{Ready, send};
 use super::{response, retry};
+use crate::failed_request::source_error;
 
 const ACCEPT: &str = "application/json, text/plain;q=0.9, */*;q=0.8";
 const USER_AGENT: &str = concat!("drawgate/", env!("CARGO_PKG_VERSION"));

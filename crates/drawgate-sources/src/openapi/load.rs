@@ -17,7 +17,7 @@ use super::document::{Document, DocumentError, MAX_DOCUMENT, reference};
 use super::parameter::{Place, PlanError, Provided, folded};
 use super::plan::{Plan, Setting};
 use super::select::Operations;
-use super::send::source_error;
+use crate::failed_request::source_error;
 
 /// How long a document may take to come.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(30);

@@ -48,6 +48,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout_at;
 use url::Url;
 
+use crate::failed_request::source_error;
 use crate::kind::{ConfigError, SourceKind};
 use call::Means;
 use config::Settings;
@@ -155,7 +156,7 @@ impl ToolSource for OpenApiSource {
                 ..Fetch::get(server.clone(), loaded.reach.clone(), deadline, MAX_CHECKED)
             };
             let asked = self.host.egress.fetch(fetch).await;
-            asked.map_err(|error| send::source_error(&error))?;
+            asked.map_err(|error| source_error(&error))?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(super) struct Origins<'a> {
 /// Why a document may not lead to an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stray {
-    /// Nobody but the document names it.
+    /// Only the document names it.
     #[error(
         "the OpenAPI document of `{from}` leads to another server, `{}`, which the configuration does not name",
         shown(.to)

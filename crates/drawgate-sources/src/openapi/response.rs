@@ -14,7 +14,7 @@ use super::media;
 
 /// Bytes of a failed request's answer that are shown.
 const MAX_FAILURE: usize = 16 * 1024;
-/// Headers that say something to somebody who asked for no body.
+/// Headers that are shown where the answer has no body.
 const TELLING: [&str; 8] = [
     "allow",
     "content-length",

@@ -5,9 +5,10 @@ use std::time::Duration;
 use drawgate_host::egress::{EgressError, Fetched};
 use http::{Method, StatusCode, header};
 
-/// The first wait; each further one is twice as long.
-const FIRST: Duration = Duration::from_millis(250);
-const LONGEST: Duration = Duration::from_secs(8);
+use crate::backoff::{Backoff, stretched};
+
+/// The waits between requests.
+const WAITS: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(8));
 /// A server that wants more patience gets its answer passed on instead.
 const MOST_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -23,7 +24,7 @@ pub(super) fn pause(
         return None;
     }
     let wait = match result {
-        Err(EgressError::Connect { .. } | EgressError::Slow(_)) => backoff(attempt),
+        Err(EgressError::Connect { .. } | EgressError::Slow(_)) => WAITS.wait(attempt),
         Err(_) => return None,
         Ok(answer) => match answer.status {
             StatusCode::BAD_GATEWAY
@@ -31,17 +32,13 @@ pub(super) fn pause(
             | StatusCode::GATEWAY_TIMEOUT
             | StatusCode::TOO_MANY_REQUESTS => match asked(answer) {
                 Some(asked) if asked > MOST_PATIENCE => return None,
-                Some(asked) => asked.max(backoff(attempt)),
-                None => backoff(attempt),
+                Some(asked) => asked.max(WAITS.wait(attempt)),
+                None => WAITS.wait(attempt),
             },
             _ => return None,
         },
     };
-    Some(wait + wait * (jitter % 256) / 1024)
-}
-
-fn backoff(attempt: u32) -> Duration {
-    FIRST.saturating_mul(2_u32.saturating_pow(attempt)).min(LONGEST)
+    Some(stretched(wait, jitter))
 }
 
 /// `Retry-After` in seconds; its other form, a date, is rare and needs a clock that both share.
@@ -98,7 +95,7 @@ mod tests {
     fn waits_grow_and_differ() {
         let wait = |attempt, jitter| pause(&Method::GET, &Ok(answered(503, None)), attempt, jitter);
         assert_eq!(wait(2, 0), Some(Duration::from_secs(1)));
-        assert_eq!(wait(40, 0), Some(LONGEST));
+        assert_eq!(wait(40, 0), Some(WAITS.longest()));
         assert!(wait(0, 255) > wait(0, 0));
     }
 }

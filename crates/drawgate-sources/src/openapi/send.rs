@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use drawgate_core::source::SourceError;
 use drawgate_host::Host;
 use drawgate_host::egress::address::is_same_origin;
 use drawgate_host::egress::{EgressError, Fetch, Fetched, Follow, Reach, location};
@@ -61,25 +60,4 @@ fn next(method: &Method, from: &Url, answer: &Fetched) -> Result<Option<Url>, Eg
     }
     let to = location(from, answer.status, &answer.headers).transpose()?;
     Ok(to.filter(|to| is_same_origin(from, to)))
-}
-
-/// What a caller hears of a request that failed.
-pub(super) fn source_error(error: &EgressError) -> SourceError {
-    match error {
-        EgressError::Deadline => {
-            SourceError::Timeout("there was no answer before the deadline".to_owned())
-        }
-        EgressError::TooLarge(_) | EgressError::Protocol(_) | EgressError::Encoding(_) => {
-            SourceError::Protocol(error.to_string())
-        }
-        EgressError::Connect { .. }
-        | EgressError::Slow(_)
-        | EgressError::Address(_)
-        | EgressError::Refused { .. }
-        | EgressError::Tls(_) => SourceError::unreachable(error.to_string()),
-        EgressError::Lost(_)
-        | EgressError::Truncated
-        | EgressError::Detour(_)
-        | EgressError::Redirected(_) => SourceError::lost(error.to_string()),
-    }
 }

@@ -1,4 +1,4 @@
-//! How a line ends, and what becomes of its calls and of answers that nobody waits for.
+//! Why the connection of a pack ended, and why an answer was dropped.
 
 use drawgate_core::source::{Sent, SourceError};
 
@@ -20,7 +20,7 @@ pub enum Ending {
 /// Why an answer was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {
-    /// Nobody waits for it any more.
+    /// Its call has been given up.
     Late,
     /// It has been given already.
     Duplicate,

@@ -77,7 +77,7 @@ impl Line {
         (Arc::clone(&line), Outgoing::new(line, messages))
     }
 
-    /// Calls and waits for the answer. Whoever stops waiting withdraws the call.
+    /// Calls and waits for the answer. Dropping the future withdraws the call.
     pub(super) async fn call(&self, wanted: Wanted) -> Heard {
         let outgoing = self.state.lock().outgoing.clone().ok_or(Sent::Nothing)?;
         // Kept from the start, so that a withdrawal always finds room.
@@ -97,7 +97,7 @@ impl Line {
         answer.await.unwrap_or(Err(Sent::Perhaps))
     }
 
-    /// Room for a message; whoever waits for it hears of the line's end.
+    /// Waits for room for a message; fails when the line ends.
     async fn place(
         &self,
         outgoing: mpsc::Sender<Queued>,

@@ -13,7 +13,7 @@ use super::line::Line;
 
 /// A message that waits to be sent.
 pub(super) enum Queued {
-    /// A call, by its number: it is left out if nobody waits for it any more.
+    /// A call, by its number: it is left out if it has been given up.
     Call(u64, ExecuteToolRequest),
     /// Anything else.
     Other(ExecuteToolRequest),

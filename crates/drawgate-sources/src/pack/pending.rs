@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::ending::Dropped;
 
-/// How many calls that nobody waits for any more are remembered, to tell late answers from double ones.
+/// How many calls that were given up are remembered, to tell late answers from duplicates.
 const REMEMBERED: usize = 256;
 
 /// What a call hears in the end.
@@ -43,7 +43,7 @@ impl Pending {
         (number, answer)
     }
 
-    /// Notes that a call goes out now; `false` if nobody waits for it any more.
+    /// Notes that a call goes out now; `false` if it has been given up.
     pub(super) fn send(&mut self, number: u64) -> bool {
         match self.waiting.get_mut(&number) {
             Some(waiting) => {
@@ -62,7 +62,7 @@ impl Pending {
     ) -> Result<(), Dropped> {
         match self.waiting.remove(&number) {
             Some(waiting) => {
-                // Whoever waited may have gone this moment; then nobody is there to be told.
+                // The caller may have given up at this moment.
                 waiting.heard.send(Ok(response.result)).map_err(|_| Dropped::Late)
             }
             None => Err(self.unexpected(number)),
@@ -74,7 +74,7 @@ impl Pending {
         self.waiting.get(&number)?.progress.clone()
     }
 
-    /// Nobody waits for a call any more. Whether the pack has it, if it was still open.
+    /// Gives a call up; says whether the pack has it, if it was still open.
     pub(super) fn give_up(&mut self, number: u64) -> Option<Sent> {
         let waiting = self.waiting.remove(&number)?;
         if self.given_up.len() == REMEMBERED {

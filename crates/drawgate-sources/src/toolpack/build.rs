@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use super::config::ToolpackConfig;
 use super::connector::{ConnectorSettings, PackContext, Selection};
-use super::grounds::Grounds;
+use super::loaded_files::LoadedFiles;
 use super::manifest::{COMMAND, Connector, Manifest, Tool};
 use super::part::{Part, Wanted, Wants};
-use super::seal::Seal;
+use super::restrictions::Restrictions;
 use crate::command::{CommandConfig, CommandSource, CommandTool};
 use crate::kind::ConfigError;
 
@@ -32,20 +32,20 @@ pub(super) struct Builder<'a> {
     pub(super) id: &'a SourceId,
     pub(super) manifest: &'a Manifest,
     pub(super) config: &'a ToolpackConfig,
-    pub(super) grounds: &'a Grounds,
+    pub(super) restrictions: &'a Restrictions,
     pub(super) host: &'a Arc<Host>,
 }
 
 /// The machine for a pack's sources: programs start only as long as the pack is what was loaded. A
 /// login belongs to a server that the operator configured; no pack gets one by choosing the server's
 /// name.
-pub(super) fn host_for(seal: &Arc<Seal>, host: &Host) -> Arc<Host> {
-    let seal = Arc::clone(seal);
+pub(super) fn host_for(loaded_files: &Arc<LoadedFiles>, host: &Host) -> Arc<Host> {
+    let loaded_files = Arc::clone(loaded_files);
     Arc::new(Host {
         secrets: Arc::clone(&host.secrets),
         egress: Arc::clone(&host.egress),
         processes: host.processes.clone(),
-        start_check: Some(Arc::new(move || seal.check().map_err(SpawnError::Refused))),
+        start_check: Some(Arc::new(move || loaded_files.check().map_err(SpawnError::Refused))),
         clock: Arc::clone(&host.clock),
         ids: Arc::clone(&host.ids),
         credentials: None,
@@ -81,7 +81,8 @@ impl Builder<'_> {
         let mut add = |selection: Selection, wants: Wants| {
             let source = self.source(&connector.id, |id| {
                 let profile = self.config.connector_profile(self.manifest, connector);
-                let pack = PackContext { grounds: self.grounds, host: self.host, profile };
+                let pack =
+                    PackContext { restrictions: self.restrictions, host: self.host, profile };
                 settings.build(id, selection, &pack)
             });
             let part = Part::new(&connector.id, &connector.kind, source, wants);
@@ -131,12 +132,12 @@ impl Builder<'_> {
                 parameters: tool.parameters(),
                 timeout_seconds: tool.timeout_seconds,
                 annotations: tool.annotations.clone(),
-                sandbox: self.grounds.sandbox(profile),
-                env: self.grounds.environment(profile, env.clone()),
+                sandbox: self.restrictions.sandbox(profile),
+                env: self.restrictions.environment(profile, env.clone()),
             }
         };
         let tools = tools.iter().map(tool).collect();
-        let config = CommandConfig { folder: Some(self.grounds.folder.clone()), tools };
+        let config = CommandConfig { folder: Some(self.restrictions.folder.clone()), tools };
         Ok(Arc::new(CommandSource::new(id, config, self.host)?))
     }
 }

@@ -16,8 +16,8 @@ use drawgate_host::sandbox::Profile;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::grounds::Grounds;
 use super::manifest::{Address, ConnectorCheck, Tool, address};
+use super::restrictions::Restrictions;
 use crate::configure::resolve;
 use crate::confine::SandboxConfig;
 use crate::kind::ConfigError;
@@ -143,7 +143,7 @@ impl<'a> Selection<'a> {
 
 /// What a connector's source is given of its pack, and what it is held to.
 pub struct PackContext<'a> {
-    pub(super) grounds: &'a Grounds,
+    pub(super) restrictions: &'a Restrictions,
     pub(super) host: &'a Arc<Host>,
     pub(super) profile: Profile,
 }
@@ -158,19 +158,19 @@ impl PackContext<'_> {
     /// The pack's folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.grounds.folder
+        &self.restrictions.folder
     }
 
     /// The sandbox of the connector's program.
     #[must_use]
     pub fn sandbox(&self) -> SandboxConfig {
-        self.grounds.sandbox(self.profile)
+        self.restrictions.sandbox(self.profile)
     }
 
     /// The variables of the connector's program.
     #[must_use]
     pub fn environment(&self, given: BTreeMap<String, String>) -> BTreeMap<String, String> {
-        self.grounds.environment(self.profile, given)
+        self.restrictions.environment(self.profile, given)
     }
 
     /// The hosts that the connector may reach: those that are declared, and those of its own addresses.
@@ -185,9 +185,10 @@ impl PackContext<'_> {
             // What is wrong with an address, the source itself says.
             own.extend(address(resolve(&field, url, &self.host.secrets)?.expose()));
         }
-        let declared = self.grounds.hosts.iter().filter_map(|host| host.parse::<HostRule>().ok());
+        let declared =
+            self.restrictions.hosts.iter().filter_map(|host| host.parse::<HostRule>().ok());
         let declared = Reach::only(declared);
-        let mut hosts = self.grounds.hosts.clone();
+        let mut hosts = self.restrictions.hosts.clone();
         for address in own {
             let known = declared.admits(&address.host, address.port) != Admission::Refused;
             if !address.inner && !known {

@@ -16,9 +16,9 @@ use tokio::time::timeout;
 
 use super::config::ToolpackConfig;
 use super::connector::ConnectorSettings;
-use super::grounds::Grounds;
 use super::manifest::{Manifest, Tool};
 use super::part::Part;
+use super::restrictions::Restrictions;
 use super::source::ToolpackSource;
 use crate::command::Template;
 use crate::excerpt::masked;
@@ -81,8 +81,10 @@ pub async fn examine(config: ToolpackConfig, host: &Arc<Host>) -> Vec<Finding> {
     }));
     findings.extend(variables(&config, &manifest, host));
     findings.extend(programs(&config, &manifest, host));
-    match Grounds::new(&config, &manifest, host) {
-        Ok(grounds) => findings.extend(sandboxes(&config, &manifest, &grounds, host).await),
+    match Restrictions::new(&config, &manifest, host) {
+        Ok(restrictions) => {
+            findings.extend(sandboxes(&config, &manifest, &restrictions, host).await);
+        }
         Err(error) => {
             let advice = "change the pack's `permissions`, or where its workspace is";
             findings.push(Finding::bad("permissions", error.to_string(), advice));
@@ -147,7 +149,7 @@ fn present(name: &str, host: &Host) -> Finding {
 async fn sandboxes(
     config: &ToolpackConfig,
     manifest: &Manifest,
-    grounds: &Grounds,
+    restrictions: &Restrictions,
     host: &Host,
 ) -> Vec<Finding> {
     let commands = manifest.tools.iter().filter(|tool| tool.is_command());
@@ -163,7 +165,7 @@ async fn sandboxes(
     let mut findings = Vec::new();
     for profile in profiles {
         let subject = format!("sandbox {profile}");
-        findings.push(match (profile, empty_box(profile, grounds, host).await) {
+        findings.push(match (profile, empty_box(profile, restrictions, host).await) {
             (Profile::None, _) => {
                 Finding::good(subject, "the operator lets programs of this pack run without one")
             }
@@ -176,11 +178,16 @@ async fn sandboxes(
     findings
 }
 
-async fn empty_box(profile: Profile, grounds: &Grounds, host: &Host) -> Result<(), String> {
+async fn empty_box(
+    profile: Profile,
+    restrictions: &Restrictions,
+    host: &Host,
+) -> Result<(), String> {
     if profile == Profile::None {
         return Ok(());
     }
-    let confinement = grounds.sandbox(profile).confinement().map_err(|error| error.to_string())?;
+    let confinement =
+        restrictions.sandbox(profile).confinement().map_err(|error| error.to_string())?;
     let spawn =
         Spawn { program: "true".to_owned(), confinement: Some(confinement), ..Spawn::default() };
     let mut running = host.processes.spawn(&spawn).map_err(|error| error.to_string())?;

@@ -8,11 +8,11 @@ mod build;
 mod config;
 mod connector;
 mod examine;
-mod grounds;
+mod loaded_files;
 pub mod manifest;
 mod part;
 mod permissions;
-mod seal;
+mod restrictions;
 mod source;
 
 pub use config::{Override, ToolpackConfig};

@@ -137,7 +137,7 @@ impl Part {
                     place: tool.place,
                     inner: Arc::clone(&tool.inner),
                     timeout: tool.timeout.or(self.timeout),
-                    spec: tool.dressed(spec),
+                    spec: tool.with_overrides(spec),
                 }),
                 None => left_out.push(LeftOut {
                     tool: tool.name.clone(),
@@ -158,7 +158,7 @@ impl Part {
 
 impl Wanted {
     /// The source's definition under the pack's name, with what the manifest says in its place.
-    fn dressed(&self, spec: &McpToolSpec) -> McpToolSpec {
+    fn with_overrides(&self, spec: &McpToolSpec) -> McpToolSpec {
         let mut spec = spec.clone();
         spec.name.clone_from(&self.name);
         if let Some(description) = &self.description {

@@ -23,23 +23,24 @@ use tokio::time::sleep;
 
 use super::build::{Builder, host_for};
 use super::config::ToolpackConfig;
-use super::grounds::Grounds;
+use super::loaded_files::LoadedFiles;
 use super::manifest::Manifest;
 use super::part::{LeftOut, Offered, Part};
-use super::seal::Seal;
+use super::restrictions::Restrictions;
+use crate::backoff::Backoff;
+use crate::call_deadline::CallDeadline;
 use crate::excerpt::masked;
 use crate::kind::ConfigError;
-use crate::late::End;
 use survey::Survey;
 
-/// The first pause before a call that could not be sent is tried again.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// The waits before a call that could not be sent is tried again.
+const WAITS: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_mins(5));
 
 /// One toolpack.
 pub struct ToolpackSource {
     id: SourceId,
     host: Arc<Host>,
-    seal: Arc<Seal>,
+    loaded_files: Arc<LoadedFiles>,
     manifest: Manifest,
     parts: Vec<Part>,
     survey: Survey,
@@ -65,40 +66,45 @@ impl ToolpackSource {
         host: &Arc<Host>,
     ) -> Result<Self, ConfigError> {
         // Before anything is read: what changes from now on is noticed.
-        let seal = Seal::new(&config.folder).map(Arc::new);
-        let seal = seal.map_err(|reason| ConfigError::value("folder", reason))?;
+        let loaded_files = LoadedFiles::new(&config.folder).map(Arc::new);
+        let loaded_files = loaded_files.map_err(|reason| ConfigError::value("folder", reason))?;
         let manifest = Manifest::installed(&config.folder, config.kinds)
             .map_err(|problems| ConfigError::value("folder", problems.to_string()))?;
         config.check_names(&manifest)?;
-        let grounds = Grounds::new(config, &manifest, host)?;
-        let inner = host_for(&seal, host);
-        let parts =
-            Builder { id: &id, manifest: &manifest, config, grounds: &grounds, host: &inner }
-                .parts();
+        let restrictions = Restrictions::new(config, &manifest, host)?;
+        let inner = host_for(&loaded_files, host);
+        let parts = Builder {
+            id: &id,
+            manifest: &manifest,
+            config,
+            restrictions: &restrictions,
+            host: &inner,
+        }
+        .parts();
         let survey = Survey::new(parts.len());
         Ok(Self {
             id,
             host: inner,
-            seal,
+            loaded_files,
             manifest,
             parts,
             survey,
             routes: RwLock::default(),
             left_out: Mutex::default(),
-            writable: grounds.writable(),
+            writable: restrictions.writable(),
         })
     }
 
     /// Has a listener told, once, how the pack's files differ from those that it was made from. Until
     /// it is made again, none of its programs is started any more.
     pub fn when_changed(&self, listener: impl Fn(&str) + Send + Sync + 'static) {
-        self.seal.when_broken(listener);
+        self.loaded_files.when_changed(listener);
     }
 
     /// Whether its files were found to differ.
     #[must_use]
     pub fn is_changed(&self) -> bool {
-        self.seal.is_broken()
+        self.loaded_files.is_changed()
     }
 
     /// Whether its programs may still write what they may: what decides about them may have changed.
@@ -109,8 +115,8 @@ impl ToolpackSource {
     }
 
     async fn check_files(&self) -> Result<(), SourceError> {
-        let seal = Arc::clone(&self.seal);
-        let checked = spawn_blocking(move || seal.check()).await;
+        let loaded_files = Arc::clone(&self.loaded_files);
+        let checked = spawn_blocking(move || loaded_files.check()).await;
         let checked = checked.unwrap_or_else(|error| Err(error.to_string()));
         checked.map_err(SourceError::unreachable)
     }
@@ -200,7 +206,7 @@ impl ToolSource for ToolpackSource {
         let part = self.parts.get(route.part).ok_or_else(gone)?;
         let source = part.source.as_ref().map_err(|_| gone())?;
         let mut cx = cx.clone();
-        let end = End::new(cx.deadline.at(), route.timeout);
+        let end = CallDeadline::new(cx.deadline.at(), route.timeout);
         if let Some(timeout) = route.timeout {
             cx.deadline = cx.deadline.within(timeout);
         }
@@ -209,10 +215,10 @@ impl ToolSource for ToolpackSource {
         match cx.deadline.bound(work).await {
             // Whichever of the two clocks was first, the pack's own limit is what counts.
             Ok(Err(SourceError::Timeout(_))) if Instant::now() >= cx.deadline.at() => {
-                Err(end.missed_by(&name))
+                Err(end.exceeded_by(&name))
             }
             Ok(done) => done,
-            Err(_) => Err(end.missed_by(&name)),
+            Err(_) => Err(end.exceeded_by(&name)),
         }
     }
 
@@ -289,14 +295,13 @@ async fn attempts(
     cx: &CallContext,
     retries: u32,
 ) -> Result<ToolOutput, SourceError> {
-    let mut pause = FIRST_PAUSE;
+    let mut waits = WAITS;
     for _ in 0..retries {
         match source.call(call.again(), cx).await {
             Err(SourceError::Unavailable { sent: Sent::Nothing, .. }) => {}
             outcome => return outcome,
         }
-        sleep(pause).await;
-        pause = pause.saturating_mul(2);
+        sleep(waits.next(0)).await;
     }
     source.call(call, cx).await
 }

@@ -170,8 +170,15 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// The answer as JSON. One that took a while comes as the last event of a stream.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+        let is_stream =
+            self.headers.get("content-type").is_some_and(|it| it == "text/event-stream");
+        let data = || {
+            self.body.split(|byte| *byte == b'\n').rev().find_map(|it| it.strip_prefix(b"data: "))
+        };
+        let text = data().filter(|_| is_stream).unwrap_or(&self.body);
+        serde_json::from_slice(text).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
     }
 
     pub(crate) fn rpc_code(&self) -> Option<i64> {

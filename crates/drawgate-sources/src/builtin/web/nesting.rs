@@ -1,4 +1,4 @@
-//! How deep a page is nested, roughly, before anybody lays it out: that takes time by the square of
+//! How deep a page is nested, roughly, before it is laid out: that takes time by the square of
 //! the depth, which a page of a hundred kilobytes can raise to minutes.
 
 /// The deepest that is laid out: real pages stay below.

@@ -9,8 +9,8 @@ use drawgate_host::egress::{Chunks, Incoming as ResponseBody, read_body};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::source_error;
 use super::sse::{Event, Parser};
+use crate::failed_request::source_error;
 use crate::mcp::wire::{self, MAX_MESSAGE};
 
 /// How much of a refusal is read.

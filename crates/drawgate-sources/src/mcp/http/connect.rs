@@ -12,10 +12,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use super::answer::Failure;
 use super::exchange::Answering;
-use super::{ASIDES, Link, Peer, QUEUE, Session, headers};
+use super::{ASIDES, Dialer, Peer, QUEUE, Session, headers};
 use crate::mcp::callers::Callers;
+use crate::mcp::context::SourceContext;
 use crate::mcp::diagnostics::Journal;
-use crate::mcp::hub::Hub;
 use crate::mcp::probe::{DISCOVER, DISCOVER_TIMEOUT, Verdict, judge};
 use crate::mcp::wire::{self, Era, Meta, PlainParams, Request, ServerInfo};
 
@@ -23,14 +23,14 @@ use crate::mcp::wire::{self, Era, Meta, PlainParams, Request, ServerInfo};
 const ACCEPT: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-impl Link {
+impl Dialer {
     pub(in crate::mcp) async fn connect(
         &self,
         journal: &Arc<Journal>,
-        hub: &Hub,
+        context: &SourceContext,
     ) -> Result<Arc<Peer>, SourceError> {
         let peer = Arc::new(Peer {
-            door: self.door.clone(),
+            egress: self.egress.clone(),
             uri: self.uri.clone(),
             configured: self.headers.clone(),
             start_timeout: self.start_timeout,
@@ -39,8 +39,8 @@ impl Link {
             renewal: tokio::sync::Mutex::default(),
             lost: watch::Sender::new(None),
             journal: Arc::clone(journal),
-            hub: hub.clone(),
-            callers: Callers::new(hub.allowed),
+            context: context.clone(),
+            callers: Callers::new(context.allowed),
             renewed: Notify::new(),
             asides: Semaphore::new(ASIDES),
             queue: Arc::new(Semaphore::new(QUEUE)),
@@ -70,7 +70,7 @@ impl Peer {
             outcome => outcome.map_err(Failure::into_source)?,
         };
         *self.session.write() = Arc::clone(&session);
-        self.hub.changes.bump();
+        self.context.changes.bump();
         self.renewed.notify_one();
         Ok(session)
     }
@@ -91,8 +91,8 @@ impl Peer {
     async fn initialize(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Session>, Failure> {
         let mut session = blank(&self.configured, Era::Sessions);
         let id = self.id();
-        let params = wire::initialize_params(self.hub.allowed);
-        let meta = Meta::own(Era::Sessions, self.hub.allowed);
+        let params = wire::initialize_params(self.context.allowed);
+        let meta = Meta::own(Era::Sessions, self.context.allowed);
         let params = PlainParams { members: &params, meta };
         let body = Request::new(id, "initialize", &params).to_bytes()?;
         let response =

@@ -14,9 +14,10 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::answer::{Failure, Media, Stream, media_type, refusal};
-use super::{Peer, Session, headers, source_error};
+use super::{Peer, Session, headers};
+use crate::failed_request::source_error;
 use crate::mcp::Reply;
-use crate::mcp::callers::{On, Seat};
+use crate::mcp::callers::{ActiveCall, On};
 use crate::mcp::exchange::Turn;
 use crate::mcp::wire::{self, Era, Incoming, MAX_MESSAGE, Whose};
 
@@ -27,11 +28,11 @@ const RESUME_PAUSE: Duration = Duration::from_millis(200);
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A caller's request. Dropping it tells a server with sessions that nobody waits any more; in the
+/// A caller's request. Dropping it cancels it at a server with sessions; in the
 /// other era the closed connection says it.
 pub(in crate::mcp) struct Exchange {
     pub(super) answering: Answering,
-    pub(super) seat: Seat,
+    pub(super) active_call: ActiveCall,
     pub(super) cancel: bool,
 }
 
@@ -40,11 +41,11 @@ impl Exchange {
         let outcome = tokio::select! {
             biased;
             outcome = self.answering.reply() => outcome.map_err(Failure::into_source),
-            question = self.seat.question() => return Ok(Turn::Question(question)),
+            question = self.active_call.question() => return Ok(Turn::Question(question)),
         };
         self.cancel &= matches!(outcome, Err(SourceError::Timeout(_)));
         if outcome.is_ok() {
-            self.seat.answered();
+            self.active_call.answered();
         }
         outcome.map(Turn::Reply)
     }
@@ -62,7 +63,7 @@ impl Exchange {
     }
 
     pub(in crate::mcp) fn resume(&self, cx: &CallContext) {
-        self.seat.resume(cx);
+        self.active_call.resume(cx);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The stream on which a server tells what nobody asked for: changes, updates, questions.
+//! The stream of messages that answer no request: changes, updates, questions.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::answer::{Media, Stream, media_type};
 use super::{ASIDE_TIMEOUT, Peer, Session, headers};
-use crate::mcp::backoff::Backoff;
+use crate::backoff::Backoff;
 use crate::mcp::callers::On;
 use crate::mcp::listen::{LISTEN, SUBSCRIBE, subscription, wanted};
 use crate::mcp::wire::{self, Era, Meta, PlainParams, Request};
@@ -24,9 +24,9 @@ const RENEW_TIMEOUT: Duration = Duration::from_secs(10);
 /// Listens as long as the server offers a stream, opening it anew whenever it ends or something else
 /// is to be heard.
 pub(super) async fn forever(peer: &Arc<Peer>) -> Infallible {
-    let subscriptions = &peer.hub.subscriptions;
+    let subscriptions = &peer.context.subscriptions;
     let mut versions = subscriptions.follow();
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::CONNECTION;
     let mut current: Option<Stream> = None;
     loop {
         let session = peer.session();
@@ -57,7 +57,7 @@ pub(super) async fn forever(peer: &Arc<Peer>) -> Infallible {
                 current = None;
                 backoff.after(began.elapsed());
                 sleep(backoff.next(0)).await;
-                peer.hub.missed();
+                peer.context.missed();
             }
             // In the other era a subscription is a request, and the stream stays.
             _changed = versions.changed(), if session.era == Era::Stateless => {}
@@ -75,7 +75,7 @@ pub(super) async fn renew_forever(peer: &Arc<Peer>) -> Infallible {
 }
 
 async fn renew(peer: &Arc<Peer>) {
-    let (session, subscriptions) = (peer.session(), &peer.hub.subscriptions);
+    let (session, subscriptions) = (peer.session(), &peer.context.subscriptions);
     if session.era == Era::Stateless || subscriptions.is_empty() {
         return;
     }
@@ -85,7 +85,7 @@ async fn renew(peer: &Arc<Peer>) {
             tracing::warn!(%error, "a subscription could not be renewed");
         }
     }
-    peer.hub.missed();
+    peer.context.missed();
 }
 
 async fn open(
@@ -100,11 +100,11 @@ async fn open(
             peer.send(Method::GET, headers, Bytes::new(), deadline).await?
         }
         Era::Stateless => {
-            let Some(members) = wanted(&session.info, &peer.hub.subscriptions) else {
+            let Some(members) = wanted(&session.info, &peer.context.subscriptions) else {
                 return Ok(None);
             };
             headers.insert(headers::METHOD, HeaderValue::from_static(LISTEN));
-            let meta = Meta::own(Era::Stateless, peer.hub.allowed);
+            let meta = Meta::own(Era::Stateless, peer.context.allowed);
             let params = PlainParams { members: &members, meta };
             let body = Request::new(peer.id(), LISTEN, &params).to_bytes()?;
             peer.send(Method::POST, headers, body.into(), deadline).await?

@@ -1,11 +1,11 @@
 //! A server on the network, over streamable HTTP, in both eras of the protocol.
 
 mod answer;
+mod authenticated;
 mod connect;
 mod exchange;
 mod headers;
 mod listen;
-mod login;
 mod sse;
 
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use answer::Failure;
 pub(super) use answer::{Media, Stream, media_type, refused};
+pub(super) use authenticated::AuthenticatedEgress;
+use authenticated::RequestError;
 use bytes::Bytes;
 use drawgate_core::model::Operation;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
-use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody};
+use drawgate_host::egress::{Body, Incoming as ResponseBody};
 use exchange::Answering;
 pub(super) use exchange::Exchange;
-use login::Closed;
-pub(super) use login::Door;
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, watch};
 
+use super::Reply;
 use super::callers::{Callers, Delivery, On};
+use super::context::SourceContext;
 use super::diagnostics::Journal;
-use super::hub::Hub;
 use super::wire::{self, CallParams, Era, Form, Incoming, Meta, PlainParams, ServerInfo};
-use super::{Reply, too_late};
 
 /// How long the small messages beside the calls may take.
 const ASIDE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,8 +42,8 @@ const QUEUE: usize = 1024;
 const ROUNDS: Duration = Duration::from_hours(2);
 
 /// How to reach the server.
-pub(super) struct Link {
-    pub(super) door: Door,
+pub(super) struct Dialer {
+    pub(super) egress: AuthenticatedEgress,
     pub(super) uri: Uri,
     /// The operator's own headers.
     pub(super) headers: HeaderMap,
@@ -52,7 +52,7 @@ pub(super) struct Link {
 
 /// A server that has answered.
 pub(super) struct Peer {
-    door: Door,
+    egress: AuthenticatedEgress,
     uri: Uri,
     configured: HeaderMap,
     start_timeout: Duration,
@@ -61,7 +61,7 @@ pub(super) struct Peer {
     renewal: tokio::sync::Mutex<()>,
     lost: watch::Sender<Option<String>>,
     journal: Arc<Journal>,
-    hub: Hub,
+    context: SourceContext,
     callers: Arc<Callers>,
     /// Told when there is a new session, which knows of no subscriptions.
     renewed: Notify,
@@ -89,7 +89,7 @@ impl Peer {
         cx: &CallContext,
     ) -> Result<Exchange, SourceError> {
         let (session, id) = (self.session(), self.id());
-        let meta = Meta::of_call(session.era, self.hub.allowed, cx, id);
+        let meta = Meta::of_call(session.era, self.context.allowed, cx, id);
         let params = CallParams::new(call, form, meta);
         let method = form.method(call);
         let body = wire::Request::new(id, method, &params).to_bytes()?;
@@ -98,10 +98,11 @@ impl Peer {
             headers.insert(headers::METHOD, HeaderValue::from_static(method));
             self.describe(call, &mut headers);
         }
-        let seat = self.callers.enter(id, cx);
-        let end = cx.deadline.latest() + if seat.is_askable() { ROUNDS } else { Duration::ZERO };
+        let active_call = self.callers.enter(id, cx);
+        let end =
+            cx.deadline.latest() + if active_call.is_askable() { ROUNDS } else { Duration::ZERO };
         let answering = Answering::send(self, &session, id, (headers, body.into()), end);
-        Ok(Exchange { answering, seat, cancel: true })
+        Ok(Exchange { answering, active_call, cancel: true })
     }
 
     /// Repeats parts of a request in headers, for those in between.
@@ -120,7 +121,7 @@ impl Peer {
             headers.insert(headers::NAME, headers::encode(name));
         }
         if call.operation() == Operation::CallTool {
-            self.hub.parameters_of(call.tool(), |wanted| {
+            self.context.parameters_of(call.tool(), |wanted| {
                 headers::insert_parameters(headers, wanted, call.arguments());
             });
         }
@@ -145,7 +146,7 @@ impl Peer {
         deadline: Instant,
     ) -> Result<Reply, Failure> {
         let id = self.id();
-        let meta = Meta::own(session.era, self.hub.allowed);
+        let meta = Meta::own(session.era, self.context.allowed);
         let mut headers = session.headers.clone();
         if session.era == Era::Stateless {
             headers.insert(headers::METHOD, HeaderValue::from_static(method));
@@ -169,9 +170,9 @@ impl Peer {
         *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = headers;
-        let outcome = self.door.request(request, deadline).await;
+        let outcome = self.egress.request(request, deadline).await;
         outcome.map_err(|closed| {
-            if let Closed::Egress(error) = &closed
+            if let RequestError::Egress(error) = &closed
                 && error.nothing_was_sent()
             {
                 self.lost.send_replace(Some(error.to_string()));
@@ -189,7 +190,7 @@ impl Peer {
                 }
             }
             Incoming::Log(message) => self.callers.log(on, message),
-            Incoming::News(news) => self.hub.hear(news),
+            Incoming::News(news) => self.context.hear(news),
             // Servers of the other era don't ask in this way.
             Incoming::Request(request) if session.era == Era::Sessions => {
                 if let Some(reply) = self.callers.ask(on, request) {
@@ -229,8 +230,8 @@ impl Peer {
         self.session.read().era
     }
 
-    pub(super) fn hub(&self) -> &Hub {
-        &self.hub
+    pub(super) fn context(&self) -> &SourceContext {
+        &self.context
     }
 
     /// Whether calls are under way, those included that wait for their callers' answers.
@@ -277,23 +278,5 @@ impl Peer {
 
     fn id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
-pub(super) fn source_error(error: &EgressError) -> SourceError {
-    match error {
-        EgressError::Deadline => too_late(),
-        EgressError::TooLarge(_) | EgressError::Protocol(_) | EgressError::Encoding(_) => {
-            SourceError::Protocol(format!("the server's answer can't be used: {error}"))
-        }
-        EgressError::Connect { .. }
-        | EgressError::Slow(_)
-        | EgressError::Address(_)
-        | EgressError::Refused { .. }
-        | EgressError::Tls(_) => SourceError::unreachable(error.to_string()),
-        EgressError::Lost(_)
-        | EgressError::Truncated
-        | EgressError::Detour(_)
-        | EgressError::Redirected(_) => SourceError::lost(error.to_string()),
     }
 }

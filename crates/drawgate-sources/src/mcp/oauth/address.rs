@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use http::Uri;
 use http::uri::Scheme;
 
-/// Longer ones are nobody's honest address.
+/// The longest address that is accepted.
 const MAX_LENGTH: usize = 2048;
 
 /// An absolute `http` or `https` address without user name, password or fragment.

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A login that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begun {
+pub struct PendingLogin {
     /// By which its end can be waited for.
     pub attempt: String,
     /// What the person must open in a browser: `https`, or `http` on this machine.
@@ -35,12 +35,15 @@ pub(super) struct Attempt {
 
 impl ServerLogin {
     /// Begins a login, in place of one that may be under way.
-    pub async fn begin(&self, actor: &Principal) -> Result<Begun, LoginError> {
+    pub async fn begin(&self, actor: &Principal) -> Result<PendingLogin, LoginError> {
         let shared = &self.shared;
         shared.demand_person()?;
         shared.abandon().await;
         let plan = Plan::prepare(shared).await?;
-        let begun = Begun { attempt: shared.vault.ids.unique(), url: plan.url.as_str().to_owned() };
+        let begun = PendingLogin {
+            attempt: shared.context.ids.unique(),
+            url: plan.url.as_str().to_owned(),
+        };
         let stop = CancellationToken::new();
         let (sender, outcome) = watch::channel(None);
         let (login, stopped, actor) = (Arc::clone(shared), stop.clone(), actor.clone());

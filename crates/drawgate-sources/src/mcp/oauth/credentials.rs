@@ -11,11 +11,11 @@ use super::discovery;
 use super::error::{LoginError, LoginNeeded};
 use super::fetch::Target;
 use super::flow::guard_client;
-use super::kept::Kept;
-use super::login::{Grant, LoginSummary, Shared, Standing};
+use super::login::{Grant, LoginState, LoginSummary, Shared};
 use super::refresh::is_passing;
 use super::registration::Client;
 use super::scopes::Known;
+use super::stored_login::StoredLogin;
 use super::tokens::{Counter, Tokens};
 
 /// How long an authorization server that does not take the credentials is not asked again.
@@ -36,7 +36,7 @@ impl Shared {
     ) -> Result<Option<HeaderValue>, LoginNeeded> {
         let kept = self.kept();
         let tokens = kept.as_deref().and_then(|kept| kept.tokens.as_ref());
-        let now = self.vault.clock.now_ms();
+        let now = self.context.clock.now_ms();
         if let Some(tokens) = tokens.filter(|tokens| !tokens.is_due(now)) {
             return Ok(tokens.header());
         }
@@ -49,7 +49,7 @@ impl Shared {
     }
 
     /// Asks for a token; the caller holds the turn.
-    pub(super) async fn acquire(&self, kept: Option<&Kept>) -> Result<(), LoginNeeded> {
+    pub(super) async fn acquire(&self, kept: Option<&StoredLogin>) -> Result<(), LoginNeeded> {
         match self.ask_as_client(kept).await {
             Ok(new) => {
                 self.replace(new).await;
@@ -63,8 +63,8 @@ impl Shared {
         }
     }
 
-    async fn ask_as_client(&self, kept: Option<&Kept>) -> Result<Kept, LoginError> {
-        let vault = &self.vault;
+    async fn ask_as_client(&self, kept: Option<&StoredLogin>) -> Result<StoredLogin, LoginError> {
+        let context = &self.context;
         let remembered = self.challenge.lock().clone();
         let found = discovery::discover(self.way(), &self.url, remembered).await?;
         let server = &found.server;
@@ -89,8 +89,8 @@ impl Shared {
             secret: self.client_secret(&client, &server.issuer)?,
         };
         let answer = counter.ask(&scopes.join(" "), &found.resource).await?;
-        let (tokens, granted) = Tokens::read(&answer, vault.clock.now_ms())?;
-        Ok(Kept {
+        let (tokens, granted) = Tokens::read(&answer, context.clock.now_ms())?;
+        Ok(StoredLogin {
             url: self.url.as_str().to_owned(),
             resource: found.resource,
             issuer: server.issuer.clone(),
@@ -111,18 +111,18 @@ impl Shared {
     }
 
     /// Where it stands.
-    pub(super) fn unattended_standing(&self) -> Standing {
-        let now = self.vault.clock.now_ms();
+    pub(super) fn unattended_state(&self) -> LoginState {
+        let now = self.context.clock.now_ms();
         let kept = self.kept();
         let trouble = self.trouble.lock();
         let live = kept.filter(|kept| kept.tokens.as_ref().is_some_and(|it| !it.is_over(now)));
         match (live, trouble.reason()) {
             (Some(kept), _) if trouble.is_rejected(&kept) => {
-                Standing::Refused { reason: self.not_taken().to_string() }
+                LoginState::Refused { reason: self.not_taken().to_string() }
             }
-            (Some(kept), _) => Standing::Active(LoginSummary::of(&self.id, &kept)),
-            (None, Some(needed)) => Standing::Refused { reason: needed.to_string() },
-            (None, None) => Standing::None,
+            (Some(kept), _) => LoginState::Active(LoginSummary::of(&self.id, &kept)),
+            (None, Some(needed)) => LoginState::Refused { reason: needed.to_string() },
+            (None, None) => LoginState::None,
         }
     }
 

@@ -144,7 +144,7 @@ pub enum LoginError {
         /// Configured, or of the first login.
         expected: String,
     },
-    /// Nobody can register.
+    /// The server has no registration.
     #[error(
         "the authorization server `{0}` does not register clients by itself; register one there and set `client_id` in the server's `oauth` table"
     )]
@@ -160,7 +160,7 @@ pub enum LoginError {
     /// The person, or the authorization server, said no.
     #[error("the authorization server answered `{0}`; no login was made")]
     Denied(String),
-    /// The answer came from somebody else.
+    /// The answer came from another issuer.
     #[error("the answer does not come from the authorization server `{0}`; the login is refused")]
     Stranger(String),
     /// There is nothing for a person to do.

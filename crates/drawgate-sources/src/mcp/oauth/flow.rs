@@ -8,12 +8,12 @@ use super::discovery::{self, Found};
 use super::error::{LoginError, code};
 use super::fetch::Target;
 use super::form;
-use super::kept::Kept;
 use super::listener::{Listener, Port};
 use super::login::{Grant, Shared};
 use super::pkce::Proof;
 use super::registration::{Choice, Client};
 use super::scopes::Known;
+use super::stored_login::StoredLogin;
 use super::tokens::{Counter, Tokens};
 
 /// A login that waits for a person.
@@ -32,7 +32,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Finds out everything that can be known before the person is asked.
     pub(super) async fn prepare(shared: &Shared) -> Result<Self, LoginError> {
-        let vault = &shared.vault;
+        let context = &shared.context;
         let remembered = shared.challenge.lock().clone();
         let found = discovery::discover(shared.way(), &shared.url, remembered).await?;
         found.server.authorization()?;
@@ -47,10 +47,10 @@ impl Plan {
             server: &found.server,
             kept: kept.as_deref().map(|kept| &kept.client),
             redirect: &redirect,
-            now: vault.clock.now_ms(),
+            now: context.clock.now_ms(),
         };
         let client = client.client().await?;
-        // Should the secret be missing, nobody need be asked.
+        // If the secret is missing, the person need not be asked.
         shared.client_secret(&client, &found.server.issuer)?;
         let scopes = Known {
             configured: &shared.settings.scopes,
@@ -61,15 +61,15 @@ impl Plan {
             lacking: kept.as_deref().map_or(&[], |kept| &kept.lacking),
         };
         let scopes = scopes.choose();
-        let state = vault.ids.secret();
-        let proof = Proof::new(vault.ids.secret());
+        let state = context.ids.secret();
+        let proof = Proof::new(context.ids.secret());
         let url = request(&found, &client, &redirect, &state, &proof, &scopes)?;
         let state = Secret::new(state);
         Ok(Self { url, listener, redirect, state, proof, found, client, scopes })
     }
 
     /// Waits for the person's answer and redeems it.
-    pub(super) async fn finish(self, shared: &Shared) -> Result<Kept, LoginError> {
+    pub(super) async fn finish(self, shared: &Shared) -> Result<StoredLogin, LoginError> {
         let Self { listener, redirect, state, proof, found, client, scopes, .. } = self;
         let query = listener.answer(&state).await;
         let code = check(query.expose(), &found)?;
@@ -84,8 +84,8 @@ impl Plan {
             secret: shared.client_secret(&client, &server.issuer)?,
         };
         let answer = counter.redeem(&code, &proof.verifier, &redirect, &found.resource).await?;
-        let (tokens, granted) = Tokens::read(&answer, shared.vault.clock.now_ms())?;
-        Ok(Kept {
+        let (tokens, granted) = Tokens::read(&answer, shared.context.clock.now_ms())?;
+        Ok(StoredLogin {
             url: shared.url.as_str().to_owned(),
             resource: found.resource,
             issuer: server.issuer.clone(),
@@ -104,11 +104,11 @@ impl Plan {
 /// no other: to the configured one, else to the one of the first login.
 pub(super) fn guard_client(
     shared: &Shared,
-    kept: Option<&Kept>,
+    kept: Option<&StoredLogin>,
     issuer: &str,
 ) -> Result<(), LoginError> {
     let settings = &shared.settings;
-    let ours = |kept: &&Kept| settings.client_id.as_ref() == Some(&kept.client.id);
+    let ours = |kept: &&StoredLogin| settings.client_id.as_ref() == Some(&kept.client.id);
     let earlier = kept.filter(ours).map(|kept| &kept.issuer);
     match settings.issuer.as_ref().or(earlier).filter(|expected| *expected != issuer) {
         None => Ok(()),
@@ -119,7 +119,7 @@ pub(super) fn guard_client(
 }
 
 /// The port of the registered address, since many authorization servers insist on it.
-fn port(shared: &Shared, kept: Option<&Kept>) -> Port {
+fn port(shared: &Shared, kept: Option<&StoredLogin>) -> Port {
     if let Some(port) = shared.settings.redirect_port {
         return Port::Exactly(port);
     }

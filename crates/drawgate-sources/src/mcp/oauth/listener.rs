@@ -1,7 +1,7 @@
 //! Where the browser brings the answer: one path on a port of this machine, for one answer.
 //!
 //! Any page in the browser can send requests here. What does not carry the login's own `state` is
-//! turned away and changes nothing, so that nobody can end a login that is not theirs.
+//! turned away and changes nothing, so that no other program can end the login.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -79,7 +79,7 @@ impl Listener {
     /// Waits for the answer with this state, and returns its query.
     pub(super) async fn answer(self, state: &Secret<String>) -> Secret<String> {
         let (sender, mut answers) = mpsc::channel(1);
-        let door = Arc::new(Door {
+        let callback = Arc::new(Callback {
             host: format!("127.0.0.1:{}", self.port),
             state: state.clone(),
             sender,
@@ -91,11 +91,11 @@ impl Listener {
                 (place, self.socket.accept().await)
             };
             tokio::select! {
-                // The door holds the sender, so there is always an end to wait for.
+                // The callback holds the sender, so there is always an end to wait for.
                 Some(query) = answers.recv() => return query,
                 (place, accepted) = connection => match accepted {
                     Ok((stream, _)) => {
-                        let served = timeout(CONNECTION_TIME, serve(stream, Arc::clone(&door)));
+                        let served = timeout(CONNECTION_TIME, serve(stream, Arc::clone(&callback)));
                         tokio::spawn(async move {
                             let _place = place;
                             // What goes wrong with one connection is the browser's business.
@@ -110,21 +110,22 @@ impl Listener {
     }
 }
 
-struct Door {
+/// The one answer that is waited for.
+struct Callback {
     host: String,
     state: Secret<String>,
     sender: mpsc::Sender<Secret<String>>,
 }
 
-async fn serve(stream: TcpStream, door: Arc<Door>) -> hyper::Result<()> {
+async fn serve(stream: TcpStream, callback: Arc<Callback>) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = door.take(&request);
+        let response = callback.take(&request);
         async move { Ok::<_, Infallible>(response) }
     });
     http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service).await
 }
 
-impl Door {
+impl Callback {
     fn take(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
         let ours = host == Some(self.host.as_bytes()) && request.uri().path() == PATH;

@@ -23,9 +23,9 @@ use super::attempt::Attempt;
 use super::challenge::Challenge;
 use super::error::LoginError;
 use super::fetch::Way;
-use super::kept::{KIND, Kept};
 use super::refresh::Trouble;
 use super::registration::{Client, ClientSecret};
+use super::stored_login::{KIND, StoredLogin};
 use drawgate_host::credentials::{Bearer, Try};
 use drawgate_host::egress::{Egress, HostRule, Reach};
 use drawgate_host::seal::SealingKey;
@@ -84,7 +84,7 @@ pub struct LoginSummary {
 }
 
 impl LoginSummary {
-    pub(super) fn of(id: &SourceId, kept: &Kept) -> Self {
+    pub(super) fn of(id: &SourceId, kept: &StoredLogin) -> Self {
         let tokens = kept.tokens.as_ref();
         Self {
             server: id.clone(),
@@ -103,7 +103,7 @@ impl LoginSummary {
 /// Where the login at a server stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
-pub enum Standing {
+pub enum LoginState {
     /// There is none, and none was asked for.
     None,
     /// There is none, and the server wants one.
@@ -122,7 +122,7 @@ pub enum Standing {
 }
 
 /// What all logins share.
-pub(super) struct Vault {
+pub(super) struct LoginContext {
     pub(super) egress: Arc<Egress>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) clock: Arc<dyn Clock>,
@@ -144,9 +144,9 @@ pub(super) struct Shared {
     pub(super) url: Address,
     pub(super) settings: LoginSettings,
     reach: Reach,
-    pub(super) vault: Arc<Vault>,
-    kept: RwLock<Option<Arc<Kept>>>,
-    /// Held by whoever changes what is kept, so that tokens are renewed once and not lost.
+    pub(super) context: Arc<LoginContext>,
+    kept: RwLock<Option<Arc<StoredLogin>>>,
+    /// Held while the stored login is changed, so that tokens are renewed once and not lost.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     /// What the server said when it last refused a request.
     pub(super) challenge: Mutex<Option<Challenge>>,
@@ -162,17 +162,17 @@ impl ServerLogin {
         id: SourceId,
         url: Address,
         settings: LoginSettings,
-        vault: Arc<Vault>,
-        kept: Option<Kept>,
+        context: Arc<LoginContext>,
+        kept: Option<StoredLogin>,
     ) -> Self {
-        let ours = |kept: &Kept| kept.url == url.as_str() && kept.grant == settings.grant;
+        let ours = |kept: &StoredLogin| kept.url == url.as_str() && kept.grant == settings.grant;
         let kept = kept.filter(ours).map(Arc::new);
         let shared = Shared {
             id,
             reach: reach(&url, &settings),
             url,
             settings,
-            vault,
+            context,
             kept: RwLock::new(kept.clone()),
             turn: Arc::default(),
             challenge: Mutex::default(),
@@ -193,25 +193,25 @@ impl ServerLogin {
 
     /// Where it stands.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn state(&self) -> LoginState {
         let shared = &self.shared;
         if shared.is_unattended() {
-            return shared.unattended_standing();
+            return shared.unattended_state();
         }
         let Some(kept) = shared.kept() else {
             let asked = shared.challenge.lock().is_some();
-            return if asked { Standing::Needed } else { Standing::None };
+            return if asked { LoginState::Needed } else { LoginState::None };
         };
-        let now = shared.vault.clock.now_ms();
+        let now = shared.context.clock.now_ms();
         let lives = kept
             .tokens
             .as_ref()
             .is_some_and(|tokens| tokens.refresh.is_some() || !tokens.is_over(now));
         let summary = LoginSummary::of(&shared.id, &kept);
         match (lives && !shared.trouble.lock().is_rejected(&kept), kept.lacking.is_empty()) {
-            (false, _) => Standing::Expired,
-            (true, true) => Standing::Active(summary),
-            (true, false) => Standing::Lacking(summary),
+            (false, _) => LoginState::Expired,
+            (true, true) => LoginState::Active(summary),
+            (true, false) => LoginState::Lacking(summary),
         }
     }
 
@@ -234,7 +234,7 @@ impl ServerLogin {
             forgetting.kept.write().take();
             *forgetting.trouble.lock() = Trouble::default();
         };
-        shared.vault.acts.turn().await.act(vec![outcome], vec![write], memory).await?;
+        shared.context.acts.turn().await.act(vec![outcome], vec![write], memory).await?;
         if let Some(kept) = kept {
             shared.announce();
             shared.give_back(&kept).await;
@@ -280,10 +280,10 @@ fn reach(url: &Address, settings: &LoginSettings) -> Reach {
 impl Shared {
     /// The way out.
     pub(super) fn way(&self) -> Way<'_> {
-        Way { egress: &self.vault.egress, reach: &self.reach }
+        Way { egress: &self.context.egress, reach: &self.reach }
     }
 
-    pub(super) fn kept(&self) -> Option<Arc<Kept>> {
+    pub(super) fn kept(&self) -> Option<Arc<StoredLogin>> {
         self.kept.read().clone()
     }
 
@@ -299,7 +299,7 @@ impl Shared {
     pub(super) async fn adopt(
         self: &Arc<Self>,
         actor: &Principal,
-        kept: Kept,
+        kept: StoredLogin,
     ) -> Result<LoginSummary, LoginError> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let summary = LoginSummary::of(&self.id, &kept);
@@ -317,57 +317,57 @@ impl Shared {
             *taking.challenge.lock() = None;
             taking.announce();
         };
-        self.vault.acts.turn().await.act(vec![outcome], vec![write], memory).await?;
+        self.context.acts.turn().await.act(vec![outcome], vec![write], memory).await?;
         Ok(summary)
     }
 
     /// The event of an operator's act on this login.
     fn outcome(&self, actor: &Principal, kind: EventKind) -> EventDraft {
-        EventDraft::new(kind, self.vault.clock.now_ms())
+        EventDraft::new(kind, self.context.clock.now_ms())
             .text("principal", actor.as_str())
             .text("server", self.id.as_str())
     }
 
     /// Whether the store has a login of this server, perhaps one that is not used.
     async fn is_stored(&self) -> Result<bool, LoginError> {
-        let all = self.vault.documents.documents(KIND).await?;
+        let all = self.context.documents.documents(KIND).await?;
         Ok(all.iter().any(|(id, _)| id == self.id.as_str()))
     }
 
     /// Replaces what is kept; the caller holds the turn. New tokens are used even if they can't be
     /// stored: those in the store may be worth nothing any more.
-    pub(super) async fn replace(&self, kept: Kept) {
+    pub(super) async fn replace(&self, kept: StoredLogin) {
         if let Err(error) = self.store(&kept).await {
             tracing::error!(source = %self.id, error = %error, "a login could not be stored");
         }
         self.take(kept);
     }
 
-    fn take(&self, kept: Kept) {
+    fn take(&self, kept: StoredLogin) {
         self.mask(&kept);
         *self.kept.write() = Some(Arc::new(kept));
         *self.trouble.lock() = Trouble::default();
     }
 
-    fn sealed(&self, kept: &Kept) -> Result<Value, LoginError> {
+    fn sealed(&self, kept: &StoredLogin) -> Result<Value, LoginError> {
         Ok(match kept.grant {
-            Grant::AuthorizationCode => kept.seal(&self.id, &self.vault.key)?,
+            Grant::AuthorizationCode => kept.seal(&self.id, &self.context.key)?,
             // A new token can be had at any time.
             Grant::ClientCredentials => {
-                Kept { tokens: None, ..kept.clone() }.seal(&self.id, &self.vault.key)?
+                StoredLogin { tokens: None, ..kept.clone() }.seal(&self.id, &self.context.key)?
             }
         })
     }
 
-    async fn store(&self, kept: &Kept) -> Result<(), LoginError> {
+    async fn store(&self, kept: &StoredLogin) -> Result<(), LoginError> {
         let document = self.sealed(kept)?;
-        self.vault.documents.put_document(KIND, self.id.as_str(), &document).await?;
+        self.context.documents.put_document(KIND, self.id.as_str(), &document).await?;
         Ok(())
     }
 
     fn announce(&self) {
-        // Nobody may listen.
-        let _ = self.vault.news.send(self.id.clone());
+        // There may be no listener.
+        let _ = self.context.news.send(self.id.clone());
     }
 
     /// What a client proves itself with at its issuer: a secret, or a statement that it signs.
@@ -387,8 +387,8 @@ impl Shared {
                 let statement = Statement {
                     client: &client.id,
                     audience: issuer,
-                    id: self.vault.ids.unique(),
-                    now: self.vault.clock.now_ms(),
+                    id: self.context.ids.unique(),
+                    now: self.context.clock.now_ms(),
                 };
                 statement.sign(&self.resolve(reference)?).map(Some)
             }
@@ -396,14 +396,14 @@ impl Shared {
     }
 
     fn resolve(&self, reference: &str) -> Result<Secret<String>, LoginError> {
-        Ok(match self.vault.secrets.resolve(reference)? {
+        Ok(match self.context.secrets.resolve(reference)? {
             Resolved::Secret(secret) => secret,
             Resolved::Plain(text) => Secret::new(text),
         })
     }
 
     /// Has the secrets of a login masked wherever they turn up, and those of long ago forgotten.
-    fn mask(&self, kept: &Kept) {
+    fn mask(&self, kept: &StoredLogin) {
         let mut values = Vec::new();
         if let ClientSecret::Given { value, .. } = &kept.client.secret {
             values.push(value.expose().clone());
@@ -413,7 +413,7 @@ impl Shared {
             values.extend(tokens.refresh.as_ref().map(|token| token.expose().clone()));
         }
         for value in &values {
-            self.vault.secrets.remember(value);
+            self.context.secrets.remember(value);
         }
         let mut masked = self.masked.lock();
         masked.push_back(values);
@@ -421,7 +421,7 @@ impl Shared {
             let old = masked.pop_front().unwrap_or_default();
             for value in old.iter().filter(|value| !masked.iter().flatten().any(|it| it == *value))
             {
-                self.vault.secrets.forget(value);
+                self.context.secrets.forget(value);
             }
         }
     }

@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::address::Address;
-use super::kept::{KIND, Kept};
-use super::login::{LoginSettings, ServerLogin, Vault};
+use super::login::{LoginContext, LoginSettings, ServerLogin};
+use super::stored_login::{KIND, StoredLogin};
 use drawgate_host::Host;
 use drawgate_host::credentials::{Bearer, Credentials};
 use drawgate_host::seal::SealingKey;
@@ -34,7 +34,7 @@ pub struct StoredLogins(BTreeMap<String, Value>);
 
 /// Every server's login, by its id.
 pub struct Logins {
-    vault: Arc<Vault>,
+    context: Arc<LoginContext>,
     servers: RwLock<BTreeMap<SourceId, Arc<ServerLogin>>>,
 }
 
@@ -48,7 +48,7 @@ impl Logins {
     /// Of no server yet.
     #[must_use]
     pub fn new(host: &Host, documents: Arc<dyn Documents>, acts: Acts, key: SealingKey) -> Self {
-        let vault = Vault {
+        let context = LoginContext {
             egress: Arc::clone(&host.egress),
             secrets: Arc::clone(&host.secrets),
             clock: Arc::clone(&host.clock),
@@ -58,7 +58,7 @@ impl Logins {
             key,
             news: broadcast::Sender::new(NEWS),
         };
-        Self { vault: Arc::new(vault), servers: RwLock::default() }
+        Self { context: Arc::new(context), servers: RwLock::default() }
     }
 
     /// The login at a server.
@@ -70,12 +70,12 @@ impl Logins {
     /// Tells which server's login is new, or gone.
     #[must_use]
     pub fn news(&self) -> broadcast::Receiver<SourceId> {
-        self.vault.news.subscribe()
+        self.context.news.subscribe()
     }
 
     /// Reads the logins that are kept, for [`set`](Self::set).
     pub async fn stored(&self) -> Result<StoredLogins, StoreError> {
-        let documents = self.vault.documents.documents(KIND).await?;
+        let documents = self.context.documents.documents(KIND).await?;
         Ok(StoredLogins(documents.into_iter().collect()))
     }
 
@@ -90,14 +90,14 @@ impl Logins {
                 let same = before.get(&id).filter(|login| login.is_of(&url, &settings));
                 let login = same.cloned().unwrap_or_else(|| {
                     let kept = documents.remove(id.as_str()).and_then(|document| {
-                        let kept = Kept::open(&document, &id, &self.vault.key);
+                        let kept = StoredLogin::open(&document, &id, &self.context.key);
                         if kept.is_none() {
                             tracing::warn!(source = %id, "a stored login can't be opened; log in again");
                         }
                         kept
                     });
-                    let vault = Arc::clone(&self.vault);
-                    Arc::new(ServerLogin::new(id.clone(), url, settings, vault, kept))
+                    let context = Arc::clone(&self.context);
+                    Arc::new(ServerLogin::new(id.clone(), url, settings, context, kept))
                 });
                 (id, login)
             })

@@ -12,9 +12,9 @@ use super::challenge::Challenge;
 use super::discovery;
 use super::error::{LoginError, LoginNeeded};
 use super::fetch::Target;
-use super::kept::Kept;
 use super::login::Shared;
 use super::scopes;
+use super::stored_login::StoredLogin;
 use super::tokens::{Counter, Tokens};
 use drawgate_host::credentials::Try;
 
@@ -39,7 +39,7 @@ impl Trouble {
     }
 
     /// Whether the server does not take the tokens.
-    pub(super) fn is_rejected(&self, kept: &Kept) -> bool {
+    pub(super) fn is_rejected(&self, kept: &StoredLogin) -> bool {
         self.rejected.is_some() && self.rejected == kept.tokens
     }
 }
@@ -51,7 +51,7 @@ impl Shared {
         }
         let Some(kept) = self.kept() else { return Ok(None) };
         let tokens = kept.tokens.as_ref().ok_or_else(|| self.expired())?;
-        let now = self.vault.clock.now_ms();
+        let now = self.context.clock.now_ms();
         if !tokens.is_due(now) || (tokens.refresh.is_none() && !tokens.is_over(now)) {
             return Ok(tokens.header());
         }
@@ -90,7 +90,7 @@ impl Shared {
         if attempt == Try::Again {
             self.trouble.lock().rejected.clone_from(&kept.tokens);
         }
-        let lately = self.vault.clock.now_ms() < tokens.issued_at.saturating_add(REJECTED_MS);
+        let lately = self.context.clock.now_ms() < tokens.issued_at.saturating_add(REJECTED_MS);
         if attempt == Try::Again || (lately && self.trouble.lock().is_rejected(&kept)) {
             return Err(self.expired());
         }
@@ -109,7 +109,7 @@ impl Shared {
         let Some(kept) = self.kept() else { return Err(LoginNeeded::Absent(self.id.clone())) };
         let lacking = scopes::joined(&kept.lacking, &wanted);
         if lacking != kept.lacking {
-            self.replace(Kept { lacking, ..(*kept).clone() }).await;
+            self.replace(StoredLogin { lacking, ..(*kept).clone() }).await;
         }
         Err(LoginNeeded::Scope { server: self.id.clone(), scope: wanted.join(" ") })
     }
@@ -118,7 +118,7 @@ impl Shared {
     /// have changed the refresh token when a caller gives up, and the new one must not get lost.
     pub(super) async fn renew(
         self: &Arc<Self>,
-        seen: Option<Arc<Kept>>,
+        seen: Option<Arc<StoredLogin>>,
     ) -> Result<(), LoginNeeded> {
         let shared = Arc::clone(self);
         let renewed =
@@ -126,14 +126,14 @@ impl Shared {
         renewed.unwrap_or_else(|_| Err(self.unreachable("the renewal failed inside".to_owned())))
     }
 
-    async fn renew_in_turn(&self, seen: Option<&Kept>) -> Result<(), LoginNeeded> {
+    async fn renew_in_turn(&self, seen: Option<&StoredLogin>) -> Result<(), LoginNeeded> {
         let _turn = self.turn.lock().await;
         let kept = self.kept();
         let tokens = kept.as_deref().and_then(|kept| kept.tokens.as_ref());
         if tokens.is_some() && tokens != seen.and_then(|seen| seen.tokens.as_ref()) {
             return Ok(());
         }
-        let now = self.vault.clock.now_ms();
+        let now = self.context.clock.now_ms();
         if let Some((until, needed)) = &self.trouble.lock().pause
             && now < *until
         {
@@ -163,22 +163,22 @@ impl Shared {
 
     async fn renewed(
         &self,
-        kept: &Kept,
+        kept: &StoredLogin,
         refresh: Secret<String>,
         answer: &Map<String, Value>,
     ) -> Result<(), LoginNeeded> {
-        let now = self.vault.clock.now_ms();
+        let now = self.context.clock.now_ms();
         let (mut tokens, scopes) = Tokens::read(answer, now).map_err(|error| self.pause(&error))?;
         // An authorization server that does not change the refresh token does not repeat it either.
         tokens.refresh.get_or_insert(refresh);
         let scopes = scopes.unwrap_or_else(|| kept.scopes.clone());
-        self.replace(Kept { tokens: Some(tokens), scopes, ..kept.clone() }).await;
+        self.replace(StoredLogin { tokens: Some(tokens), scopes, ..kept.clone() }).await;
         Ok(())
     }
 
     async fn ask(
         &self,
-        kept: &Kept,
+        kept: &StoredLogin,
         refresh: &Secret<String>,
     ) -> Result<Map<String, Value>, LoginError> {
         let address = self.published(&kept.token_endpoint)?;
@@ -186,7 +186,7 @@ impl Shared {
     }
 
     /// Gives tokens back to the authorization server, if it takes them.
-    pub(super) async fn give_back(&self, kept: &Kept) {
+    pub(super) async fn give_back(&self, kept: &StoredLogin) {
         let Some(endpoint) = &kept.revocation_endpoint else { return };
         let Some(tokens) = &kept.tokens else { return };
         let given = async {
@@ -207,7 +207,7 @@ impl Shared {
 
     fn counter<'a>(
         &'a self,
-        kept: &'a Kept,
+        kept: &'a StoredLogin,
         address: &'a Address,
     ) -> Result<Counter<'a>, LoginError> {
         let target =
@@ -216,8 +216,8 @@ impl Shared {
         Ok(Counter { target, client: &kept.client, secret })
     }
 
-    async fn expire(&self, kept: &Kept, forget: Forget) -> LoginNeeded {
-        let mut expired = Kept { tokens: None, ..kept.clone() };
+    async fn expire(&self, kept: &StoredLogin, forget: Forget) -> LoginNeeded {
+        let mut expired = StoredLogin { tokens: None, ..kept.clone() };
         if forget == Forget::Client {
             expired.client.redirect = None;
         }
@@ -232,7 +232,7 @@ impl Shared {
 
     /// Has nothing asked for a while, and everybody told why.
     pub(super) fn hold(&self, pause_ms: u64, needed: LoginNeeded) -> LoginNeeded {
-        let until = self.vault.clock.now_ms().saturating_add(pause_ms);
+        let until = self.context.clock.now_ms().saturating_add(pause_ms);
         self.trouble.lock().pause = Some((until, needed.clone()));
         needed
     }

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::discovery::AuthorizationServer;
 use super::error::{LoginError, code};
 use super::fetch::{Target, Way, text};
-use super::kept::exposed;
 use super::login::LoginSettings;
+use super::stored_login::exposed;
 
 const ANSWER: &str = "the authorization server's answer to the registration";
 /// The longest name or secret of a client.
@@ -90,7 +90,7 @@ impl Method {
         preferred.into_iter().find(|method| method.is_in(methods)).unwrap_or(Self::Basic)
     }
 
-    /// What to register with: a program on somebody's machine keeps no secret if it need not.
+    /// What to register with: a program on a person's machine has a client secret only if it must.
     fn to_register(methods: Option<&[String]>) -> Self {
         let Some(methods) = methods else { return Self::None };
         let preferred = [Self::None, Self::Basic, Self::Post];

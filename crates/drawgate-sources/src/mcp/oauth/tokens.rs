@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use super::error::{LoginError, code};
 use super::fetch::{Fetched, Target, text};
 use super::form;
-use super::kept::{exposed, exposed_option};
 use super::registration::{Client, Method};
 use super::scopes;
+use super::stored_login::{exposed, exposed_option};
 
 /// How a signed statement is announced.
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";

@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::exchange::{Ending, Exchange, stopped};
 use super::pending::Pending;
 use crate::mcp::Reply;
-use crate::mcp::callers::{Callers, Delivery, On, Seat};
+use crate::mcp::callers::{ActiveCall, Callers, Delivery, On};
+use crate::mcp::context::SourceContext;
 use crate::mcp::diagnostics::Journal;
-use crate::mcp::hub::Hub;
-use crate::mcp::inlet::{Inlet, Inward, Outlet, Sending, too_long};
+use crate::mcp::messages::{MessageReader, MessageWriter, Received, SendOutcome, too_long};
 use crate::mcp::requests::Allowed;
 use crate::mcp::wire::{self, CallParams, Era, Form, Incoming, Meta, Request, Unreadable, Whose};
 
@@ -52,23 +52,23 @@ pub(in crate::mcp) struct Connection {
     /// Why nothing more comes, once the transport has said so.
     end: OnceLock<String>,
     journal: Arc<Journal>,
-    hub: Hub,
+    context: SourceContext,
 }
 
 impl Connection {
     /// Takes a transport's two ends.
     pub(in crate::mcp) fn open(
-        outlet: impl Outlet,
-        inlet: impl Inlet,
+        writer: impl MessageWriter,
+        reader: impl MessageReader,
         journal: Arc<Journal>,
-        hub: Hub,
+        context: SourceContext,
     ) -> Arc<Self> {
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let connection = Arc::new(Self {
             outgoing,
             room: Arc::new(Semaphore::new(QUEUE_KIB)),
             pending: Pending::default(),
-            callers: Callers::new(hub.allowed),
+            callers: Callers::new(context.allowed),
             era: OnceLock::new(),
             next_id: AtomicU64::new(1),
             input_closed: CancellationToken::new(),
@@ -76,10 +76,10 @@ impl Connection {
             hung_up: CancellationToken::new(),
             end: OnceLock::new(),
             journal,
-            hub,
+            context,
         });
-        tokio::spawn(write(Arc::clone(&connection), outlet, queue));
-        tokio::spawn(read(Arc::clone(&connection), inlet));
+        tokio::spawn(write(Arc::clone(&connection), writer, queue));
+        tokio::spawn(read(Arc::clone(&connection), reader));
         connection
     }
 
@@ -131,11 +131,11 @@ impl Connection {
 
     /// What the server may ask of callers.
     pub(in crate::mcp) fn allowed(&self) -> Allowed {
-        self.hub.allowed
+        self.context.allowed
     }
 
-    pub(in crate::mcp) fn hub(&self) -> &Hub {
-        &self.hub
+    pub(in crate::mcp) fn context(&self) -> &SourceContext {
+        &self.context
     }
 
     /// Whether calls are under way, those included that wait for their callers' answers.
@@ -181,11 +181,11 @@ impl Connection {
         self: &Arc<Self>,
         id: u64,
         bytes: Vec<u8>,
-        seat: Option<Seat>,
+        active_call: Option<ActiveCall>,
         ending: Ending,
     ) -> Result<Exchange, SourceError> {
         let answer = self.pending.enter(id)?;
-        let exchange = Exchange { connection: Arc::clone(self), id, answer, seat, ending };
+        let exchange = Exchange { connection: Arc::clone(self), id, answer, active_call, ending };
         self.send(bytes, Some(id)).await?;
         Ok(exchange)
     }
@@ -212,7 +212,7 @@ impl Connection {
     /// The server did not take a message.
     fn refused(&self, request: Option<u64>, error: SourceError) {
         if let Some(id) = request {
-            // Nobody may wait for it any more.
+            // It may have been given up.
             let _delivery = self.pending.answer(id, Err(error));
         } else {
             tracing::debug!(%error, "a notification did not reach a server");
@@ -276,7 +276,7 @@ impl Connection {
                 Delivery::Delivered
             }
             Incoming::News(news) => {
-                self.hub.hear(news);
+                self.context.hear(news);
                 Delivery::Delivered
             }
             Incoming::Ignored => Delivery::Delivered,
@@ -299,7 +299,7 @@ fn bytes_of(message: &Value) -> Vec<u8> {
 
 async fn write(
     connection: Arc<Connection>,
-    mut outlet: impl Outlet,
+    mut writer: impl MessageWriter,
     mut queue: mpsc::Receiver<Outgoing>,
 ) {
     let work = async {
@@ -307,10 +307,10 @@ async fn write(
             if request.is_some_and(|id| !connection.pending.start_writing(id)) {
                 continue;
             }
-            match outlet.send(bytes).await {
-                Sending::Sent => {}
-                Sending::Refused(error) => connection.refused(request, error),
-                Sending::Over(reason) => {
+            match writer.send(bytes).await {
+                SendOutcome::Sent => {}
+                SendOutcome::Refused(error) => connection.refused(request, error),
+                SendOutcome::Over(reason) => {
                     connection.over(reason);
                     break;
                 }
@@ -321,19 +321,19 @@ async fn write(
         () = work => {}
         () = connection.input_closed.cancelled() => {}
     }
-    let _late = timeout(FAREWELL, outlet.close()).await;
+    let _late = timeout(FAREWELL, writer.close()).await;
 }
 
-async fn read(connection: Arc<Connection>, mut inlet: impl Inlet) {
+async fn read(connection: Arc<Connection>, mut reader: impl MessageReader) {
     let work = async {
         let mut buffer = Vec::new();
         loop {
-            match inlet.next(&mut buffer).await {
-                Inward::Message => connection.receive(&buffer),
-                Inward::Noise => connection.journal.ignored(),
+            match reader.next(&mut buffer).await {
+                Received::Message => connection.receive(&buffer),
+                Received::Noise => connection.journal.ignored(),
                 // Whose answer it was can't be known, so all who wait must go.
-                Inward::TooLong => connection.pending.fail_written(&too_long()),
-                Inward::End(reason) => break connection.over(reason),
+                Received::TooLong => connection.pending.fail_written(&too_long()),
+                Received::End(reason) => break connection.over(reason),
             }
             if buffer.capacity() > KEPT_BUFFER {
                 buffer = Vec::new();

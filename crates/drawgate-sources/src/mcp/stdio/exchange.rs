@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::Connection;
 use super::pending::Outcome;
-use crate::mcp::callers::Seat;
+use crate::mcp::callers::ActiveCall;
 use crate::mcp::exchange::Turn;
 use crate::mcp::{Reply, wire};
 
@@ -17,12 +17,12 @@ pub(in crate::mcp) struct Exchange {
     pub(super) connection: Arc<Connection>,
     pub(super) id: u64,
     pub(super) answer: oneshot::Receiver<Outcome>,
-    /// A caller's place; the gateway's own requests have none.
-    pub(super) seat: Option<Seat>,
+    /// The caller's call; the gateway's own requests have none.
+    pub(super) active_call: Option<ActiveCall>,
     pub(super) ending: Ending,
 }
 
-/// What the server hears when nobody waits any more.
+/// What the server is told when the request is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// That the request is cancelled.
@@ -34,21 +34,21 @@ pub(super) enum Ending {
 impl Exchange {
     pub(in crate::mcp) async fn turn(&mut self) -> Result<Turn, SourceError> {
         let answer = &mut self.answer;
-        let outcome = match &mut self.seat {
-            Some(seat) => tokio::select! {
+        let outcome = match &mut self.active_call {
+            Some(active_call) => tokio::select! {
                 biased;
                 outcome = answer => outcome,
-                question = seat.question() => return Ok(Turn::Question(question)),
+                question = active_call.question() => return Ok(Turn::Question(question)),
             },
             None => answer.await,
         };
-        if let Some(seat) = &mut self.seat {
-            seat.answered();
+        if let Some(active_call) = &mut self.active_call {
+            active_call.answered();
         }
         outcome.map_err(|_| stopped())?.map(Turn::Reply)
     }
 
-    /// For a request of the gateway's own, which nobody can be asked about.
+    /// Waits for the reply to a request of the gateway's own, for which no caller can be asked.
     pub(super) async fn reply(mut self) -> Result<Reply, SourceError> {
         (&mut self.answer).await.map_err(|_| stopped())?
     }
@@ -59,8 +59,8 @@ impl Exchange {
     }
 
     pub(in crate::mcp) fn resume(&self, cx: &CallContext) {
-        if let Some(seat) = &self.seat {
-            seat.resume(cx);
+        if let Some(active_call) = &self.active_call {
+            active_call.resume(cx);
         }
     }
 }

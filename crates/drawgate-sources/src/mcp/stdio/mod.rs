@@ -19,9 +19,9 @@ use tokio::io::BufReader;
 use tokio::process::ChildStderr;
 use tokio::time::timeout;
 
+use super::context::SourceContext;
 use super::describe;
 use super::diagnostics::Journal;
-use super::hub::Hub;
 use super::lines::{Line, read_line};
 use super::probe::shake_hands;
 use super::wire::ServerInfo;
@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// How to start the server.
-pub(super) struct Link {
+pub(super) struct Dialer {
     pub(super) host: Arc<Host>,
     pub(super) spawn: Spawn,
     pub(super) start_timeout: Duration,
@@ -48,25 +48,29 @@ pub(super) struct Server {
     child: Running,
 }
 
-impl Link {
+impl Dialer {
     /// Starts the server and shakes hands with it. One that did not survive the question for its
     /// era is started once more and spoken to as servers of the older era expect.
     pub(super) async fn connect(
         &self,
         journal: &Arc<Journal>,
-        hub: &Hub,
+        context: &SourceContext,
     ) -> Result<Server, SourceError> {
-        let probed = hub.memory.may_discover();
-        let outcome = match self.start(journal, hub).await {
-            Err(Failed::Exited(_)) if probed && !hub.memory.may_discover() => {
-                self.start(journal, hub).await
+        let probed = context.memory.may_discover();
+        let outcome = match self.start(journal, context).await {
+            Err(Failed::Exited(_)) if probed && !context.memory.may_discover() => {
+                self.start(journal, context).await
             }
             outcome => outcome,
         };
         outcome.map_err(|failed| failed.into_error(&self.spawn))
     }
 
-    async fn start(&self, journal: &Arc<Journal>, hub: &Hub) -> Result<Server, Failed> {
+    async fn start(
+        &self,
+        journal: &Arc<Journal>,
+        context: &SourceContext,
+    ) -> Result<Server, Failed> {
         let started = self.host.start(&self.spawn).await;
         let mut child = started.map_err(|error| Failed::Spawn(describe(&error)))?;
         journal.pid(child.pid());
@@ -76,7 +80,7 @@ impl Link {
         };
         tokio::spawn(keep_complaints(stderr, Arc::clone(journal)));
         let connection =
-            Connection::open(stdin, Lines::new(stdout), Arc::clone(journal), hub.clone());
+            Connection::open(stdin, Lines::new(stdout), Arc::clone(journal), context.clone());
         let mut server = Server { connection, info: ServerInfo::default(), child };
         server.info = self.within_start_timeout(&mut server, journal).await?;
         Ok(server)

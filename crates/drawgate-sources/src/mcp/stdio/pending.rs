@@ -38,7 +38,7 @@ impl Pending {
         Ok(receiver)
     }
 
-    /// Notes that a request is about to be written; `false` if nobody waits for it any more.
+    /// Notes that a request is about to be written; `false` if it has been given up.
     pub(super) fn start_writing(&self, id: u64) -> bool {
         self.0.lock().waiting.get_mut(&id).map(|waiting| waiting.written = true).is_some()
     }

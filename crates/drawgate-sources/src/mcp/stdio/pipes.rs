@@ -3,20 +3,20 @@
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use crate::mcp::inlet::{Inlet, Inward, Outlet, Sending};
 use crate::mcp::lines::{Line, read_line};
+use crate::mcp::messages::{MessageReader, MessageWriter, Received, SendOutcome};
 use crate::mcp::wire::MAX_MESSAGE;
 
 /// How much is read from the pipe at once.
 const READ_BUFFER: usize = 64 * 1024;
 
-impl Outlet for ChildStdin {
-    async fn send(&mut self, mut message: Vec<u8>) -> Sending {
+impl MessageWriter for ChildStdin {
+    async fn send(&mut self, mut message: Vec<u8>) -> SendOutcome {
         message.push(b'\n');
         match self.write_all(&message).await {
-            Ok(()) => Sending::Sent,
+            Ok(()) => SendOutcome::Sent,
             // Why it does not read will be known when the child has exited.
-            Err(_) => Sending::Over(None),
+            Err(_) => SendOutcome::Over(None),
         }
     }
 }
@@ -30,14 +30,14 @@ impl Lines {
     }
 }
 
-impl Inlet for Lines {
-    async fn next(&mut self, buffer: &mut Vec<u8>) -> Inward {
+impl MessageReader for Lines {
+    async fn next(&mut self, buffer: &mut Vec<u8>) -> Received {
         loop {
             match read_line(&mut self.0, buffer, MAX_MESSAGE).await {
                 Ok(Line::Whole) if buffer.trim_ascii().is_empty() => {}
-                Ok(Line::Whole) => return Inward::Message,
-                Ok(Line::TooLong) => return Inward::TooLong,
-                Ok(Line::End) | Err(_) => return Inward::End(None),
+                Ok(Line::Whole) => return Received::Message,
+                Ok(Line::TooLong) => return Received::TooLong,
+                Ok(Line::End) | Err(_) => return Received::End(None),
             }
         }
     }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 pub(super) use server::{ServerInfo, discovered, initialize_params, initialized};
 pub(super) use unreadable::{Unreadable, Whose, read};
 
-use super::hub::News;
+use super::context::News;
 use super::requests::ServerRequest;
 
 /// The newest revision with sessions, which `initialize` offers.
@@ -216,7 +216,7 @@ fn is_usable(id: &Value) -> bool {
     }
 }
 
-/// Tells the server that nobody waits for this request any more.
+/// The notification that cancels a request.
 pub(super) fn cancelled(id: u64) -> Value {
     json!({
         "jsonrpc": "2.0",

@@ -1,5 +1,6 @@
 //! `$ref`: only into the document itself.
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::shown;
@@ -54,16 +55,6 @@ pub(in crate::openapi) fn target<'a>(
     if !fragment.contains('%') {
         return root.pointer(fragment).ok_or_else(dangling);
     }
-    let pointer = decoded(fragment).ok_or_else(dangling)?;
+    let pointer = percent_decode_str(fragment).decode_utf8().map_err(|_| dangling())?;
     root.pointer(&pointer).ok_or_else(dangling)
-}
-
-fn decoded(fragment: &str) -> Option<String> {
-    let mut parts = fragment.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
-        bytes.extend_from_slice(part.get(2..)?.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
 }

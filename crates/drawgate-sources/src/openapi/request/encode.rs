@@ -1,45 +1,53 @@
 //! Percent encoding.
 
-use std::fmt::Write as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 
-/// Reserved characters that don't end a value in a query.
-const HARMLESS: &[u8] = b":/?@!$'()*,=";
+/// All but letters, digits and `-._~`.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The same without reserved characters that don't end a value in a query.
+const ENDS_VALUE: &AsciiSet = &RESERVED
+    .remove(b':')
+    .remove(b'/')
+    .remove(b'?')
+    .remove(b'@')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b',')
+    .remove(b'=');
+/// The same without what may stand in a path; `?` and `#` would end it.
+const ENDS_PATH: &AsciiSet =
+    &ENDS_VALUE.remove(b'%').remove(b'&').remove(b'+').remove(b';').add(b'?');
 
-/// How often a text is decoded. Nobody who means well writes one that needs more.
+/// How often a text is decoded. Only an attacker writes one that needs more.
 const MAX_LAYERS: usize = 8;
 
 /// All but letters, digits and `-._~` is encoded.
 pub(in crate::openapi) fn unreserved(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        push(byte, is_unreserved(byte), &mut out);
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Reserved characters stay, and what is encoded already; `#`, `[`, `]`, `&`, `;` and `+` would end the
 /// value or change it, and don't.
 pub(super) fn reserved(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let is_triplet = byte == b'%'
-            && after.first().is_some_and(u8::is_ascii_hexdigit)
-            && after.get(1).is_some_and(u8::is_ascii_hexdigit);
-        push(byte, is_triplet || is_unreserved(byte) || HARMLESS.contains(&byte), &mut out);
-        rest = after;
+    for (index, part) in text.split('%').enumerate() {
+        if index > 0 {
+            let encoded = part.as_bytes().get(..2);
+            let is_triplet = encoded.is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
+            out.push_str(if is_triplet { "%" } else { "%25" });
+        }
+        out.extend(utf8_percent_encode(part, ENDS_VALUE));
     }
     out
 }
 
 /// Text of a document's path template: what can't stand in a path is encoded, and nothing ends it.
 pub(in crate::openapi) fn literal(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let plain = |byte: u8| is_unreserved(byte) || b"/%:@!$&'()*+,;=".contains(&byte);
-    for byte in text.bytes() {
-        push(byte, plain(byte), &mut out);
-    }
-    out
+    utf8_percent_encode(text, ENDS_PATH).to_string()
 }
 
 /// What an encoded text says.
@@ -47,7 +55,7 @@ pub(super) fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&decode(text.as_bytes())).into_owned()
 }
 
-/// What it says to who decodes it again and again; `None` if that has no end in sight.
+/// What it says if it is decoded until nothing is encoded; `None` if that takes too long.
 pub(super) fn decoded_fully(text: &str) -> Option<String> {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..MAX_LAYERS {
@@ -61,33 +69,5 @@ pub(super) fn decoded_fully(text: &str) -> Option<String> {
 }
 
 fn decode(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    loop {
-        rest = match rest {
-            [] => return out,
-            [b'%', high, low, after @ ..] if digit(high).is_some() && digit(low).is_some() => {
-                out.push(digit(high).unwrap_or_default() << 4 | digit(low).unwrap_or_default());
-                after
-            }
-            [byte, after @ ..] => {
-                out.push(*byte);
-                after
-            }
-        };
-    }
-}
-
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
-}
-
-fn push(byte: u8, plain: bool, out: &mut String) {
-    if plain {
-        out.push(char::from(byte));
-    } else {
-        // Writing to a `String` can't fail.
-        let _ = write!(out, "%{byte:02X}");
-    }
+    percent_decode(text).collect()
 }

@@ -53,7 +53,8 @@ impl ArgumentError {
     }
 }
 
-/// Writes the arguments where the plan says. `boundary` parts a multipart body; nobody can guess it.
+/// Writes the arguments where the plan says. `boundary` separates the parts of a multipart body and
+/// must be unguessable.
 pub(super) fn draft(
     plan: &Plan,
     provided: &Provided,

@@ -59,7 +59,7 @@ impl Beside<'_> {
 
     fn is_taken(&self, name: &str, own: &str) -> bool {
         let meant = folded(self.place, name);
-        // `filter[a]` belongs to `filter`, unless somebody else has exactly this name.
+        // `filter[a]` belongs to `filter`, unless another parameter has exactly this name.
         let others = self.others.sets(self.place);
         let is_others = if meant == own {
             name != self.own && others.exact.contains(name)

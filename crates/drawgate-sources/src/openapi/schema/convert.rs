@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::keywords;
 use crate::openapi::document::{Dialect, ReferenceError, reference};
 
-/// Schemas of one tool, before anybody counts bytes: ends the work on what will not fit anyway.
+/// How many schemas one tool may have, so that work on what exceeds the size limit ends early.
 const MAX_SCHEMAS: usize = 4_000;
 /// How deep a schema that is referred to once may be put in its place.
 const MAX_INLINE: usize = 6;

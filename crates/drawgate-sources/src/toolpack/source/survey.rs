@@ -1,7 +1,7 @@
 //! Asks the parts of a pack for their tools, side by side, and hears when they change.
 //!
-//! Who takes long is not waited for while others have answered: it goes on in the background, and
-//! the gate hears of a change when it is done. Who failed is asked again with growing pauses.
+//! A slow part does not delay the others: its request goes on in the background, and its answer is
+//! announced as a change. A part that failed is asked again after growing pauses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::super::part::Part;
+use crate::backoff::Backoff;
 
 /// How long the others wait for a part that starts.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The first and the longest pause before a part that failed is asked again.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_mins(1);
+/// The waits before a part that failed is asked again.
+const WAITS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
 
 /// What a part said; `None` as long as it is being asked.
 type Answer = Option<Result<McpManifest, String>>;
@@ -32,25 +32,24 @@ pub(super) struct Survey {
     asked: Vec<Mutex<Option<Question>>>,
 }
 
-#[derive(Default)]
 struct Tasks {
     set: JoinSet<()>,
     /// Whether the parts are listened to.
     listens: bool,
     retry: Option<tokio::task::AbortHandle>,
-    pause: Duration,
+    waits: Backoff,
 }
 
 #[derive(Clone)]
 struct Question {
     answer: watch::Receiver<Answer>,
-    /// Nobody waits any more: the gate has to hear of the answer.
+    /// The caller has stopped waiting, so that the answer must be announced as a change.
     is_late: Arc<AtomicBool>,
 }
 
 impl Survey {
     pub(super) fn new(parts: usize) -> Self {
-        let tasks = Tasks { pause: FIRST_RETRY, ..Tasks::default() };
+        let tasks = Tasks { set: JoinSet::new(), listens: false, retry: None, waits: WAITS };
         Self {
             changes: watch::Sender::new(0),
             tasks: Mutex::new(tasks),
@@ -85,7 +84,7 @@ impl Survey {
                 *answer = question.as_ref().ok().and_then(give_up);
             }
         } else {
-            // Nobody else is kept waiting.
+            // No other part has answered, so that waiting delays nothing.
             for (question, answer) in questions.iter().zip(&mut answers) {
                 if let (Ok(question), None) = (question, &answer) {
                     *answer = wait_on(question).await;
@@ -148,11 +147,10 @@ impl Survey {
             retry.abort();
         }
         if !has_failed {
-            tasks.pause = FIRST_RETRY;
+            tasks.waits.reset();
             return;
         }
-        let (pause, changes) = (tasks.pause, self.changes.clone());
-        tasks.pause = (pause * 2).min(LAST_RETRY);
+        let (pause, changes) = (tasks.waits.next(0), self.changes.clone());
         let retry = async move {
             sleep(pause).await;
             bump(&changes);

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use drawgate_core::store::Documents as _;
 use drawgate_host::credentials::Bearer as _;
-use drawgate_sources::mcp::oauth::{Grant, Standing};
+use drawgate_sources::mcp::oauth::{Grant, LoginState};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _,
@@ -50,7 +50,7 @@ async fn a_token_is_got_when_it_is_first_needed() {
         it.resource_scopes = Some(vec!["read", "write"]);
         it.scopes = vec!["read", "offline_access"];
     });
-    assert_eq!(stage.login.standing(), Standing::None);
+    assert_eq!(stage.login.state(), LoginState::None);
     assert!(stage.world.paths().is_empty(), "nothing is asked before");
     let header = stage.header().await;
     assert!(header.to_str().unwrap().starts_with("Bearer access-"));
@@ -61,7 +61,7 @@ async fn a_token_is_got_when_it_is_first_needed() {
     assert_eq!((&sent["resource"], sent["scope"].as_str()), (&stage.world.url(), "read write"));
     assert_eq!(basic(&sent["authorization"]), ("ci".to_owned(), "s3cret/value".to_owned()));
     assert!(!sent.contains_key("client_secret"));
-    let Standing::Active(summary) = stage.login.standing() else { panic!("no login") };
+    let LoginState::Active(summary) = stage.login.state() else { panic!("no login") };
     assert!(summary.renewable && summary.client_id == "ci");
 }
 
@@ -163,7 +163,7 @@ async fn a_refused_token_is_replaced_once() {
         assert!(needed.contains("does not take the tokens"), "{needed}");
     }
     assert_eq!(stage.world.seen("/token").len(), 2);
-    assert!(matches!(stage.login.standing(), Standing::Refused { .. }));
+    assert!(matches!(stage.login.state(), LoginState::Refused { .. }));
 }
 
 #[tokio::test]
@@ -175,11 +175,11 @@ async fn wrong_credentials_are_not_tried_again_and_again() {
         stage.clock.advance(10_000);
     }
     assert_eq!(stage.world.seen("/token").len(), 1);
-    assert_eq!(stage.login.standing(), Standing::Refused { reason: REFUSED.to_owned() });
+    assert_eq!(stage.login.state(), LoginState::Refused { reason: REFUSED.to_owned() });
     stage.world.behave(|it| it.client_secret = Some("s3cret/value"));
     stage.clock.advance(30_000);
     stage.header().await;
-    assert!(matches!(stage.login.standing(), Standing::Active(_)));
+    assert!(matches!(stage.login.state(), LoginState::Active(_)));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use drawgate_core::store::Documents as _;
 use drawgate_host::credentials::Bearer as _;
-use drawgate_sources::mcp::oauth::{LoginSettings, Standing};
+use drawgate_sources::mcp::oauth::{LoginSettings, LoginState};
 use serde_json::Value;
 
 use super::world::{World, basic, fields};
@@ -13,10 +13,10 @@ async fn a_whole_login() {
     let stage = Stage::new().await;
     let Stage { world, login, .. } = &stage;
     assert_eq!(login.header().await.unwrap(), None);
-    assert_eq!(login.standing(), Standing::None);
+    assert_eq!(login.state(), LoginState::None);
     let summary = stage.log_in().await.unwrap();
     assert_eq!((&summary.issuer, summary.renewable), (&world.issuer, true));
-    assert!(matches!(login.standing(), Standing::Active(_)));
+    assert!(matches!(login.state(), LoginState::Active(_)));
     assert!(stage.header().await.to_str().unwrap().starts_with("Bearer access-"));
     assert_eq!(
         world.paths(),
@@ -98,7 +98,7 @@ async fn a_second_login_uses_the_same_client_unless_the_issuer_changed() {
     moved.world.behave(|it| it.authority = Some(other.issuer.clone()));
     moved.log_in().await.unwrap();
     assert_eq!(other.seen("/register").len(), 1);
-    let Standing::Active(summary) = moved.login.standing() else { panic!("no login") };
+    let LoginState::Active(summary) = moved.login.state() else { panic!("no login") };
     assert_eq!(summary.issuer, other.issuer);
 }
 
@@ -213,13 +213,13 @@ async fn a_step_up_asks_for_what_there_was_and_what_was_lacking() {
         needed,
         "the login at `far` does not allow this, which needs the scope `write`; the gateway's operator must log in again"
     );
-    assert!(matches!(stage.login.standing(), Standing::Lacking(_)));
+    assert!(matches!(stage.login.state(), LoginState::Lacking(_)));
     assert!(stage.header().await.to_str().unwrap().starts_with("Bearer "), "the rest still works");
     // What was lacking is known after a restart too.
     let stage = stage.restarted().await;
     stage.log_in().await.unwrap();
     assert_eq!(stage.world.seen("/authorize")[1]["scope"], "basic write");
-    assert!(matches!(stage.login.standing(), Standing::Active(_)));
+    assert!(matches!(stage.login.state(), LoginState::Active(_)));
     assert_eq!(
         stage.rejected(403, "Bearer").await,
         Ok(false),

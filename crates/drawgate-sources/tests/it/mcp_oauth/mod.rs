@@ -17,7 +17,7 @@ use drawgate_host::credentials::Try;
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
 use drawgate_sources::mcp::oauth::{
-    Address, Begun, LoginError, LoginSettings, LoginSummary, Logins, ServerLogin, Wanted,
+    Address, LoginError, LoginSettings, LoginSummary, Logins, PendingLogin, ServerLogin, Wanted,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use world::{World, browse};
@@ -90,7 +90,7 @@ impl Stage {
         Self::with(self.world, LoginSettings::default(), self.store).await
     }
 
-    async fn begin(&self) -> Result<Begun, LoginError> {
+    async fn begin(&self) -> Result<PendingLogin, LoginError> {
         self.login.begin(&Principal::local()).await
     }
 

@@ -9,7 +9,7 @@ use super::*;
 type Change = fn(&mut Behaviour);
 
 /// Where the browser is sent back to, with the login's own state.
-fn callback(begun: &Begun) -> String {
+fn callback(begun: &PendingLogin) -> String {
     let asked = fields(&begun.url);
     format!("{}?state={}", asked["redirect_uri"], asked["state"])
 }

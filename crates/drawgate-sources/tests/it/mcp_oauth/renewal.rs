@@ -1,7 +1,7 @@
 //! Renewal: before the end, on refusal, once for many, and what happens when it fails.
 
 use drawgate_host::credentials::Bearer as _;
-use drawgate_sources::mcp::oauth::Standing;
+use drawgate_sources::mcp::oauth::LoginState;
 
 use super::*;
 
@@ -99,7 +99,7 @@ async fn a_refused_token_is_renewed_once() {
         );
     }
     assert_eq!(renewals(&stage), 1);
-    assert_eq!(stage.login.standing(), Standing::Expired);
+    assert_eq!(stage.login.state(), LoginState::Expired);
     // Much later, it is worth a try again.
     stage.clock.advance(120_000);
     assert_eq!(stage.rejected(401, "Bearer").await, Ok(true));
@@ -111,7 +111,7 @@ async fn a_server_without_a_login_says_that_it_wants_one() {
     let stage = Stage::new().await;
     let needed = stage.rejected(401, "Bearer").await.unwrap_err();
     assert_eq!(needed, "`far` needs a login; the gateway's operator must log in");
-    assert_eq!(stage.login.standing(), Standing::Needed);
+    assert_eq!(stage.login.state(), LoginState::Needed);
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn revocation_ends_the_login_until_the_next() {
     stage.clock.advance(3_600_000);
     let expired = "the login at `far` has expired; the gateway's operator must log in again";
     assert_eq!(stage.login.header().await.unwrap_err().to_string(), expired);
-    assert_eq!(stage.login.standing(), Standing::Expired);
+    assert_eq!(stage.login.state(), LoginState::Expired);
     assert_eq!(stage.login.header().await.unwrap_err().to_string(), expired);
     assert_eq!(renewals(&stage), 1, "a refused refresh token is not tried again");
     let stage = stage.restarted().await;
@@ -162,5 +162,5 @@ async fn without_a_refresh_token_the_login_ends_with_its_token() {
     stage.header().await;
     stage.clock.advance(1_000);
     assert!(stage.login.header().await.unwrap_err().to_string().contains("has expired"));
-    assert_eq!(stage.login.standing(), Standing::Expired);
+    assert_eq!(stage.login.state(), LoginState::Expired);
 }

@@ -8,15 +8,12 @@ use arc_swap::ArcSwapOption;
 use drawgate_core::model::{Caller, ToolId};
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::registry::{Entry, Resolution, Snapshot};
-use http::{HeaderMap, HeaderName};
+use drawgate_sources::mcp::{ParameterHeader, parameter_headers};
+use http::HeaderMap;
 use serde_json::{Map, Value};
 
 use super::era;
 use super::message::{HEADER_MISMATCH, RpcError};
-
-const ANNOTATION: &str = "x-mcp-header";
-/// Objects within objects are followed so far.
-const MAX_DEPTH: usize = 16;
 
 /// The tools that want headers, found once for each revision of the registry.
 #[derive(Default)]
@@ -25,15 +22,7 @@ pub(super) struct Mirrored(ArcSwapOption<Tools>);
 struct Tools {
     revision: u64,
     /// Only those with annotations; mostly there are none.
-    tools: HashMap<ToolId, Vec<Parameter>>,
-}
-
-/// One argument and its header.
-#[derive(Debug, PartialEq, Eq)]
-struct Parameter {
-    /// Keys from the root of the arguments.
-    path: Vec<String>,
-    header: HeaderName,
+    tools: HashMap<ToolId, Vec<ParameterHeader>>,
 }
 
 impl Mirrored {
@@ -57,7 +46,7 @@ impl Mirrored {
             Resolution::Found(_) | Resolution::Ambiguous(_) | Resolution::Unknown => None,
         };
         let arguments = params.get("arguments").unwrap_or(&Value::Null);
-        wanted.into_iter().flatten().try_for_each(|parameter| parameter.check(arguments, headers))
+        wanted.into_iter().flatten().try_for_each(|parameter| check(parameter, arguments, headers))
     }
 
     fn of(&self, snapshot: &Snapshot) -> Arc<Tools> {
@@ -75,21 +64,23 @@ impl Mirrored {
     }
 }
 
-impl Parameter {
-    fn check(&self, arguments: &Value, headers: &HeaderMap) -> Result<(), RpcError> {
-        let argument = self.path.iter().try_fold(arguments, |value, key| value.get(key));
-        let told = era::single(headers, self.header.as_str());
-        let same = match (argument, told) {
-            (None | Some(Value::Null), told) => matches!(told, Ok(None)),
-            (Some(_), Err(()) | Ok(None)) => false,
-            (Some(argument), Ok(Some(told))) => is_same(argument, &told),
-        };
-        if same {
-            return Ok(());
-        }
-        let message = format!("header `{}` does not match the body", self.header);
-        Err(RpcError::new(HEADER_MISMATCH, message))
+fn check(
+    parameter: &ParameterHeader,
+    arguments: &Value,
+    headers: &HeaderMap,
+) -> Result<(), RpcError> {
+    let argument = parameter.path.iter().try_fold(arguments, |value, key| value.get(key));
+    let told = era::single(headers, parameter.header.as_str());
+    let same = match (argument, told) {
+        (None | Some(Value::Null), told) => matches!(told, Ok(None)),
+        (Some(_), Err(()) | Ok(None)) => false,
+        (Some(argument), Ok(Some(told))) => is_same(argument, &told),
+    };
+    if same {
+        return Ok(());
     }
+    let message = format!("header `{}` does not match the body", parameter.header);
+    Err(RpcError::new(HEADER_MISMATCH, message))
 }
 
 /// Whether a header says what an argument says; numbers as numbers.
@@ -112,31 +103,8 @@ fn whole(number: &str) -> &str {
 }
 
 /// What a schema wants in headers. Annotations that the specification does not allow mean nothing.
-fn parameters(schema: &Value) -> Vec<Parameter> {
-    let mut found = Vec::new();
-    collect(schema, &mut Vec::new(), &mut found);
-    found
-}
-
-fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Parameter>) {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    if path.len() >= MAX_DEPTH {
-        return;
-    }
-    for (name, schema) in properties.into_iter().flatten() {
-        path.push(name.clone());
-        if let Some(header) = annotated(schema) {
-            found.push(Parameter { path: path.clone(), header });
-        }
-        collect(schema, path, found);
-        path.pop();
-    }
-}
-
-fn annotated(schema: &Value) -> Option<HeaderName> {
-    let name = schema.get(ANNOTATION)?.as_str().filter(|name| !name.is_empty())?;
-    let primitive = matches!(schema.get("type")?.as_str()?, "string" | "integer" | "boolean");
-    HeaderName::try_from(format!("mcp-param-{name}")).ok().filter(|_| primitive)
+fn parameters(schema: &Value) -> Vec<ParameterHeader> {
+    parameter_headers(schema).into_iter().filter_map(Result::ok).collect()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ const FILES: &[(&str, &str)] = &[
     ("grants", "drawgate-core/src/policy/grants_tests.rs"),
     ("http", "drawgate/tests/it/protocol.rs"),
     ("keeper", "drawgate-core/src/registry/keeper_tests.rs"),
-    ("login", "drawgate-host/tests/it/oauth/refusals.rs"),
+    ("login", "drawgate-sources/tests/it/mcp_oauth/refusals.rs"),
     ("names", "drawgate-core/src/registry/names_tests.rs"),
     ("opened", "drawgate/tests/it/oauth/opened.rs"),
     ("output", "drawgate-core/src/pipeline/output_tests.rs"),

@@ -1,6 +1,6 @@
-//! The output of a run that takes long, told to the caller line by line while it goes on.
+//! Reports the output of a long run to the caller, line by line, as progress.
 //!
-//! Only whole lines are told, so that no secret is torn and passes the gate's mask in pieces.
+//! Only whole lines are reported, so that no secret is split and passes the mask in pieces.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use tokio::time::Instant;
 
 use crate::excerpt::masked;
 
-/// Shorter runs are not told of.
+/// Shorter runs report nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The time between two reports.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Longer lines are not told.
+/// Longer lines are left out.
 const MAX_LINE: usize = 2000;
-/// Bytes of lines in one report; of more, the newest are told.
+/// Bytes of lines in one report; of more, the newest are reported.
 const MAX_REPORT: usize = 2000;
 /// Shorter lines of a secret are no secrets by themselves.
 const MIN_FRAGMENT: usize = 8;
 
-/// Tells of new lines from time to time.
-pub(super) struct Report {
+/// Reports new lines from time to time.
+pub(super) struct OutputProgress {
     sink: Option<Arc<dyn ProgressSink>>,
     /// Secrets, and the lines of those that have several.
     secrets: Vec<String>,
@@ -37,12 +37,12 @@ pub(super) struct Report {
 
 /// The line that one stream is in the middle of.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct PartialLine {
     bytes: Vec<u8>,
     is_long: bool,
 }
 
-impl Report {
+impl OutputProgress {
     pub(super) fn new(sink: Option<Arc<dyn ProgressSink>>, known: &[String]) -> Self {
         let fragments = known.iter().flat_map(|secret| secret.lines()).map(str::trim);
         let fragments = fragments.filter(|line| line.len() >= MIN_FRAGMENT).map(str::to_owned);
@@ -57,7 +57,7 @@ impl Report {
     }
 
     /// Takes what a stream brought.
-    pub(super) fn take(&mut self, bytes: &[u8], line: &mut Line) {
+    pub(super) fn take(&mut self, bytes: &[u8], line: &mut PartialLine) {
         if self.sink.is_none() {
             return;
         }
@@ -70,13 +70,13 @@ impl Report {
         }
     }
 
-    /// When the next report is due, if there is anything to tell.
+    /// When the next report is due, if there is anything to report.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.fresh.is_empty()).then_some(self.due)
     }
 
-    /// Tells what is new.
-    pub(super) fn tell(&mut self) {
+    /// Reports what is new.
+    pub(super) fn send(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         self.fresh_bytes = 0;
         self.due = Instant::now() + INTERVAL;
@@ -92,7 +92,7 @@ impl Report {
         }
     }
 
-    fn add(&mut self, line: &Line) {
+    fn add(&mut self, line: &PartialLine) {
         if line.is_long || line.bytes.trim_ascii().is_empty() {
             return;
         }
@@ -107,7 +107,7 @@ impl Report {
     }
 }
 
-impl Line {
+impl PartialLine {
     fn push(&mut self, bytes: &[u8]) {
         self.is_long |= self.bytes.len() + bytes.len() > MAX_LINE;
         if self.is_long {
@@ -137,13 +137,13 @@ mod tests {
     fn told(chunks: &[&str], known: &[&str]) -> Option<String> {
         let heard = Arc::new(Heard::default());
         let known: Vec<String> = known.iter().map(|known| (*known).to_owned()).collect();
-        let mut report = Report::new(Some(heard.clone()), &known);
-        let mut line = Line::default();
+        let mut report = OutputProgress::new(Some(heard.clone()), &known);
+        let mut line = PartialLine::default();
         for chunk in chunks {
             report.take(chunk.as_bytes(), &mut line);
         }
         report.due()?;
-        report.tell();
+        report.send();
         assert_eq!(report.due(), None, "nothing is told twice");
         let reports = heard.0.lock();
         Some(reports[0]["message"].as_str().unwrap().to_owned())

@@ -1,8 +1,8 @@
 //! Whether a pack's files are still those that it was loaded from: asked before each start of one of its
 //! programs.
 //!
-//! Looking at the marks that the file system keeps is cheap, and whoever writes to a file can't set all
-//! of them back. Where they differ, the content decides: a copy or a new owner changes nothing.
+//! Looking at the metadata that the file system keeps is cheap, and a program that writes to a file
+//! can't restore all of it. Where they differ, the content decides: a copy or a new owner changes nothing.
 
 mod files;
 
@@ -16,16 +16,16 @@ use files::{Content, Fault, Mark, content, marks, shown};
 
 type Listener = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The files of a pack, as they were.
-pub(super) struct Seal {
+/// The files of a pack, as they were when it was loaded.
+pub(super) struct LoadedFiles {
     folder: PathBuf,
     files: Mutex<BTreeMap<PathBuf, (Mark, Content)>>,
-    /// How it was broken; it stays so.
-    broken: OnceLock<String>,
+    /// How the files were changed; once set, it stays.
+    changed: OnceLock<String>,
     listener: OnceLock<Listener>,
 }
 
-impl Seal {
+impl LoadedFiles {
     /// Notes the files of a folder.
     pub(super) fn new(folder: &Path) -> Result<Self, String> {
         let failed = |fault: Fault| format!("`{}`: {fault}", folder.display());
@@ -37,13 +37,13 @@ impl Seal {
         Ok(Self {
             folder: folder.to_owned(),
             files: Mutex::new(files),
-            broken: OnceLock::new(),
+            changed: OnceLock::new(),
             listener: OnceLock::new(),
         })
     }
 
-    /// Has a listener told when it is found broken.
-    pub(super) fn when_broken(&self, listener: impl Fn(&str) + Send + Sync + 'static) {
+    /// Sets the listener that is told when a change is found.
+    pub(super) fn when_changed(&self, listener: impl Fn(&str) + Send + Sync + 'static) {
         // There is one, who made the pack.
         let _first = self.listener.set(Box::new(listener));
     }
@@ -51,7 +51,7 @@ impl Seal {
     /// Why no program of the pack may be started: its files are not the same any more, or can't be
     /// looked at just now. It reads files; call it where that may take its time.
     pub(super) fn check(&self) -> Result<(), String> {
-        if !self.is_broken() {
+        if !self.is_changed() {
             self.judge(self.compare())?;
         }
         self.known()
@@ -59,16 +59,16 @@ impl Seal {
 
     /// The same by what was found before. It reads nothing.
     pub(super) fn known(&self) -> Result<(), String> {
-        self.broken.get().map_or(Ok(()), |how| {
+        self.changed.get().map_or(Ok(()), |how| {
             Err(format!(
                 "the toolpack was changed since it was loaded: {how}; install it again, or put back what was installed"
             ))
         })
     }
 
-    /// Whether it was found broken.
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken.get().is_some()
+    /// Whether a change was found.
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed.get().is_some()
     }
 
     /// Takes a change down for good. What may pass refuses this one start.
@@ -79,7 +79,7 @@ impl Seal {
                 "it can't be seen whether the toolpack is still what was loaded: {fault}; try again"
             )),
             Err(Fault::Changed(how)) => {
-                if self.broken.set(how.clone()).is_ok()
+                if self.changed.set(how.clone()).is_ok()
                     && let Some(listener) = self.listener.get()
                 {
                     listener(&how);
@@ -117,5 +117,5 @@ impl Seal {
 }
 
 #[cfg(test)]
-#[path = "seal_tests.rs"]
+#[path = "loaded_files_tests.rs"]
 mod tests;

@@ -7,13 +7,13 @@ const HALF: usize = 4 * 1024 * 1024;
 
 /// A bounded record of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct BoundedOutput {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: u64,
 }
 
-impl Kept {
+impl BoundedOutput {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let room = HALF.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn both_ends_are_kept_and_memory_is_bounded() {
-        let mut kept = Kept::default();
+        let mut kept = BoundedOutput::default();
         kept.push(b"begin ");
         for _ in 0..40 {
             kept.push(&vec![b'x'; 1 << 20]);
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn no_part_of_a_secret_is_left_at_the_gap() {
         for shift in 0..12 {
-            let mut kept = Kept::default();
+            let mut kept = BoundedOutput::default();
             kept.push(&vec![b'x'; HALF - shift]);
             kept.push(b"hunter2-pass");
             kept.push(&vec![b'x'; HALF - 12 + shift]);
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_replaced() {
-        let mut kept = Kept::default();
+        let mut kept = BoundedOutput::default();
         kept.push(b"a\xffb");
         assert_eq!(kept.into_text(0), "a\u{fffd}b");
     }

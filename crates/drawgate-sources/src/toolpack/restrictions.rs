@@ -1,4 +1,4 @@
-//! Where a pack's programs may go: its declared paths and hosts and the operator's, made real.
+//! What a pack's programs may reach: the paths and hosts that it declares, and those of the operator.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use crate::confine::{self, SandboxConfig};
 use crate::kind::ConfigError;
 
 /// Keeps Python from putting what it has compiled beside the source. A compiled file there is code that
-/// would be run, whoever put it there, and so it counts as a change of the pack.
+/// would be run, and so it counts as a change of the pack.
 const NO_COMPILED_FILES: (&str, &str) = ("PYTHONDONTWRITEBYTECODE", "1");
 
-/// What a pack's programs are held to, but for the profile.
+/// What every program of a pack may reach; its sandbox profile is chosen per program.
 #[derive(Debug, Clone)]
-pub(super) struct Grounds {
+pub(super) struct Restrictions {
     pub(super) folder: PathBuf,
     pub(super) workspace: PathBuf,
     /// Hosts that the pack declares, and the operator's.
@@ -28,7 +28,7 @@ pub(super) struct Grounds {
     limits: ResourceLimits,
 }
 
-impl Grounds {
+impl Restrictions {
     /// Follows the paths of a manifest, and makes the workspace.
     pub(super) fn new(
         config: &ToolpackConfig,

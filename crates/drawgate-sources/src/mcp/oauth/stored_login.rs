@@ -17,7 +17,7 @@ pub(super) const KIND: &str = "oauth";
 
 /// A login, current or expired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredLogin {
     /// The address of the protected server. Its tokens are for no other.
     pub(super) url: String,
     /// What the server calls itself.
@@ -37,7 +37,7 @@ pub(super) struct Kept {
     pub(super) lacking: Vec<String>,
 }
 
-impl Kept {
+impl StoredLogin {
     /// The document for the store.
     pub(super) fn seal(&self, id: &SourceId, key: &SealingKey) -> Result<Value, LoginError> {
         let bytes = serde_json::to_vec(self).map_err(|_| drawgate_host::seal::SealError)?;

@@ -1,31 +1,31 @@
-//! How to reach a server, by any transport, and the server that was reached.
+//! Connects to a server by any transport.
 
 use std::sync::Arc;
 
 use drawgate_core::source::SourceError;
 
+use super::context::SourceContext;
 use super::diagnostics::Journal;
-use super::hub::Hub;
 use super::remote::Remote;
 use super::wire::ServerInfo;
 use super::{Peer, http, sse, stdio, websocket};
 
-/// How to reach a server.
-pub(super) enum Link {
-    Stdio(stdio::Link),
-    Http(http::Link),
-    Sse(sse::Link),
-    Websocket(websocket::Link),
+/// Connects to a server.
+pub(super) enum Dialer {
+    Stdio(stdio::Dialer),
+    Http(http::Dialer),
+    Sse(sse::Dialer),
+    Websocket(websocket::Dialer),
 }
 
-/// A connected server, in the hands of the task that looks after it.
-pub(super) enum Live {
+/// A connected server, owned by the task that supervises it.
+pub(super) enum ConnectedServer {
     Stdio(Box<stdio::Server>),
     Http(Arc<http::Peer>),
     Remote(Box<Remote>),
 }
 
-impl Link {
+impl Dialer {
     /// The transport's name, as operators write it.
     pub(super) const fn transport(&self) -> &'static str {
         match self {
@@ -40,18 +40,26 @@ impl Link {
     pub(super) async fn connect(
         &self,
         journal: &Arc<Journal>,
-        hub: &Hub,
-    ) -> Result<Live, SourceError> {
+        context: &SourceContext,
+    ) -> Result<ConnectedServer, SourceError> {
         match self {
-            Self::Stdio(link) => Ok(Live::Stdio(Box::new(link.connect(journal, hub).await?))),
-            Self::Http(link) => Ok(Live::Http(link.connect(journal, hub).await?)),
-            Self::Sse(link) => Ok(Live::Remote(Box::new(link.connect(journal, hub).await?))),
-            Self::Websocket(link) => Ok(Live::Remote(Box::new(link.connect(journal, hub).await?))),
+            Self::Stdio(dialer) => {
+                Ok(ConnectedServer::Stdio(Box::new(dialer.connect(journal, context).await?)))
+            }
+            Self::Http(dialer) => {
+                Ok(ConnectedServer::Http(dialer.connect(journal, context).await?))
+            }
+            Self::Sse(dialer) => {
+                Ok(ConnectedServer::Remote(Box::new(dialer.connect(journal, context).await?)))
+            }
+            Self::Websocket(dialer) => {
+                Ok(ConnectedServer::Remote(Box::new(dialer.connect(journal, context).await?)))
+            }
         }
     }
 }
 
-impl Live {
+impl ConnectedServer {
     pub(super) fn peer(&self) -> Peer {
         match self {
             Self::Stdio(server) => Peer::Duplex(Arc::clone(&server.connection)),

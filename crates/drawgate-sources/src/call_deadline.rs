@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use drawgate_core::model::shown_name;
 use drawgate_core::source::SourceError;
 
-/// The earlier of two ends of a call, and whose it is.
+/// The earlier of two deadlines of a call, and which one it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct End {
+pub(crate) struct CallDeadline {
     pub(crate) at: Instant,
     /// The limit of a toolpack's author, if it is the earlier one.
     own: Option<Duration>,
 }
 
-impl End {
+impl CallDeadline {
     /// The gate's deadline, or the author's own limit if that ends before.
     pub(crate) fn new(gate: Instant, own: Option<Duration>) -> Self {
         let end = own.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
@@ -24,7 +24,7 @@ impl End {
     }
 
     /// The call of `tool` did not end before it.
-    pub(crate) fn missed_by(self, tool: &str) -> SourceError {
+    pub(crate) fn exceeded_by(self, tool: &str) -> SourceError {
         let tool = shown_name(tool);
         SourceError::Timeout(match self.own {
             Some(limit) => format!(
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn the_message_names_the_tool_the_limit_and_where_it_is_set() {
         let gate = Instant::now() + Duration::from_secs(30);
-        let said = |own| End::new(gate, own).missed_by("li\nst").to_string();
+        let said = |own| CallDeadline::new(gate, own).exceeded_by("li\nst").to_string();
         let own = said(Some(Duration::from_secs(5)));
         assert!(own.contains("`li\\nst` did not end within 5 s"), "{own}");
         assert!(own.contains("`timeout_seconds` in its toolpack"), "{own}");

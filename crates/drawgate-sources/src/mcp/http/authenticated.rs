@@ -12,11 +12,11 @@ use drawgate_host::credentials::{Bearer, Try};
 use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody, Reach};
 use tokio::time::timeout_at;
 
-use super::source_error;
+use crate::failed_request::source_error;
 
-/// The way out to one server.
+/// Sends requests to one server, with its login.
 #[derive(Clone)]
-pub(in crate::mcp) struct Door {
+pub(in crate::mcp) struct AuthenticatedEgress {
     host: Arc<Host>,
     reach: Reach,
     login: Option<Arc<dyn Bearer>>,
@@ -24,7 +24,7 @@ pub(in crate::mcp) struct Door {
 
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::mcp) enum Closed {
+pub(in crate::mcp) enum RequestError {
     /// It was not sent, or its answer was lost.
     #[error(transparent)]
     Egress(#[from] EgressError),
@@ -33,16 +33,16 @@ pub(in crate::mcp) enum Closed {
     Login(#[from] SourceError),
 }
 
-impl From<Closed> for SourceError {
-    fn from(closed: Closed) -> Self {
+impl From<RequestError> for SourceError {
+    fn from(closed: RequestError) -> Self {
         match closed {
-            Closed::Egress(error) => source_error(&error),
-            Closed::Login(needed) => needed,
+            RequestError::Egress(error) => source_error(&error),
+            RequestError::Login(needed) => needed,
         }
     }
 }
 
-impl Door {
+impl AuthenticatedEgress {
     /// With the login of a server, unless the operator's headers have one.
     pub(in crate::mcp) fn new(
         host: &Arc<Host>,
@@ -61,27 +61,27 @@ impl Door {
         &self,
         mut request: Request<Body>,
         deadline: Instant,
-    ) -> Result<Response<ResponseBody>, Closed> {
+    ) -> Result<Response<ResponseBody>, RequestError> {
         let Some(login) = self.login.as_deref() else {
             return Ok(self.host.egress.request(request, &self.reach, deadline).await?);
         };
-        let sent = show(login, request.headers_mut(), deadline).await?;
+        let sent = authorize(login, request.headers_mut(), deadline).await?;
         let response = self.host.egress.request(request.clone(), &self.reach, deadline).await?;
         if !may_try_again(login, Try::First, sent, &response, deadline).await? {
             return Ok(response);
         }
-        let sent = show(login, request.headers_mut(), deadline).await?;
+        let sent = authorize(login, request.headers_mut(), deadline).await?;
         let response = self.host.egress.request(request, &self.reach, deadline).await?;
         may_try_again(login, Try::Again, sent, &response, deadline).await?;
         Ok(response)
     }
 }
 
-async fn show(
+async fn authorize(
     login: &dyn Bearer,
     headers: &mut HeaderMap,
     deadline: Instant,
-) -> Result<Option<HeaderValue>, Closed> {
+) -> Result<Option<HeaderValue>, RequestError> {
     let value =
         timeout_at(deadline.into(), login.header()).await.map_err(|_| EgressError::Deadline)??;
     if let Some(value) = &value {
@@ -96,7 +96,7 @@ async fn may_try_again(
     sent: Option<HeaderValue>,
     response: &Response<ResponseBody>,
     deadline: Instant,
-) -> Result<bool, Closed> {
+) -> Result<bool, RequestError> {
     let status = response.status();
     if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return Ok(false);

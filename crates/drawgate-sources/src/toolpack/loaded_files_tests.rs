@@ -82,10 +82,10 @@ const CHANGES: [(&str, Change, &str); 11] = [
 fn every_change_of_content_is_noticed() {
     for (name, change, words) in CHANGES {
         let folder = pack();
-        let seal = Seal::new(folder.path()).unwrap();
-        assert_eq!(seal.check(), Ok(()), "{name}");
+        let loaded_files = LoadedFiles::new(folder.path()).unwrap();
+        assert_eq!(loaded_files.check(), Ok(()), "{name}");
         change(folder.path());
-        let reason = seal.check().unwrap_err();
+        let reason = loaded_files.check().unwrap_err();
         assert!(reason.contains(words) && reason.contains("install it again"), "{name}: {reason}");
     }
 }
@@ -93,7 +93,7 @@ fn every_change_of_content_is_noticed() {
 #[test]
 fn what_changes_no_content_is_let_pass() {
     let folder = pack();
-    let seal = Seal::new(folder.path()).unwrap();
+    let loaded_files = LoadedFiles::new(folder.path()).unwrap();
     let script = folder.path().join("run.sh");
     File::options()
         .write(true)
@@ -101,28 +101,28 @@ fn what_changes_no_content_is_let_pass() {
         .unwrap()
         .set_modified(SystemTime::UNIX_EPOCH)
         .unwrap();
-    assert_eq!(seal.check(), Ok(()), "another time");
+    assert_eq!(loaded_files.check(), Ok(()), "another time");
     set_mode(&script, 0o600);
-    assert_eq!(seal.check(), Ok(()), "another mode");
+    assert_eq!(loaded_files.check(), Ok(()), "another mode");
     fs::copy(&script, folder.path().join("lib/copy")).unwrap();
     fs::rename(folder.path().join("lib/copy"), &script).unwrap();
-    assert_eq!(seal.check(), Ok(()), "another file with the same content");
+    assert_eq!(loaded_files.check(), Ok(()), "another file with the same content");
     fs::write(folder.path().join("toolpack.json"), r#"{"enabled":true,  "id":"a"}"#).unwrap();
-    assert_eq!(seal.check(), Ok(()), "the operator's switch");
+    assert_eq!(loaded_files.check(), Ok(()), "the operator's switch");
 }
 
 #[test]
 fn a_broken_seal_stays_broken_and_is_told_once() {
     let folder = pack();
-    let seal = Seal::new(folder.path()).unwrap();
+    let loaded_files = LoadedFiles::new(folder.path()).unwrap();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&heard);
-    seal.when_broken(move |how| told.lock().push(how.to_owned()));
-    assert!(seal.check().is_ok() && heard.lock().is_empty());
+    loaded_files.when_changed(move |how| told.lock().push(how.to_owned()));
+    assert!(loaded_files.check().is_ok() && heard.lock().is_empty());
     fs::write(folder.path().join("run.sh"), "two").unwrap();
-    assert!(seal.check().is_err());
+    assert!(loaded_files.check().is_err());
     fs::write(folder.path().join("run.sh"), "one").unwrap();
-    assert!(seal.check().is_err(), "nobody knows what ran in between");
+    assert!(loaded_files.check().is_err(), "nobody knows what ran in between");
     assert_eq!(*heard.lock(), ["`run.sh` was changed"]);
 }
 
@@ -130,8 +130,8 @@ fn a_broken_seal_stays_broken_and_is_told_once() {
 fn what_no_pack_has_is_refused() {
     let folder = pack();
     symlink("run.sh", folder.path().join("link")).unwrap();
-    assert!(Seal::new(folder.path()).is_err_and(|reason| reason.contains("neither")));
-    assert!(Seal::new(Path::new("/no/such")).is_err());
+    assert!(LoadedFiles::new(folder.path()).is_err_and(|reason| reason.contains("neither")));
+    assert!(LoadedFiles::new(Path::new("/no/such")).is_err());
 }
 
 /// Errors of the machine, and whether the file is another for it.
@@ -151,15 +151,15 @@ const ERRORS: [(Errno, bool); 9] = [
 fn an_error_that_may_pass_refuses_one_start() {
     for (error, is_change) in ERRORS {
         let folder = pack();
-        let seal = Seal::new(folder.path()).unwrap();
+        let loaded_files = LoadedFiles::new(folder.path()).unwrap();
         let heard = Arc::new(Mutex::new(0));
         let told = Arc::clone(&heard);
-        seal.when_broken(move |_| *told.lock() += 1);
+        loaded_files.when_changed(move |_| *told.lock() += 1);
         let fault = Fault::of(Path::new("run.sh"), io::Error::from(error));
-        let judged = seal.judge(Err(fault));
-        assert_eq!(seal.is_broken(), is_change, "{error}");
+        let judged = loaded_files.judge(Err(fault));
+        assert_eq!(loaded_files.is_changed(), is_change, "{error}");
         assert_eq!(*heard.lock(), i32::from(is_change), "{error}");
-        assert_eq!(seal.check().is_ok(), !is_change, "{error}");
+        assert_eq!(loaded_files.check().is_ok(), !is_change, "{error}");
         if !is_change {
             let words = judged.unwrap_err();
             assert!(words.contains("`run.sh` can't be read: "), "{words}");

@@ -1,5 +1,5 @@
-//! Calls that wait for answers of their callers. Each is known by a secret, looked after by a task of
-//! its own, and forgotten when nobody comes back for it.
+//! Calls that wait for answers of their callers. Each is found by a secret, served by a task of its
+//! own, and dropped when its caller does not come back in time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -18,14 +18,14 @@ const MAX_OF_CLIENT: usize = 64;
 /// How long a person may take; as long as the gate keeps the state that leads here.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// What can wait.
-pub(super) trait Attended: Send + 'static {
-    /// Looks after it for as long as it waits, and never returns. It may be dropped at any time.
-    fn attend(&mut self) -> impl Future<Output = ()> + Send;
+/// A call that can wait.
+pub(super) trait WhileWaiting: Send + 'static {
+    /// Runs for as long as the call waits, and never returns. It may be dropped at any time.
+    fn while_waiting(&mut self) -> impl Future<Output = ()> + Send;
 }
 
 /// All calls of a server that wait. Dropping it gives them up.
-pub(super) struct Parked<T>(Arc<Calls<T>>);
+pub(super) struct WaitingCalls<T>(Arc<Calls<T>>);
 
 struct Calls<T>(Mutex<BTreeMap<String, Entry<T>>>);
 
@@ -35,13 +35,13 @@ struct Entry<T> {
     task: AbortOnDropHandle<Option<T>>,
 }
 
-impl<T: Attended> Parked<T> {
+impl<T: WhileWaiting> WaitingCalls<T> {
     pub(super) fn new() -> Self {
         Self(Arc::new(Calls(Mutex::default())))
     }
 
     /// Keeps a call of a client until it is taken back by the same `state`.
-    pub(super) fn park(
+    pub(super) fn insert(
         &self,
         state: String,
         client: &Arc<str>,
@@ -88,7 +88,7 @@ impl<T: Attended> Parked<T> {
 }
 
 /// Until the call is taken back, or has waited too long.
-async fn look_after<T: Attended>(
+async fn look_after<T: WhileWaiting>(
     calls: Weak<Calls<T>>,
     state: String,
     mut call: T,
@@ -99,7 +99,7 @@ async fn look_after<T: Attended>(
         biased;
         () = back.cancelled() => return Some(call),
         () = sleep_until(end) => {}
-        () = call.attend() => {}
+        () = call.while_waiting() => {}
     }
     drop(call);
     if let Some(calls) = calls.upgrade() {
@@ -110,5 +110,5 @@ async fn look_after<T: Attended>(
 }
 
 #[cfg(test)]
-#[path = "parked_tests.rs"]
+#[path = "waiting_calls_tests.rs"]
 mod tests;

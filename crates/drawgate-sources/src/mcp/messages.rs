@@ -1,15 +1,15 @@
 //! Whole messages to and from a server, whatever carries them.
 //!
-//! A transport gives a [`Connection`](super::stdio::Connection) one outlet and one inlet; what the
+//! A transport gives a [`Connection`](super::stdio::Connection) one writer and one reader; what the
 //! messages say is the connection's business.
 
 use super::wire::MAX_MESSAGE;
 use drawgate_core::source::SourceError;
 
 /// Carries messages to the server, one after the other.
-pub(super) trait Outlet: Send + 'static {
+pub(super) trait MessageWriter: Send + 'static {
     /// Sends one message, which is a whole JSON text without an end of line.
-    fn send(&mut self, message: Vec<u8>) -> impl Future<Output = Sending> + Send;
+    fn send(&mut self, message: Vec<u8>) -> impl Future<Output = SendOutcome> + Send;
 
     /// Says farewell, where the transport has a word for it. The caller bounds its time.
     fn close(&mut self) -> impl Future<Output = ()> + Send {
@@ -19,7 +19,7 @@ pub(super) trait Outlet: Send + 'static {
 
 /// What became of a message to the server.
 #[derive(Debug)]
-pub(super) enum Sending {
+pub(super) enum SendOutcome {
     /// It is on its way.
     Sent,
     /// The server did not take this one; others may pass.
@@ -29,17 +29,17 @@ pub(super) enum Sending {
 }
 
 /// Brings messages from the server.
-pub(super) trait Inlet: Send + 'static {
+pub(super) trait MessageReader: Send + 'static {
     /// Waits for the next message and puts it into `buffer`, at most [`MAX_MESSAGE`] bytes of it.
-    fn next(&mut self, buffer: &mut Vec<u8>) -> impl Future<Output = Inward> + Send;
+    fn next(&mut self, buffer: &mut Vec<u8>) -> impl Future<Output = Received> + Send;
 }
 
 /// What came from the server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inward {
+pub(super) enum Received {
     /// A message is in the buffer.
     Message,
-    /// Something that is no message, and that harms nobody.
+    /// Something other than a message, which is ignored.
     Noise,
     /// A message that was longer than allowed, and is lost.
     TooLong,

@@ -1,5 +1,5 @@
-//! What every connection of a source shares with it: where news of the server go, what callers are
-//! subscribed to, and what the operator lets the server ask of them.
+//! What the connections of a source share: where announcements of the server go, what callers are
+//! subscribed to, and what the server may ask of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::updates::Updates;
 /// Longest URI of a part of a resource that is reported by itself.
 const MAX_URI: usize = 8 * 1024;
 
-/// The source, as its connections see it.
+/// What the connections of a source share.
 #[derive(Clone)]
-pub(super) struct Hub {
+pub(super) struct SourceContext {
     pub(super) changes: Changes,
     /// Outlive a connection, so that the next one can renew them.
     pub(super) subscriptions: Arc<Subscriptions>,
@@ -44,7 +44,7 @@ pub(super) enum News {
     Listening,
 }
 
-impl Hub {
+impl SourceContext {
     pub(super) fn new(allowed: Allowed) -> Self {
         Self {
             changes: Changes::new(),
@@ -95,7 +95,7 @@ impl Hub {
         }
     }
 
-    /// Updates may have gone unheard: everything that somebody watches is reported.
+    /// Reports every watched resource as updated, since updates may have been missed.
     pub(super) fn missed(&self) {
         self.changes.announce();
         for uri in self.subscriptions.uris() {
@@ -122,10 +122,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_news_of_what_is_watched_pass() {
-        let hub = Hub::new(Allowed::default());
-        let mut events = hub.events();
-        let updated = |uri: &str| hub.hear(News::ResourceUpdated { uri: uri.to_owned() });
-        hub.subscriptions.add("x://a", &"ann".into()).unwrap();
+        let context = SourceContext::new(Allowed::default());
+        let mut events = context.events();
+        let updated = |uri: &str| context.hear(News::ResourceUpdated { uri: uri.to_owned() });
+        context.subscriptions.add("x://a", &"ann".into()).unwrap();
         updated("x://b");
         updated("x://a/part");
         updated(&format!("x://a/{}", "y".repeat(MAX_URI)));

@@ -1,4 +1,4 @@
-//! Whether anybody needs a server now, and since when nobody does.
+//! Counts the uses of a server, so that an unused one can be ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,30 +6,30 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-/// Counts who needs a server.
+/// The uses of one server.
 #[derive(Debug, Clone)]
-pub(super) struct Usage(Arc<Mutex<Inner>>);
+pub(super) struct Uses(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
     holders: usize,
     last: Instant,
-    /// Whether a call was served since somebody asked.
+    /// Whether a call was served since `take_served`.
     served: bool,
 }
 
-/// Somebody who needs the server; until it is dropped.
+/// One use of the server; it ends on drop.
 #[derive(Debug)]
-pub(super) struct Hold(Usage);
+pub(super) struct InUse(Uses);
 
-impl Usage {
+impl Uses {
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(Inner { holders: 0, last: Instant::now(), served: false })))
     }
 
-    pub(super) fn hold(&self) -> Hold {
+    pub(super) fn hold(&self) -> InUse {
         self.0.lock().holders += 1;
-        Hold(self.clone())
+        InUse(self.clone())
     }
 
     pub(super) fn is_held(&self) -> bool {
@@ -52,10 +52,10 @@ impl Usage {
         self.0.lock().last = Instant::now();
     }
 
-    /// Returns when nobody has needed it for so long.
+    /// Returns when it has been unused for so long.
     pub(super) async fn idle_for(&self, time: Duration) {
         loop {
-            // While somebody holds it, `last` is now, so that the wait begins anew.
+            // While it is in use, `last` is now, so that the wait begins anew.
             let until = self.last() + time;
             sleep_until(until).await;
             if !self.is_held() && self.last() + time <= until {
@@ -65,14 +65,14 @@ impl Usage {
     }
 }
 
-impl Hold {
+impl InUse {
     /// Notes that the server has served a call.
     pub(super) fn served(&self) {
         self.0.0.lock().served = true;
     }
 }
 
-impl Drop for Hold {
+impl Drop for InUse {
     fn drop(&mut self) {
         let mut inner = self.0.0.lock();
         inner.holders -= 1;
@@ -86,12 +86,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn idle_time_begins_when_the_last_holder_lets_go() {
-        let (usage, minute) = (Usage::new(), Duration::from_mins(1));
+        let (uses, minute) = (Uses::new(), Duration::from_mins(1));
         let began = Instant::now();
-        let (first, second) = (usage.hold(), usage.hold());
+        let (first, second) = (uses.hold(), uses.hold());
         let idle = tokio::spawn({
-            let usage = usage.clone();
-            async move { usage.idle_for(minute).await }
+            let uses = uses.clone();
+            async move { uses.idle_for(minute).await }
         });
         tokio::time::advance(Duration::from_secs(90)).await;
         drop(first);
