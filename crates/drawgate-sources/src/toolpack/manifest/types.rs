@@ -200,14 +200,6 @@ pub struct Paths {
     pub write: Vec<String>,
 }
 
-impl DeclaredPermissions {
-    /// Whether it asks for nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The words of `type` come from the table of kinds; `schema.rs` fills them in.
 macro_rules! type_words {
     ($name:ident, $schema_name:literal) => {
