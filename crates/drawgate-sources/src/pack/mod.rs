@@ -5,15 +5,15 @@
 //! turns its answers into results.
 
 mod answer;
+mod connection;
 mod ending;
-mod line;
 mod manifest;
 mod outgoing;
 mod pending;
 mod source;
 
+pub use connection::Line;
 pub use ending::{Dropped, Ending};
-pub use line::Line;
 pub use manifest::{Features, MAX_CALLS, PackTerms, ReadManifest, read_manifest};
 pub use outgoing::Outgoing;
 pub use source::PackSource;

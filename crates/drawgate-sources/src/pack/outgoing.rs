@@ -8,8 +8,8 @@ use drawgate_sdk::proto::ExecuteToolRequest;
 use futures_util::Stream;
 use tokio::sync::mpsc;
 
+use super::connection::Line;
 use super::ending::Ending;
-use super::line::Line;
 
 /// A message that waits to be sent.
 pub(super) enum Queued {

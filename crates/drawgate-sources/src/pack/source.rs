@@ -9,8 +9,8 @@ use drawgate_core::source::{CallContext, PermittedCall, Sent, SourceError, ToolS
 use serde_json::{Value, json};
 
 use super::answer;
+use super::connection::{Line, Wanted};
 use super::ending::{Ending, unavailable};
-use super::line::{Line, Wanted};
 use super::manifest::Features;
 use super::outgoing::Outgoing;
 

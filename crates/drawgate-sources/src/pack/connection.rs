@@ -262,5 +262,5 @@ impl Drop for OpenCall<'_> {
 }
 
 #[cfg(test)]
-#[path = "line_tests.rs"]
+#[path = "connection_tests.rs"]
 mod tests;
