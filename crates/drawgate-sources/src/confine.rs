@@ -7,13 +7,12 @@ use drawgate_host::egress::{HostRule, Reach};
 use drawgate_host::process::Spawn;
 use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits, SandboxError};
 use drawgate_host::trusted::Trusted;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::kind::ConfigError;
 
 /// The sandbox of a program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxConfig {
     /// How far it is trusted.
@@ -34,7 +33,7 @@ pub struct SandboxConfig {
     #[serde(default)]
     pub hosts_anywhere: bool,
     /// Protected names that it may write all the same.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub unprotected: Vec<String>,
     /// How much it may use.
     #[serde(default)]

@@ -1,5 +1,7 @@
 //! "Did you mean …?"
 
+use strsim::osa_distance;
+
 /// The candidate that `typed` is most probably a misspelling of.
 #[must_use]
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -8,35 +10,15 @@ pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -
     let typed = plain(typed);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&typed, &plain(candidate)), candidate))
+        .map(|candidate| (osa_distance(&typed, &plain(candidate)), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)
 }
 
-/// Case and separators are not what people get wrong on purpose: `maxBodyBytes` is
-/// `max_body_bytes`.
-fn plain(word: &str) -> Vec<char> {
+/// The word without what does not count as a difference: `maxBodyBytes` is `max_body_bytes`.
+fn plain(word: &str) -> String {
     word.chars().filter(|c| *c != '_' && *c != '-').flat_map(char::to_lowercase).collect()
-}
-
-/// Edits (insert, remove, replace, swap neighbours) that lead from one word to the other.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let replaced = last[j] + usize::from(x != y);
-            let mut best = replaced.min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && a[i - 1] == *y && b[j - 1] == *x {
-                best = best.min(before[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(super) struct Attendant {
 impl Attendant {
     /// From its registration to the end of its grace.
     pub(super) async fn attend(self, held: TaskTrackerToken) {
-        let line = self.known.source.line();
+        let line = self.known.source.connection();
         tokio::select! {
             () = self.watch() => {}
             () = self.known.notice.cancelled() => {
@@ -45,7 +45,7 @@ impl Attendant {
 
     /// Until the line has ended.
     async fn watch(&self) {
-        let line = self.known.source.line();
+        let line = self.known.source.connection();
         let pause = self.packs.settings.heartbeat;
         let mut beats = interval_at(Instant::now() + pause, pause);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -61,7 +61,7 @@ impl Attendant {
 
     /// The gateway stops: calls under way, of any caller, may still need the pack.
     async fn finish(&self) {
-        let line = self.known.source.line();
+        let line = self.known.source.connection();
         line.announce_stop();
         let mut looks = interval(STOP_PAUSE);
         loop {

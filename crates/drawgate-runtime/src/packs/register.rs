@@ -55,7 +55,7 @@ impl Packs {
             self.note_refused(&peer).await;
         }
         let Judged { source, outgoing, calls, notice } = judged?;
-        let held = claim.take(source.line());
+        let held = claim.take(source.connection());
         let known = Known {
             peer,
             source,

@@ -79,7 +79,7 @@ impl Packs {
 }
 
 fn report(known: &Known, status: &SourceStatus) -> PackReport {
-    let line = known.source.line();
+    let line = known.source.connection();
     let version = status.server.as_deref().and_then(|server| server.split_once(' '));
     PackReport {
         id: status.id.to_string(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drawgate_sources::pack::{Ending, Line};
+use drawgate_sources::pack::{Ending, PackConnection};
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -20,13 +20,13 @@ enum State {
     Free,
     /// A manifest is being judged.
     Claimed,
-    Taken(Arc<Line>),
+    Taken(Arc<PackConnection>),
 }
 
 impl Seat {
     /// The line that answers on this connection belong to.
     #[must_use]
-    pub fn line(&self) -> Option<Arc<Line>> {
+    pub fn line(&self) -> Option<Arc<PackConnection>> {
         match &*self.state.lock() {
             State::Taken(line) => Some(Arc::clone(line)),
             State::Free | State::Claimed => None,
@@ -73,7 +73,7 @@ pub struct Claim(Arc<Seat>);
 
 impl Claim {
     /// Takes the seat. What is returned keeps the connection open while the gateway stops.
-    pub(super) fn take(self, line: &Arc<Line>) -> TaskTrackerToken {
+    pub(super) fn take(self, line: &Arc<PackConnection>) -> TaskTrackerToken {
         *self.0.state.lock() = State::Taken(Arc::clone(line));
         self.0.taken.token()
     }

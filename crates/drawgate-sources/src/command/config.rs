@@ -8,8 +8,7 @@ use drawgate_core::model::McpToolSpec;
 use drawgate_host::process::Spawn;
 use drawgate_host::sandbox::Profile;
 use drawgate_host::secrets::Secrets;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::template::{Template, TemplateError};
@@ -25,24 +24,22 @@ const PLAIN_OUTPUT: [(&str, &str); 2] = [("NO_COLOR", "1"), ("TERM", "dumb")];
 const PRIVATE_HOME: &str = "/tmp";
 
 /// Tools that are programs.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandConfig {
     /// The folder of the toolpack: a fixed word `./NAME` of a template is a file in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
     /// The tools.
     pub tools: Vec<CommandTool>,
 }
 
 /// One tool: a program that is started for each call.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandTool {
     /// Its name.
     pub name: String,
     /// What it does, for the model; the template by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The command, such as `gh issue list --limit {{limit}}`.
     pub command_template: String,
@@ -50,17 +47,14 @@ pub struct CommandTool {
     #[serde(default)]
     pub parameters: Value,
     /// How long a call may take; the gateway's own limit holds in any case.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 86_400))]
     pub timeout_seconds: Option<u64>,
     /// Hints and demands, as in MCP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Map<String, Value>>,
     /// What the program is held to.
     pub sandbox: SandboxConfig,
     /// Its environment, beside `PATH`, `HOME`, `LANG`, `TMPDIR` and `USER`. A text of the form
     /// `env:NAME` is replaced by that variable's value.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub env: BTreeMap<String, String>,
 }
 

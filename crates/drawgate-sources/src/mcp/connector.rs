@@ -7,7 +7,7 @@ use std::sync::Arc;
 use drawgate_core::model::{SourceId, shown_name};
 use drawgate_core::source::ToolSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::McpSource;
@@ -26,46 +26,36 @@ const START_SECONDS: u64 = 30;
 pub(super) struct Mcp;
 
 /// An MCP server. Strings of the form `env:NAME` are replaced by that variable's value.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct McpConnector {
     /// `stdio` for a program, `streamable_http` for an address; it may be left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<PackTransport>,
     /// For `streamable_http`: the address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// For `streamable_http`: further headers, such as `Authorization`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// For `stdio`: the program. A relative path begins in the pack's folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// For `stdio`: its arguments.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// For `stdio`: its environment.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// For `stdio`: the folder inside the pack that it starts in; the pack's own by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
     /// How long a call may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub timeout_seconds: Option<u64>,
     /// How often a call that could not be sent is tried again; never by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10))]
     pub retries: Option<u32>,
     /// How many calls the server gets at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: Option<usize>,
 }
 
 /// How a pack reaches an MCP server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PackTransport {
     /// A program that the gateway starts, in the sandbox.

@@ -1,18 +1,17 @@
-//! What an operator or a toolpack writes about an API.
+//! What a source of kind `openapi` is made from.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use drawgate_host::egress::address::{self, to_uri};
 use drawgate_host::egress::{HostRule, Reach};
 use drawgate_host::secrets::Secrets;
 use http::HeaderMap;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use url::Url;
 
 use super::auth::{self, AuthConfig};
+use super::connector::OpenapiConnector;
 use super::document::usable;
 use super::origins::Origins;
 use super::select::Operations;
@@ -21,64 +20,34 @@ use crate::confine::rules;
 use crate::kind::ConfigError;
 use crate::reserved::is_of_gateway;
 
+/// How often a request is repeated, by default and at most.
+const RETRIES: u32 = 2;
 const MAX_RETRIES: u32 = 10;
+/// How many requests are under way at once, by default and at most.
+const CONCURRENCY: usize = 8;
 const MAX_CONCURRENCY: usize = 256;
+/// Seconds that a call may take, by default and at most.
+const TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 3600;
 
-/// An API that an `OpenAPI` document describes. Strings of the form `env:NAME` are replaced by that
-/// variable's value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+/// An API as a source is made for it.
+#[derive(Debug, Clone, Deserialize)]
 pub struct OpenApiConfig {
-    /// The document as a file: `OpenAPI` 3.0 or 3.1, JSON or YAML.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec_path: Option<String>,
-    /// The document's address, instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec_url: Option<String>,
-    /// The folder that the file must lie in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub folder: Option<PathBuf>,
-    /// Where requests go, instead of the document's servers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_url: Option<String>,
-    /// Headers of every request.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// Credentials by the name of their security scheme.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub auth: AuthConfig,
-    /// How long one call may take.
-    #[serde(default = "thirty", skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<u64>,
-    /// How often a request that can be repeated is repeated when the server can't be reached or is
-    /// overloaded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retries: Option<u32>,
-    /// How many requests may be under way at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub concurrency: Option<usize>,
+    /// What is written about the API; `spec_path` is absolute.
+    #[serde(flatten)]
+    pub api: OpenapiConnector,
     /// Hosts that may be reached. Without them: those of the addresses written here, wherever they
     /// are, and the servers at public addresses that a document names which is a file. A document that
     /// is fetched leads to its own server only, unless `base_url` or this names another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
-    /// Whether the hosts were written by the operator, who may mean any address by a name.
-    #[serde(default)]
-    pub hosts_anywhere: bool,
     /// Which operations become tools; all of them by default.
     #[serde(default)]
     pub operations: Operations,
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the default of an optional field")]
-const fn thirty() -> Option<u64> {
-    Some(30)
-}
-
 /// Where the document comes from.
 pub(super) enum Spec {
-    File { path: PathBuf, folder: Option<PathBuf> },
+    File(PathBuf),
     Address(Url),
 }
 
@@ -97,40 +66,33 @@ pub(super) struct Settings {
 }
 
 impl OpenApiConfig {
-    pub(super) fn understand(self, secrets: &Secrets) -> Result<Settings, ConfigError> {
-        let spec = self.spec(secrets)?;
-        let base = match &self.base_url {
-            Some(text) => Some(base(text, secrets)?),
-            None => None,
-        };
-        let hosts = match &self.hosts {
-            Some(hosts) => Some(rules(hosts, self.hosts_anywhere)?),
-            None => None,
-        };
-        let given = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let timeout =
-            bounded("timeout_seconds", self.timeout_seconds.unwrap_or(30), 1, MAX_TIMEOUT)?;
+    pub(super) fn validate(self, secrets: &Secrets) -> Result<Settings, ConfigError> {
+        let api = &self.api;
+        let given = api.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let seconds = api.timeout_seconds.unwrap_or(TIMEOUT);
+        let timeout = bounded("timeout_seconds", seconds, 1, MAX_TIMEOUT)?;
+        let concurrency = api.concurrency.unwrap_or(CONCURRENCY);
         Ok(Settings {
-            spec,
-            base,
+            spec: self.spec(secrets)?,
+            base: api.base_url.as_deref().map(|text| base(text, secrets)).transpose()?,
             headers: headers(given, is_of_gateway, secrets)?,
-            auth: auth::resolve(&self.auth, secrets)?,
+            auth: auth::resolve(&api.auth, secrets)?,
             timeout: Duration::from_secs(timeout),
-            retries: bounded("retries", self.retries.unwrap_or(2), 0, MAX_RETRIES)?,
-            concurrency: bounded("concurrency", self.concurrency.unwrap_or(8), 1, MAX_CONCURRENCY)?,
-            hosts,
+            retries: bounded("retries", api.retries.unwrap_or(RETRIES), 0, MAX_RETRIES)?,
+            concurrency: bounded("concurrency", concurrency, 1, MAX_CONCURRENCY)?,
+            hosts: self.hosts.as_deref().map(|hosts| rules(hosts, false)).transpose()?,
             operations: self.operations,
         })
     }
 
     fn spec(&self, secrets: &Secrets) -> Result<Spec, ConfigError> {
-        match (&self.spec_path, &self.spec_url) {
+        match (&self.api.spec_path, &self.api.spec_url) {
             (Some(path), None) => {
                 let path = PathBuf::from(resolve("spec_path", path, secrets)?.expose());
                 if !path.is_absolute() {
                     return Err(ConfigError::value("spec_path", "must be an absolute path"));
                 }
-                Ok(Spec::File { path, folder: self.folder.clone() })
+                Ok(Spec::File(path))
             }
             (None, Some(url)) => {
                 let url = resolve("spec_url", url, secrets)?;
@@ -156,7 +118,7 @@ impl Settings {
     pub(super) fn origins(&self) -> Origins<'_> {
         let fetched = match &self.spec {
             Spec::Address(url) => Some(url),
-            Spec::File { .. } => None,
+            Spec::File(_) => None,
         };
         let hosts = self.hosts.as_ref().map(|hosts| Reach::only(hosts.iter().cloned()));
         Origins { fetched, base: self.base.as_ref(), hosts }
@@ -179,18 +141,6 @@ impl Settings {
         let servers = servers.iter().filter_map(rule);
         Reach::only(own.chain(servers).collect::<Vec<_>>())
     }
-}
-
-/// Refuses a document that only seems to lie in its folder.
-pub(super) fn check_folder(path: &Path, folder: &Path) -> Result<(), String> {
-    let real = |path: &Path| {
-        path.canonicalize().map_err(|error| format!("`{}` can't be read: {error}", path.display()))
-    };
-    let (file, folder) = (real(path)?, real(folder)?);
-    if file.starts_with(&folder) {
-        return Ok(());
-    }
-    Err(format!("`{}` lies outside of `{}`", path.display(), folder.display()))
 }
 
 fn base(text: &str, secrets: &Secrets) -> Result<Url, ConfigError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use drawgate_core::model::{SourceId, shown_name};
 use drawgate_core::source::ToolSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -22,34 +22,26 @@ use crate::toolpack::{ConnectorKind, ConnectorSettings, PackContext, Selection};
 pub(super) struct Openapi;
 
 /// An HTTP API. Strings of the form `env:NAME` are replaced by that variable's value.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct OpenapiConnector {
     /// The `OpenAPI` document, as a file of the pack.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_path: Option<String>,
     /// The `OpenAPI` document, as an address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_url: Option<String>,
     /// The API's address, in place of the document's first server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// Further headers, such as an API key.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// Credentials by the name of their security scheme in the document.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub auth: AuthConfig,
     /// How long a call may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3600))]
     pub timeout_seconds: Option<u64>,
     /// How often a call that failed without effect is tried again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10))]
     pub retries: Option<u32>,
     /// How many calls the API gets at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 256))]
     pub concurrency: Option<usize>,
 }
@@ -204,17 +196,12 @@ impl ConnectorSettings for OpenapiConnector {
         let own = tools.tools().filter_map(|tool| tool.timeout_seconds);
         let spec_path = self.spec_path.as_deref().map(|spec| located(spec, pack)).transpose()?;
         let config = OpenApiConfig {
-            spec_path,
-            spec_url: self.spec_url.clone(),
-            folder: None,
-            base_url: self.base_url.clone(),
-            headers: self.headers.clone(),
-            auth: self.auth.clone(),
-            timeout_seconds: own.chain(self.timeout_seconds).max(),
-            retries: self.retries,
-            concurrency: self.concurrency,
+            api: Self {
+                spec_path,
+                timeout_seconds: own.chain(self.timeout_seconds).max(),
+                ..self.clone()
+            },
             hosts: Some(pack.hosts(self)?),
-            hosts_anywhere: false,
             operations: match tools {
                 Selection::Named(tools) => {
                     Operations::Listed(tools.iter().map(|tool| listed(tool)).collect())

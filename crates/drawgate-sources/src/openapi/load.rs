@@ -12,7 +12,7 @@ use http::{HeaderMap, header};
 use url::Url;
 
 use super::auth::{Guards, Scheme};
-use super::config::{Settings, Spec, check_folder};
+use super::config::{Settings, Spec};
 use super::document::{Document, DocumentError, MAX_DOCUMENT, reference};
 use super::parameter::{Place, PlanError, Provided, folded};
 use super::plan::{Plan, Setting};
@@ -92,15 +92,7 @@ pub(super) fn load(
 fn read(settings: &Settings, fetched: Option<&[u8]>) -> Result<Document, DocumentError> {
     match (&settings.spec, fetched) {
         (Spec::Address(_), bytes) => Document::parse(bytes.unwrap_or_default()),
-        (Spec::File { path, folder }, _) => {
-            if let Some(folder) = folder {
-                check_folder(path, folder).map_err(|reason| DocumentError::File {
-                    path: path.display().to_string(),
-                    reason,
-                })?;
-            }
-            Document::read(path)
-        }
+        (Spec::File(path), _) => Document::read(path),
     }
 }
 

@@ -76,7 +76,7 @@ pub struct OpenApiSource {
 impl OpenApiSource {
     /// A source as configured. Follows references to the environment; reads no document yet.
     pub fn new(id: SourceId, config: OpenApiConfig, host: &Arc<Host>) -> Result<Self, ConfigError> {
-        let settings = config.understand(&host.secrets)?;
+        let settings = config.validate(&host.secrets)?;
         Ok(Self {
             id,
             host: Arc::clone(host),

@@ -1,13 +1,12 @@
 //! Which operations become tools, and under which names.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::document::{Document, Operation, UnknownOperation, meant, shown};
 use crate::suggest::nearest;
 
 /// A choice of operations: all of them, those that patterns choose, or a list with names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Operations {
     /// These, each under a name of its own.
@@ -17,7 +16,7 @@ pub enum Operations {
 }
 
 /// One operation under a name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListedOperation {
     /// The name of the tool.
@@ -25,23 +24,19 @@ pub struct ListedOperation {
     /// The operation's `operationId`.
     pub operation_id: String,
     /// What the tool does, instead of what the document says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
 /// Patterns. `*` stands for any text; a pattern is held against an operation's id, its tool's name,
 /// `GET /path` and `tag:NAME`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Choice {
     /// What is in; everything, if there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<String>,
     /// What is out again.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
     /// What each tool's name begins with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use drawgate_core::source::{Sent, SourceError};
 
-/// Why a line has ended.
+/// Why a connection has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Its stream ended at the other end, or the connection did.
@@ -40,7 +40,7 @@ impl Dropped {
     }
 }
 
-/// What the caller hears of a call that the line's end has ended.
+/// What the caller hears of a call that the connection's end has ended.
 pub(super) fn unavailable(pack: &str, sent: Sent) -> SourceError {
     match sent {
         Sent::Nothing => SourceError::unreachable(format!("pack `{pack}` is not connected")),

@@ -8,8 +8,8 @@ use drawgate_sdk::proto::ExecuteToolRequest;
 use futures_util::Stream;
 use tokio::sync::mpsc;
 
+use super::connection::PackConnection;
 use super::ending::Ending;
-use super::line::Line;
 
 /// A message that waits to be sent.
 pub(super) enum Queued {
@@ -19,21 +19,21 @@ pub(super) enum Queued {
     Other(ExecuteToolRequest),
 }
 
-/// The messages to a pack. Dropping it ends the line.
+/// The messages to a pack. Dropping it ends the connection.
 pub struct Outgoing {
-    line: Arc<Line>,
+    connection: Arc<PackConnection>,
     messages: mpsc::Receiver<Queued>,
 }
 
 impl Outgoing {
-    pub(super) fn new(line: Arc<Line>, messages: mpsc::Receiver<Queued>) -> Self {
-        Self { line, messages }
+    pub(super) fn new(connection: Arc<PackConnection>, messages: mpsc::Receiver<Queued>) -> Self {
+        Self { connection, messages }
     }
 
-    /// The line that the messages go out on.
+    /// The connection that the messages go out on.
     #[must_use]
-    pub fn line(&self) -> &Arc<Line> {
-        &self.line
+    pub fn connection(&self) -> &Arc<PackConnection> {
+        &self.connection
     }
 }
 
@@ -44,7 +44,7 @@ impl Stream for Outgoing {
         loop {
             match ready!(self.messages.poll_recv(cx)) {
                 Some(Queued::Call(number, request)) => {
-                    if self.line.sends(number) {
+                    if self.connection.sends(number) {
                         return Poll::Ready(Some(request));
                     }
                 }
@@ -57,6 +57,6 @@ impl Stream for Outgoing {
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        self.line.end(Ending::Gone);
+        self.connection.end(Ending::Gone);
     }
 }

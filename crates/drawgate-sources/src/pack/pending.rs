@@ -16,7 +16,7 @@ const REMEMBERED: usize = 256;
 /// What a call hears in the end.
 pub(super) type Heard = Result<Option<Answer>, Sent>;
 
-/// The calls of one line.
+/// The calls of one connection.
 #[derive(Default)]
 pub(super) struct Pending {
     next: u64,

@@ -9,15 +9,15 @@ use drawgate_core::source::{CallContext, PermittedCall, Sent, SourceError, ToolS
 use serde_json::{Value, json};
 
 use super::answer;
+use super::connection::{PackConnection, ToolCall};
 use super::ending::{Ending, unavailable};
-use super::line::{Line, Wanted};
 use super::manifest::Features;
 use super::outgoing::Outgoing;
 
 /// A pack on one connection. A pack that connects again is another one.
 pub struct PackSource {
     manifest: McpManifest,
-    line: Arc<Line>,
+    connection: Arc<PackConnection>,
 }
 
 impl PackSource {
@@ -30,14 +30,14 @@ impl PackSource {
         calls: usize,
         stamp: String,
     ) -> (Arc<Self>, Outgoing) {
-        let (line, outgoing) = Line::new(stamp, features, calls);
-        (Arc::new(Self { manifest, line }), outgoing)
+        let (connection, outgoing) = PackConnection::new(stamp, features, calls);
+        (Arc::new(Self { manifest, connection }), outgoing)
     }
 
     /// Its connection.
     #[must_use]
-    pub fn line(&self) -> &Arc<Line> {
-        &self.line
+    pub fn connection(&self) -> &Arc<PackConnection> {
+        &self.connection
     }
 
     fn unavailable(&self, sent: Sent) -> SourceError {
@@ -52,7 +52,7 @@ impl ToolSource for PackSource {
     }
 
     async fn manifest(&self) -> Result<McpManifest, SourceError> {
-        match self.line.ending() {
+        match self.connection.ending() {
             None => Ok(self.manifest.clone()),
             Some(_) => Err(self.unavailable(Sent::Nothing)),
         }
@@ -62,7 +62,7 @@ impl ToolSource for PackSource {
         let left = cx.deadline.at().saturating_duration_since(Instant::now());
         let input_json = serde_json::to_string(call.arguments())
             .map_err(|error| SourceError::Protocol(format!("the arguments: {error}")))?;
-        let wanted = Wanted {
+        let wanted = ToolCall {
             tool: call.tool().to_owned(),
             input_json,
             timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
@@ -73,7 +73,7 @@ impl ToolSource for PackSource {
                 .unwrap_or_default(),
             progress: cx.progress.clone(),
         };
-        match self.line.call(wanted).await {
+        match self.connection.call(wanted).await {
             Ok(given) => answer::read(given),
             Err(sent) => Err(self.unavailable(sent)),
         }
@@ -81,13 +81,13 @@ impl ToolSource for PackSource {
 
     fn diagnostics(&self) -> Value {
         json!({
-            "connected": self.line.ending().is_none(),
-            "callsUnderWay": self.line.calls_under_way(),
-            "answersDropped": self.line.answers_dropped(),
+            "connected": self.connection.ending().is_none(),
+            "callsUnderWay": self.connection.calls_under_way(),
+            "answersDropped": self.connection.answers_dropped(),
         })
     }
 
     async fn close(&self) {
-        self.line.end(Ending::Replaced);
+        self.connection.end(Ending::Replaced);
     }
 }

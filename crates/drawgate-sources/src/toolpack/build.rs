@@ -17,7 +17,7 @@ use super::config::ToolpackConfig;
 use super::connector::{ConnectorSettings, PackContext, Selection};
 use super::loaded_files::LoadedFiles;
 use super::manifest::{COMMAND, Connector, Manifest, Tool};
-use super::part::{Part, Wanted, Wants};
+use super::part::{Part, WantedTool, Wants};
 use super::restrictions::Restrictions;
 use crate::command::{CommandConfig, CommandSource, CommandTool};
 use crate::kind::ConfigError;
@@ -143,7 +143,7 @@ impl Builder<'_> {
 }
 
 fn wanted(tools: &[(usize, &Tool)]) -> Wants {
-    let one = |(place, tool): &(usize, &Tool)| Wanted {
+    let one = |(place, tool): &(usize, &Tool)| WantedTool {
         place: *place,
         name: tool.name.clone().unwrap_or_default(),
         inner: tool.remote_name().into(),

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use drawgate_core::model::shown_name;
 use drawgate_host::sandbox::{Profile, ResourceLimits};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::manifest::{Connector, Manifest, Tool};
 use crate::kind::{ConfigError, Kinds};
 use crate::suggest::nearest;
 
 /// An installed pack.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolpackConfig {
     /// The folder that holds its `toolpack.json`.
@@ -23,25 +23,25 @@ pub struct ToolpackConfig {
     #[serde(default)]
     pub limits: ResourceLimits,
     /// The operator's word on single tools.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub tools: BTreeMap<String, Override>,
     /// The operator's word on connectors whose servers are programs.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub connectors: BTreeMap<String, Override>,
     /// Files and folders that its programs may read, beside what the pack declares.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub read: Vec<PathBuf>,
     /// Folders that its programs may write, beside what the pack declares.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub write: Vec<PathBuf>,
     /// Hosts that it may reach, beside what the pack declares.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub hosts: Vec<String>,
     /// Protected names that its programs may write all the same.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub unprotected: Vec<String>,
     /// Folders of the gateway that nothing which the pack declares may touch.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub keep_out: Vec<PathBuf>,
     /// The kinds of sources that it may use.
     #[serde(skip)]
@@ -49,11 +49,10 @@ pub struct ToolpackConfig {
 }
 
 /// The operator's word on a tool or a connector.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Override {
     /// Another sandbox than the pack's; only here it can be `none`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Profile>,
 }
 

@@ -14,6 +14,7 @@ mod part;
 mod permissions;
 mod restrictions;
 mod source;
+mod survey;
 
 pub use config::{Override, ToolpackConfig};
 pub use connector::{ConnectorKind, ConnectorSettings, PackContext, Selection};

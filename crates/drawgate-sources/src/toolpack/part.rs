@@ -26,7 +26,7 @@ pub(super) struct Part {
 /// What a pack wants of a source.
 pub(super) enum Wants {
     /// These tools.
-    Named(Vec<Wanted>),
+    Named(Vec<WantedTool>),
     /// All of them, by their own names.
     All {
         /// The place in the manifest.
@@ -38,7 +38,7 @@ pub(super) enum Wants {
 
 /// A tool of a source, as the pack presents it.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct WantedTool {
     /// The place in the manifest.
     pub(super) place: usize,
     pub(super) name: String,
@@ -156,7 +156,7 @@ impl Part {
     }
 }
 
-impl Wanted {
+impl WantedTool {
     /// The source's definition under the pack's name, with what the manifest says in its place.
     fn with_overrides(&self, spec: &McpToolSpec) -> McpToolSpec {
         let mut spec = spec.clone();

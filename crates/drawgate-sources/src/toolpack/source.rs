@@ -4,8 +4,6 @@
 //! A part that is down, or slow to start, takes only its own tools with it; when it is back the gate
 //! hears of a change.
 
-mod survey;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,11 +25,11 @@ use super::loaded_files::LoadedFiles;
 use super::manifest::Manifest;
 use super::part::{LeftOut, Offered, Part};
 use super::restrictions::Restrictions;
+use super::survey::Survey;
 use crate::backoff::Backoff;
 use crate::call_deadline::CallDeadline;
 use crate::excerpt::masked;
 use crate::kind::ConfigError;
-use survey::Survey;
 
 /// The waits before a call that could not be sent is tried again.
 const WAITS: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_mins(5));

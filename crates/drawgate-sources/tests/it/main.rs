@@ -6,6 +6,7 @@ mod command;
 mod conformance;
 mod feature_server;
 mod http_server;
+mod library;
 mod mcp_features;
 mod mcp_http;
 mod mcp_http_features;

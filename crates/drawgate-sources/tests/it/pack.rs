@@ -51,7 +51,7 @@ fn answering(act: fn(&ExecuteToolRequest) -> Option<Answer>) -> Arc<PackSource> 
             if let Some(result) = act(&request) {
                 let request_id = request.request_id;
                 let response = ExecuteToolResponse { request_id, result: Some(result) };
-                outgoing.line().answer(response).unwrap();
+                outgoing.connection().answer(response).unwrap();
             }
         }
     });

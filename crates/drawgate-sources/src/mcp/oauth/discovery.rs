@@ -161,7 +161,7 @@ impl Search<'_> {
             Address::published(issuer, self.reach).map_err(LoginError::address("the issuer"))?;
         for place in places(&address) {
             if let Some(members) = self.document(&place, SERVER).await? {
-                return self.understand(&members, &[issuer]);
+                return self.validated(&members, &[issuer]);
             }
         }
         Err(LoginError::NoMetadata(shown(issuer)))
@@ -174,7 +174,7 @@ impl Search<'_> {
             Address::published(&origin, self.reach).map_err(LoginError::address("the server"))?;
         for place in places(&address) {
             if let Some(members) = self.document(&place, SERVER).await? {
-                return self.understand(&members, &[&origin, &format!("{origin}/")]);
+                return self.validated(&members, &[&origin, &format!("{origin}/")]);
             }
         }
         let endpoint = |path: &str| {
@@ -196,7 +196,7 @@ impl Search<'_> {
         })
     }
 
-    fn understand(
+    fn validated(
         &self,
         members: &Map<String, Value>,
         expected: &[&str],

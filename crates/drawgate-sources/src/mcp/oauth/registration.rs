@@ -169,11 +169,11 @@ impl Choice<'_> {
             let code = code(text(&members, "error"));
             return Err(LoginError::Refused { what: "the registration of this program", code });
         }
-        understand(&members, methods, redirect)
+        registered(&members, methods, redirect)
     }
 }
 
-fn understand(
+fn registered(
     members: &Map<String, Value>,
     methods: Option<&[String]>,
     redirect: &str,
@@ -215,7 +215,7 @@ mod tests {
         let list = |methods: &[&str]| methods.iter().map(|m| (*m).to_owned()).collect::<Vec<_>>();
         let check = |answer: Value, methods: Option<&[&str]>| {
             let methods = methods.map(list);
-            understand(answer.as_object().unwrap(), methods.as_deref(), "r").unwrap().method
+            registered(answer.as_object().unwrap(), methods.as_deref(), "r").unwrap().method
         };
         let secret = || json!({ "client_id": "c", "client_secret": "s" });
         assert_eq!(check(json!({ "client_id": "c" }), None), Method::None);
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn an_answer_without_a_name_is_none() {
         for answer in [json!({}), json!({ "client_id": "" }), json!({ "client_id": "a\nb" })] {
-            assert!(understand(answer.as_object().unwrap(), None, "r").is_err(), "{answer}");
+            assert!(registered(answer.as_object().unwrap(), None, "r").is_err(), "{answer}");
         }
     }
 }

@@ -8,7 +8,7 @@ use drawgate_host::egress::address;
 use drawgate_host::secrets::Secrets;
 use http::{HeaderMap, HeaderValue, header};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use url::Url;
 
 use super::token::{Client, TokenClient};
@@ -24,7 +24,7 @@ use crate::suggest::nearest;
 pub type AuthConfig = BTreeMap<String, Credential>;
 
 /// One credential. Strings of the form `env:NAME` are replaced by that variable's value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Credential {
     /// An API key or a token; for `basic`, `user:password`.
@@ -36,7 +36,7 @@ pub enum Credential {
 }
 
 /// A user name and a password.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Password {
     /// The user name.
@@ -47,7 +47,7 @@ pub struct Password {
 }
 
 /// A client of an authorization server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCredentials {
     /// The client's id.
@@ -55,10 +55,9 @@ pub struct ClientCredentials {
     /// Its secret.
     pub client_secret: String,
     /// The scopes to ask for; those that the operation names, if there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub scopes: Vec<String>,
     /// Where tokens are fetched; the document's own address by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
     /// How the client says who it is.
     #[serde(default)]
@@ -66,7 +65,7 @@ pub struct ClientCredentials {
 }
 
 /// How a client says who it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuthentication {
     /// In the `Authorization` header.

@@ -48,14 +48,14 @@ impl Sink {
     }
 
     /// Adds a problem, with what to do about it.
-    pub(super) fn add(
-        &mut self,
-        path: &str,
-        message: impl Into<String>,
-        hint: impl Into<Option<String>>,
-    ) {
-        let (path, message, hint) = (path.to_owned(), message.into(), hint.into());
+    pub(super) fn add(&mut self, path: &str, message: impl Into<String>, hint: impl Into<String>) {
+        let (path, message, hint) = (path.to_owned(), message.into(), Some(hint.into()));
         self.problems.push(Problem { path, message, hint });
+    }
+
+    /// Adds a problem whose message says what to do.
+    pub(super) fn fault(&mut self, path: &str, message: impl Into<String>) {
+        self.problems.push(Problem { path: path.to_owned(), message: message.into(), hint: None });
     }
 
     /// Whether something is wrong at this place, or inside.
@@ -69,11 +69,6 @@ impl Sink {
     pub(super) fn finish(self) -> Result<(), Problems> {
         if self.problems.is_empty() { Ok(()) } else { Err(Problems { problems: self.problems }) }
     }
-}
-
-/// A hint.
-pub(super) fn hint(text: impl Into<String>) -> String {
-    text.into()
 }
 
 /// The path of a member.

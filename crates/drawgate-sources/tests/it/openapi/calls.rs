@@ -228,31 +228,3 @@ async fn a_server_must_be_known_when_the_document_is_read() {
         assert_eq!(names(&with_base).await.unwrap().len(), 3);
     }
 }
-
-#[tokio::test]
-async fn a_document_lies_in_its_folder() {
-    let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let text = document("http://a.example", operations()).to_string();
-    for place in [folder.path(), outside.path()] {
-        std::fs::write(place.join("api.json"), &text).unwrap();
-    }
-    std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
-    for (path, expected) in [
-        (folder.path().join("api.json"), None),
-        (outside.path().join("api.json"), Some("lies outside of")),
-        (folder.path().join("link/api.json"), Some("lies outside of")),
-        (
-            folder.path().join("../").join(outside.path().file_name().unwrap()).join("api.json"),
-            Some("lies outside of"),
-        ),
-    ] {
-        let config = json!({ "spec_path": path, "folder": folder.path() });
-        let source =
-            OpenApiSource::new(id(), serde_json::from_value(config).unwrap(), &host(&[])).unwrap();
-        let error = source.manifest().await.err().map(|error| error.to_string());
-        match expected {
-            None => assert_eq!(error, None),
-            Some(expected) => assert!(error.unwrap().contains(expected), "{}", path.display()),
-        }
-    }
-}

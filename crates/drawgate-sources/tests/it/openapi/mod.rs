@@ -159,7 +159,7 @@ pub(crate) fn instances(folder: &TempDir) -> Instances {
         let path = folder.path().join(name);
         std::fs::write(&path, document(server, paths).to_string()).unwrap();
         let config = json!({
-            "spec_path": path, "folder": folder.path(), "hosts": ["127.0.0.1:*"], "retries": 0,
+            "spec_path": path, "hosts": ["127.0.0.1:*"], "retries": 0,
         });
         let config = serde_json::from_value(config).unwrap();
         Arc::new(OpenApiSource::new(id(), config, &host(&[])).unwrap()) as Arc<dyn ToolSource>

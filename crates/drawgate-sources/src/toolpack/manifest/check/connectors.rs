@@ -6,7 +6,7 @@ use drawgate_core::model::shown_name;
 use drawgate_host::egress::Admission;
 use serde_json::Value;
 
-use super::super::problem::{Sink, element, hint, member};
+use super::super::problem::{Sink, element, member};
 use super::super::types::Connector;
 use super::Draft;
 use super::programs::check_program;
@@ -29,11 +29,7 @@ pub(super) fn check(draft: &Draft, sink: &mut Sink) {
             check_id(&id_path, &connector.id, sink);
             if let Some(first) = places.get(connector.id.as_str()) {
                 let message = format!("the id `{}` is used twice", shown_name(&connector.id));
-                sink.add(
-                    &id_path,
-                    message,
-                    hint(format!("the first is {first}; give each its own")),
-                );
+                sink.add(&id_path, message, format!("the first is {first}; give each its own"));
             } else {
                 places.insert(&connector.id, id_path);
             }
@@ -49,7 +45,7 @@ fn sections(draft: &Draft, connector: &Connector, path: &str, sink: &mut Sink) {
     let kind = connector.kind.as_str();
     for other in connector.sections.keys().filter(|other| *other != kind) {
         let message = format!("it has no meaning in a connector of type `{kind}`");
-        sink.add(&member(path, other), message, hint("remove it, or change `type`"));
+        sink.add(&member(path, other), message, "remove it, or change `type`");
     }
     let path = member(path, kind);
     match (connector.settings(), draft.kinds.connector(kind)) {
@@ -58,7 +54,7 @@ fn sections(draft: &Draft, connector: &Connector, path: &str, sink: &mut Sink) {
         }
         (None, Some(known)) if !sink.knows(&path) => {
             let message = format!("`{kind}` is missing; a connector of type `{kind}` needs it");
-            sink.add(&path, message, hint(format!("add `{}`", known.example())));
+            sink.add(&path, message, format!("add `{}`", known.example()));
         }
         (None, Some(_) | None) => {}
     }
@@ -85,17 +81,17 @@ impl<'a> ConnectorCheck<'a> {
 
     /// Adds a problem, with what to do about it.
     pub fn problem(&mut self, key: &str, message: impl Into<String>, advice: &str) {
-        self.sink.add(&self.at(key), message, hint(advice));
+        self.sink.add(&self.at(key), message, advice);
     }
 
     /// Adds a problem whose message says what to do.
     pub fn fault(&mut self, key: &str, message: impl Into<String>) {
-        self.sink.add(&self.at(key), message, None);
+        self.sink.fault(&self.at(key), message);
     }
 
     /// Adds a problem of one member of an object.
     pub fn fault_in(&mut self, key: &str, inner: &str, message: impl Into<String>) {
-        self.sink.add(&member(&self.at(key), inner), message, None);
+        self.sink.fault(&member(&self.at(key), inner), message);
     }
 
     /// Whether something is known to be wrong there, or inside.
@@ -132,7 +128,7 @@ impl<'a> ConnectorCheck<'a> {
                 check_given(&path, name, self.sink);
             } else {
                 let message = format!("`{}` is not a variable's name", shown_name(name));
-                self.sink.add(&path, message, hint("use letters, digits and `_`"));
+                self.sink.add(&path, message, "use letters, digits and `_`");
             }
             check_value(&path, value, self.sink);
         }
@@ -174,7 +170,7 @@ impl<'a> ConnectorCheck<'a> {
     pub fn declared(&mut self, key: &str, text: &str) {
         let path = self.at(key);
         match address(text) {
-            Err(reason) => self.sink.add(&path, reason, None),
+            Err(reason) => self.sink.fault(&path, reason),
             Ok(address) if address.inner => {
                 let admitted = self.draft.reach().admits(&address.host, address.port);
                 if admitted != Admission::Anywhere {
@@ -182,7 +178,7 @@ impl<'a> ConnectorCheck<'a> {
                     let message = format!("`{rule}` is on this machine or in a private network");
                     let advice =
                         format!("declare it: `\"permissions\": {{ \"hosts\": [\"{rule}\"] }}`");
-                    self.sink.add(&path, message, hint(advice));
+                    self.sink.add(&path, message, advice);
                 }
             }
             Ok(_) => {}
@@ -213,6 +209,6 @@ fn strings(value: &Value, path: &str, look: &mut dyn FnMut(&str, &str)) {
 
 fn few(path: &str, count: usize, sink: &mut Sink) {
     if count > MAX_VALUES {
-        sink.add(path, format!("{count} are too many"), hint(format!("use at most {MAX_VALUES}")));
+        sink.add(path, format!("{count} are too many"), format!("use at most {MAX_VALUES}"));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use files::{inside, is_bundled, spec_file};
 pub(crate) use text::is_reference;
 pub(in crate::toolpack) use text::{Address, address};
 
-use super::problem::{Sink, element, hint, member};
+use super::problem::{Sink, element, member};
 use super::types::{Connector, DeclaredPermissions, Manifest, Tool};
 use crate::kind::Kinds;
 use text::{check_id, check_line, check_text};
@@ -141,7 +141,7 @@ fn read<T: DeserializeOwned>(value: &Value, path: &str, sink: &mut Sink) -> Opti
 fn unreadable(path: &str, error: &serde_json::Error, sink: &mut Sink) {
     if !sink.knows(path) {
         let message = format!("it can't be read: {error}");
-        sink.add(path, message, hint("compare it with the manifest's schema"));
+        sink.add(path, message, "compare it with the manifest's schema");
     }
 }
 
@@ -158,11 +158,7 @@ fn head(draft: &Draft, sink: &mut Sink) {
     if !sink.knows("$.id") {
         check_id("$.id", &draft.id, sink);
         if RESERVED_IDS.contains(&draft.id.as_str()) {
-            sink.add(
-                "$.id",
-                format!("`{}` is the gateway's own", draft.id),
-                hint("choose another id"),
-            );
+            sink.add("$.id", format!("`{}` is the gateway's own", draft.id), "choose another id");
         }
     }
     if !sink.knows("$.name") {
@@ -177,18 +173,14 @@ fn head(draft: &Draft, sink: &mut Sink) {
     many("$.connectors", draft.connectors.len(), MAX_CONNECTORS, "connectors", sink);
     many("$.tools", draft.tools.len(), MAX_TOOLS, "tools", sink);
     if draft.tools.is_empty() && !sink.knows("$.tools") {
-        sink.add(
-            "$.tools",
-            "a pack needs at least one tool",
-            hint("add a tool, or remove the pack"),
-        );
+        sink.add("$.tools", "a pack needs at least one tool", "add a tool, or remove the pack");
     }
 }
 
 fn many(path: &str, count: usize, most: usize, what: &str, sink: &mut Sink) {
     if count > most {
         let message = format!("{count} {what} are too many");
-        sink.add(path, message, hint(format!("use at most {most}; split the pack")));
+        sink.add(path, message, format!("use at most {most}; split the pack"));
     }
 }
 
@@ -204,6 +196,6 @@ fn version(version: &str, sink: &mut Sink) {
     let fits = version.len() <= MAX_VERSION && parts.len() <= 3 && parts.into_iter().all(number);
     if !fits || rest.len() == 1 || !rest.chars().all(legal) {
         let message = format!("`{}` is not a version", drawgate_core::model::shown_name(version));
-        sink.add("$.version", message, hint("use one such as `1.0.0`"));
+        sink.add("$.version", message, "use one such as `1.0.0`");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use drawgate_core::model::shown_name;
 use drawgate_host::egress::HostRule;
 
-use super::super::problem::{Sink, element, hint};
+use super::super::problem::{Sink, element};
 use super::super::types::DeclaredPermissions;
 use super::text::check_variable;
 use super::variables::check_given;
@@ -27,7 +27,7 @@ pub(super) fn check(declared: &DeclaredPermissions, sink: &mut Sink) {
     for (path, items) in lists {
         if items.len() > MAX_EACH {
             let message = format!("{} are too many", items.len());
-            sink.add(path, message, hint(format!("use at most {MAX_EACH}")));
+            sink.add(path, message, format!("use at most {MAX_EACH}"));
         }
         each_once(path, items, sink);
     }
@@ -39,14 +39,14 @@ pub(super) fn check(declared: &DeclaredPermissions, sink: &mut Sink) {
     }
     for (index, host) in declared.hosts.iter().enumerate() {
         if let Err(error) = host.parse::<HostRule>() {
-            sink.add(&element("$.permissions.hosts", index), error.to_string(), None);
+            sink.fault(&element("$.permissions.hosts", index), error.to_string());
         }
     }
     for (index, name) in declared.env.iter().enumerate() {
         let path = element("$.permissions.env", index);
         if let Some(bare) = name.strip_prefix("env:") {
             let message = format!("`{}` is a reference, not a name", shown_name(name));
-            sink.add(&path, message, hint(format!("write `{}`", shown_name(bare))));
+            sink.add(&path, message, format!("write `{}`", shown_name(bare)));
         } else {
             check_variable(&path, name, sink);
             check_given(&path, name, sink);
@@ -59,7 +59,7 @@ fn each_once(path: &str, items: &[String], sink: &mut Sink) {
     for (index, item) in items.iter().enumerate() {
         if !seen.insert(item) {
             let message = format!("`{}` is there twice", shown_name(item));
-            sink.add(&element(path, index), message, hint("remove one of them"));
+            sink.add(&element(path, index), message, "remove one of them");
         }
     }
 }
@@ -67,7 +67,7 @@ fn each_once(path: &str, items: &[String], sink: &mut Sink) {
 fn check_path(path: &str, text: &str, sink: &mut Sink) {
     let bad = |sink: &mut Sink, message: &str, advice: &str| {
         let message = format!("`{}`: {message}", shown_name(text));
-        sink.add(path, message, hint(advice));
+        sink.add(path, message, advice);
     };
     let inside = text.strip_prefix("~/").unwrap_or(text);
     let parts: Vec<&str> = inside.split('/').filter(|part| !matches!(*part, "" | ".")).collect();

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use drawgate_core::model::shown_name;
 use drawgate_host::sandbox::is_system;
 
-use super::super::problem::{Sink, hint};
+use super::super::problem::Sink;
 use super::Draft;
 use super::files::inside;
 
@@ -18,14 +18,14 @@ pub(super) fn check_program(draft: &Draft, path: &str, program: &str, sink: &mut
     let place = Path::new(program);
     if !place.is_absolute() {
         if let Err(reason) = inside(program) {
-            sink.add(path, reason, hint("name a file of the pack, such as `./bin/server`"));
+            sink.add(path, reason, "name a file of the pack, such as `./bin/server`");
         }
         return;
     }
     let shown = shown_name(program);
     if place.components().any(|part| part == Component::ParentDir) {
         let message = format!("`{shown}`: a program's path must not go up with `..`");
-        return sink.add(path, message, hint("write where it leads"));
+        return sink.add(path, message, "write where it leads");
     }
     let declared = &draft.permissions.paths.read;
     if is_system(place) || declared.iter().any(|read| place.starts_with(read)) {
@@ -37,5 +37,5 @@ pub(super) fn check_program(draft: &Draft, path: &str, program: &str, sink: &mut
         "declare it: `\"permissions\": {{ \"paths\": {{ \"read\": [\"{}\"] }} }}`, or use a name that `PATH` leads to, or `./NAME` for a file of the pack",
         shown_name(&folder.to_string_lossy())
     );
-    sink.add(path, message, hint(advice));
+    sink.add(path, message, advice);
 }

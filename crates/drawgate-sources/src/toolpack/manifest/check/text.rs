@@ -7,7 +7,7 @@ use drawgate_host::egress::ranges::is_public;
 use http::{HeaderName, HeaderValue};
 use url::{Host, Url};
 
-use super::super::problem::{Sink, hint};
+use super::super::problem::Sink;
 use crate::configure::is_reserved;
 
 /// Longest description, in characters.
@@ -25,16 +25,16 @@ pub(super) fn check_id(path: &str, id: &str, sink: &mut Sink) {
     let starts = id.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     if !starts || id.len() > 64 || !id.chars().all(legal) {
         let message = format!("`{}` is not an id", shown_name(id));
-        sink.add(path, message, hint("use 1 to 64 of `a-z 0-9 _ -`, a letter or digit first"));
+        sink.add(path, message, "use 1 to 64 of `a-z 0-9 _ -`, a letter or digit first");
     }
 }
 
 /// One line that people read, not empty.
 pub(super) fn check_line(path: &str, text: &str, most: usize, sink: &mut Sink) {
     if text.trim().is_empty() {
-        sink.add(path, "it is empty", hint("say in a few words what it is"));
+        sink.add(path, "it is empty", "say in a few words what it is");
     } else if text.chars().count() > most {
-        sink.add(path, format!("it is longer than {most} characters"), hint("shorten it"));
+        sink.add(path, format!("it is longer than {most} characters"), "shorten it");
     }
     if text.contains(['\n', '\r', '\t']) || visible_text(text) != text {
         hidden(path, sink);
@@ -44,7 +44,7 @@ pub(super) fn check_line(path: &str, text: &str, most: usize, sink: &mut Sink) {
 /// A text that people or models read. Lines may be broken.
 pub(super) fn check_text(path: &str, text: &str, sink: &mut Sink) {
     if text.chars().count() > MAX_TEXT {
-        sink.add(path, format!("it is longer than {MAX_TEXT} characters"), hint("shorten it"));
+        sink.add(path, format!("it is longer than {MAX_TEXT} characters"), "shorten it");
     }
     if visible_text(text) != text {
         hidden(path, sink);
@@ -55,7 +55,7 @@ fn hidden(path: &str, sink: &mut Sink) {
     sink.add(
         path,
         "it has control or invisible characters, which hide something from people who read it",
-        hint("remove them"),
+        "remove them",
     );
 }
 
@@ -65,10 +65,10 @@ pub(super) fn check_value(path: &str, text: &str, sink: &mut Sink) {
         return;
     }
     if text.len() > MAX_VALUE {
-        sink.add(path, format!("it is longer than {MAX_VALUE} bytes"), hint("shorten it"));
+        sink.add(path, format!("it is longer than {MAX_VALUE} bytes"), "shorten it");
     }
     if text.contains(char::is_control) {
-        sink.add(path, "it has control characters", hint("remove them"));
+        sink.add(path, "it has control characters", "remove them");
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn check_word(path: &str, text: &str, sink: &mut Sink) {
     if text.starts_with(REFERENCE) {
         let message = "`env:NAME` can't stand in a command line, which other users can read";
         let advice = "pass the variable in `env`, and let the program read it there";
-        return sink.add(path, message, hint(advice));
+        return sink.add(path, message, advice);
     }
     check_value(path, text, sink);
 }
@@ -99,10 +99,10 @@ pub(super) fn is_variable_name(name: &str) -> bool {
 pub(super) fn check_variable(path: &str, name: &str, sink: &mut Sink) {
     if !is_variable_name(name) {
         let message = format!("`{}` is not a variable's name", shown_name(name));
-        sink.add(path, message, hint("write one such as `env:API_TOKEN`, with nothing around it"));
+        sink.add(path, message, "write one such as `env:API_TOKEN`, with nothing around it");
     } else if name.starts_with(OWN_VARIABLES) {
         let message = format!("`{}` is a variable of the gateway itself", shown_name(name));
-        sink.add(path, message, hint("use a variable of the pack's own"));
+        sink.add(path, message, "use a variable of the pack's own");
     }
 }
 
@@ -116,16 +116,16 @@ pub(super) fn check_header(path: &str, name: &str, value: &str, sink: &mut Sink)
     let legal = HeaderName::try_from(name).ok().filter(|header| !is_reserved(header));
     if legal.is_none() {
         let message = format!("the gateway can't send a header named `{}`", shown_name(name));
-        sink.add(path, message, hint("remove it, or correct its name"));
+        sink.add(path, message, "remove it, or correct its name");
     }
     if check_reference(path, value, sink) {
         return;
     }
     if value.split_ascii_whitespace().any(|word| word.starts_with(REFERENCE)) {
         let message = "a reference to a variable must be the whole value";
-        sink.add(path, message, hint("put the rest, such as `Bearer `, into the variable"));
+        sink.add(path, message, "put the rest, such as `Bearer `, into the variable");
     } else if HeaderValue::try_from(value).is_err() || value.len() > MAX_VALUE {
-        sink.add(path, "the value can't stand in a header", hint("use one line of plain text"));
+        sink.add(path, "the value can't stand in a header", "use one line of plain text");
     }
 }
 

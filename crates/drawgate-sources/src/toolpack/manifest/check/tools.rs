@@ -8,7 +8,7 @@ use drawgate_core::model::{ToolAnnotations, shown_name};
 use drawgate_core::registry::{CompiledSchema, skeleton};
 use serde_json::Value;
 
-use super::super::problem::{Sink, element, hint, member};
+use super::super::problem::{Sink, element, member};
 use super::super::types::{PackProfile, Tool};
 use super::Draft;
 use super::files::{Documents, expanded};
@@ -94,10 +94,10 @@ fn check_name(tool: &Tool, path: &str, names: &mut Names, sink: &mut Sink) {
         (Some(_), Some(_)) => sink.add(
             &path,
             "`name` has no meaning for a whole API, whose tools have the operations' names",
-            hint("remove it; `prefix` gives them a common beginning"),
+            "remove it; `prefix` gives them a common beginning",
         ),
         (None, None) if sink.knows(&path) => {}
-        (None, None) => sink.add(&path, "`name` is missing", hint("add one such as `list_pets`")),
+        (None, None) => sink.add(&path, "`name` is missing", "add one such as `list_pets`"),
         (None, Some(_)) => {}
         (Some(name), None) if !is_tool_name(name) => {
             let message = format!("`{}` is not a tool's name", shown_name(name));
@@ -106,11 +106,11 @@ fn check_name(tool: &Tool, path: &str, names: &mut Names, sink: &mut Sink) {
                 Some(better) => format!("{rule}, such as `{better}`"),
                 None => rule.to_owned(),
             };
-            sink.add(&path, message, hint(advice));
+            sink.add(&path, message, advice);
         }
         (Some(name), None) => {
             if let Err(message) = names.take(name, &path) {
-                sink.add(&path, message, hint("choose another name"));
+                sink.add(&path, message, "choose another name");
             }
         }
     }
@@ -177,7 +177,7 @@ fn check_members(draft: &Draft, tool: &Tool, path: &str, sink: &mut Sink) {
                 "remove it, or change `type`",
             ),
         };
-        sink.add(&member(path, key), message, hint(advice));
+        sink.add(&member(path, key), message, advice);
     }
     check_lengths(tool, path, sink);
     check_patterns(tool, path, sink);
@@ -188,7 +188,7 @@ fn check_lengths(tool: &Tool, path: &str, sink: &mut Sink) {
         let Some(text) = text else { continue };
         if text.is_empty() || text.len() > MAX_REMOTE || text.contains(char::is_control) {
             let message = format!("`{}` is not a name", shown_name(text));
-            sink.add(&member(path, key), message, hint("name it as the server does"));
+            sink.add(&member(path, key), message, "name it as the server does");
         }
     }
 }
@@ -198,14 +198,14 @@ fn check_patterns(tool: &Tool, path: &str, sink: &mut Sink) {
         let path = member(path, key);
         if patterns.len() > MAX_PATTERNS {
             let message = format!("{} are too many", patterns.len());
-            sink.add(&path, message, hint(format!("use at most {MAX_PATTERNS}")));
+            sink.add(&path, message, format!("use at most {MAX_PATTERNS}"));
         }
         for (index, pattern) in patterns.iter().enumerate() {
             let bad = pattern.is_empty() || pattern.contains(char::is_control);
             if bad || pattern.len() > MAX_PATTERN {
                 let message = format!("`{}` is not a pattern", shown_name(pattern));
                 let advice = "use an operation's id, with `*` for any characters";
-                sink.add(&element(&path, index), message, hint(advice));
+                sink.add(&element(&path, index), message, advice);
             }
         }
     }
@@ -215,7 +215,7 @@ fn check_patterns(tool: &Tool, path: &str, sink: &mut Sink) {
     if !starts || prefix.len() > MAX_PREFIX || !prefix.chars().all(legal) {
         let message = format!("`{}` can't begin a tool's name", shown_name(prefix));
         let advice = format!("use a letter, then up to {} of `a-z 0-9 _`", MAX_PREFIX - 1);
-        sink.add(&member(path, "prefix"), message, hint(advice));
+        sink.add(&member(path, "prefix"), message, advice);
     }
 }
 
@@ -224,7 +224,7 @@ fn check_parameters(tool: &Tool, path: &str, sink: &mut Sink) {
     if let Err(error) = CompiledSchema::for_object(&Value::Object(parameters.clone())) {
         let advice =
             "write a JSON Schema such as `{ \"type\": \"object\", \"properties\": { … } }`";
-        sink.add(&member(path, "parameters"), error.to_string(), hint(advice));
+        sink.add(&member(path, "parameters"), error.to_string(), advice);
     }
 }
 
@@ -233,7 +233,7 @@ fn check_annotations(tool: &Tool, path: &str, sink: &mut Sink) {
     let read = serde_json::from_value::<ToolAnnotations>(Value::Object(annotations.clone()));
     if let Err(error) = read {
         let advice = "use hints such as `\"readOnlyHint\": true`";
-        sink.add(&member(path, "annotations"), error.to_string(), hint(advice));
+        sink.add(&member(path, "annotations"), error.to_string(), advice);
     }
 }
 
@@ -245,11 +245,11 @@ fn check_sandbox(draft: &Draft, tool: &Tool, path: &str, sink: &mut Sink) {
                 "`sandbox` has no meaning for a tool of type `{}`; it is for programs that are run for each call",
                 tool.kind
             );
-            sink.add(&path, message, hint("remove it"));
+            sink.add(&path, message, "remove it");
         }
         Some(PackProfile::Network) if draft.permissions.hosts.is_empty() => {
             let message = "the sandbox `network` is for packs that declare hosts";
-            sink.add(&path, message, hint("add `permissions.hosts`, or use `workspace`"));
+            sink.add(&path, message, "add `permissions.hosts`, or use `workspace`");
         }
         Some(_) | None => {}
     }
@@ -263,14 +263,14 @@ fn check_template(draft: &Draft, tool: &Tool, path: &str, folder: Option<&Path>,
             sink.add(
                 &path,
                 "`command_template` is missing; a tool of type `command` needs it",
-                hint("add one such as `gh issue list --limit {{limit}}`"),
+                "add one such as `gh issue list --limit {{limit}}`",
             );
         }
         return;
     };
     if template.len() > MAX_TEMPLATE {
         let message = format!("it is longer than {MAX_TEMPLATE} bytes");
-        return sink.add(&path, message, hint("put a script into the pack and run it"));
+        return sink.add(&path, message, "put a script into the pack and run it");
     }
     if has_bad_parameters {
         // What the template makes of them would only repeat it.
@@ -278,7 +278,7 @@ fn check_template(draft: &Draft, tool: &Tool, path: &str, folder: Option<&Path>,
     }
     let template = match Template::parse(template, &tool.parameters()) {
         Ok(template) => template,
-        Err(error) => return sink.add(&path, error.to_string(), None),
+        Err(error) => return sink.fault(&path, error.to_string()),
     };
     check_program(draft, &path, template.program(), sink);
     if let Some(script) = template.script() {
@@ -288,7 +288,7 @@ fn check_template(draft: &Draft, tool: &Tool, path: &str, folder: Option<&Path>,
         return;
     }
     if let Err(error) = template.located(folder) {
-        sink.add(&path, error.to_string(), None);
+        sink.fault(&path, error.to_string());
     }
 }
 
@@ -298,7 +298,7 @@ fn check_connector(draft: &Draft, tool: &Tool, path: &str, documents: &Documents
         if !sink.knows(&at) {
             let message =
                 format!("`connector_id` is missing; a tool of type `{}` needs it", tool.kind);
-            sink.add(&at, message, hint("name one of the manifest's `connectors`"));
+            sink.add(&at, message, "name one of the manifest's `connectors`");
         }
         return;
     };
@@ -310,14 +310,14 @@ fn check_connector(draft: &Draft, tool: &Tool, path: &str, documents: &Documents
             Some(near) => format!("did you mean `{near}`?"),
             None => "add it to `connectors`".to_owned(),
         };
-        return sink.add(&at, format!("unknown connector `{}`", shown_name(id)), hint(advice));
+        return sink.add(&at, format!("unknown connector `{}`", shown_name(id)), advice);
     };
     if connector.kind != tool.kind {
         let message = format!(
             "the connector `{id}` is of type `{}`, and the tool of type `{}`",
             connector.kind, tool.kind
         );
-        return sink.add(&at, message, hint("change one of them"));
+        return sink.add(&at, message, "change one of them");
     }
     if let (Some(document), None) = (documents.get(&index), tool.operations)
         && let Err(error) = document.operation(tool.remote_name())
@@ -328,7 +328,7 @@ fn check_connector(draft: &Draft, tool: &Tool, path: &str, documents: &Documents
         };
         let message = format!("unknown operation `{}`", shown_name(tool.remote_name()));
         let key = if tool.operation_id.is_some() { "operation_id" } else { "name" };
-        sink.add(&member(path, key), message, hint(advice));
+        sink.add(&member(path, key), message, advice);
     }
 }
 
@@ -347,22 +347,18 @@ fn check_whole(
         Ok(all) => all,
         Err(error) => {
             let advice = "check `include` and `exclude` against the document's operations";
-            return sink.add(&path, error.to_string(), hint(advice));
+            return sink.add(&path, error.to_string(), advice);
         }
     };
     if all.len() > MAX_EXPANDED {
         let message = format!("{} operations are too many", all.len());
         let advice = format!("use at most {MAX_EXPANDED}; narrow them with `include` or `exclude`");
-        return sink.add(&path, message, hint(advice));
+        return sink.add(&path, message, advice);
     }
     for (name, operation) in all {
         if let Err(message) = names.take(&name, &path) {
             let message = format!("operation `{}`: {message}", shown_name(&operation.id));
-            sink.add(
-                &path,
-                message,
-                hint("use `prefix`, or leave the operation out with `exclude`"),
-            );
+            sink.add(&path, message, "use `prefix`, or leave the operation out with `exclude`");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use drawgate_core::model::shown_name;
 
-use super::super::problem::{Sink, hint};
+use super::super::problem::Sink;
 
 /// The names; its first lines describe the format.
 const NAMES: &str = include_str!("variables.txt");
@@ -15,7 +15,7 @@ pub(super) fn check_given(path: &str, name: &str, sink: &mut Sink) {
     }
     let message = format!("`{}` decides which code a program loads", shown_name(name));
     let advice = "leave it out, and name what is run in the tool or the connector itself; the operator can set it for a configured server";
-    sink.add(path, message, hint(advice));
+    sink.add(path, message, advice);
 }
 
 /// Programs such as npm take their variables in any case.

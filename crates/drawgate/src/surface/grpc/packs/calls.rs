@@ -24,7 +24,7 @@ impl Calls {
     }
 
     fn last_word(&self) -> Option<Status> {
-        farewell(self.outgoing.line().ending(), self.peer.reason())
+        farewell(self.outgoing.connection().ending(), self.peer.reason())
     }
 }
 

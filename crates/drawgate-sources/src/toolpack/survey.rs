@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::super::part::Part;
+use super::part::Part;
 use crate::backoff::Backoff;
 
 /// How long the others wait for a part that starts.

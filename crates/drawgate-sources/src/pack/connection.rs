@@ -1,5 +1,5 @@
-//! One pack's connection: calls go out in order, answers find their call, and the line's end is the
-//! end of every call on it, at once.
+//! One pack's connection: calls go out in order, answers find their call, and the end of the
+//! connection ends every call on it at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ const ROOM: usize = 8;
 const MISSED: u32 = 2;
 
 /// The gateway's end of a pack's connection.
-pub struct Line {
+pub struct PackConnection {
     /// The first half of its request ids: an answer from an earlier connection fits no call of this.
     stamp: String,
     features: Features,
@@ -35,7 +35,7 @@ pub struct Line {
 
 struct State {
     pending: Pending,
-    /// None once the line has ended.
+    /// None once the connection has ended.
     outgoing: Option<mpsc::Sender<Queued>>,
     ending: Option<Ending>,
 }
@@ -44,14 +44,14 @@ impl State {
     fn answer(&mut self, number: u64, response: ExecuteToolResponse) -> Result<(), Dropped> {
         match self.ending {
             None => self.pending.answer(number, response),
-            // Its calls have ended with the line.
+            // Its calls have ended with the connection.
             Some(_) => Err(Dropped::Late),
         }
     }
 }
 
 /// What is to be called.
-pub(super) struct Wanted {
+pub(super) struct ToolCall {
     pub(super) tool: String,
     pub(super) input_json: String,
     pub(super) timeout_ms: u64,
@@ -59,14 +59,14 @@ pub(super) struct Wanted {
     pub(super) progress: Option<Arc<dyn ProgressSink>>,
 }
 
-impl Line {
-    /// A line for so many calls at once, and what goes out on it. `stamp` differs for every line.
+impl PackConnection {
+    /// A connection for so many calls at once, and what goes out on it. `stamp` differs for each.
     pub(super) fn new(stamp: String, features: Features, calls: usize) -> (Arc<Self>, Outgoing) {
         // Each call may have to be withdrawn as well.
         let room = calls.saturating_mul(2).saturating_add(ROOM);
         let (outgoing, messages) = mpsc::channel(room);
         let state = State { pending: Pending::default(), outgoing: Some(outgoing), ending: None };
-        let line = Arc::new(Self {
+        let connection = Arc::new(Self {
             stamp,
             features,
             state: Mutex::new(state),
@@ -74,18 +74,18 @@ impl Line {
             unanswered: AtomicU32::new(0),
             dropped: AtomicU64::new(0),
         });
-        (Arc::clone(&line), Outgoing::new(line, messages))
+        (Arc::clone(&connection), Outgoing::new(connection, messages))
     }
 
     /// Calls and waits for the answer. Dropping the future withdraws the call.
-    pub(super) async fn call(&self, wanted: Wanted) -> Heard {
+    pub(super) async fn call(&self, wanted: ToolCall) -> Heard {
         let outgoing = self.state.lock().outgoing.clone().ok_or(Sent::Nothing)?;
         // Kept from the start, so that a withdrawal always finds room.
         let withdrawal =
             if self.features.cancel { Some(self.place(outgoing.clone()).await?) } else { None };
         let place = self.place(outgoing).await?;
         let (number, answer) = self.open(wanted.progress)?;
-        let _open = OpenCall { line: self, number, withdrawal };
+        let _open = OpenCall { connection: self, number, withdrawal };
         let request = ExecuteToolRequest {
             tool_name: wanted.tool,
             input_json: wanted.input_json,
@@ -97,7 +97,7 @@ impl Line {
         answer.await.unwrap_or(Err(Sent::Perhaps))
     }
 
-    /// Waits for room for a message; fails when the line ends.
+    /// Waits for room for a message; fails when the connection ends.
     async fn place(
         &self,
         outgoing: mpsc::Sender<Queued>,
@@ -174,7 +174,7 @@ impl Line {
     }
 
     /// Asks a pack that understands it for a sign of life. One that has given none for too long is
-    /// silent, and that ends the line.
+    /// silent, and that ends the connection.
     pub fn beat(&self) {
         if !self.features.heartbeat {
             return;
@@ -202,7 +202,7 @@ impl Line {
         }
     }
 
-    /// Ends the line and every call on it. Only the first reason counts.
+    /// Ends the connection and every call on it. Only the first reason counts.
     pub fn end(&self, ending: Ending) {
         let mut state = self.state.lock();
         if state.ending.is_none() {
@@ -245,22 +245,22 @@ impl Line {
 
 /// A call that is under way; withdrawn when it is dropped without an answer.
 struct OpenCall<'a> {
-    line: &'a Line,
+    connection: &'a PackConnection,
     number: u64,
     withdrawal: Option<mpsc::OwnedPermit<Queued>>,
 }
 
 impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
-        let given_up = self.line.state.lock().pending.give_up(self.number);
+        let given_up = self.connection.state.lock().pending.give_up(self.number);
         // What the pack has not got yet is left out of what goes to it.
         if let (Some(Sent::Perhaps), Some(place)) = (given_up, self.withdrawal.take()) {
-            let message = self.line.message(MessageKind::Cancel, self.number);
+            let message = self.connection.message(MessageKind::Cancel, self.number);
             drop(place.send(Queued::Other(message)));
         }
     }
 }
 
 #[cfg(test)]
-#[path = "line_tests.rs"]
+#[path = "connection_tests.rs"]
 mod tests;
