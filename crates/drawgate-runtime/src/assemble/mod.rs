@@ -19,7 +19,7 @@ pub use toolpacks::{Toolpacks, complaint};
 pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -166,8 +166,7 @@ impl Runtime {
         let (data, temporary) = home.folder()?;
         let dir = DataDir::open(&data)?;
         let lock = dir.exclusive()?;
-        let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
-        prepare(&host, loaded, &data, &admin, &redactor);
+        let admin = prepare(&host, loaded, &dir, &redactor)?;
         let Storage { store, documents, log, audit, artifacts } =
             open_store(&dir, &storage_options(&loaded.config, &host))?;
         host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
@@ -179,8 +178,8 @@ impl Runtime {
         let agents = store.agents().await?;
         let books = Books { store: &store, agents: &agents, dir: &dir };
         let parts = books.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
-        let keeper = Keeper::new(parts.registry.clone(), pins(&documents, &audit, &acts, &host));
-        let keeper = Arc::new(keeper);
+        let pins = pins(&documents, &audit, &acts, &host);
+        let keeper = Arc::new(Keeper::new(parts.registry.clone(), pins));
         let control = GatewayControl::new(parts);
         let door = door::open(loaded, &dir, &host, &audit, start)?;
         let packs = packs::open(&loaded.config, control.gateway(), &keeper, &host, &door);
@@ -188,8 +187,8 @@ impl Runtime {
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
-            keeper: Arc::clone(&keeper),
-            audit: Arc::clone(&audit),
+            keeper: keeper.clone(),
+            audit: audit.clone(),
             store,
             documents,
             logins,
@@ -355,17 +354,18 @@ fn storage_options(config: &Config, host: &Host) -> StorageOptions {
     }
 }
 
-/// Tells the machine what is secret and what its programs must not write.
+/// Tells the machine what is secret and what its programs must not write. Returns the operator's token.
 fn prepare(
     host: &Host,
     loaded: &Loaded,
-    data: &Path,
-    admin: &Secret<String>,
+    dir: &DataDir,
     redactor: &Arc<ArcSwap<Redactor>>,
-) {
+) -> anyhow::Result<Secret<String>> {
+    let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
     host.secrets.remember(admin.expose());
-    host.processes.trusted().replace(trusted_paths(loaded, data, &host.processes));
+    host.processes.trusted().replace(trusted_paths(loaded, dir.path(), &host.processes));
     teach(redactor, host);
+    Ok(admin)
 }
 
 fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Callers> {

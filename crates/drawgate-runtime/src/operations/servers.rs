@@ -193,7 +193,9 @@ impl SourceReport {
             text(&mut tool.tool);
             text(&mut tool.reason);
         }
-        quarantined.iter_mut().for_each(|held| text(&mut held.name));
+        for held in quarantined {
+            text(&mut held.name);
+        }
         self.diagnostics.as_mut().map(value);
     }
 }
