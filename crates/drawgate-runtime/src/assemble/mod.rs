@@ -15,7 +15,7 @@ mod trusted;
 pub use edits::{Applied, ConfigStatus, Edits, InForce, Pending};
 pub(crate) use logins::follow_logins;
 pub(crate) use sources::declared_terms;
-pub use toolpacks::{Toolpacks, complaint};
+pub use toolpacks::{NOT_ENABLED, Toolpacks, complaint};
 pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
