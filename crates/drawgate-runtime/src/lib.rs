@@ -18,5 +18,7 @@ pub mod tasks;
 pub mod time;
 pub mod toolpacks;
 mod upkeep;
+#[cfg(test)]
+mod words_tests;
 
 pub use assemble::Runtime;

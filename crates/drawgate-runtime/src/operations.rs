@@ -96,3 +96,7 @@ impl Operations {
         EventDraft::new(kind, now).text("principal", actor.as_str())
     }
 }
+
+#[cfg(test)]
+#[path = "operations_tests.rs"]
+mod tests;

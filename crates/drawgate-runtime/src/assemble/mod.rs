@@ -15,10 +15,12 @@ mod trusted;
 pub use edits::{Applied, ConfigStatus, Edits, InForce, Pending};
 pub(crate) use logins::follow_logins;
 pub(crate) use sources::declared_terms;
-pub use toolpacks::{Toolpacks, complaint};
+pub use toolpacks::{NOT_ENABLED, Toolpacks, complaint};
 pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -125,7 +127,9 @@ impl Home {
         match self {
             Self::Folder(data) => Ok((data, None)),
             Self::Memory => {
-                let folder = tempfile::Builder::new().prefix("drawgate-").tempdir()?;
+                let private = Permissions::from_mode(0o700);
+                let folder =
+                    tempfile::Builder::new().prefix("drawgate-").permissions(private).tempdir()?;
                 Ok((folder.path().to_owned(), Some(folder)))
             }
         }

@@ -24,8 +24,8 @@ use super::Start;
 use crate::config::Loaded;
 use crate::toolpacks::{Installed, Trust};
 use find::{Found, installed, path};
-pub use wanted::complaint;
 use wanted::{BUILTIN, Wanted, settings, source_id};
+pub use wanted::{NOT_ENABLED, complaint};
 
 /// How long an act waits for the tools of a pack to be there.
 const START_TIME: Duration = Duration::from_secs(20);
@@ -176,10 +176,7 @@ impl Toolpacks {
     pub fn conflicts(&self, id: &str, tools: &[&str], all: &[Installed]) -> Vec<String> {
         let taken = source_id(&self.in_force.lock(), id).err();
         let pack = self.keeper.is_admitted(id).then(|| {
-            format!(
-                "a connected pack has its id; `drawgate packs show {id}` shows it, and it must be \
-                 gone for good first (`drawgate keys remove`)"
-            )
+            "a connected pack has its id, and must be gone for good first, with its key".to_owned()
         });
         let mut holders: BTreeMap<String, String> = BTreeMap::new();
         for other in all.iter().filter(|other| other.id != id && other.is_enabled()) {

@@ -233,8 +233,7 @@ fn located(mut problem: Problem, places: &Places) -> Problem {
 
 fn unreadable(file: &Path, error: &io::Error) -> Problem {
     let mut problem = match error.kind() {
-        io::ErrorKind::NotFound => Problem::error("", "there is no such file")
-            .hint("name another with `--config`, or make one with `drawgate init`"),
+        io::ErrorKind::NotFound => Problem::error("", "there is no such file"),
         io::ErrorKind::InvalidData => {
             Problem::error("", "the file is not UTF-8 text").hint("save it as UTF-8")
         }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use drawgate_core::model::{Capability, Principal, SourceId};
+use drawgate_core::model::{Capability, Principal, SourceId, shown_name};
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::{Acceptance, Held, SourceStatus};
+use drawgate_core::registry::{Acceptance, Held, ReviewError, SourceState, SourceStatus};
 use drawgate_sources::mcp::oauth::{LoginState, LoginSummary, ServerLogin};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -57,7 +57,7 @@ pub struct ServerReport {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Review {
     /// Its state.
-    pub state: String,
+    pub state: SourceState,
     /// Why, if it does not work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -122,12 +122,8 @@ impl Operations {
     pub async fn review(&self, name: &str) -> Result<Review, OperationError> {
         let waiting = self.masked(self.keeper.review(name).await?);
         let status = self.keeper.status().into_iter().find(|status| status.id.as_str() == name);
-        let state = status.as_ref().map(|status| status.state.as_str());
-        Ok(Review {
-            state: state.unwrap_or_default().to_owned(),
-            problem: status.and_then(|status| status.problem),
-            waiting,
-        })
+        let status = status.ok_or_else(|| ReviewError::NoServer(shown_name(name)))?;
+        Ok(Review { state: status.state, problem: status.problem, waiting })
     }
 
     /// Accepts definitions that a person has seen; they are offered at once.

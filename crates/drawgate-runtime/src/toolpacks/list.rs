@@ -158,7 +158,7 @@ fn named_as(manifest: Manifest, id: &str) -> Result<Manifest, Problems> {
     let problem = Problem {
         path: "$.id".to_owned(),
         message: format!("`{}` is not the name of its folder, `{id}`", manifest.id),
-        hint: Some("install it with `drawgate toolpacks install`".to_owned()),
+        hint: Some("move it away, and install it from there".to_owned()),
     };
     Err(Problems { problems: vec![problem] })
 }

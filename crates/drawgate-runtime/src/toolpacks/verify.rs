@@ -20,9 +20,7 @@ fn finding(pack: &Installed) -> Finding {
         (Trust::Locked, Some(changed)) => return bad(pack, changed, "install it again"),
         (Trust::Changed(_), _) => Some("install it again, or put back what was installed"),
         (Trust::Unread(_), _) => Some("see to it that it can be read, and try again"),
-        (Trust::Foreign, _) => {
-            Some("move it away and install it with `drawgate toolpacks install`")
-        }
+        (Trust::Foreign, _) => Some("move it away, and install it from there"),
         (Trust::Missing, _) => Some("install it again, or remove it"),
     };
     match advice {

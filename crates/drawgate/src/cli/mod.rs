@@ -26,7 +26,7 @@ mod toolpacks;
 mod tools;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -243,7 +243,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 fn context(globals: Globals) -> anyhow::Result<Context> {
     let file = globals.config.as_deref();
-    let (loaded, errors) = match Config::load(file) {
+    let (loaded, errors) = match load(file) {
         Ok(loaded) => (loaded, None),
         Err(errors) => match Config::salvage(file) {
             Some(loaded) => (loaded, Some(errors)),
@@ -260,6 +260,20 @@ fn context(globals: Globals) -> anyhow::Result<Context> {
     }
     let listen = globals.listen.unwrap_or(loaded.config.listen);
     Ok(Context { loaded, errors, data, listen, out: Output::new(globals.json) })
+}
+
+/// Loads the configuration; a file that is missing can be made by a command.
+fn load(file: Option<&Path>) -> Result<Loaded, ConfigErrors> {
+    Config::load(file).map_err(|mut errors| {
+        let is_missing = |file: &PathBuf| !file.exists();
+        for problem in &mut errors.problems {
+            if problem.key.is_empty() && problem.file.as_ref().is_some_and(is_missing) {
+                let hint = "name another with `--config`, or make one with `drawgate init`";
+                problem.hint = Some(hint.to_owned());
+            }
+        }
+        errors
+    })
 }
 
 fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use drawgate_core::canonical;
 use drawgate_core::model::shown_name;
-use drawgate_core::registry::{Acceptance, Held, HeldReason, visible_text};
+use drawgate_core::registry::{Acceptance, Held, HeldReason, SourceState, visible_text};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -62,9 +62,10 @@ async fn review(
 ) -> anyhow::Result<ExitCode> {
     let path = format!("/servers/{}/review", part(name));
     let review: Review = backend.get(&path).await?;
-    if review.waiting.is_empty() && review.state != "ready" {
+    if review.waiting.is_empty() && review.state != SourceState::Ready {
         let problem = review.problem.as_deref().unwrap_or("it has not answered yet");
-        bail!("`{name}` is {}, so that nothing can be compared: {problem}", review.state);
+        let state = review.state.as_str();
+        bail!("`{name}` is {state}, so that nothing can be compared: {problem}");
     }
     let wanted = accept.map(|accept| chosen(name, &review, accept)).transpose()?;
     let digest = digest(&review.waiting);

@@ -10,7 +10,7 @@ fn held(reason: HeldReason, pinned: Option<Value>, definition: Value) -> Held {
 }
 
 fn review(waiting: Vec<Held>) -> Review {
-    Review { state: "ready".to_owned(), problem: None, waiting }
+    Review { state: SourceState::Ready, problem: None, waiting }
 }
 
 #[test]

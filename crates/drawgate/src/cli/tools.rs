@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use drawgate_core::model::{Capability, Principal, ToolResult};
 use drawgate_core::registry::SourceState;
-use drawgate_runtime::assemble::Start;
+use drawgate_runtime::assemble::{NOT_ENABLED, Start};
 use drawgate_runtime::config::NOT_STARTED;
 use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport};
 use drawgate_runtime::time::shown as time;
@@ -128,9 +128,11 @@ async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
     let servers: Vec<ServerReport> = backend.get("/servers").await?;
     let statuses = servers.into_iter().map(|server| server.source.status);
     for status in statuses.filter(|status| status.state == SourceState::Refused) {
-        let problem = status.problem.unwrap_or_default();
-        if problem.starts_with(NOT_STARTED) {
-            eprintln!("drawgate: `{}` is {problem}", status.id);
+        let (id, problem) = (status.id, status.problem.unwrap_or_default());
+        if problem.starts_with(NOT_ENABLED) {
+            eprintln!("drawgate: `{id}` is {problem} with `drawgate toolpacks enable {id}`");
+        } else if problem.starts_with(NOT_STARTED) {
+            eprintln!("drawgate: `{id}` is {problem}");
         }
     }
     Ok(())

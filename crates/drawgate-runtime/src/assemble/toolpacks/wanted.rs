@@ -11,11 +11,14 @@ use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
 use super::super::confine;
 use super::super::sources::{base_terms, tool_terms};
 use super::approved::Approved;
-use crate::config::{self, Loaded, NOT_STARTED};
+use crate::config::{self, Loaded};
 use crate::toolpacks::{Installed, Trust as Standing};
 
 /// The id that the built-in tools have.
 pub(super) const BUILTIN: &str = "builtin";
+
+/// Why a pack is not started that came with its folder: how the reason begins.
+pub const NOT_ENABLED: &str = "not started: it was not enabled with this data folder";
 
 /// What a pack is started with; with anything else it is started again.
 #[derive(Clone, PartialEq)]
@@ -52,10 +55,7 @@ pub(super) fn wanted(
         approved.get(&pack.id).is_some_and(|hashes| hashes.iter().any(|one| one == hash))
     };
     if !hash.is_some_and(is_approved) {
-        bail!(
-            "{NOT_STARTED} it was not enabled with this data folder; look at it, then run `drawgate toolpacks enable {}`",
-            pack.id
-        );
+        bail!("{NOT_ENABLED}; look at it, then enable it");
     }
     if let Some(reason) = loaded.starts_no_programs() {
         bail!(reason);

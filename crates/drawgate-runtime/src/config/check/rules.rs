@@ -147,7 +147,7 @@ impl<'a> Known<'a> {
         }
         let hint = match nearest(tool, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{source}:{near}`?"),
-            None => "`drawgate tools list` shows them".to_owned(),
+            None => "the list of tools shows those that it has".to_owned(),
         };
         Some((format!("`{source}` has no tool `{}`", shown(tool)), hint))
     }
