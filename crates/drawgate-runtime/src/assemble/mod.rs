@@ -122,17 +122,20 @@ pub enum Home {
 }
 
 impl Home {
-    /// The folder for files, and what removes it if it is a temporary one.
-    fn folder(self) -> std::io::Result<(PathBuf, Option<TempDir>)> {
-        match self {
-            Self::Folder(data) => Ok((data, None)),
+    /// Opens the folder for files, with its lock and what removes it if it is a temporary one.
+    fn open(self) -> anyhow::Result<(DataDir, (DataDirLock, Option<TempDir>))> {
+        let (data, temporary) = match self {
+            Self::Folder(data) => (data, None),
             Self::Memory => {
                 let private = Permissions::from_mode(0o700);
                 let folder =
                     tempfile::Builder::new().prefix("drawgate-").permissions(private).tempdir()?;
-                Ok((folder.path().to_owned(), Some(folder)))
+                (folder.path().to_owned(), Some(folder))
             }
-        }
+        };
+        let dir = DataDir::open(&data)?;
+        let lock = dir.exclusive()?;
+        Ok((dir, (lock, temporary)))
     }
 }
 
@@ -167,9 +170,7 @@ impl Runtime {
         Opening { mut host, loaded, home, start, redactor }: Opening<'_>,
         open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
     ) -> anyhow::Result<Self> {
-        let (data, temporary) = home.folder()?;
-        let dir = DataDir::open(&data)?;
-        let lock = dir.exclusive()?;
+        let (dir, held) = home.open()?;
         let admin = prepare(&host, loaded, &dir, &redactor)?;
         let Storage { store, documents, log, audit, artifacts } =
             open_store(&dir, &storage_options(&loaded.config, &host))?;
@@ -198,7 +199,7 @@ impl Runtime {
             logins,
             sealing,
             callers: callers(&loaded.config, &admin, &agents),
-            toolpacks: Toolpacks::new(parts, &data, start, loaded),
+            toolpacks: Toolpacks::new(parts, dir.path(), start, loaded),
             door,
             packs,
             admin,
@@ -212,7 +213,7 @@ impl Runtime {
             audit,
             artifacts,
             host,
-            data,
+            data: dir.path().to_owned(),
             edits,
             start,
             servers: Mutex::default(),
@@ -222,7 +223,7 @@ impl Runtime {
             changing: tokio::sync::Mutex::default(),
             at_start: loaded.config.clone(),
             background: Background::default(),
-            _folder: (lock, temporary),
+            _folder: held,
         };
         runtime.begin(loaded).await?;
         Ok(runtime)

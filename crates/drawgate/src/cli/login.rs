@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use drawgate_host::process::{Processes, Running, Spawn};
-use drawgate_sources::mcp::oauth::{Address, LoginSummary, Standing};
+use drawgate_sources::mcp::oauth::{Address, LoginState, LoginSummary};
 use serde_json::json;
 use tokio::io::AsyncRead;
 
@@ -62,10 +62,10 @@ pub(super) async fn log_out(name: &str, context: Context) -> anyhow::Result<Exit
 pub(super) fn complaint(server: &ServerReport) -> Option<String> {
     let name = &server.source.status.id;
     let what = match server.login.as_ref()? {
-        Standing::Needed => "it needs a login",
-        Standing::Expired => "its login has expired",
-        Standing::Lacking(_) => "its login does not allow all that was asked of it",
-        Standing::None | Standing::Active(_) | Standing::Refused { .. } => return None,
+        LoginState::Needed => "it needs a login",
+        LoginState::Expired => "its login has expired",
+        LoginState::Lacking(_) => "its login does not allow all that was asked of it",
+        LoginState::None | LoginState::Active(_) | LoginState::Refused { .. } => return None,
     };
     Some(format!("{what}; run `drawgate servers login {name}`"))
 }
