@@ -38,10 +38,7 @@ fn new_grant(scope: &str) -> NewGrant {
 async fn acts(runtime: &Runtime) -> Vec<(String, String)> {
     let events = runtime.audit.read(0, 1000).await.unwrap();
     let events = events.iter().map(|event| event.event().unwrap());
-    let named = events.filter_map(|event| {
-        let principal = event.rest.get("principal")?.as_str()?.to_owned();
-        Some((event.kind.as_str().to_owned(), principal))
-    });
+    let named = events.filter_map(|event| Some((event.kind.as_str().to_owned(), event.principal?)));
     named.collect()
 }
 

@@ -100,7 +100,7 @@ async fn a_pack_runs_only_as_it_was_enabled_with_this_data_folder() {
         assert_eq!(toolpacks.running.lock().await.contains_key(&id), runs, "{approved:?}");
         let complaint = toolpacks.complaint("own");
         assert_eq!(complaint.is_none(), runs, "{complaint:?}");
-        assert!(runs || complaint.unwrap().contains("drawgate toolpacks enable own"));
+        assert!(runs || complaint.unwrap().contains("then enable it"));
     }
     toolpacks.approve("own", &hash("2")).await.unwrap();
     toolpacks.refresh().await;

@@ -74,7 +74,7 @@ fn check_commit(
         Intent::Install if !moved => Ok(()),
         Intent::Install => {
             let message = format!(
-                "`{}` was commit `{}` when `{id}` was installed, and is `{}` now; an update shows what is different",
+                "`{}` was commit `{}` when `{id}` was installed, and is `{}` now; see what is different with `drawgate toolpacks update {id}`",
                 reference.unwrap_or_default(),
                 old.commit.as_deref().unwrap_or_default(),
                 commit.unwrap_or_default()

@@ -183,7 +183,7 @@ async fn a_server_of_the_configuration_can_be_of_it() {
     assert_eq!(greeted(source, "greet").await, "Hello \"Ann\"");
 
     for (line, problem) in [
-        ("greeting = 7\n", "3:12: error: `greeting`"),
+        ("greeting = 7\n", "4:12: error: `greeting`"),
         ("greetin = \"Hello\"\n", "did you mean `greeting`?"),
         ("greeting = \"Hello\"\nsessions = \"per_client\"\n", "`sessions` has no meaning for"),
     ] {
