@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
-use crate::model::{Client, InputGiven, McpManifest, SourceId, ToolOutput, TraceParent};
+use crate::model::{Client, InputGiven, Lineage, McpManifest, SourceId, ToolOutput, TraceParent};
 pub use crate::pipeline::PermittedCall;
 
 /// Something that offers tools.
@@ -97,6 +97,8 @@ pub struct CallContext {
     pub resume: Option<Arc<str>>,
     /// Equal for calls of one client, different for any two: for sources that keep state for each.
     pub affinity: Arc<str>,
+    /// The run that calls, if the gateway itself runs the agent.
+    pub lineage: Option<Arc<Lineage>>,
 }
 
 impl CallContext {

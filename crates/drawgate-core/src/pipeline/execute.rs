@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
 
 use super::audit::Trace;
-use super::authorize::{Confirmed, PermittedCall, grant_ended};
+use super::authorize::{Confirmed, PermittedCall};
 use super::continuation::Handle;
 use super::gateway::{CallOptions, Gateway};
 use super::{Refusal, refuse};
@@ -83,6 +83,7 @@ impl Gateway {
             resume: call.resume.clone(),
             input: call.input.clone(),
             affinity: affinity(caller),
+            lineage: caller.lineage.clone(),
         };
         let work = async {
             let _slot = entry.slots.acquire(context.caller()).await;
@@ -164,9 +165,7 @@ impl Gateway {
         call: &PermittedCall,
         entry: &Entry,
     ) -> Result<(), Refusal> {
-        let now = self.parts.clock.now_ms();
-        let cover = self.parts.grants.cover(caller, &entry.requires, &call.grant_ids, now);
-        let cover = cover.map_err(|_| grant_ended())?;
+        let cover = self.cover_again(caller, call, entry)?;
         if call.confirmed_by == Confirmed::Grant && cover.approval.is_none() {
             let message = "the grant that stood for a person's approval was revoked or has expired";
             return Err(refuse(ErrorCode::PermissionDenied, message));

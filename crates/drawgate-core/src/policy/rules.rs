@@ -267,6 +267,14 @@ impl Pattern {
     }
 }
 
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
+
 impl TryFrom<String> for Pattern {
     type Error = RulesError;
     fn try_from(text: String) -> Result<Self, RulesError> {

@@ -12,8 +12,8 @@ use super::{Snapshot, Trust, names, visible};
 use crate::canonical;
 use crate::fair::FairSlots;
 use crate::model::{
-    Capability, Concurrency, HINTS, IdError, McpManifest, McpToolSpec, Operation, SourceId, ToolId,
-    ToolRegistryEntry, WireName, shown_name,
+    Capability, Concurrency, HINTS, IdError, Lineage, McpManifest, McpToolSpec, Operation,
+    SourceId, ToolId, ToolRegistryEntry, WireName, shown_name,
 };
 use crate::source::ToolSource;
 
@@ -230,6 +230,13 @@ impl Entry {
             | Operation::Complete
             | Operation::SetLogLevel => self.id.tool(),
         }
+    }
+
+    /// Whether it is meant for a caller at all, whatever the caller holds: `lineage` is the run that
+    /// calls.
+    #[must_use]
+    pub(crate) fn is_for(&self, lineage: Option<&Lineage>) -> bool {
+        lineage.is_none_or(|run| run.bounds.tools.admits(self))
     }
 
     /// As a list for programs shows it.

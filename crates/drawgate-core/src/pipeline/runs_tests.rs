@@ -1,0 +1,113 @@
+//! Calls of agents that the gateway runs itself: what their principal, the runs above them and their
+//! own choice of tools leave them.
+
+use serde_json::{Value, json};
+
+use super::tests::code;
+use super::*;
+use crate::model::{Bounds, Caller, Capability, Disclosure, ToolOutput, ToolPatterns};
+use crate::testing::{FakeSource, TestGate, caller, run_of, tool};
+
+fn ceiling(list: &[&str]) -> Bounds {
+    let ceiling = list.iter().map(|text| Capability::new(text).unwrap()).collect();
+    Bounds { ceiling: Some(ceiling), ..Bounds::default() }
+}
+
+fn only(list: &[&str]) -> Bounds {
+    Bounds { tools: ToolPatterns::only(list.iter().copied()).unwrap(), ..Bounds::default() }
+}
+
+/// A gate with `s:read`, `s:write` and `s:open`, which require `file.read`, `file.write` and nothing.
+async fn gate() -> TestGate {
+    let gate = TestGate::new().await;
+    let tools = vec![
+        tool("read", &json!({ "requiredScopes": ["file.read"] })),
+        tool("write", &json!({ "requiredScopes": ["file.write"] })),
+        tool("open", &Value::Null),
+    ];
+    gate.register(FakeSource::new("s", tools, |_, _| Ok(ToolOutput::text("ok")))).await.unwrap();
+    gate
+}
+
+/// The tools that a caller can call, once it is sure that every list shows the same.
+async fn usable(gate: &TestGate, caller: &Caller) -> Vec<String> {
+    let listed: Vec<String> =
+        gate.gateway.tools(caller).iter().map(|entry| entry.id.to_string()).collect();
+    let (view, snapshot) = (gate.gateway.view(caller), gate.gateway.registry());
+    assert_eq!(gate.gateway.listings(&view, &snapshot).len(), listed.len());
+    assert_eq!(gate.gateway.search(&view, &snapshot, "tool", 50).len(), listed.len());
+    for entry in snapshot.entries() {
+        let result = gate.call_as(caller, entry.id.as_str(), json!({})).await;
+        let is_listed = listed.contains(&entry.id.to_string());
+        assert_eq!(result.success, is_listed, "{}: {:?}", entry.id, result.error);
+        assert_eq!(gate.gateway.is_open(caller, entry), is_listed, "{}", entry.id);
+        if let Some(error) = result.error {
+            assert_eq!(error.disclosure, Disclosure::ToolIsHidden, "{}", entry.id);
+        }
+    }
+    listed
+}
+
+#[tokio::test]
+async fn a_run_can_do_what_grants_ceilings_and_its_own_choice_leave() {
+    let all = ["s:open", "s:read", "s:write"];
+    // What `ann` holds, the bounds of the runs from the root down, and what the last one can call.
+    let cases: [(&[&str], Vec<Bounds>, &[&str]); 11] = [
+        (&["*"], vec![], &all),
+        (&["*"], vec![Bounds::default()], &all),
+        (&["*"], vec![ceiling(&["file.read"])], &["s:open", "s:read"]),
+        (&["file.*"], vec![ceiling(&["*"])], &all),
+        // A ceiling gives nothing.
+        (&[], vec![ceiling(&["*"])], &["s:open"]),
+        (&["file.read"], vec![ceiling(&["file.*"])], &["s:open", "s:read"]),
+        // A wider profile below a narrow one gains nothing.
+        (&["*"], vec![ceiling(&["file.read"]), ceiling(&["*"])], &["s:open", "s:read"]),
+        (
+            &["*"],
+            vec![ceiling(&["file.read"]), Bounds::default(), ceiling(&["file.write"])],
+            &["s:open"],
+        ),
+        // A choice of tools binds one run: a coordinator without tools has a capable worker.
+        (&["*"], vec![only(&["open"]), Bounds::default()], &all),
+        (&["*"], vec![Bounds::default(), only(&["s__w*", "nothing"])], &["s:write"]),
+        (&["file.read"], vec![only(&["read", "write"])], &["s:read"]),
+    ];
+    for (held, bounds, expected) in cases {
+        let gate = gate().await;
+        for capability in held {
+            gate.grant("ann", capability, None).await;
+        }
+        let shown = format!("{held:?} {bounds:?}");
+        let run = bounds.into_iter().fold(caller("ann"), |above, own| run_of(&above, "p", own));
+        assert_eq!(usable(&gate, &run).await, expected, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_outside_of_a_runs_choice_is_unknown_to_it() {
+    let gate = gate().await;
+    gate.grant("ann", "*", None).await;
+    let run = run_of(&caller("ann"), "p", only(&["read"]));
+    for name in ["s:write", "s__write", "write", "s:nothing"] {
+        let error = gate.call_as(&run, name, json!({})).await.error.unwrap();
+        assert_eq!(error.code, ErrorCode::ResourceNotFound, "{name}");
+        assert_eq!(error.message, format!("unknown tool `{name}`"));
+    }
+}
+
+#[tokio::test]
+async fn revoking_the_roots_grant_stops_the_next_call_of_every_run_below() {
+    let gate = gate().await;
+    let id = gate.grant("ann", "file.*", None).await;
+    let root = run_of(&caller("ann"), "root", Bounds::default());
+    let child = run_of(&root, "child", ceiling(&["*"]));
+    let grandchild = run_of(&child, "grandchild", ceiling(&["file.read"]));
+    for run in [&root, &child, &grandchild] {
+        assert!(gate.call_as(run, "s:read", json!({})).await.success);
+    }
+    gate.control.parts().grants.revoke(&[id.as_str().into()]).await;
+    for run in [&root, &child, &grandchild] {
+        let result = gate.call_as(run, "s:read", json!({})).await;
+        assert_eq!(code(&result), Some(ErrorCode::PermissionDenied), "{:?}", run.lineage);
+    }
+}
