@@ -7,3 +7,5 @@
 
 pub mod model;
 pub mod profile;
+#[cfg(feature = "testing")]
+pub mod testing;

@@ -5,11 +5,29 @@
 //! [`Model::turn`] is one request: whether it is made again is decided by whoever reserves the budget
 //! for it.
 
+mod anthropic;
+mod chat;
+mod codec;
+pub mod config;
+pub mod estimate;
+mod failure;
+mod gemini;
+mod http;
+mod models;
+mod responses;
+pub mod retry;
+mod search;
+mod stream;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
+use drawgate_core::json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use models::{Models, UnknownModel};
+pub use search::{SearchReply, SearchResult};
 
 /// One request to a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +114,30 @@ pub enum Arguments {
     Malformed(String),
 }
 
+impl Arguments {
+    /// Reads what a model wrote; nothing at all stands for no arguments.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        if text.trim().is_empty() {
+            return Self::Object(Map::new());
+        }
+        match json::parse_lossy(text.as_bytes()) {
+            Ok(Value::Object(arguments)) => Self::Object(arguments),
+            Ok(_) | Err(_) => Self::Malformed(text.to_owned()),
+        }
+    }
+
+    /// The arguments for a later request. Providers take back nothing but objects; what was wrong with
+    /// malformed ones is said in the result of the call.
+    #[must_use]
+    pub fn to_object(&self) -> Map<String, Value> {
+        match self {
+            Self::Object(arguments) => arguments.clone(),
+            Self::Malformed(_) => Map::new(),
+        }
+    }
+}
+
 /// The result of a call, for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallResult {
@@ -157,7 +199,9 @@ impl Usage {
 }
 
 /// The APIs of model providers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Api {
     /// Anthropic Messages.
@@ -168,6 +212,32 @@ pub enum Api {
     OpenaiChat,
     /// Gemini `generateContent`.
     Gemini,
+}
+
+impl Api {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Openai, Self::OpenaiChat, Self::Gemini];
+
+    /// Its name, as in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::OpenaiChat => "openai_chat",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// The address of the provider whose API it is, in the form that its own clients take.
+    #[must_use]
+    pub const fn official_url(self) -> &'static str {
+        match self {
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::Openai | Self::OpenaiChat => "https://api.openai.com/v1",
+            Self::Gemini => "https://generativelanguage.googleapis.com",
+        }
+    }
 }
 
 /// Why a request to a model has no reply.
@@ -182,8 +252,23 @@ pub struct ModelError {
     pub retry_after: Option<Duration>,
     /// Tokens that the provider said it had counted before the failure.
     pub usage: Option<Usage>,
-    /// Whether the provider may have begun to work on the request, so that it may cost something.
+    /// Whether the provider may have begun to work on the request, so that it may cost something. It is
+    /// false only where nothing was sent or the provider refused the request by its status.
     pub began: bool,
+}
+
+impl ModelError {
+    /// A failure before the provider began to work.
+    #[must_use]
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after: None, usage: None, began: false }
+    }
+
+    /// The same, after the provider may have begun.
+    #[must_use]
+    pub fn begun(self) -> Self {
+        Self { began: true, ..self }
+    }
 }
 
 /// The kinds of failures of a request to a model.
@@ -216,6 +301,11 @@ pub enum ModelErrorKind {
 pub trait TurnSink: Send + Sync {
     /// More text.
     fn text(&self, delta: &str);
+}
+
+/// Drops what a model writes.
+impl TurnSink for () {
+    fn text(&self, _delta: &str) {}
 }
 
 /// A model that can be asked.
@@ -265,3 +355,7 @@ pub struct Prices {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
 }
+
+#[cfg(test)]
+#[path = "codec_tests.rs"]
+mod codec_tests;

@@ -10,6 +10,7 @@ mod body;
 mod client;
 mod decode;
 mod error;
+pub mod events;
 mod fetch;
 mod head;
 pub mod network;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, Response, StatusCode, header};
 use drawgate_core::json;
 use drawgate_core::source::SourceError;
+use drawgate_host::egress::events::{Event, Parser};
 use drawgate_host::egress::{Chunks, Incoming as ResponseBody, read_body};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::sse::{Event, Parser};
 use crate::failed_request::source_error;
 use crate::mcp::wire::{self, MAX_MESSAGE};
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use bytes::Bytes;
 use drawgate_core::source::{CallContext, SourceError};
+use drawgate_host::egress::events::Event;
 use drawgate_host::egress::{EgressError, Incoming as ResponseBody, read_body};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -220,7 +221,7 @@ impl Answering {
     /// Takes what a stream brought; breaks with the answer.
     fn heard(
         &mut self,
-        event: Result<Option<super::sse::Event>, SourceError>,
+        event: Result<Option<Event>, SourceError>,
     ) -> ControlFlow<Result<Reply, SourceError>> {
         let error = match event {
             Ok(Some(event)) => {

@@ -6,7 +6,6 @@ mod connect;
 mod exchange;
 mod headers;
 mod listen;
-mod sse;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

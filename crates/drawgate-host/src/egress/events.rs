@@ -1,23 +1,25 @@
-//! Event streams, as far as MCP uses them: `data`, `event`, `id` and `retry`.
+//! Event streams (`text/event-stream`): `data`, `event`, `id` and `retry`.
 
 use std::time::Duration;
 
 /// One event.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(in crate::mcp) struct Event {
-    pub(in crate::mcp) data: Vec<u8>,
+pub struct Event {
+    /// Its lines of data, joined by line feeds.
+    pub data: Vec<u8>,
     /// What kind of event it is; empty if the server did not say.
-    pub(in crate::mcp) name: Vec<u8>,
-    pub(in crate::mcp) id: Option<String>,
+    pub name: Vec<u8>,
+    /// Its id, by which a stream can be taken up again.
+    pub id: Option<String>,
 }
 
 /// An event or a line was longer than allowed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+pub struct TooLong;
 
 /// Turns chunks of bytes into events.
 #[derive(Debug)]
-pub(super) struct Parser {
+pub struct Parser {
     cap: usize,
     line: Vec<u8>,
     event: Event,
@@ -32,7 +34,9 @@ const MAX_ID: usize = 1024;
 const MAX_RETRY: Duration = Duration::from_secs(30);
 
 impl Parser {
-    pub(super) fn new(cap: usize) -> Self {
+    /// A parser at the beginning of a stream, of which no event may be longer than `cap` bytes.
+    #[must_use]
+    pub fn new(cap: usize) -> Self {
         Self {
             cap,
             line: Vec::new(),
@@ -44,16 +48,13 @@ impl Parser {
     }
 
     /// The pause before a reconnection that the server asked for.
-    pub(super) fn retry(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Takes a chunk and hands every finished event to `found`, until that says to stop.
-    pub(super) fn feed(
-        &mut self,
-        chunk: &[u8],
-        mut found: impl FnMut(Event),
-    ) -> Result<(), TooLong> {
+    /// Takes a chunk and hands every finished event to `found`.
+    pub fn feed(&mut self, chunk: &[u8], mut found: impl FnMut(Event)) -> Result<(), TooLong> {
         let mut rest = chunk;
         // A line may end with CR, LF or both.
         if self.after_return && rest.first() == Some(&b'\n') {

@@ -1,0 +1,3 @@
+//! Servers that stand in for providers of models.
+
+pub mod fake_models;
