@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
-use crate::model::{Client, InputGiven, McpManifest, SourceId, ToolOutput, TraceParent};
+use crate::model::{Client, InputGiven, Lineage, McpManifest, SourceId, ToolOutput, TraceParent};
 pub use crate::pipeline::PermittedCall;
 
 /// Something that offers tools.
@@ -46,6 +46,15 @@ pub trait ToolSource: Send + Sync + 'static {
 
     /// Whether calls can be taken up again by their handles after a restart.
     fn can_resume(&self) -> bool {
+        false
+    }
+
+    /// Whether calls of a tool spend their time waiting for other runs, whose calls pass through this
+    /// same gate. Such a call holds neither a slot of the gate's load nor one of its source or tool
+    /// while it executes, so that calls that wait for each other can't use up the slots that would
+    /// let them end. The gate does not bound how many there are: whoever starts runs bounds them, and
+    /// with them the calls that wait.
+    fn waits(&self, _tool: &str) -> bool {
         false
     }
 
@@ -97,6 +106,8 @@ pub struct CallContext {
     pub resume: Option<Arc<str>>,
     /// Equal for calls of one client, different for any two: for sources that keep state for each.
     pub affinity: Arc<str>,
+    /// The run that calls, if the gateway itself runs the agent.
+    pub lineage: Option<Arc<Lineage>>,
 }
 
 impl CallContext {

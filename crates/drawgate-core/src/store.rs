@@ -176,7 +176,15 @@ pub trait Store: Send + Sync + 'static {
 #[async_trait]
 pub trait Documents: Send + Sync + 'static {
     /// All documents of a kind, by id.
-    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError>;
+    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError> {
+        self.documents_under(kind, "").await
+    }
+    /// All documents of a kind whose id begins with a prefix, by id.
+    async fn documents_under(
+        &self,
+        kind: &'static str,
+        prefix: &str,
+    ) -> Result<Vec<(String, Value)>, StoreError>;
     /// Adds or replaces a document.
     async fn put_document(
         &self,

@@ -53,6 +53,7 @@ async fn run() -> anyhow::Result<Vec<String>> {
         session: None,
         surface: Surface::EMBEDDED,
         carried: Arc::default(),
+        lineage: None,
     };
     let call = ToolInvocation { tool_id: "greeter:greet".to_owned(), ..ToolInvocation::default() };
     let result = runtime.gateway().call(&caller, call, CallOptions::default()).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CapabilityGrant, GrantId, InputGiven, InputRequired, Operation, Principal};
+use super::{CapabilityGrant, GrantId, InputGiven, InputRequired, Lineage, Operation, Principal};
 
 /// Who calls, as a surface has established it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Caller {
     /// Grants that came with the request itself, such as by the scopes of its token. They are in
     /// no book, and end with the request or earlier.
     pub carried: Arc<[Arc<CapabilityGrant>]>,
+    /// The run that calls, if the gateway itself runs the agent. `None` for every other caller.
+    pub lineage: Option<Arc<Lineage>>,
 }
 
 /// The surface that a call came through. Surfaces define their own.
@@ -34,6 +36,9 @@ pub struct Surface {
 impl Surface {
     /// A program that embeds the gate.
     pub const EMBEDDED: Self = Self { name: Cow::Borrowed("embedded"), read_artifact: None };
+
+    /// An agent that the gateway runs itself.
+    pub const RUN: Self = Self::new("run", "call `artifact_read` with this URI");
 
     /// Defines a surface: its name in the audit log, and how its callers read an artifact, as the rest
     /// of a sentence (`{sha256}` stands for the artifact's hash).
@@ -74,7 +79,8 @@ pub struct ToolInvocation {
     pub tool_id: String,
     /// The caller's own name for this call; it need not be unique.
     pub request_id: String,
-    /// The run that it belongs to, if the caller groups calls.
+    /// The run that it belongs to, if the caller groups calls. What an agent that the gateway runs
+    /// itself writes here is not heeded: its run is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The arguments.

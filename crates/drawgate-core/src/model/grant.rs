@@ -56,6 +56,13 @@ impl Capability {
             _ => false,
         }
     }
+
+    /// What is covered by both: the narrower of the two, if one covers the other. Two that do not
+    /// cover each other have nothing in common.
+    #[must_use]
+    pub fn intersection<'a>(&'a self, other: &'a Self) -> Option<&'a Self> {
+        if self.covers(other) { Some(other) } else { other.covers(self).then_some(self) }
+    }
 }
 
 /// A string that is not a capability.

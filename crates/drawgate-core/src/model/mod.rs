@@ -6,6 +6,7 @@ mod call;
 mod exchange;
 mod grant;
 mod ids;
+mod lineage;
 mod manifest;
 mod policy;
 
@@ -16,6 +17,7 @@ pub use call::{
 pub use exchange::{Client, InputGiven, InputRequired, Offer, Operation};
 pub use grant::{Capability, CapabilityError, CapabilityGrant, GrantId, GrantScope, ScopeError};
 pub use ids::{IdError, Principal, SourceId, ToolId, WireName};
+pub use lineage::{Bounds, Lineage, ToolPatternError, ToolPatterns};
 pub use manifest::{
     Annotations, Category, Concurrency, EstimatedDuration, HINTS, McpManifest, McpToolSpec,
     ToolAnnotations, ToolGatewaySnapshot, ToolRegistryEntry,

@@ -12,6 +12,7 @@ use super::audit::Trace;
 use super::confirm::{Answer, Asking, Page};
 use super::continuation::{Bound, Handle};
 use super::gateway::{CallOptions, Gateway};
+use super::resolve::not_for;
 use super::time::{Longest, TimeLimit};
 use super::validate::Validated;
 use super::{Refusal, refuse};
@@ -20,7 +21,7 @@ use crate::model::{
     Caller, ErrorCode, GrantId, InputGiven, InputRequired, Operation, PolicyDecision, ToolId,
     ToolInvocation, Verdict,
 };
-use crate::policy::{PolicyRequest, Rules, decide};
+use crate::policy::{Cover, PolicyRequest, Rules, decide};
 use crate::registry::{Entry, Validation};
 
 /// A call that may be made: named, valid, allowed, and written down.
@@ -108,6 +109,11 @@ impl PermittedCall {
         self.arguments
     }
 
+    /// Whether it waits for other runs, and so holds no slots.
+    pub(super) fn waits(&self) -> bool {
+        self.entry.source.waits(self.entry.own_name())
+    }
+
     /// The same call once more: for the one retry that the gate may make, and for those that a bundle's
     /// author allows where nothing was sent.
     #[must_use]
@@ -181,9 +187,7 @@ impl Gateway {
         if call.confirmed_by == Confirmed::Grant {
             call.confirmed_by = Confirmed::Nothing;
         }
-        let now = self.parts.clock.now_ms();
-        let cover = self.parts.grants.cover(caller, &call.entry.requires, &call.grant_ids, now);
-        let cover = cover.map_err(|_| grant_ended())?;
+        let cover = self.cover_again(caller, &call, &call.entry)?;
         // The answers to a source's question would be lost on the way to a page and back.
         let page = self.page(options).filter(|_| call.input.is_none());
         let terms = Terms { decision, granted: cover.approval, page };
@@ -203,6 +207,7 @@ impl Gateway {
             action: entry.action.as_deref(),
             claimed: entry.claimed.as_deref(),
             principal: &caller.principal,
+            lineage: caller.lineage.as_deref(),
             arguments,
             fits: fits(entry, arguments),
             size: trace.input_size(),
@@ -257,6 +262,24 @@ impl Gateway {
         }
         trace.decided(&decision, stands_for.as_deref().or(call.approval.as_deref())).await?;
         Ok(Authorized::Permitted(call))
+    }
+
+    /// What covers a call that was decided before, if its tool, as it is registered now, is still open
+    /// to the caller.
+    pub(super) fn cover_again(
+        &self,
+        caller: &Caller,
+        call: &PermittedCall,
+        entry: &Entry,
+    ) -> Result<Cover, Refusal> {
+        if !entry.is_for(caller.lineage.as_deref()) {
+            return Err(not_for(entry.id.as_str()));
+        }
+        let now = self.parts.clock.now_ms();
+        let cover = self.parts.grants.cover(caller, &entry.requires, &call.grant_ids, now);
+        cover.map_err(|_| {
+            refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired")
+        })
     }
 
     /// The tool as it is registered now, if it is still the one that was decided about.
@@ -334,10 +357,6 @@ struct Terms {
     granted: Option<String>,
     /// Where the caller can send a person.
     page: Option<Page>,
-}
-
-pub(super) fn grant_ended() -> Refusal {
-    refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired")
 }
 
 /// What an earlier call of the same has settled.

@@ -7,11 +7,12 @@ use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
 
 use super::audit::Trace;
-use super::authorize::{Confirmed, PermittedCall, grant_ended};
+use super::authorize::{Confirmed, PermittedCall};
 use super::continuation::Handle;
 use super::gateway::{CallOptions, Gateway};
 use super::{Refusal, refuse};
 use crate::deadline::Deadline;
+use crate::fair::FairSlot;
 use crate::guard;
 use crate::model::{Caller, ErrorCode, ToolOutput};
 use crate::policy::Starting;
@@ -46,6 +47,16 @@ impl From<Refusal> for NotStarted {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
+}
+
+/// The slots that a call takes up at its source, and alone at its tool where calls must not overlap.
+async fn slots(entry: &Entry, caller: &str) -> (FairSlot, Option<FairSlot>) {
+    let slot = entry.slots.acquire(caller).await;
+    let alone = match &entry.exclusive {
+        Some(exclusive) => Some(exclusive.acquire(caller).await),
+        None => None,
+    };
+    (slot, alone)
 }
 
 /// One client, as sources that keep state for each tell them apart.
@@ -83,13 +94,11 @@ impl Gateway {
             resume: call.resume.clone(),
             input: call.input.clone(),
             affinity: affinity(caller),
+            lineage: caller.lineage.clone(),
         };
         let work = async {
-            let _slot = entry.slots.acquire(context.caller()).await;
-            let _alone = match &entry.exclusive {
-                Some(exclusive) => Some(exclusive.acquire(context.caller()).await),
-                None => None,
-            };
+            let _slots =
+                if call.waits() { None } else { Some(slots(&entry, context.caller()).await) };
             self.perform(caller, call, &context, trace).await
         };
         let output = tokio::select! {
@@ -164,9 +173,7 @@ impl Gateway {
         call: &PermittedCall,
         entry: &Entry,
     ) -> Result<(), Refusal> {
-        let now = self.parts.clock.now_ms();
-        let cover = self.parts.grants.cover(caller, &entry.requires, &call.grant_ids, now);
-        let cover = cover.map_err(|_| grant_ended())?;
+        let cover = self.cover_again(caller, call, entry)?;
         if call.confirmed_by == Confirmed::Grant && cover.approval.is_none() {
             let message = "the grant that stood for a person's approval was revoked or has expired";
             return Err(refuse(ErrorCode::PermissionDenied, message));

@@ -19,12 +19,13 @@ use super::execute::Performed;
 use super::held_calls::HeldCalls;
 use super::load::{Load, check_size};
 use super::spool::Spooled;
+use super::view::View;
 use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind};
 use crate::clock::{Clock, Ids};
 use crate::model::{
-    Caller, Capability, Client, ErrorCode, Operation, Principal, SourceId, ToolError,
-    ToolInvocation, ToolResult, TraceParent,
+    Caller, Client, ErrorCode, Operation, Principal, SourceId, ToolError, ToolInvocation,
+    ToolResult, TraceParent,
 };
 use crate::policy::{Approval, Approvals, ApprovalsConfig, Expose, Exposures, Grants, Rules};
 use crate::redact::Redactor;
@@ -237,7 +238,7 @@ impl Gateway {
         let max_bytes = settings.max_argument_bytes;
         drop(settings);
         // What costs little comes first: a flood is refused before its arguments are redacted.
-        let _slot = self.load.enter(&caller.principal, all, own)?;
+        let mut slot = Some(self.load.enter(&caller.principal, all, own)?);
         check_size(&call.arguments, max_bytes)?;
         trace.input(&call.arguments, &call.redact_keys);
         let resolved = self.resolve(caller, call, trace)?;
@@ -248,6 +249,7 @@ impl Gateway {
                 Authorized::Permitted(permitted) => permitted,
                 Authorized::Asked(required) => return Ok(Spooled::question(required)),
             };
+            slot = slot.filter(|_| !permitted.waits());
             match self.execute(caller, permitted, &options, trace).await? {
                 Performed::Done(executed) => return self.spool(caller, executed, trace).await,
                 Performed::Outdated(call) => {
@@ -267,31 +269,27 @@ impl Gateway {
         }
     }
 
-    /// The sources that do this for a caller with these capabilities.
+    /// The sources that do this for a caller with this view.
     #[must_use]
     pub fn open_sources(
         &self,
-        held: &BTreeSet<Capability>,
+        view: &View,
         snapshot: &Snapshot,
         operation: Operation,
     ) -> BTreeSet<SourceId> {
-        snapshot.open_sources(operation, |requires| covers(requires, held))
+        snapshot.open_sources(operation, |entry| view.admits(entry))
     }
 
-    /// The sources of which a caller with these capabilities may use anything.
+    /// The sources of which a caller with this view may use anything.
     #[must_use]
-    pub fn usable_sources(
-        &self,
-        held: &BTreeSet<Capability>,
-        snapshot: &Snapshot,
-    ) -> BTreeSet<SourceId> {
+    pub fn usable_sources(&self, view: &View, snapshot: &Snapshot) -> BTreeSet<SourceId> {
         let mut sources: BTreeSet<SourceId> = snapshot
             .available()
-            .filter(|entry| covered(entry, held))
+            .filter(|entry| view.admits(entry))
             .map(|entry| entry.id.source().clone())
             .collect();
         for operation in [Operation::ReadResource, Operation::GetPrompt] {
-            sources.extend(self.open_sources(held, snapshot, operation));
+            sources.extend(self.open_sources(view, snapshot, operation));
         }
         sources
     }
@@ -299,38 +297,39 @@ impl Gateway {
     /// The tools that a caller may see and call, ordered by source, then name.
     #[must_use]
     pub fn tools(&self, caller: &Caller) -> Vec<Arc<Entry>> {
-        self.visible(&self.held(caller), &self.registry())
+        self.visible(&self.view(caller), &self.registry())
     }
 
-    /// The tools that a caller with these capabilities may see, in one view of the registry.
+    /// The tools that a caller with this view may see, in one revision of the registry.
     #[must_use]
-    pub fn visible(&self, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> Vec<Arc<Entry>> {
-        snapshot.available().filter(|entry| covered(entry, held)).cloned().collect()
+    pub fn visible(&self, view: &View, snapshot: &Snapshot) -> Vec<Arc<Entry>> {
+        snapshot.available().filter(|entry| view.admits(entry)).cloned().collect()
     }
 
-    /// The definitions that a caller with these capabilities may see, in one view of the registry;
-    /// what the gateway knows to be secret is masked in them.
+    /// The definitions that a caller with this view may see, in one revision of the registry; what
+    /// the gateway knows to be secret is masked in them.
     #[must_use]
-    pub fn listings(&self, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> Vec<Value> {
-        let visible = snapshot.available().filter(|entry| covered(entry, held));
+    pub fn listings(&self, view: &View, snapshot: &Snapshot) -> Vec<Value> {
+        let visible = snapshot.available().filter(|entry| view.admits(entry));
         visible.map(|entry| self.listing(entry, snapshot)).collect()
     }
 
-    /// The definitions that fit some words best, among those that a caller with these capabilities
-    /// may see.
+    /// The definitions that fit some words best, among those that a caller with this view may see.
     #[must_use]
     pub fn search(
         &self,
-        held: &BTreeSet<Capability>,
+        view: &View,
         snapshot: &Snapshot,
         query: &str,
         limit: usize,
     ) -> Vec<Value> {
-        let found = snapshot.search(query, |entry| covered(entry, held), limit);
+        let found = snapshot.search(query, |entry| view.admits(entry), limit);
         found.iter().map(|entry| self.listing(entry, snapshot)).collect()
     }
 
-    fn listing(&self, entry: &Entry, snapshot: &Snapshot) -> Value {
+    /// The definition of one tool as it is listed: what the gateway knows to be secret is masked in it.
+    #[must_use]
+    pub fn listing(&self, entry: &Entry, snapshot: &Snapshot) -> Value {
         let mut listing = entry.listing.clone();
         snapshot.show_uris(entry.id.source(), &mut listing);
         self.parts.redactor.load().mask_known_in(&mut listing);
@@ -349,17 +348,19 @@ impl Gateway {
         self.parts.registry.subscribe()
     }
 
-    /// The capabilities that a caller holds now.
+    /// What a caller may see now.
     #[must_use]
-    pub fn held(&self, caller: &Caller) -> BTreeSet<Capability> {
-        self.parts.grants.held(caller, self.parts.clock.now_ms())
+    pub fn view(&self, caller: &Caller) -> View {
+        let held = self.parts.grants.held(caller, self.parts.clock.now_ms());
+        View::new(held, caller.lineage.clone())
     }
 
-    /// Whether a caller's grants cover a tool now.
+    /// Whether a caller may see and call a tool now.
     #[must_use]
-    pub fn is_covered(&self, caller: &Caller, entry: &Entry) -> bool {
+    pub fn is_open(&self, caller: &Caller, entry: &Entry) -> bool {
         let now = self.parts.clock.now_ms();
-        self.parts.grants.cover(caller, &entry.requires, &[], now).is_ok()
+        entry.is_for(caller.lineage.as_deref())
+            && self.parts.grants.cover(caller, &entry.requires, &[], now).is_ok()
     }
 
     /// Changes whenever a grant is issued or revoked.
@@ -446,12 +447,4 @@ impl Gateway {
     pub fn ids(&self) -> &dyn Ids {
         &*self.parts.ids
     }
-}
-
-fn covered(entry: &Entry, held: &BTreeSet<Capability>) -> bool {
-    covers(&entry.requires, held)
-}
-
-fn covers(requires: &[Capability], held: &BTreeSet<Capability>) -> bool {
-    requires.iter().all(|required| held.iter().any(|capability| capability.covers(required)))
 }

@@ -21,6 +21,7 @@ mod resolve;
 mod spool;
 mod time;
 mod validate;
+mod view;
 
 pub use authorize::PermittedCall;
 pub use control::GatewayControl;
@@ -28,6 +29,7 @@ pub use gateway::{
     ApprovalPage, CallOptions, Gateway, GatewayParts, GatewaySettings, PageRequest, UNREAD,
 };
 pub use meter::Meter;
+pub use view::View;
 
 use crate::model::{ErrorCode, ToolError};
 
@@ -53,6 +55,9 @@ mod output_tests;
 #[cfg(test)]
 #[path = "reconsider_tests.rs"]
 mod reconsider_tests;
+#[cfg(test)]
+#[path = "runs_tests.rs"]
+mod runs_tests;
 #[cfg(test)]
 #[path = "pipeline_tests.rs"]
 mod tests;

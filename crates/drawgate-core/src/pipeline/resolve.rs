@@ -33,11 +33,14 @@ impl Gateway {
     ) -> Result<Resolved, Refusal> {
         let now = self.parts.clock.now_ms();
         let grants = &self.parts.grants;
-        let visible =
-            |entry: &Entry| grants.cover(caller, &entry.requires, &call.grant_ids, now).is_ok();
+        let lineage = caller.lineage.as_deref();
+        let visible = |entry: &Entry| {
+            entry.is_for(lineage)
+                && grants.cover(caller, &entry.requires, &call.grant_ids, now).is_ok()
+        };
         let registry = self.parts.registry.peek();
         let resolution = match call.operation {
-            Operation::CallTool => registry.resolve(&call.tool_id, visible),
+            Operation::CallTool => registry.resolve(&call.tool_id, caller, visible),
             beside => registry.operation(&call.tool_id, beside),
         };
         drop(registry);
@@ -55,9 +58,13 @@ impl Gateway {
                     .with_details(json!({ "candidates": list })));
             }
         };
+        if !entry.is_for(lineage) {
+            trace.resolved(&entry, None);
+            return Err(not_for(&call.tool_id));
+        }
         let cover = grants.cover(caller, &entry.requires, &call.grant_ids, now);
         trace.resolved(&entry, cover.as_ref().ok());
-        let cover = cover.map_err(|Missing(missing)| uncovered(&entry, &missing))?;
+        let cover = cover.map_err(|Missing(missing)| uncovered(caller, &entry, &missing))?;
         Ok(Resolved { entry, call, cover })
     }
 
@@ -82,11 +89,19 @@ impl Gateway {
     }
 }
 
+/// It is meant for others: to this caller it is an unknown tool.
+pub(super) fn not_for(name: &str) -> Refusal {
+    Refusal { disclosure: Disclosure::ToolIsHidden, ..ToolError::unknown_tool(name) }
+}
+
 /// No grant covers it. Surfaces towards strangers turn this into an unknown tool.
-fn uncovered(entry: &Entry, missing: &[Capability]) -> Refusal {
+fn uncovered(caller: &Caller, entry: &Entry, missing: &[Capability]) -> Refusal {
     let list: Vec<&str> = missing.iter().map(Capability::as_str).collect();
-    let message =
-        format!("`{}` needs `{}`, which no live grant gives", entry.id, list.join("`, `"));
+    let why = match caller.lineage {
+        Some(_) => "which no live grant gives below the ceilings of the run",
+        None => "which no live grant gives",
+    };
+    let message = format!("`{}` needs `{}`, {why}", entry.id, list.join("`, `"));
     let error =
         refuse(ErrorCode::PermissionDenied, message).with_details(json!({ "missing": list }));
     Refusal { disclosure: Disclosure::ToolIsHidden, ..error }

@@ -189,18 +189,22 @@ impl Grants {
         live.map(|grant| (**grant).clone()).collect()
     }
 
-    /// What a caller holds at a moment.
+    /// What a caller holds at a moment; of a run, what its ceilings leave of that.
     #[must_use]
     pub fn held(&self, caller: &Caller, now: u64) -> BTreeSet<Capability> {
         let index = self.index.load();
         let all = index.of(caller).chain(caller.carried.iter());
         let live = all.filter(|grant| grant.is_live(caller, now));
-        live.map(|grant| grant.capability.clone()).collect()
+        let held = live.map(|grant| grant.capability.clone()).collect();
+        match &caller.lineage {
+            Some(lineage) => lineage.limit(held),
+            None => held,
+        }
     }
 
     /// Whether a caller's live grants cover all that is required, and which do. `only` restricts the
     /// issued grants to those named; what stands by registration or came with the request always
-    /// counts.
+    /// counts. What a run requires, its own ceiling and those of all runs above it must cover too.
     pub fn cover(
         &self,
         caller: &Caller,
@@ -214,6 +218,9 @@ impl Grants {
                 || grant.grant_id.starts_with(STANDING)
                 || only.contains(&grant.grant_id)
         };
+        let left = |required: &Capability| {
+            caller.lineage.as_ref().is_none_or(|lineage| lineage.leaves(required))
+        };
         let mut cover = Cover::default();
         let mut missing = Vec::new();
         for required in requires {
@@ -222,13 +229,13 @@ impl Grants {
                 .filter(|grant| grant.is_live(caller, now) && grant.capability.covers(required));
             // A grant with an approval behind it is worth more than one without.
             match covering.max_by_key(|grant| grant.approval_id.is_some()) {
-                Some(grant) => {
+                Some(grant) if left(required) => {
                     if !cover.grants.contains(&grant.grant_id) {
                         cover.grants.push(Arc::clone(&grant.grant_id));
                     }
                     cover.approval = cover.approval.or_else(|| grant.approval_id.clone());
                 }
-                None => missing.push(required.clone()),
+                Some(_) | None => missing.push(required.clone()),
             }
         }
         if missing.is_empty() { Ok(cover) } else { Err(Missing(missing)) }

@@ -25,6 +25,7 @@ fn who(text: &str, session: Option<&str>) -> Caller {
         session: session.map(str::to_owned),
         surface: Surface::EMBEDDED,
         carried: Arc::default(),
+        lineage: None,
     }
 }
 

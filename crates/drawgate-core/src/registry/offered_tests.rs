@@ -40,7 +40,7 @@ fn entry(snapshot: &Snapshot, operation: Operation) -> Option<Arc<Entry>> {
 /// Whether somebody who holds these capabilities is shown what the operation leads to.
 fn is_open(snapshot: &Snapshot, operation: Operation, held: &[&str]) -> bool {
     let held = caps(held);
-    let covers = |requires: &[Capability]| requires.iter().all(|one| held.contains(one));
+    let covers = |entry: &Entry| entry.requires.iter().all(|one| held.contains(one));
     !snapshot.open_sources(operation, covers).is_empty()
 }
 

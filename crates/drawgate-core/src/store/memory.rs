@@ -208,10 +208,15 @@ impl Store for MemoryStore {
 
 #[async_trait]
 impl Documents for MemoryStore {
-    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError> {
+    async fn documents_under(
+        &self,
+        kind: &'static str,
+        prefix: &str,
+    ) -> Result<Vec<(String, Value)>, StoreError> {
         let state = self.state.lock();
-        let all = state.documents.iter().filter(|((of, _), _)| *of == kind);
-        Ok(all.map(|((_, id), body)| (id.clone(), body.clone())).collect())
+        let from = state.documents.range((kind, prefix.to_owned())..);
+        let under = from.take_while(|((of, id), _)| *of == kind && id.starts_with(prefix));
+        Ok(under.map(|((_, id), body)| (id.clone(), body.clone())).collect())
     }
 
     async fn put_document(

@@ -203,9 +203,13 @@ impl<T: Store + ?Sized> Store for Faulty<T> {
 
 #[async_trait]
 impl<T: Documents + ?Sized> Documents for Faulty<T> {
-    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError> {
+    async fn documents_under(
+        &self,
+        kind: &'static str,
+        prefix: &str,
+    ) -> Result<Vec<(String, Value)>, StoreError> {
         self.faults.check(Operation::Documents).await?;
-        self.inner.documents(kind).await
+        self.inner.documents_under(kind, prefix).await
     }
 
     async fn put_document(

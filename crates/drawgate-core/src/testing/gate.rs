@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::{TestClock, TestIds, TestStore};
 use crate::audit::ToolAuditEvent;
 use crate::model::{
-    Caller, Capability, CapabilityGrant, GrantScope, McpManifest, Principal, Surface,
-    ToolInvocation, ToolResult,
+    Bounds, Caller, Capability, CapabilityGrant, GrantScope, Lineage, McpManifest, Principal,
+    Surface, ToolInvocation, ToolResult,
 };
 use crate::pipeline::{CallOptions, Gateway, GatewayControl, GatewayParts, GatewaySettings};
 use crate::policy::{ApprovalState, Approvals, Grants, Rules};
@@ -27,7 +27,25 @@ pub fn caller(name: &str) -> Caller {
         session: None,
         surface: Surface::new("test", "ask the test for {sha256}"),
         carried: Arc::default(),
+        lineage: None,
     }
+}
+
+/// A run of a profile that a caller starts: below the caller's own run, if it is one.
+#[must_use]
+pub fn run_of(caller: &Caller, profile: &str, bounds: Bounds) -> Caller {
+    let parent = caller.lineage.clone();
+    let run: Arc<str> = format!("run-{profile}").into();
+    let lineage = Lineage {
+        root: parent.as_ref().map_or_else(|| Arc::clone(&run), |above| Arc::clone(&above.root)),
+        thread: format!("thread-{profile}").into(),
+        profile: profile.into(),
+        depth: parent.as_ref().map_or(0, |above| above.depth + 1),
+        run,
+        parent,
+        bounds,
+    };
+    Caller { surface: Surface::RUN, lineage: Some(Arc::new(lineage)), ..caller.clone() }
 }
 
 /// A gate, and the fakes it stands on.
@@ -135,6 +153,11 @@ impl TestGate {
 
     /// Calls a tool.
     pub async fn call(&self, name: &str, tool: &str, arguments: Value) -> ToolResult {
+        self.call_as(&caller(name), tool, arguments).await
+    }
+
+    /// Calls a tool as a caller of the test's own.
+    pub async fn call_as(&self, caller: &Caller, tool: &str, arguments: Value) -> ToolResult {
         let arguments = match arguments {
             Value::Object(map) => map,
             _ => Map::new(),
@@ -145,7 +168,7 @@ impl TestGate {
             arguments,
             ..ToolInvocation::default()
         };
-        self.gateway.call(&caller(name), call, CallOptions::default()).await
+        self.gateway.call(caller, call, CallOptions::default()).await
     }
 
     /// All audit events.

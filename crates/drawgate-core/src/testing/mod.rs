@@ -10,7 +10,7 @@ mod source;
 pub mod store_suite;
 
 pub use faults::{Faults, Faulty, Operation, TestStore, broken};
-pub use gate::{TestGate, caller};
+pub use gate::{TestGate, caller, run_of};
 pub use source::{FakeSource, operation_name, operations, tool};
 
 use std::sync::Arc;

@@ -39,6 +39,7 @@ pub async fn check_store(open: impl AsyncFn(Arc<TestClock>) -> Storage) {
     writes_are_atomic_and_ordered(&fresh().await.0).await;
     approvals_are_settled_once(&fresh().await.0).await;
     documents(&fresh().await.0).await;
+    documents_under_a_prefix(&fresh().await.0).await;
     owed_outcomes(&fresh().await.0).await;
     the_log_is_ordered_and_proved(&fresh().await.0).await;
     the_log_is_searched(&fresh().await.0).await;
@@ -174,6 +175,29 @@ async fn documents(storage: &Storage) {
     documents.remove_document("k", "a").await.unwrap();
     assert_eq!(documents.documents("k").await.unwrap().len(), 1);
     assert_eq!(documents.documents("other").await.unwrap().len(), 1);
+}
+
+async fn documents_under_a_prefix(storage: &Storage) {
+    let documents = &storage.documents;
+    let ids =
+        ["a", "a/1", "a/10", "a/2", "a/\u{10ffff}", "a/\u{10ffff}x", "a%", "a0", "b/1", "\u{e9}/1"];
+    for (number, id) in ids.iter().enumerate() {
+        documents.put_document("k", id, &json!(number)).await.unwrap();
+        documents.put_document("l", id, &json!("of another kind")).await.unwrap();
+    }
+    for prefix in
+        ["", "a", "a/", "a/1", "a/\u{10ffff}", "a%", "a_", "A", "b/", "c", "\u{e9}", "\u{10ffff}"]
+    {
+        let mut expected: Vec<(String, Value)> = ids
+            .iter()
+            .enumerate()
+            .filter(|(_, id)| id.starts_with(prefix))
+            .map(|(number, id)| ((*id).to_owned(), json!(number)))
+            .collect();
+        expected.sort_by(|one, other| one.0.cmp(&other.0));
+        let found = documents.documents_under("k", prefix).await.unwrap();
+        assert_eq!(found, expected, "{prefix:?}");
+    }
 }
 
 async fn owed_outcomes(storage: &Storage) {

@@ -132,7 +132,8 @@ impl Tasks {
         }
     }
 
-    /// A task that is in the store before anybody hears of it.
+    /// A task that is in the store before anybody hears of it. A run's calls don't become tasks: they
+    /// end with the run, and what bounds it is not kept with a task.
     async fn create(
         &self,
         caller: &Caller,
@@ -143,7 +144,8 @@ impl Tasks {
     ) -> Option<Task> {
         let gateway = &self.0.gateway;
         let now = gateway.clock().now_ms();
-        if cancel.is_cancelled() || !self.has_room(&caller.principal) {
+        let is_run = caller.lineage.is_some();
+        if is_run || cancel.is_cancelled() || !self.has_room(&caller.principal) {
             return None;
         }
         let record = Record {

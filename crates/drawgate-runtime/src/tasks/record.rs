@@ -100,6 +100,7 @@ impl Record {
             session: None,
             surface: self.surface.clone(),
             carried: self.carried.iter().cloned().map(Arc::new).collect(),
+            lineage: None,
         }
     }
 

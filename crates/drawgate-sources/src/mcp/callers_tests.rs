@@ -31,6 +31,7 @@ fn context(client: &str, capabilities: Value) -> (CallContext, Arc<Log>) {
         client: Arc::new(Client { capabilities, log_level: Some("warning".to_owned()) }),
         input: None,
         affinity: client.into(),
+        lineage: None,
         resume: None,
     };
     (cx, log)

@@ -125,6 +125,7 @@ fn caller(agent: Option<Principal>) -> Caller {
         session: None,
         surface: SURFACE,
         carried: Arc::default(),
+        lineage: None,
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::{Entry, Item, ItemMatch, UI_RESOURCES};
 use super::{Resolution, Snapshot};
-use crate::model::{Capability, Operation, SourceId, ToolId};
+use crate::model::{Operation, SourceId, ToolId};
 
 impl Snapshot {
     /// A tool or an operation beside tools, by its id.
@@ -35,15 +35,15 @@ impl Snapshot {
         offered.is_some_and(|offered| offered.operations.contains_key(&operation))
     }
 
-    /// The sources that are there and do this for whom `covers` admits.
+    /// The sources that are there and whose entry for the operation `visible` admits.
     pub(crate) fn open_sources(
         &self,
         operation: Operation,
-        covers: impl Fn(&[Capability]) -> bool,
+        visible: impl Fn(&Entry) -> bool,
     ) -> BTreeSet<SourceId> {
         let open = self.offered().iter().filter(|(id, offered)| {
             let entry = offered.operations.get(&operation);
-            self.contents.is_up(id) && entry.is_some_and(|entry| covers(&entry.requires))
+            self.contents.is_up(id) && entry.is_some_and(|entry| visible(entry))
         });
         open.map(|(id, _)| id.clone()).collect()
     }

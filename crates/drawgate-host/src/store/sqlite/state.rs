@@ -156,22 +156,32 @@ fn settle(connection: &Connection, from: ApprovalState, to: &Approval) -> Result
 
 #[async_trait]
 impl Documents for SqliteStore {
-    async fn documents(&self, kind: &'static str) -> Result<Vec<(String, Value)>, StoreError> {
+    async fn documents_under(
+        &self,
+        kind: &'static str,
+        prefix: &str,
+    ) -> Result<Vec<(String, Value)>, StoreError> {
         let operation = "read documents";
+        let prefix = prefix.to_owned();
         self.run(operation, move |connection| {
             let failed = |error: rusqlite::Error| unavailable(operation, &error);
-            let sql = "SELECT id, body FROM document WHERE kind = ?1 ORDER BY id";
+            let sql = "SELECT id, body FROM document WHERE kind = ?1 AND id >= ?2 ORDER BY id";
             let mut statement = connection.prepare_cached(sql).map_err(failed)?;
-            let rows = statement
-                .query_map([kind], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
-                .map_err(failed)?;
-            rows.map(|row| {
-                let (id, body) = row.map_err(failed)?;
+            let mut rows = statement.query([kind, prefix.as_str()]).map_err(failed)?;
+            let mut found = Vec::new();
+            // Rows are read one by one, in the order of the primary key: the first id without the
+            // prefix is the end.
+            while let Some(row) = rows.next().map_err(failed)? {
+                let id: String = row.get(0).map_err(failed)?;
+                if !id.starts_with(&prefix) {
+                    break;
+                }
+                let body: String = row.get(1).map_err(failed)?;
                 let body =
                     serde_json::from_str(&body).map_err(|error| corrupt(operation, &error))?;
-                Ok((id, body))
-            })
-            .collect()
+                found.push((id, body));
+            }
+            Ok(found)
         })
         .await
     }

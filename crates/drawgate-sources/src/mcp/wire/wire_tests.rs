@@ -20,6 +20,7 @@ fn context(meta: Value) -> CallContext {
         client: std::sync::Arc::default(),
         input: None,
         affinity: "local".into(),
+        lineage: None,
         resume: None,
     }
 }

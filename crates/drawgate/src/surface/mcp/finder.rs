@@ -3,11 +3,11 @@
 //! Both are the surface's own. A search is a list by other means; a call is a call of the tool that
 //! it names, so that rules, approvals and the audit log see that one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use axum::response::Response;
-use drawgate_core::model::{Caller, Capability};
-use drawgate_core::pipeline::Gateway;
+use drawgate_core::model::Caller;
+use drawgate_core::pipeline::{Gateway, View};
 use drawgate_core::policy::Expose;
 use drawgate_core::registry::Snapshot;
 use http::StatusCode;
@@ -37,13 +37,9 @@ pub(super) fn is_on(mcp: &Mcp, caller: &Caller) -> bool {
 }
 
 /// The two definitions. The first says what stands behind it, as far as this caller may know.
-pub(super) fn definitions(
-    gateway: &Gateway,
-    held: &BTreeSet<Capability>,
-    snapshot: &Snapshot,
-) -> Vec<Value> {
+pub(super) fn definitions(gateway: &Gateway, view: &View, snapshot: &Snapshot) -> Vec<Value> {
     let mut tools: BTreeMap<&str, usize> = BTreeMap::new();
-    let visible = gateway.visible(held, snapshot);
+    let visible = gateway.visible(view, snapshot);
     for entry in &visible {
         *tools.entry(entry.id.source().as_str()).or_default() += 1;
     }
@@ -122,7 +118,7 @@ fn search(mcp: &Mcp, caller: &Caller, arguments: &Map<String, Value>) -> Result<
             .ok_or_else(|| invalid(format!("`limit` must be 1 to {MAX_RESULTS}")))?,
     };
     let gateway = &mcp.inner.gateway;
-    let found = gateway.search(&gateway.held(caller), &gateway.registry(), query, limit);
+    let found = gateway.search(&gateway.view(caller), &gateway.registry(), query, limit);
     let text = if found.is_empty() {
         "no tool fits; try other words".to_owned()
     } else {

@@ -174,7 +174,7 @@ async fn request(
     };
     let Identity { principal, carried } = identity;
     let surface = transport.surface();
-    let mut caller = Caller { principal, session: None, surface, carried };
+    let mut caller = Caller { principal, session: None, surface, carried, lineage: None };
     let era = era::establish(method, &params, headers, mode)?;
     let session = match era {
         Era::Sessions if method == "initialize" => {

@@ -1,11 +1,9 @@
 //! What clients are told for their models: about the gateway, and what each server behind it says about
 //! itself.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use drawgate_core::model::Capability;
-use drawgate_core::pipeline::Gateway;
+use drawgate_core::pipeline::{Gateway, View};
 use drawgate_core::registry::{Snapshot, visible_text};
 
 /// What every client is told about this server.
@@ -16,9 +14,9 @@ const OWN: &str = "Drawgate: one gate to many tools. Every call is checked and r
 const MAX_EACH: usize = 2_000;
 const MAX_ALL: usize = 10_000;
 
-/// The instructions for somebody with these capabilities.
-pub(super) fn of(gateway: &Gateway, held: &BTreeSet<Capability>, snapshot: &Snapshot) -> String {
-    let open = gateway.usable_sources(held, snapshot);
+/// The instructions for a caller with this view.
+pub(super) fn of(gateway: &Gateway, view: &View, snapshot: &Snapshot) -> String {
+    let open = gateway.usable_sources(view, snapshot);
     let redactor = gateway.redactor();
     let told = snapshot.instructions().filter(|(id, _)| open.contains(*id)).map(|(id, text)| {
         let mut text = text.into();

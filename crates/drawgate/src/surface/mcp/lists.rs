@@ -1,12 +1,11 @@
-//! Prepared answers to the protocol's lists: made once per set of capabilities and revision of the
-//! registry.
+//! Prepared answers to the protocol's lists: made once per view and revision of the registry.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use drawgate_core::model::{Caller, Capability, Operation, SourceId};
-use drawgate_core::pipeline::Gateway;
+use drawgate_core::model::{Caller, Operation, SourceId};
+use drawgate_core::pipeline::{Gateway, View};
 use drawgate_core::policy::Expose;
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::{Item, is_compilable, is_portable};
@@ -17,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::era::Era;
 use super::{finder, instructions};
 
-/// How many different sets of lists are kept. Callers with the same capabilities share one.
+/// How many different sets of lists are kept. Callers with the same view share one.
 const KEPT: usize = 64;
 /// Items of one page, and their bytes: so many that a client which does not ask for the next page has
 /// all that a model can use, and less than a client refuses.
@@ -34,10 +33,10 @@ pub(super) struct Listed {
     pub(super) digest: [u8; 32],
 }
 
-/// All lists of one set of capabilities.
+/// All lists of one view.
 pub(super) struct Prepared {
     revision: u64,
-    held: BTreeSet<Capability>,
+    view: View,
     expose: Expose,
     pub(super) tools: Listed,
     /// The same in a form that clients of the revisions with sessions accept.
@@ -57,21 +56,21 @@ pub(super) struct Lists(Mutex<Vec<Arc<Prepared>>>);
 impl Lists {
     /// The lists of one caller, as its grants and the registry are now.
     pub(super) fn of(&self, gateway: &Gateway, caller: &Caller) -> Arc<Prepared> {
-        let held = gateway.held(caller);
+        let view = gateway.view(caller);
         let snapshot = gateway.registry();
         let revision = snapshot.revision();
         let expose = gateway.exposure(&caller.principal);
-        if let Some(ready) = self.find(revision, &held, expose) {
+        if let Some(ready) = self.find(revision, &view, expose) {
             return ready;
         }
         let redactor = gateway.redactor();
         let items = |all: &[Item], operation: Operation| {
-            let open = gateway.open_sources(&held, &snapshot, operation);
+            let open = gateway.open_sources(&view, &snapshot, operation);
             Listed::of(&shown(all, &open, &redactor))
         };
         let mut tools = match expose {
-            Expose::All => gateway.listings(&held, &snapshot),
-            Expose::Search => finder::definitions(gateway, &held, &snapshot),
+            Expose::All => gateway.listings(&view, &snapshot),
+            Expose::Search => finder::definitions(gateway, &view, &snapshot),
         };
         let mut listed = |is_usable: fn(&Value) -> bool| {
             for tool in &mut tools {
@@ -87,8 +86,8 @@ impl Lists {
             resources: items(snapshot.resources(), Operation::ReadResource),
             templates: items(snapshot.templates(), Operation::ReadResource),
             prompts: items(snapshot.prompts(), Operation::GetPrompt),
-            instructions: instructions::of(gateway, &held, &snapshot),
-            held,
+            instructions: instructions::of(gateway, &view, &snapshot),
+            view,
         });
         let mut kept = self.0.lock();
         kept.retain(|other| other.revision == revision);
@@ -99,15 +98,10 @@ impl Lists {
         prepared
     }
 
-    fn find(
-        &self,
-        revision: u64,
-        held: &BTreeSet<Capability>,
-        expose: Expose,
-    ) -> Option<Arc<Prepared>> {
+    fn find(&self, revision: u64, view: &View, expose: Expose) -> Option<Arc<Prepared>> {
         let kept = self.0.lock();
         let same = |list: &&Arc<Prepared>| {
-            list.revision == revision && list.expose == expose && list.held == *held
+            list.revision == revision && list.expose == expose && list.view == *view
         };
         kept.iter().find(same).cloned()
     }

@@ -40,8 +40,8 @@ impl Mirrored {
         else {
             return Ok(());
         };
-        let visible = |entry: &Entry| gateway.is_covered(caller, entry);
-        let wanted = match snapshot.resolve(name, visible) {
+        let visible = |entry: &Entry| gateway.is_open(caller, entry);
+        let wanted = match snapshot.resolve(name, caller, visible) {
             Resolution::Found(entry) if visible(&entry) => tools.tools.get(&entry.id),
             Resolution::Found(_) | Resolution::Ambiguous(_) | Resolution::Unknown => None,
         };

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use drawgate_core::model::{
-    Caller, Capability, Disclosure, ErrorCode, Operation, SourceId, ToolError, ToolInvocation,
-    ToolResult, shown_name,
+    Caller, Disclosure, ErrorCode, Operation, SourceId, ToolError, ToolInvocation, ToolResult,
+    shown_name,
 };
-use drawgate_core::pipeline::CallOptions;
+use drawgate_core::pipeline::{CallOptions, View};
 use drawgate_core::registry::{ItemMatch, Snapshot};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -23,19 +23,19 @@ use super::{Mcp, call, client};
 /// What a caller may use, in one view of the registry.
 pub(super) struct Shelf<'a> {
     mcp: &'a Mcp,
-    held: BTreeSet<Capability>,
+    view: View,
     pub(super) snapshot: Arc<Snapshot>,
 }
 
 impl<'a> Shelf<'a> {
     pub(super) fn of(mcp: &'a Mcp, caller: &Caller) -> Self {
         let gateway = &mcp.inner.gateway;
-        Self { mcp, held: gateway.held(caller), snapshot: gateway.registry() }
+        Self { mcp, view: gateway.view(caller), snapshot: gateway.registry() }
     }
 
     /// The sources that do this for the caller.
     pub(super) fn open(&self, operation: Operation) -> BTreeSet<SourceId> {
-        self.mcp.inner.gateway.open_sources(&self.held, &self.snapshot, operation)
+        self.mcp.inner.gateway.open_sources(&self.view, &self.snapshot, operation)
     }
 }
 

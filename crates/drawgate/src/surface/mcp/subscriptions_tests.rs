@@ -11,6 +11,7 @@ fn caller(principal: &Principal, session: &str, carried: &[Value]) -> Caller {
         session: Some(session.to_owned()),
         surface: Surface::EMBEDDED,
         carried: carried.iter().map(grant).collect(),
+        lineage: None,
     }
 }
 

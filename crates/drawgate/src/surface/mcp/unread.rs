@@ -91,7 +91,13 @@ pub(super) async fn refused(mcp: &Mcp, identity: &Identity, transport: Transport
 fn caller(identity: &Identity, transport: Transport) -> Caller {
     let surface = transport.surface();
     let Identity { principal, carried } = identity;
-    Caller { principal: principal.clone(), session: None, surface, carried: Arc::clone(carried) }
+    Caller {
+        principal: principal.clone(),
+        session: None,
+        surface,
+        carried: Arc::clone(carried),
+        lineage: None,
+    }
 }
 
 const fn code_of(error: &RpcError) -> ErrorCode {

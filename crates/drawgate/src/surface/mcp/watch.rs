@@ -95,7 +95,8 @@ pub(super) fn session_stream(
 ) -> Response {
     let Some(place) = mcp.inner.streams.enter(&session.principal) else { return too_many() };
     let Identity { principal, carried } = identity;
-    let caller = Caller { principal, session: Some(session.id.clone()), surface, carried };
+    let session_id = Some(session.id.clone());
+    let caller = Caller { principal, session: session_id, surface, carried, lineage: None };
     let watcher = Watcher {
         mcp: mcp.clone(),
         caller,

@@ -1,13 +1,13 @@
 //! The tools of an agent, as it is told them. Definitions are made once per revision of the registry
 //! and shared by all agents.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drawgate_core::model::{Caller, Capability, ToolId};
-use drawgate_core::pipeline::Gateway;
+use drawgate_core::model::{Caller, ToolId};
+use drawgate_core::pipeline::{Gateway, View};
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::Snapshot;
+use drawgate_core::registry::{Entry, Snapshot};
 use drawgate_sdk::proto::{ToolDefinition, ToolsChanged, Welcome};
 use parking_lot::Mutex;
 
@@ -29,24 +29,24 @@ struct Catalogue {
 /// What one agent may call at a moment.
 pub(super) struct Listed {
     revision: u64,
-    held: BTreeSet<Capability>,
+    view: View,
     tools: Vec<Arc<ToolDefinition>>,
 }
 
 impl Lists {
     /// The tools of one agent, as its grants and the registry are now.
     pub(super) fn of(&self, gateway: &Gateway, caller: &Caller) -> Listed {
-        let held = gateway.held(caller);
+        let view = gateway.view(caller);
         let snapshot = gateway.registry();
         let catalogue = self.catalogue(gateway, &snapshot);
-        let visible = gateway.visible(&held, &snapshot);
+        let visible = gateway.visible(&view, &snapshot);
         let tools = visible.iter().filter_map(|entry| catalogue.tools.get(&entry.id)).cloned();
         let tools = fitting(tools, MAX_BYTES);
         if tools.len() < visible.len() {
             let (kept, all) = (tools.len(), visible.len());
             tracing::warn!(agent = %caller.principal, kept, all, "a list of tools is too long and was cut");
         }
-        Listed { revision: snapshot.revision(), held, tools }
+        Listed { revision: snapshot.revision(), view, tools }
     }
 
     fn catalogue(&self, gateway: &Gateway, snapshot: &Snapshot) -> Arc<Catalogue> {
@@ -71,15 +71,12 @@ impl Lists {
 
 /// Every definition. Who sees which is decided for each agent.
 fn definitions(gateway: &Gateway, snapshot: &Snapshot) -> BTreeMap<ToolId, Arc<ToolDefinition>> {
-    let everything: BTreeSet<Capability> = Capability::new("*").into_iter().collect();
     let longest = gateway.settings().max_timeout;
-    let entries = gateway.visible(&everything, snapshot);
-    let listings = gateway.listings(&everything, snapshot);
-    let both = entries.iter().zip(&listings);
-    both.map(|(entry, listing)| {
-        (entry.id.clone(), Arc::new(convert::definition(entry, listing, longest)))
-    })
-    .collect()
+    let definition = |entry: &Arc<Entry>| {
+        let listing = gateway.listing(entry, snapshot);
+        (entry.id.clone(), Arc::new(convert::definition(entry, &listing, longest)))
+    };
+    snapshot.available().map(definition).collect()
 }
 
 /// As many as a message can hold.
@@ -111,7 +108,7 @@ impl Listed {
     pub(super) fn welcome(&self, caller: &Caller) -> Welcome {
         Welcome {
             name: caller.principal.to_string(),
-            capabilities: self.held.iter().map(ToString::to_string).collect(),
+            capabilities: self.view.held().iter().map(ToString::to_string).collect(),
             tools: self.tools(),
             revision: self.revision,
         }

@@ -57,6 +57,7 @@ pub(super) fn caller(
         session: Some(agent.connection.clone()),
         surface: SURFACE,
         carried: grants.collect(),
+        lineage: None,
     })
 }
 
