@@ -3,14 +3,27 @@
 //! Files that were written for other programs are read as they are; see `dialects`. Reading decides
 //! nothing: a profile counts once an operator has accepted it.
 
-use std::collections::BTreeMap;
+mod custom;
+mod dialects;
+mod findings;
+mod folder;
+mod front_matter;
+mod parse;
+mod switches;
+mod template;
+
+use std::fmt;
 
 use drawgate_core::model::Capability;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+pub use self::folder::{Found, read_file, read_folders};
+pub use self::parse::{MAX_FILE, parse};
+pub use self::template::fill;
 
 /// An agent, as its file describes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// Its name: `[a-z0-9][a-z0-9-]{0,47}`.
     pub name: String,
@@ -67,6 +80,24 @@ pub struct CustomTool {
     pub public: bool,
 }
 
+impl CustomTool {
+    /// The prompt for these arguments. Parameters without an argument have their default, if there is
+    /// one.
+    #[must_use]
+    pub fn prompt_for(&self, arguments: &Map<String, Value>) -> String {
+        let mut all = Map::new();
+        if let Some(Value::Object(properties)) = self.parameters.get("properties") {
+            for (name, schema) in properties {
+                if let Some(default) = schema.get("default") {
+                    all.insert(name.clone(), default.clone());
+                }
+            }
+        }
+        all.extend(arguments.clone());
+        fill(&self.prompt, &all)
+    }
+}
+
 /// What a run may use up, together with its children.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -91,7 +122,7 @@ pub struct Budget {
 /// Something in a profile's file that is wrong, or that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// The field, such as `budget.tokens` or `tools[2].parameters`.
+    /// The field, such as `budget.tokens` or `tools[2].parameters`; empty for the whole file.
     pub field: String,
     /// The custom tool that it belongs to.
     pub tool: Option<String>,
@@ -99,6 +130,21 @@ pub struct Problem {
     pub line: Option<u32>,
     /// What is wrong, and what to do.
     pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if let Some(tool) = &self.tool {
+            write!(f, "tool `{}`: ", tool.escape_debug())?;
+        }
+        if !self.field.is_empty() {
+            write!(f, "`{}`: ", self.field.escape_debug())?;
+        }
+        f.write_str(&self.message)
+    }
 }
 
 /// A profile with what was ignored in its file.
@@ -109,6 +155,3 @@ pub struct Parsed {
     /// What has no effect.
     pub warnings: Vec<Problem>,
 }
-
-/// Extra fields of a profile by name, kept so that unknown ones can be reported.
-pub(crate) type Fields = BTreeMap<String, Value>;
