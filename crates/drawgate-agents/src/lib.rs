@@ -1,5 +1,5 @@
 //! Agents that the gateway runs itself: their [profiles](profile), the [models](model) that they talk
-//! to, and their runs.
+//! to, their [runs], and the [tools](source) that only they have.
 //!
 //! An agent is an ordinary caller of the gate. Nothing here reaches a tool in another way.
 
@@ -7,5 +7,8 @@
 
 pub mod model;
 pub mod profile;
+pub mod runs;
+mod session;
+pub mod source;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
-use crate::model::{Client, InputGiven, Lineage, McpManifest, SourceId, ToolOutput, TraceParent};
+use crate::model::{CapabilityGrant, Client, InputGiven, Lineage, McpManifest, SourceId, ToolOutput, TraceParent};
 pub use crate::pipeline::PermittedCall;
 
 /// Something that offers tools.
@@ -108,6 +108,8 @@ pub struct CallContext {
     pub affinity: Arc<str>,
     /// The run that calls, if the gateway itself runs the agent.
     pub lineage: Option<Arc<Lineage>>,
+    /// Grants that came with the caller's request, for calls that are made in its name.
+    pub carried: Arc<[Arc<CapabilityGrant>]>,
 }
 
 impl CallContext {
@@ -171,6 +173,9 @@ pub enum SourceError {
     /// It answered with something that is not an answer.
     #[error("{0}")]
     Protocol(String),
+    /// It did its work, and the result does not have the form that was promised.
+    #[error("{0}")]
+    Invalid(String),
     /// The deadline passed inside the source.
     #[error("{0}")]
     Timeout(String),

@@ -95,6 +95,7 @@ impl Gateway {
             input: call.input.clone(),
             affinity: affinity(caller),
             lineage: caller.lineage.clone(),
+            carried: Arc::clone(&caller.carried),
         };
         let work = async {
             let _slots =
@@ -227,6 +228,7 @@ fn refusal(error: SourceError) -> Refusal {
             detailed(refuse(ErrorCode::InvalidArguments, message), details)
         }
         SourceError::Protocol(_) => refuse(ErrorCode::ExecutionFailed, message),
+        SourceError::Invalid(_) => refuse(ErrorCode::ValidationError, message),
         SourceError::Timeout(_) => refuse(ErrorCode::Timeout, message),
         SourceError::Sandbox(_) => refuse(ErrorCode::SandboxViolation, message),
     }

@@ -246,6 +246,12 @@ impl Entry {
         self.audience.includes(lineage) && lineage.is_none_or(|run| run.bounds.tools.admits(self))
     }
 
+    /// Whether its calls spend their time waiting for other runs.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.source.waits(self.own_name())
+    }
+
     /// As a list for programs shows it.
     #[must_use]
     pub fn describe(&self) -> ToolRegistryEntry {

@@ -141,7 +141,7 @@ impl Admission<'_> {
 
     fn verdict(&self, error: Option<&SourceError>) -> Verdict {
         match error {
-            None | Some(SourceError::Failed { .. }) => Verdict::Works,
+            None | Some(SourceError::Failed { .. } | SourceError::Invalid(_)) => Verdict::Works,
             Some(SourceError::Sandbox(_)) => Verdict::Fails,
             // Where nothing was sent, the supervisor knows that the server is down, and dials.
             Some(

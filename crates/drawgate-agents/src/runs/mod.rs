@@ -1,0 +1,243 @@
+//! Runs: agents at work. This module starts, ends, finds and recovers them, and keeps them within depth,
+//! fan-out, number and budget; what a run does is in `session`.
+//!
+//! Every change is in the store before its effect: a gateway that is killed takes its runs up again
+//! where they were.
+
+pub(crate) mod ended;
+pub mod feed;
+pub(crate) mod live;
+pub mod pool;
+pub mod record;
+mod recover;
+mod start;
+pub(crate) mod store;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use drawgate_core::audit::{EventDraft, EventKind};
+use drawgate_core::pipeline::Gateway;
+use drawgate_core::store::{Artifacts, AuditLog, Documents, Store, StoreError};
+use drawgate_host::seal::SealingKey;
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use self::feed::{Happened, RunEvent};
+use self::live::Live;
+pub use self::live::Phase;
+use self::pool::Pools;
+pub use self::record::{End, Ending, Report};
+pub use self::start::{NewRun, Origin, StartError};
+use self::store::RunStore;
+pub use self::view::{RunDetails, RunSummary, ThreadSummary};
+use crate::model::Models;
+use crate::profile::Budget;
+
+/// What an operator says about runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunSettings {
+    /// How many runs may be above one.
+    #[schemars(range(max = 16))]
+    pub max_depth: u8,
+    /// Children of one run that work at once.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_fanout: usize,
+    /// Runs in one tree, ended ones included.
+    #[schemars(range(min = 1, max = 10000))]
+    pub max_runs: usize,
+    /// Runs in the whole gateway that work at once.
+    #[schemars(range(min = 1, max = 10000))]
+    pub max_active: usize,
+    /// Days for which ended runs are kept.
+    #[schemars(range(min = 1))]
+    pub keep_days: u64,
+    /// The budget of runs that nobody else gives one, by what is limited.
+    pub budget: Budget,
+}
+
+impl Default for RunSettings {
+    fn default() -> Self {
+        Self {
+            max_depth: 3,
+            max_fanout: 8,
+            max_runs: 64,
+            max_active: 1000,
+            keep_days: 30,
+            budget: Budget {
+                tokens: Some(1_000_000),
+                cost_usd: None,
+                seconds: Some(3600),
+                tool_calls: Some(1000),
+                runs: None,
+            },
+        }
+    }
+}
+
+/// The models that are configured now.
+pub trait ConfiguredModels: Send + Sync + 'static {
+    /// The models, for one use: an edit of the configuration replaces them.
+    fn models(&self) -> Arc<Models>;
+}
+
+/// What runs stand on.
+pub struct RunsParts {
+    /// The gate.
+    pub gateway: Gateway,
+    /// Where runs are kept.
+    pub store: Arc<dyn Store>,
+    /// The same, for reading.
+    pub documents: Arc<dyn Documents>,
+    /// What they are sealed with.
+    pub key: SealingKey,
+    /// The audit log.
+    pub audit: Arc<dyn AuditLog>,
+    /// Where long results go.
+    pub artifacts: Arc<dyn Artifacts>,
+    /// The models that are configured.
+    pub models: Arc<dyn ConfiguredModels>,
+    /// Settings, replaced when the configuration is.
+    pub settings: Arc<ArcSwap<RunSettings>>,
+}
+
+/// All runs of a gateway. Cheap to clone.
+#[derive(Clone)]
+pub struct Runs(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) gateway: Gateway,
+    pub(crate) store: RunStore,
+    pub(crate) audit: Arc<dyn AuditLog>,
+    pub(crate) artifacts: Arc<dyn Artifacts>,
+    pub(crate) models: Arc<dyn ConfiguredModels>,
+    pub(crate) settings: Arc<ArcSwap<RunSettings>>,
+    pub(crate) pools: Pools,
+    /// Runs whose tree is at work, ended ones included.
+    live: Mutex<BTreeMap<Arc<str>, Arc<Live>>>,
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Runs {
+    /// Runs that stand on these parts; none is taken up yet.
+    #[must_use]
+    pub fn new(parts: RunsParts) -> Self {
+        Self(Arc::new(Inner {
+            gateway: parts.gateway,
+            store: RunStore::new(parts.store, parts.documents, parts.key),
+            audit: parts.audit,
+            artifacts: parts.artifacts,
+            models: parts.models,
+            settings: parts.settings,
+            pools: Pools::default(),
+            live: Mutex::default(),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// Cancels a run and everything below it, for a reason that its end will have; `false` if no such
+    /// run is at work.
+    pub fn cancel(&self, id: &str, reason: &str) -> bool {
+        match self.0.find(id) {
+            Some(run) if run.end().is_none() => {
+                run.cancel_reason.lock().get_or_insert_with(|| reason.to_owned());
+                run.cancel.cancel();
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Waits until a run has ended. `None` if it is not known.
+    pub async fn ended(&self, id: &str) -> Option<End> {
+        match self.0.find(id) {
+            Some(run) => run.ended().await,
+            None => self.stored(id).await.ok()?.and_then(|record| record.end),
+        }
+    }
+
+    /// What happened in a run's tree after an event, once something did or the time is over. `None` if
+    /// the tree is not at work.
+    pub async fn events(&self, id: &str, after: u64, patience: Duration) -> Option<Vec<RunEvent>> {
+        let feed = Arc::clone(&self.0.find(id)?.feed);
+        Some(feed.after(after, patience).await)
+    }
+
+    /// Stops all runs where they are; the next start takes them up again.
+    pub async fn close(&self) {
+        self.0.stopping.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+
+    /// How many runs are at work.
+    #[must_use]
+    pub fn active(&self) -> usize {
+        self.0.live.lock().values().filter(|run| run.end().is_none()).count()
+    }
+
+    /// Removes runs that ended too long ago, whole trees at a time; how many went.
+    pub async fn sweep(&self) -> Result<usize, StoreError> {
+        let keep_ms = self.0.settings.load().keep_days.saturating_mul(24 * 60 * 60 * 1000);
+        let oldest = self.0.now().saturating_sub(keep_ms);
+        let runs = self.0.store.runs().await?;
+        let is_old = |end: &Option<End>| end.as_ref().is_some_and(|end| end.at < oldest);
+        let old_roots: Vec<&str> = runs
+            .iter()
+            .filter(|run| run.id == run.root && is_old(&run.end))
+            .map(|run| run.id.as_str())
+            .collect();
+        let mut removed = 0;
+        for run in runs.iter().filter(|run| old_roots.contains(&run.root.as_str())) {
+            self.0.store.remove(&run.id).await?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+}
+
+impl Inner {
+    pub(crate) fn now(&self) -> u64 {
+        self.gateway.clock().now_ms()
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Live>> {
+        self.live.lock().get(id).cloned()
+    }
+
+    /// The child that a step of a run started.
+    pub(crate) fn child_of(&self, parent: &str, step: u32) -> Option<Arc<Live>> {
+        let live = self.live.lock();
+        let mut children = live.values().filter(|run| {
+            let record = run.record.lock();
+            record.parent.as_ref().is_some_and(|own| own.run == parent && own.step == step)
+        });
+        children.next().cloned()
+    }
+
+    /// An event of a run.
+    pub(crate) fn draft(&self, kind: EventKind, run: &Live) -> EventDraft {
+        let record = run.record.lock();
+        EventDraft::new(kind, self.now())
+            .text("principal", record.principal.as_str())
+            .text("runId", &record.id)
+            .text("rootRunId", &record.root)
+            .text("agent", &record.profile.name)
+            .number("depth", u64::from(record.depth))
+    }
+
+    pub(crate) async fn write_down(&self, draft: EventDraft) {
+        if let Err(error) = self.audit.append(draft).await {
+            tracing::error!(%error, "an event of a run could not be written to the audit log");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! How runs end that do not go well: each clearly, with the last text kept.
+
+use std::time::Duration;
+
+use drawgate_agents::runs::Ending;
+use drawgate_agents::runs::record::{ModelOutcome, StepBody};
+use drawgate_agents::testing::fake_models::{Answer, Rule};
+use drawgate_core::model::ToolOutput;
+use drawgate_core::policy::ApprovalState;
+use drawgate_core::testing::{FakeSource, TestGate, TestStore, tool};
+use serde_json::json;
+
+use super::support::{Bench, PATIENCE, limits, profile};
+
+/// A source with a tool that echoes, and one that always fails.
+fn source() -> std::sync::Arc<FakeSource> {
+    let tools = vec![tool("echo", &json!(null)), tool("fail", &json!(null))];
+    FakeSource::new("t", tools, |name, arguments| match name {
+        "echo" => Ok(ToolOutput::text(
+            arguments
+                .get("text")
+                .map_or_else(String::new, |text| text.as_str().unwrap_or_default().to_owned()),
+        )),
+        _ => Ok(ToolOutput::failure("no luck")),
+    })
+}
+
+async fn bench(more: &str, rules: Vec<Rule>) -> Bench {
+    let bench = Bench::new(&[&profile("a", more)], rules).await;
+    bench.gate.register(source()).await.unwrap();
+    bench
+}
+
+#[tokio::test]
+async fn endings_name_their_reason_and_keep_the_last_text() {
+    let said = || Rule::calls([("t__echo", json!({ "text": "x" }))]).at_turn(0);
+    let cases: Vec<(&str, &str, Vec<Rule>, Ending, &str)> = vec![
+        ("a key that is wrong", "", vec![Rule::status(401, &[], json!({}))], Ending::Failed, "401"),
+        (
+            "a request that is wrong",
+            "",
+            vec![Rule::status(400, &[], json!({"error": {"message": "bad tools"}}))],
+            Ending::Failed,
+            "bad tools",
+        ),
+        (
+            "a provider that has no money for us",
+            "",
+            vec![Rule::status(
+                429,
+                &[],
+                json!({"error": {"type": "insufficient_quota", "message": "pay"}}),
+            )],
+            Ending::Failed,
+            "pay",
+        ),
+        (
+            "too many turns",
+            "max_turns: 3",
+            vec![Rule::calls([("t__echo", json!({ "text": "x" }))])],
+            Ending::Stuck,
+            "3 times",
+        ),
+        (
+            "the same in vain",
+            "",
+            vec![Rule::calls([("t__fail", json!({}))])],
+            Ending::Stuck,
+            "t__fail",
+        ),
+        (
+            "a tool that does not exist",
+            "",
+            vec![Rule::calls([("nosuch", json!({}))])],
+            Ending::Stuck,
+            "nosuch",
+        ),
+        ("no tokens", "budget: {tokens: 20}", vec![Rule::text("hello")], Ending::Budget, "tokens"),
+        (
+            "no calls",
+            "budget: {tool_calls: 0}",
+            vec![said(), Rule::text("done")],
+            Ending::Budget,
+            "tool calls",
+        ),
+        (
+            "garbage",
+            "",
+            vec![Rule::new(Answer::Raw(vec!["data: {\"nonsense\n\n".to_owned()]))],
+            Ending::Failed,
+            "",
+        ),
+    ];
+    for (name, more, rules, ending, reason) in cases {
+        let bench = bench(more, rules).await;
+        let (_, end) = bench.run("a", "go").await;
+        assert_eq!(end.ending, ending, "{name}: {end:?}");
+        let said = end.reason.clone().unwrap_or_default();
+        assert!(said.contains(reason), "{name}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_busy_is_asked_again() {
+    let busy =
+        Rule::status(529, &[("retry-after", "0")], json!({ "error": { "message": "busy" } }));
+    // The fake server answers by what it reads, so that a model name makes the difference.
+    let rules = vec![busy.for_model("busy"), Rule::text("done")];
+    let bench = bench("model: anthropic/busy", rules).await;
+    let id = bench.start("a", "go").await.unwrap();
+    let end = bench.end_of(&id).await;
+    assert_eq!(end.ending, Ending::Failed);
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    let failed = |step: &&drawgate_agents::runs::record::Step| {
+        matches!(&step.body, StepBody::Model { outcome: Some(ModelOutcome::Failed { .. }), .. })
+    };
+    assert_eq!(shown.steps.iter().filter(failed).count(), 5, "{:?}", shown.steps);
+    assert_eq!(shown.run.used.tokens, 0, "nothing was begun, so nothing is spent");
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_asked_again_once_and_counts_as_spent() {
+    let rules = vec![Rule::text("a text that never arrives as a whole").dropped_after(400)];
+    let bench = bench("", rules).await;
+    let (id, end) = bench.run("a", "go").await;
+    assert_eq!(end.ending, Ending::Failed, "{end:?}");
+    assert_eq!(bench.fake.requests().len(), 2);
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    assert!(shown.run.used.tokens > 0, "what may have been served counts: {shown:?}");
+}
+
+#[tokio::test]
+async fn calls_go_side_by_side_and_their_errors_go_back_to_the_model() {
+    let calls =
+        [("t__echo", json!({ "text": "one" })), ("t__fail", json!({})), ("nosuch", json!({}))];
+    let rules = vec![Rule::calls(calls).at_turn(0), Rule::text("done").after_results(3)];
+    let bench = bench("", rules).await;
+    let (id, end) = bench.run("a", "go").await;
+    assert_eq!((end.ending, end.text.as_str()), (Ending::Done, "done"));
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    let texts: Vec<String> = shown
+        .steps
+        .iter()
+        .filter_map(|step| match &step.body {
+            StepBody::Call { outcome: Some(outcome), .. } => Some(outcome.text.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts[0], "one");
+    assert!(texts[1].starts_with("EXECUTION_FAILED") && texts[1].contains("no luck"), "{texts:?}");
+    assert!(texts[2].starts_with("RESOURCE_NOT_FOUND"), "{texts:?}");
+}
+
+#[tokio::test]
+async fn an_approval_stops_the_clock_and_the_call_goes_on() {
+    let rules = vec![
+        Rule::calls([("t__echo", json!({ "text": "approved" }))]).at_turn(0),
+        Rule::text("done").after_results(1),
+    ];
+    let bench = bench("budget: {seconds: 2}", rules).await;
+    bench.gate.hold(Duration::from_millis(1));
+    bench.gate.policy(json!({
+        "version": "1.0",
+        "defaults": { "fallback": "allow" },
+        "rules": [{ "id": "ask", "action": "*", "decision": "allow_with_confirm" }],
+    }));
+    let id = bench.start("a", "go").await.unwrap();
+    let mut after = 0;
+    let asked = async {
+        loop {
+            let events = bench.runs.events(&id, after, PATIENCE).await.unwrap();
+            after = events.last().map_or(after, |event| event.seq);
+            let approvals = bench.gate.gateway.approvals();
+            if let Some(approval) = approvals.iter().find(|one| one.state == ApprovalState::Pending)
+            {
+                return approval.id.clone();
+            }
+        }
+    };
+    let approval = tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    bench.gate.decide(&approval, ApprovalState::Approved).await;
+    let end = bench.end_of(&id).await;
+    assert_eq!((end.ending, end.text.as_str()), (Ending::Done, "done"), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_conversation_that_grows_too_long_is_made_shorter_and_goes_on() {
+    let long = "word ".repeat(2_000);
+    let call = |turn: usize| Rule::calls([("t__echo", json!({ "text": long }))]).at_turn(turn);
+    let mut rules =
+        vec![Rule::text("SUMMARY: echoed a lot").containing("Summarise the work so far")];
+    rules.extend((0..6).map(call));
+    rules.push(Rule::text("done"));
+    let gate = TestGate::with(TestStore::default()).await;
+    gate.grant("local", "*", None).await;
+    let bench =
+        Bench::on(gate, &[&profile("a", "max_turns: 20")], rules, limits(12_000, 500)).await;
+    bench.gate.register(source()).await.unwrap();
+    let (id, end) = bench.run("a", "go").await;
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    let kinds: Vec<&str> = shown
+        .steps
+        .iter()
+        .filter_map(|step| match &step.body {
+            StepBody::Trimmed { .. } => Some("trimmed"),
+            StepBody::Summary { .. } => Some("summary"),
+            _ => None,
+        })
+        .collect();
+    assert!(kinds.contains(&"trimmed") && kinds.contains(&"summary"), "{kinds:?} {end:?}");
+    assert_eq!((end.ending, end.text.as_str()), (Ending::Done, "done"), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_long_shows_both_ends_and_can_be_read_whole() {
+    let text = format!("BEGIN{}END", "x".repeat(100_000));
+    let rules =
+        vec![Rule::calls([("t__echo", json!({ "text": text }))]).at_turn(0), Rule::text("done")];
+    let bench = bench("", rules).await;
+    let (id, end) = bench.run("a", "go").await;
+    assert_eq!(end.ending, Ending::Done, "{end:?}");
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    let result = shown.steps.iter().find_map(|step| match &step.body {
+        StepBody::Call { outcome, .. } => outcome.clone(),
+        _ => None,
+    });
+    let result = result.unwrap().text;
+    assert!(result.starts_with("BEGIN") && result.ends_with("END") && result.len() < 50_000);
+    assert!(result.contains("drawgate://artifacts/"), "the whole is an artifact");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_ends_with_everything_below_it() {
+    let rules = vec![
+        Rule::new(Answer::Hang).containing("child"),
+        Rule::calls([("spawn_agent", json!({ "prompt": "child" }))]),
+    ];
+    let bench = bench("", rules).await;
+    let id = bench.start("a", "go").await.unwrap();
+    let child = child_of(&bench, &id).await;
+    assert!(bench.runs.cancel(&id, "the test says so"));
+    assert_eq!(bench.end_of(&id).await.ending, Ending::Cancelled);
+    assert_eq!(bench.end_of(&child).await.ending, Ending::Cancelled);
+    assert!(!bench.runs.cancel(&id, "the test says so"), "it is over");
+}
+
+/// The first child of a run, once there is one.
+async fn child_of(bench: &Bench, id: &str) -> String {
+    let mut after = 0;
+    let found = async {
+        loop {
+            let events = bench.runs.events(id, after, PATIENCE).await.unwrap_or_default();
+            after = events.last().map_or(after, |event| event.seq);
+            if let Some(event) = events.iter().find(|event| event.depth == 1) {
+                return event.run.clone();
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, found).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_form_is_corrected_twice_and_then_given_up() {
+    let custom = "tools:\n  - name: pick\n    description: Picks\n    parameters: {}\n    \
+        result_schema: {type: object, properties: {n: {type: integer}}, required: [n]}\n    prompt: Pick.\n    public: true";
+    let wrong = vec![Rule::text("seven")];
+    let bench = Bench::new(&[&profile("a", custom)], wrong).await;
+    let result = bench.gate.call("local", "pick", json!({})).await;
+    assert_eq!(result.error.unwrap().code.as_str(), "VALIDATION_ERROR");
+    assert_eq!(bench.fake.requests().len(), 3, "it was told twice");
+    let right = vec![
+        Rule::text("seven").at_turn(0),
+        Rule::calls([("return_result", json!({ "n": "x" }))]).at_turn(1),
+        Rule::text("```json\n{\"n\": 7}\n```"),
+    ];
+    let bench = Bench::new(&[&profile("a", custom)], right).await;
+    let result = bench.gate.call("local", "pick", json!({})).await;
+    assert_eq!(result.structured_content, Some(json!({ "n": 7 })), "{result:?}");
+}

@@ -1,0 +1,200 @@
+//! A gate with runs, and a fake server of models behind it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use drawgate_agents::model::config::{ModelsConfig, ProviderConfig, ProvidersConfig};
+use drawgate_agents::model::{Api, ModelLimits, Models};
+use drawgate_agents::profile::{Budget, Profile, parse};
+use drawgate_agents::runs::{ConfiguredModels, End, NewRun, Origin, RunSettings, Runs, RunsParts, StartError};
+use drawgate_agents::source::{AgentTools, ProfileTools, Profiles};
+use drawgate_agents::testing::fake_models::{FakeModels, Rule};
+use drawgate_core::model::SourceId;
+use drawgate_core::registry::{Origin as Manifest, SourceTerms};
+use drawgate_core::source::ToolSource;
+use drawgate_core::testing::{TestGate, TestStore, caller};
+use drawgate_host::Host;
+use drawgate_host::seal::SealingKey;
+use drawgate_host::secrets::Secrets;
+
+/// How long anything here may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The provider that each API is configured as.
+pub(crate) const APIS: [(Api, &str); 4] = [
+    (Api::Anthropic, "anthropic"),
+    (Api::Openai, "openai"),
+    (Api::OpenaiChat, "chat"),
+    (Api::Gemini, "gemini"),
+];
+
+pub(crate) struct Bench {
+    pub(crate) gate: TestGate,
+    pub(crate) fake: FakeModels,
+    pub(crate) runs: Runs,
+    pub(crate) profiles: Arc<Accepted>,
+    pub(crate) settings: Arc<ArcSwap<RunSettings>>,
+}
+
+/// Profiles by name.
+pub(crate) struct Accepted(BTreeMap<String, Arc<Profile>>);
+
+impl Profiles for Accepted {
+    fn get(&self, name: &str) -> Option<Arc<Profile>> {
+        self.0.get(name).cloned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+/// Models that stay as they are.
+struct Fixed(Arc<Models>);
+
+impl ConfiguredModels for Fixed {
+    fn models(&self) -> Arc<Models> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// Limits of the fake model, with prices.
+pub(crate) fn limits(context_tokens: u64, max_output: u64) -> ModelLimits {
+    let prices =
+        serde_json::from_value(serde_json::json!({ "input": 3.0, "output": 15.0 })).unwrap();
+    ModelLimits { context_tokens, max_output, usd_per_million: Some(prices) }
+}
+
+impl Bench {
+    /// A gate whose local user may do everything.
+    pub(crate) async fn new(profiles: &[&str], rules: Vec<Rule>) -> Self {
+        let gate = TestGate::with(TestStore::default()).await;
+        gate.grant("local", "*", None).await;
+        Self::on(gate, profiles, rules, limits(100_000, 1_000)).await
+    }
+
+    pub(crate) async fn on(
+        gate: TestGate,
+        profiles: &[&str],
+        rules: Vec<Rule>,
+        limits: ModelLimits,
+    ) -> Self {
+        let fake = FakeModels::start(rules).await.unwrap();
+        let accepted = profiles.iter().map(|text| {
+            let parsed = parse("test.md", text).unwrap_or_else(|problems| panic!("{problems:?}"));
+            (parsed.profile.name.clone(), Arc::new(parsed.profile))
+        });
+        let profiles = Arc::new(Accepted(accepted.collect()));
+        let settings = Arc::new(ArcSwap::from_pointee(RunSettings::default()));
+        let models = Arc::new(Fixed(Arc::new(models(&fake, limits))));
+        let runs = Runs::new(parts(&gate, models, &settings));
+        let bench = Self { gate, fake, runs, profiles, settings };
+        bench.offer().await;
+        bench
+    }
+
+    /// Registers the tools for agents and those of the profiles.
+    async fn offer(&self) {
+        let id = SourceId::new("agents").unwrap();
+        let profiles: Arc<dyn Profiles> = self.profiles.clone();
+        let search = Some("gemini/fake".to_owned());
+        let tools = Arc::new(AgentTools::new(id, self.runs.clone(), profiles, search));
+        let terms = AgentTools::terms(SourceTerms::default());
+        let manifest = tools.manifest().await.unwrap();
+        let bad = self.gate.declare(tools, manifest, terms, Manifest::Declared).unwrap();
+        assert_eq!(bad, []);
+        for profile in self.profiles.0.values().filter(|profile| ProfileTools::any(profile)) {
+            let tools = ProfileTools::new(Arc::clone(profile), self.runs.clone()).unwrap();
+            let tools = Arc::new(tools);
+            let (terms, manifest) = (tools.terms(SourceTerms::default()), tools.manifest().await);
+            let bad =
+                self.gate.declare(tools, manifest.unwrap(), terms, Manifest::Declared).unwrap();
+            assert_eq!(bad, []);
+        }
+    }
+
+    pub(crate) fn new_run(&self, profile: &str, prompt: &str) -> NewRun {
+        NewRun {
+            caller: caller("local"),
+            profile: self.profiles.get(profile).unwrap(),
+            tool: None,
+            prompt: prompt.to_owned(),
+            model: None,
+            answer: None,
+            budget: Budget::default(),
+            origin: Origin::New,
+        }
+    }
+
+    pub(crate) async fn start(&self, profile: &str, prompt: &str) -> Result<String, StartError> {
+        self.runs.start(self.new_run(profile, prompt)).await
+    }
+
+    /// Runs a profile to its end.
+    pub(crate) async fn run(&self, profile: &str, prompt: &str) -> (String, End) {
+        let id = self.start(profile, prompt).await.unwrap();
+        let end = self.end_of(&id).await;
+        (id, end)
+    }
+
+    pub(crate) async fn end_of(&self, id: &str) -> End {
+        let ended = tokio::time::timeout(PATIENCE, self.runs.ended(id)).await;
+        ended.expect("the run hangs").expect("there is no such run")
+    }
+
+    /// Another process on the same store: the runs of the first one are gone, those of this one are
+    /// taken up.
+    pub(crate) async fn restarted(self) -> Self {
+        let Self { gate, fake, runs, profiles, settings } = self;
+        let models = Arc::new(Fixed(Arc::new(models(&fake, limits(100_000, 1_000)))));
+        drop(runs);
+        let runs = Runs::new(parts(&gate, models, &settings));
+        let bench = Self { gate, fake, runs, profiles, settings };
+        bench.offer().await;
+        bench.runs.recover().await.unwrap();
+        bench
+    }
+}
+
+fn models(fake: &FakeModels, limits: ModelLimits) -> Models {
+    let providers: ProvidersConfig = APIS
+        .into_iter()
+        .map(|(kind, name)| {
+            let provider = ProviderConfig {
+                kind,
+                url: Some(fake.url(kind)),
+                key: None,
+                concurrency: 64,
+                models: BTreeMap::from([("fake".to_owned(), limits)]),
+            };
+            (name.to_owned(), provider)
+        })
+        .collect();
+    let names = ModelsConfig { default: Some("anthropic/fake".to_owned()), ..Default::default() };
+    let host = Arc::new(Host::new(Secrets::new(BTreeMap::new()), None).unwrap());
+    Models::new(&providers, &names, &host).unwrap()
+}
+
+fn parts(
+    gate: &TestGate,
+    models: Arc<dyn ConfiguredModels>,
+    settings: &Arc<ArcSwap<RunSettings>>,
+) -> RunsParts {
+    RunsParts {
+        gateway: gate.gateway.clone(),
+        store: gate.store.clone(),
+        documents: gate.store.clone(),
+        key: SealingKey::new(&[7; 32]).unwrap(),
+        audit: gate.store.clone(),
+        artifacts: gate.store.clone(),
+        models,
+        settings: Arc::clone(settings),
+    }
+}
+
+/// A profile of a few lines.
+pub(crate) fn profile(name: &str, more: &str) -> String {
+    format!("---\nname: {name}\ndescription: for tests\n{more}\n---\nYou are {name}.\n")
+}
