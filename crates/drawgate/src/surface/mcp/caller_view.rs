@@ -1,0 +1,28 @@
+//! The part of the registry that one caller may use.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use drawgate_core::model::{Caller, Capability, Operation, SourceId};
+use drawgate_core::registry::Snapshot;
+
+use super::Mcp;
+
+/// What a caller may use of one snapshot of the registry.
+pub(super) struct CallerView<'a> {
+    mcp: &'a Mcp,
+    held: BTreeSet<Capability>,
+    pub(super) snapshot: Arc<Snapshot>,
+}
+
+impl<'a> CallerView<'a> {
+    pub(super) fn of(mcp: &'a Mcp, caller: &Caller) -> Self {
+        let gateway = &mcp.inner.gateway;
+        Self { mcp, held: gateway.held(caller), snapshot: gateway.registry() }
+    }
+
+    /// The sources that offer this operation to the caller.
+    pub(super) fn open(&self, operation: Operation) -> BTreeSet<SourceId> {
+        self.mcp.inner.gateway.open_sources(&self.held, &self.snapshot, operation)
+    }
+}
