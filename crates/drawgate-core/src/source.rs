@@ -34,7 +34,7 @@ pub trait ToolSource: Send + Sync + 'static {
     }
 
     /// A channel whose value changes when the manifest may have: tools changed, the connection was
-    /// lost or came back. The keeper then asks for the manifest again.
+    /// lost or came back. The supervisor then asks for the manifest again.
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         None
     }

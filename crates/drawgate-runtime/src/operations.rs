@@ -23,11 +23,13 @@ pub use approvals::{Decision, ExactArguments, ListedApproval, Reveal};
 pub use audit::{Prune, Pruned};
 pub use error::OperationError;
 pub use grants::NewGrant;
-pub use keys::{AddKey, GatewayKey, RemoveKeys, ShownFault, ShownKey, ShownKeys, Whose};
+pub use keys::{AddKey, GatewayKey, KeyFaultView, KeyListView, KeyOwner, KeyView, RemoveKeys};
 pub use packs::PackDetails;
-pub use servers::{Accept, LoginBegun, Review, ServerReport, ServersQuery, SourceReport};
+pub use servers::{Accept, Review, ServerReport, ServersQuery, SourceReport, StartedLogin};
 pub use status::Status;
-pub use toolpacks::{Afterwards, AllPacks, Commit, ShownPack, ShownTool, tools_of};
+pub use toolpacks::{
+    Commit, StateAfterUpdate, ToolpackList, ToolpackToolView, ToolpackView, tools_of,
+};
 pub use tools::{ListedTool, NewCall, ServedBy};
 
 use std::sync::{Arc, OnceLock};
@@ -36,7 +38,7 @@ use drawgate_core::acts::Acts;
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::Principal;
 use drawgate_core::pipeline::{Gateway, GatewayControl};
-use drawgate_core::registry::Keeper;
+use drawgate_core::registry::SourceSupervisor;
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{AuditLog, Documents, Store};
 use drawgate_host::seal::SealingKey;
@@ -45,7 +47,7 @@ use drawgate_sources::mcp::oauth::Logins;
 use crate::assemble::Toolpacks;
 use crate::callers::Callers;
 use crate::packs::Packs;
-use crate::peers::Door;
+use crate::peers::PeerAuthenticator;
 use crate::tasks::Tasks;
 
 /// Everything that an operator can do to a gateway, or look at.
@@ -55,7 +57,7 @@ pub struct Operations {
     /// The handle by which acts change it.
     pub(crate) control: GatewayControl,
     /// Its sources.
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) supervisor: Arc<SourceSupervisor>,
     /// Its audit log.
     pub(crate) audit: Arc<dyn AuditLog>,
     /// Where agents are kept.
@@ -71,7 +73,7 @@ pub struct Operations {
     /// Installed toolpacks.
     pub toolpacks: Arc<Toolpacks>,
     /// Where packs and agents come in.
-    pub door: Arc<Door>,
+    pub authenticator: Arc<PeerAuthenticator>,
     /// The packs that have come in.
     pub packs: Arc<Packs>,
     /// The local user's token.

@@ -10,19 +10,19 @@ use drawgate_host::secrets::Secrets;
 use serde_json::json;
 
 use super::*;
-use crate::assemble::{Home, Opening, Runtime, Start};
+use crate::assemble::{Runtime, RuntimeOptions, Start, StateLocation};
 use crate::config::Config;
 
 async fn open(place: &Path) -> Runtime {
     let loaded = Config::parse("", &place.join("drawgate.toml")).unwrap();
-    let opening = Opening {
+    let options = RuntimeOptions {
         host: Host::new(Secrets::new(BTreeMap::<String, String>::new()), None).unwrap(),
         loaded: &loaded,
-        home: Home::Folder(place.join("data")),
+        state: StateLocation::Folder(place.join("data")),
         start: Start::Nothing,
         redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
     };
-    Runtime::open(opening).await.unwrap()
+    Runtime::open(options).await.unwrap()
 }
 
 fn new_agent(name: &str) -> NewAgent {

@@ -5,12 +5,12 @@ use parking_lot::Mutex;
 /// Strangers must not be able to fill the audit log: so many of their attempts a minute are written
 /// down, and the metrics count the rest.
 #[derive(Debug, Default)]
-pub struct Refusals(Mutex<(u64, u32)>);
+pub struct RefusalLimiter(Mutex<(u64, u32)>);
 
-impl Refusals {
+impl RefusalLimiter {
     /// Whether one more may be written down now.
     #[must_use]
-    pub fn may_note(&self, now: u64) -> bool {
+    pub fn allows(&self, now: u64) -> bool {
         const PER_MINUTE: u32 = 60;
         const MINUTE_MS: u64 = 60_000;
         let mut window = self.0.lock();

@@ -2,7 +2,7 @@
 //!
 //! A **pack** is a program that offers tools. It can run anywhere: it dials the gateway, proves who it
 //! is with an SSH key, says which tools it has, and runs what is called. An **agent** is a program that
-//! calls tools, and comes in by the same door. The gateway stands between them: it checks arguments,
+//! calls tools, and logs in the same way. The gateway stands between them: it checks arguments,
 //! capabilities and time limits, and keeps the records.
 //!
 //! # A pack

@@ -1,8 +1,8 @@
 //! Sockets: who may connect, for how long, and how it all ends.
 
-mod patience;
-mod places;
+mod slots;
 mod sniff;
+mod timeouts;
 
 use std::convert::Infallible;
 use std::io;
@@ -27,17 +27,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-pub use patience::Patience;
-use places::{Answering, Place, Places};
+use slots::{ConnectionSlot, ConnectionSlots, ResponseBody};
 use sniff::Version;
+pub use timeouts::Timeouts;
 
 use crate::surface::approvals::{self, Pages};
-use crate::surface::grpc::{Ends, Grpc};
+use crate::surface::grpc::{ConnectionAddresses, Grpc};
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{self, Mcp, Transport};
 use crate::surface::ops::Ops;
 use drawgate_runtime::callers::{Callers, Unauthenticated, challenge, is_metadata_path};
-use drawgate_runtime::refusals::Refusals;
+use drawgate_runtime::refusals::RefusalLimiter;
 
 /// How long a TLS handshake may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ pub struct Endpoint {
     /// Health and metrics.
     pub ops: Ops,
     /// How many refusals of strangers were written down lately.
-    pub refusals: Refusals,
+    pub refusals: RefusalLimiter,
     /// Packs and agents, if they may dial in.
     pub grpc: Option<Arc<Grpc>>,
 }
@@ -72,7 +72,12 @@ pub struct Endpoint {
 impl Endpoint {
     /// Answers one request. Everything but health, readiness, where
     /// tokens come from and the pages of approvals needs one.
-    async fn answer(&self, request: Request<Body>, local: IpAddr, place: &Place) -> Response {
+    async fn answer(
+        &self,
+        request: Request<Body>,
+        local: IpAddr,
+        slot: &ConnectionSlot,
+    ) -> Response {
         if let Err((status, message)) = self.guard.check(request.uri(), request.headers(), local) {
             return refused(status, message);
         }
@@ -89,7 +94,7 @@ impl Endpoint {
         }
         let identity = match self.callers.identify(request.uri(), request.headers()).await {
             Ok(identity) => {
-                place.is_callers();
+                slot.mark_as_caller();
                 identity
             }
             Err(problem) => return self.unauthenticated(problem).await,
@@ -118,7 +123,7 @@ impl Endpoint {
         metrics::counter!("drawgate_refused_callers_total", "reason" => reason).increment(1);
         let gateway = &self.ops.gateway;
         let was_judged = matches!(problem, Unauthenticated::Unknown | Unauthenticated::Rejected(_));
-        if was_judged && self.refusals.may_note(gateway.clock().now_ms()) {
+        if was_judged && self.refusals.allows(gateway.clock().now_ms()) {
             gateway.record_refused_caller(None, reason).await;
         }
         let mut response = refused(status, message);
@@ -169,26 +174,26 @@ pub struct Server {
     pub cut: CancellationToken,
     /// The connections.
     pub connections: TaskTracker,
-    places: Arc<Places>,
-    patience: Patience,
+    slots: Arc<ConnectionSlots>,
+    timeouts: Timeouts,
 }
 
 impl Server {
     /// A server with room for so many connections.
     #[must_use]
     pub fn new(max_connections: usize) -> Self {
-        Self::with_patience(max_connections, Patience::default())
+        Self::with_timeouts(max_connections, Timeouts::default())
     }
 
-    /// The same, with limits of its own on what a peer may take time for.
+    /// The same, with other timeouts.
     #[must_use]
-    pub fn with_patience(max_connections: usize, patience: Patience) -> Self {
+    pub fn with_timeouts(max_connections: usize, timeouts: Timeouts) -> Self {
         Self {
-            patience,
+            timeouts,
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
             connections: TaskTracker::new(),
-            places: Places::new(max_connections),
+            slots: ConnectionSlots::new(max_connections),
         }
     }
 
@@ -212,21 +217,23 @@ impl Server {
             }
             let local =
                 stream.local_addr().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip());
-            let ends = Ends { local, remote: remote.ip() };
+            let addresses = ConnectionAddresses { local, remote: remote.ip() };
             // Refused at once rather than queued: the peer can go elsewhere.
-            let Some(place) = self.places.take() else { continue };
+            let Some(slot) = self.slots.take() else { continue };
             let (server, tls, endpoint) = (self.clone(), tls.clone(), Arc::clone(&endpoint));
             self.connections.spawn(async move {
-                let leave = place.leave.clone();
+                let evicted = slot.evicted.clone();
                 let connection = async {
                     match tls {
-                        None => server.plain(stream, endpoint, ends, place).await,
-                        Some(tls) => server.encrypted(stream, &tls, endpoint, ends, place).await,
+                        None => server.plain(stream, endpoint, addresses, slot).await,
+                        Some(tls) => {
+                            server.encrypted(stream, &tls, endpoint, addresses, slot).await
+                        }
                     }
                 };
                 tokio::select! {
                     () = connection => {}
-                    () = leave.cancelled() => {}
+                    () = evicted.cancelled() => {}
                 }
             });
         }
@@ -237,20 +244,20 @@ impl Server {
         &self,
         stream: TcpStream,
         endpoint: Arc<Endpoint>,
-        ends: Ends,
-        place: Arc<Place>,
+        addresses: ConnectionAddresses,
+        slot: Arc<ConnectionSlot>,
     ) {
         let Some(grpc) = &endpoint.grpc else {
-            return self.connection(stream, endpoint, ends.local, place).await;
+            return self.connection(stream, endpoint, addresses.local, slot).await;
         };
         let told = tokio::select! {
-            told = tokio::time::timeout(self.patience.idle, sniff::version(&stream)) => told,
+            told = tokio::time::timeout(self.timeouts.idle, sniff::version(&stream)) => told,
             () = self.stop.cancelled() => return,
         };
         match told {
-            Ok(Ok(Some(Version::Two))) => self.grpc(grpc, stream, ends, &place).await,
+            Ok(Ok(Some(Version::Two))) => self.grpc(grpc, stream, addresses, &slot).await,
             Ok(Ok(Some(Version::One))) => {
-                self.connection(stream, endpoint, ends.local, place).await;
+                self.connection(stream, endpoint, addresses.local, slot).await;
             }
             // Gone, or silent for too long.
             Ok(Ok(None) | Err(_)) | Err(_) => {}
@@ -263,34 +270,42 @@ impl Server {
         stream: TcpStream,
         tls: &TlsAcceptor,
         endpoint: Arc<Endpoint>,
-        ends: Ends,
-        place: Arc<Place>,
+        addresses: ConnectionAddresses,
+        slot: Arc<ConnectionSlot>,
     ) {
         let handshake = tokio::time::timeout(HANDSHAKE_TIME, tls.accept(stream)).await;
         let Ok(Ok(stream)) = handshake else { return };
         let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
         match &endpoint.grpc {
-            Some(grpc) if is_h2 => self.grpc(grpc, stream, ends, &place).await,
-            Some(_) | None => self.connection(stream, endpoint, ends.local, place).await,
+            Some(grpc) if is_h2 => self.grpc(grpc, stream, addresses, &slot).await,
+            Some(_) | None => self.connection(stream, endpoint, addresses.local, slot).await,
         }
     }
 
-    /// Packs and agents. Their door itself bounds how many have not logged in.
-    async fn grpc<I>(&self, grpc: &Arc<Grpc>, stream: I, ends: Ends, place: &Arc<Place>)
-    where
+    /// Packs and agents. Their authenticator itself bounds how many have not logged in.
+    async fn grpc<I>(
+        &self,
+        grpc: &Arc<Grpc>,
+        stream: I,
+        addresses: ConnectionAddresses,
+        slot: &Arc<ConnectionSlot>,
+    ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        place.is_callers();
-        let _until_it_ends = place.request();
-        grpc.serve(stream, ends, self).await;
+        slot.mark_as_caller();
+        let _until_it_ends = slot.request();
+        grpc.serve(stream, addresses, self).await;
     }
 
-    /// A stream that gives up on a peer that does not take what it is sent.
-    pub(crate) fn patient<I>(&self, stream: I) -> impl AsyncRead + AsyncWrite + Unpin + use<I>
+    /// Wraps a stream so that it fails if the peer does not read what it is sent.
+    pub(crate) fn with_write_timeout<I>(
+        &self,
+        stream: I,
+    ) -> impl AsyncRead + AsyncWrite + Unpin + use<I>
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        self.patience.watch(stream).0
+        self.timeouts.watch(stream).0
     }
 
     async fn connection(
@@ -298,20 +313,20 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         endpoint: Arc<Endpoint>,
         local: IpAddr,
-        place: Arc<Place>,
+        slot: Arc<ConnectionSlot>,
     ) {
         let service = move |request: Request<Body>| {
-            let (endpoint, place) = (endpoint.clone(), place.clone());
+            let (endpoint, slot) = (endpoint.clone(), slot.clone());
             async move {
-                let under_way = place.request();
+                let under_way = slot.request();
                 // Whoever stands in front may have seen another end of this request than we do: what
                 // follows on the connection is not to be trusted.
                 let chunked = request.headers().contains_key(TRANSFER_ENCODING);
-                let mut response = endpoint.answer(request, local, &place).await;
+                let mut response = endpoint.answer(request, local, &slot).await;
                 if chunked {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                let answer = |body| Body::new(Answering { body, _request: under_way });
+                let answer = |body| Body::new(ResponseBody { body, _request: under_way });
                 Ok::<_, Infallible>(response.map(answer))
             }
         };
@@ -325,14 +340,14 @@ impl Server {
         S: Fn(Request<Body>) -> F,
         F: Future<Output = Result<Response, Infallible>>,
     {
-        let (stream, watch) = self.patience.watch(stream);
+        let (stream, watch) = self.timeouts.watch(stream);
         let timer = watch.clone();
         let service = service_fn(move |request: Request<hyper::body::Incoming>| {
             service(request.map(|body| Body::new(watch.body(body))))
         });
         let connection = http1::Builder::new()
             .timer(timer)
-            .header_read_timeout(self.patience.idle)
+            .header_read_timeout(self.timeouts.idle)
             .max_buf_size(MAX_HEAD)
             .max_header_size(MAX_HEAD)
             .max_headers(MAX_HEADERS)
@@ -394,16 +409,16 @@ pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 
 /// Which versions of HTTP are offered in a TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Offer {
-    /// HTTP/1.1, without a word about it.
+pub enum HttpVersions {
+    /// HTTP/1.1 alone, without ALPN.
     Http1,
     /// HTTP/2 too, for clients that speak nothing else, which is what gRPC does: everything but gRPC
     /// is served by HTTP/1.1 alone.
-    Both,
+    Http1AndHttp2,
 }
 
 /// Reads certificate and key.
-pub fn tls(certificates: &Path, key: &Path, offer: Offer) -> anyhow::Result<TlsAcceptor> {
+pub fn tls(certificates: &Path, key: &Path, versions: HttpVersions) -> anyhow::Result<TlsAcceptor> {
     use anyhow::Context;
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -417,7 +432,7 @@ pub fn tls(certificates: &Path, key: &Path, offer: Offer) -> anyhow::Result<TlsA
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    if offer == Offer::Both {
+    if versions == HttpVersions::Http1AndHttp2 {
         config.alpn_protocols = vec![b"http/1.1".to_vec(), H2.to_vec()];
     }
     Ok(TlsAcceptor::from(Arc::new(config)))

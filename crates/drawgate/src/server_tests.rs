@@ -10,8 +10,8 @@ const ASK: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
 /// A client's end of a connection whose every request is answered with `size` bytes.
 fn connect(size: usize) -> (DuplexStream, Server) {
-    let patience = Patience::default();
-    let server = Server::with_patience(1, patience);
+    let timeouts = Timeouts::default();
+    let server = Server::with_timeouts(1, timeouts);
     let (client, stream) = tokio::io::duplex(4096);
     let driver = server.clone();
     server.connections.spawn(async move {

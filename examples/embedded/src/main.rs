@@ -10,7 +10,7 @@ use drawgate_core::model::{Caller, Principal, Surface, ToolInvocation};
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::redact::Redactor;
 use drawgate_host::{Host, secrets::Secrets};
-use drawgate_runtime::assemble::{Home, Opening, Start};
+use drawgate_runtime::assemble::{RuntimeOptions, Start, StateLocation};
 use drawgate_runtime::{Runtime, config::Config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -27,14 +27,14 @@ async fn run() -> anyhow::Result<Vec<String>> {
     // No variables for `env:` references, and no launcher: sandboxed programs would be refused.
     let host = Host::new(Secrets::new(BTreeMap::<String, String>::new()), None)?;
     let empty = Config::parse("", Path::new("embedded.toml"))?;
-    let opening = Opening {
+    let options = RuntimeOptions {
         host,
         loaded: &empty,
-        home: Home::Memory,
+        state: StateLocation::Memory,
         start: Start::Sources,
         redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
     };
-    let runtime = Runtime::open(opening).await?;
+    let runtime = Runtime::open(options).await?;
 
     let server = TcpListener::bind("127.0.0.1:0").await?;
     let text = format!(
@@ -46,7 +46,7 @@ async fn run() -> anyhow::Result<Vec<String>> {
     );
     tokio::spawn(greet(server));
     runtime.apply(&Config::parse(&text, Path::new("embedded.toml"))?).await?;
-    runtime.keeper.settle(Duration::from_secs(5)).await;
+    runtime.supervisor.settle(Duration::from_secs(5)).await;
 
     let caller = Caller {
         principal: Principal::local(),

@@ -179,7 +179,7 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    /// As the keeper of the call gets it.
+    /// Serializes the handle, for the task that stores it.
     pub(super) fn of(tool: &str, definition: &str, handle: &str, confirmed: bool) -> String {
         let handle = Self {
             tool: tool.to_owned(),

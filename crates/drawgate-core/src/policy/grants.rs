@@ -154,7 +154,7 @@ impl Grants {
     }
 
     /// Replaces what stands by the registration of one agent.
-    pub async fn stand(&self, name: &Principal, standing: Vec<CapabilityGrant>) {
+    pub async fn set_standing(&self, name: &Principal, standing: Vec<CapabilityGrant>) {
         let _changing = self.changing.lock().await;
         self.withdraw(|grants| {
             grants.retain(|id, grant| {

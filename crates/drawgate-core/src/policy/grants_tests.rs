@@ -170,7 +170,7 @@ async fn only_restricts_issued_grants_and_not_standing_ones() {
         expose: crate::policy::Expose::All,
     };
     let grants = book(vec![grant("a", "x"), grant("b", "y")]).await;
-    grants.stand(&agent.name, standing_grants(&agent)).await;
+    grants.set_standing(&agent.name, standing_grants(&agent)).await;
     let caller = who("ann", None);
     let covered = |requires: &[&str], only: &[&str]| {
         let only: Vec<GrantId> = only.iter().map(|id| (*id).into()).collect();
@@ -208,9 +208,9 @@ async fn standing_grants_follow_the_registration() {
     };
     assert_eq!(held("ann"), ["a", "b", "c"]);
     assert!(held("bob").is_empty());
-    grants.stand(&name("ann"), standing_grants(&agent(&["b", "d"]))).await;
+    grants.set_standing(&name("ann"), standing_grants(&agent(&["b", "d"]))).await;
     assert_eq!(held("ann"), ["b", "c", "d"], "what was issued stays");
-    grants.stand(&name("ann"), Vec::new()).await;
+    grants.set_standing(&name("ann"), Vec::new()).await;
     assert_eq!(held("ann"), ["c"]);
     assert_eq!(grants.issued_to(&name("ann")), ["issued".into()]);
 }

@@ -10,21 +10,21 @@ mod contents;
 mod declared;
 mod definitions;
 mod entry;
-mod keeper;
 mod names;
 mod offered;
 mod pin_record;
 mod pins;
 mod portable;
+mod prepared;
 mod refusal;
 mod revisions;
 mod schema;
 mod schema_cost;
 mod search;
 mod snapshot;
+mod supervisor;
 mod trust;
 mod visible;
-mod wanted;
 
 pub use absent::Absence;
 pub use audience::Audience;
@@ -35,13 +35,13 @@ pub use entry::{
     BadTool, Entry, Limits, Naming, Origin, Registration, SourceTerms, ToolTerms, Validation,
     definition_hash,
 };
-pub use keeper::{Holder, Keeper, SourceState, SourceStatus};
 pub use names::{skeleton, visible_text};
 pub use portable::{is_compilable, is_portable};
 pub use refusal::{NameConflict, RegistrationError};
 pub use revisions::Registry;
 pub use schema::{CompiledSchema, SchemaError};
 pub use snapshot::{Resolution, Snapshot};
+pub use supervisor::{Holder, SourceState, SourceStatus, SourceSupervisor};
 pub use trust::{Acceptance, Held, HeldReason, ItemKind, Pins, Quarantined, ReviewError, Trust};
 
 /// Where a tool's definition names the resource that shows its results.

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::*;
 use crate::model::{McpToolSpec, Principal, ToolOutput};
-use crate::registry::{Keeper, Origin, Registry, SourceState, SourceStatus, SourceTerms};
+use crate::registry::{Origin, Registry, SourceState, SourceStatus, SourceSupervisor, SourceTerms};
 use crate::store::{AuditLog, Documents};
 use crate::testing::{FakeSource, TestClock, TestStore, acts, operations, tool};
 
-/// A gateway's memory, which outlives its keepers.
+/// A gateway's memory, which outlives its supervisors.
 #[derive(Default)]
 struct Installation {
     store: Arc<TestStore>,
@@ -20,7 +20,7 @@ struct Installation {
 
 struct Running {
     registry: Arc<Registry>,
-    keeper: Keeper,
+    supervisor: SourceSupervisor,
     source: Arc<FakeSource>,
 }
 
@@ -36,12 +36,12 @@ impl Installation {
 
     async fn start(&self, trust: Trust, identity: &str, tools: Vec<McpToolSpec>) -> Running {
         let registry = Arc::new(Registry::default());
-        let keeper = Keeper::new(Arc::clone(&registry), self.pins());
+        let supervisor = SourceSupervisor::new(Arc::clone(&registry), self.pins());
         let source = FakeSource::new("s", tools, |_, _| Ok(ToolOutput::text("ok")));
         let terms = SourceTerms { trust, identity: identity.to_owned(), ..SourceTerms::default() };
-        keeper.add(source.clone(), terms, Origin::Discovered).unwrap();
-        keeper.settle(Duration::from_secs(1)).await;
-        Running { registry, keeper, source }
+        supervisor.add(source.clone(), terms, Origin::Discovered).unwrap();
+        supervisor.settle(Duration::from_secs(1)).await;
+        Running { registry, supervisor, source }
     }
 
     /// The events of a kind: tool, hash before, hash after.
@@ -66,7 +66,7 @@ impl Installation {
 }
 
 impl Running {
-    /// Changes the tools and waits until the keeper has looked at them.
+    /// Changes the tools and waits until the supervisor has looked at them.
     async fn announce(&self, tools: Vec<McpToolSpec>) {
         self.source.set_tools(tools);
         tokio::time::sleep(Duration::from_millis(1100)).await;
@@ -81,7 +81,7 @@ impl Running {
     }
 
     fn status(&self) -> SourceStatus {
-        self.keeper.status().remove(0)
+        self.supervisor.status().remove(0)
     }
 
     fn quarantined(&self) -> Vec<(String, HeldReason)> {
@@ -91,8 +91,10 @@ impl Running {
 
     /// Accepts everything that waits.
     async fn accept_all(&self) -> Result<Vec<Held>, ReviewError> {
-        let shown = self.keeper.review("s").await?;
-        self.keeper.accept(&Principal::local(), "s", shown.iter().map(acceptance).collect()).await
+        let shown = self.supervisor.review("s").await?;
+        self.supervisor
+            .accept(&Principal::local(), "s", shown.iter().map(acceptance).collect())
+            .await
     }
 }
 
@@ -130,7 +132,7 @@ async fn what_is_seen_first_is_trusted_and_what_comes_later_waits() {
     assert_eq!(run.listed(), ["b=1"]);
     assert_eq!(run.quarantined(), waits(&[("a", Changed), ("c", New)]));
     assert_eq!((run.status().state, run.status().tools), (SourceState::Ready, 1));
-    let shown = run.keeper.review("s").await.unwrap();
+    let shown = run.supervisor.review("s").await.unwrap();
     assert_eq!(shown[0].pinned.as_ref().unwrap()["description"], "1");
     assert_eq!(shown[0].definition["description"], "2");
     assert_eq!((&shown[1].pinned, &shown[1].pinned_hash), (&None, &None));
@@ -153,7 +155,7 @@ async fn the_trusted_definition_comes_back_by_itself() {
         run.announce(tools(&[("a", "good")])).await;
         assert_eq!(run.listed(), ["a=good"]);
         assert_eq!(run.quarantined(), []);
-        assert!(run.keeper.review("s").await.unwrap().is_empty());
+        assert!(run.supervisor.review("s").await.unwrap().is_empty());
     }
     assert_eq!(place.quarantines().await, ["s:a"], "one event for one definition");
 }
@@ -238,8 +240,8 @@ async fn under_review_nothing_is_visible_until_it_is_accepted() {
     let run = place.start(Trust::Review, "x", tools(&[("a", "1"), ("b", "1")])).await;
     assert_eq!(run.listed(), [""; 0]);
     assert_eq!(run.quarantined(), waits(&[("a", New), ("b", New)]));
-    let shown = run.keeper.review("s").await.unwrap();
-    run.keeper.accept(&Principal::local(), "s", vec![acceptance(&shown[0])]).await.unwrap();
+    let shown = run.supervisor.review("s").await.unwrap();
+    run.supervisor.accept(&Principal::local(), "s", vec![acceptance(&shown[0])]).await.unwrap();
     assert_eq!(run.listed(), ["a=1"]);
     run.accept_all().await.unwrap();
     assert_eq!(run.listed(), ["a=1", "b=1"]);
@@ -304,18 +306,19 @@ async fn only_what_was_shown_can_be_accepted() {
     let run = place.start(Trust::Pin, "x", tools(&[("a", "1"), ("b", "1")])).await;
     run.announce(tools(&[("a", "2"), ("b", "2")])).await;
     let shown: Vec<Acceptance> =
-        run.keeper.review("s").await.unwrap().iter().map(acceptance).collect();
+        run.supervisor.review("s").await.unwrap().iter().map(acceptance).collect();
     run.announce(tools(&[("a", "2"), ("b", "3")])).await;
-    let stale = run.keeper.accept(&Principal::local(), "s", shown.clone()).await.unwrap_err();
+    let stale = run.supervisor.accept(&Principal::local(), "s", shown.clone()).await.unwrap_err();
     assert!(matches!(&stale, ReviewError::ChangedAgain(name) if name == "b"), "{stale}");
     assert_eq!(stale.to_string(), "`b` has changed again; review it once more");
     assert_eq!(run.listed(), [""; 0], "nothing of it took effect");
     assert_eq!(place.events(EventKind::ToolAccepted).await, []);
-    run.keeper.accept(&Principal::local(), "s", shown[..1].to_vec()).await.unwrap();
+    run.supervisor.accept(&Principal::local(), "s", shown[..1].to_vec()).await.unwrap();
     assert_eq!(run.listed(), ["a=2"]);
-    let again = run.keeper.accept(&Principal::local(), "s", shown[..1].to_vec()).await.unwrap_err();
+    let again =
+        run.supervisor.accept(&Principal::local(), "s", shown[..1].to_vec()).await.unwrap_err();
     assert!(matches!(again, ReviewError::NotWaiting(_)), "{again}");
-    let nobody = run.keeper.accept(&Principal::local(), "t", shown).await.unwrap_err();
+    let nobody = run.supervisor.accept(&Principal::local(), "t", shown).await.unwrap_err();
     assert!(matches!(nobody, ReviewError::NoServer(_)), "{nobody}");
     let accepted = place.events(EventKind::ToolAccepted).await;
     let [(tool, before, after)] = accepted.as_slice() else { panic!("{accepted:?}") };
@@ -372,7 +375,7 @@ async fn a_definition_too_large_to_keep_is_known_by_its_hash() {
     };
     let run = place.start(Trust::Pin, "x", large("")).await;
     run.announce(large("!")).await;
-    let shown = run.keeper.review("s").await.unwrap();
+    let shown = run.supervisor.review("s").await.unwrap();
     assert!(shown[0].pinned.is_none() && shown[0].pinned_hash.is_some());
     let document = &place.store.documents(KIND).await.unwrap()[0].1;
     assert!(document.to_string().len() < 1000);

@@ -9,20 +9,23 @@ use super::*;
 impl Fixture {
     async fn reserve(&self, holder: Holder, ids: &[&str]) {
         let ids: BTreeSet<SourceId> = ids.iter().map(|id| SourceId::new(id).unwrap()).collect();
-        self.keeper.reserve(holder, ids).await;
+        self.supervisor.reserve(holder, ids).await;
     }
 
     /// Who has the id, for a pack that comes.
     async fn holder(&self, id: &str) -> Option<Holder> {
         let guest = Moody::new(id, Mood::Works, &[]);
-        let examined =
-            self.keeper.examine(guest.clone(), guest.manifest_now(guest.id.clone()), flat());
+        let examined = self.supervisor.check_admission(
+            guest.clone(),
+            guest.manifest_now(guest.id.clone()),
+            flat(),
+        );
         let admitted = self.admit(&guest).await;
         assert_eq!(examined.is_ok(), admitted.is_ok(), "{examined:?} {admitted:?}");
         match admitted {
             Ok(()) => {
                 let guest: Arc<dyn ToolSource> = guest;
-                assert!(self.keeper.dismiss(&guest).await);
+                assert!(self.supervisor.remove_admitted(&guest).await);
                 None
             }
             Err(RegistrationError::Reserved { holder, .. }) => Some(holder),
@@ -33,14 +36,15 @@ impl Fixture {
     /// A pack that leaves when it must; cancelled when it has noticed.
     async fn guest(&self, pack: &Arc<Moody>) -> CancellationToken {
         let manifest = pack.manifest_now(pack.id.clone());
-        let notice = self.keeper.admit(pack.clone(), manifest, flat()).await.unwrap();
-        let (keeper, source) = (Arc::clone(&self.keeper), Arc::clone(pack) as Arc<dyn ToolSource>);
+        let notice = self.supervisor.admit(pack.clone(), manifest, flat()).await.unwrap();
+        let (supervisor, source) =
+            (Arc::clone(&self.supervisor), Arc::clone(pack) as Arc<dyn ToolSource>);
         let left = CancellationToken::new();
         let noticed = left.clone();
         tokio::spawn(async move {
             notice.cancelled().await;
             noticed.cancel();
-            keeper.dismiss(&source).await;
+            supervisor.remove_admitted(&source).await;
         });
         left
     }
@@ -75,13 +79,13 @@ async fn what_is_given_up_is_free_when_it_has_ended() {
     let fixture = fixture();
     fixture.reserve(Holder::Toolpack, &["runs", "broken", "idle"]).await;
     fixture.add(&Moody::new("runs", Mood::Works, &["a"]));
-    fixture.keeper.report_unusable(&SourceId::new("broken").unwrap(), &[], "bad".to_owned());
-    fixture.keeper.settle(Duration::from_secs(1)).await;
+    fixture.supervisor.report_unusable(&SourceId::new("broken").unwrap(), &[], "bad".to_owned());
+    fixture.supervisor.settle(Duration::from_secs(1)).await;
     fixture.reserve(Holder::Toolpack, &[]).await;
     assert_eq!(fixture.holder("idle").await, None, "there was nothing to end");
     for id in ["runs", "broken"] {
         assert_eq!(fixture.holder(id).await, Some(Holder::Toolpack), "{id}");
-        fixture.keeper.remove(&SourceId::new(id).unwrap()).await;
+        fixture.supervisor.remove(&SourceId::new(id).unwrap()).await;
         assert_eq!(fixture.holder(id).await, None, "{id}");
     }
 }
@@ -91,7 +95,7 @@ async fn an_end_does_not_free_what_is_still_wanted() {
     let fixture = fixture();
     fixture.reserve(Holder::Server, &["server"]).await;
     fixture.add(&Moody::new("server", Mood::Works, &["a"]));
-    fixture.keeper.remove(&SourceId::new("server").unwrap()).await;
+    fixture.supervisor.remove(&SourceId::new("server").unwrap()).await;
     assert_eq!(fixture.holder("server").await, Some(Holder::Server));
 }
 
@@ -107,7 +111,7 @@ async fn a_pack_makes_way_for_the_operator() {
     assert!(!stays.is_cancelled() && !other.closed.load(Ordering::SeqCst));
     assert_eq!(fixture.listed(), ["other:b"]);
     fixture.add(&Moody::new("pack", Mood::Works, &["c"]));
-    fixture.keeper.settle(Duration::from_secs(1)).await;
+    fixture.supervisor.settle(Duration::from_secs(1)).await;
     assert_eq!(fixture.listed(), ["other:b", "pack:c"]);
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::absent::{Absence, Absences};
 use super::contents::{Contents, Gone};
-use super::wanted::Wanted;
+use super::prepared::PreparedRegistration;
 use super::{BadTool, Holder, Registration, RegistrationError, Snapshot};
 use crate::model::SourceId;
 
@@ -52,18 +52,21 @@ impl Registry {
 
     /// Registers a source, replacing all it had. Returns the tools that were left out.
     pub fn replace(&self, registration: Registration) -> Result<Vec<BadTool>, RegistrationError> {
-        self.commit(Wanted::of(registration)?)
+        self.commit(PreparedRegistration::of(registration)?)
     }
 
     /// The second half of it. The first takes the time, and needs no lock.
-    pub(super) fn commit(&self, mut wanted: Wanted) -> Result<Vec<BadTool>, RegistrationError> {
+    pub(super) fn commit(
+        &self,
+        mut prepared: PreparedRegistration,
+    ) -> Result<Vec<BadTool>, RegistrationError> {
         let _changing = self.changing.lock();
         let before = self.current.load_full();
-        for entry in &mut wanted.entries {
-            entry.inherit(&before, &wanted.source);
+        for entry in &mut prepared.entries {
+            entry.inherit(&before, &prepared.source);
         }
-        let leaving = wanted.claims(&before)?;
-        let Wanted { source, entries, offered, bad, .. } = wanted;
+        let leaving = prepared.claims(&before)?;
+        let PreparedRegistration { source, entries, offered, bad, .. } = prepared;
         let mut contents = before.contents().clone();
         contents.remove(|id| *id == source || leaving.contains(id));
         contents.insert(source, entries, offered);
@@ -73,7 +76,7 @@ impl Registry {
 
     /// What [`replace`](Self::replace) would say now, without doing it.
     pub fn examine(&self, registration: Registration) -> Result<(), RegistrationError> {
-        Wanted::of(registration)?.claims(&self.current.load()).map(drop)
+        PreparedRegistration::of(registration)?.claims(&self.current.load()).map(drop)
     }
 
     /// Forgets a source.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Runtime, Start, allowed_hosts, local_grants, restart, settings, sources};
-use crate::config::{Chosen, Loaded};
+use crate::config::{ConfigOrigin, Loaded};
 
 /// The configuration in force, and the edit that is not.
 pub struct Edits {
@@ -38,7 +38,7 @@ pub struct InForce {
     /// Its file, as an absolute path; none where the defaults hold.
     pub file: Option<std::path::PathBuf>,
     /// Whether the operator named it.
-    pub chosen: Chosen,
+    pub chosen: ConfigOrigin,
     /// Servers that it may not start, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_started: Vec<String>,
@@ -207,7 +207,7 @@ impl Runtime {
         let parts = self.operations.control.parts();
         parts.rules.store(Arc::new(files.rules));
         parts.settings.store(Arc::new(settings(&loaded.config, self.pages.get())));
-        parts.grants.stand(&Principal::local(), local_grants(&loaded.config)).await;
+        parts.grants.set_standing(&Principal::local(), local_grants(&loaded.config)).await;
         parts.exposures.set(&Principal::local(), loaded.config.local.expose.into());
         self.in_force.lock().clone_from(loaded);
         self.host.egress.allow(allowed_hosts(&loaded.config));
@@ -219,7 +219,7 @@ impl Runtime {
             self.trust(loaded).await;
             // What can't be set up has been reported, and the rest is in force.
             let _ = self.apply_builtin(loaded).await;
-            self.operations.toolpacks.make_way(loaded).await;
+            self.operations.toolpacks.release_ids(loaded).await;
             self.apply_servers(loaded).await;
             self.operations.toolpacks.refresh().await;
         }

@@ -11,7 +11,7 @@ use drawgate_host::secrets::Secrets;
 use drawgate_host::store::{self, StorageChoice};
 
 use super::*;
-use crate::assemble::{Home, Opening};
+use crate::assemble::{RuntimeOptions, StateLocation};
 use crate::config::Config;
 
 const BEFORE: &str = r#"
@@ -46,19 +46,19 @@ fn parsed(text: &str, place: &Path) -> Loaded {
 async fn open(place: &Path, faults: &Faults) -> Runtime {
     let redactor = Arc::new(arc_swap::ArcSwap::from_pointee(Redactor::new([])));
     let loaded = parsed(BEFORE, place);
-    let opening = Opening {
+    let options = RuntimeOptions {
         host: Host::new(Secrets::new(BTreeMap::<String, String>::new()), None).unwrap(),
         loaded: &loaded,
-        home: Home::Folder(place.join("data")),
+        state: StateLocation::Folder(place.join("data")),
         start: Start::Sources,
         redactor,
     };
-    let runtime = Runtime::open_with(opening, |dir, options| {
+    let runtime = Runtime::open_with(options, |dir, options| {
         let storage = store::open(&StorageChoice::Folder(dir.clone()), options)?;
         Ok(faults.in_front_of(storage))
     });
     let runtime = runtime.await.unwrap();
-    runtime.keeper.settle(SETTLE).await;
+    runtime.supervisor.settle(SETTLE).await;
     runtime
 }
 
@@ -122,7 +122,7 @@ async fn an_edit_whose_store_fails_at_each_step_in_turn_leaves_the_earlier_one_i
             }
         }
         runtime.apply(&edit).await.unwrap();
-        runtime.keeper.settle(SETTLE).await;
+        runtime.supervisor.settle(SETTLE).await;
         assert_eq!(seen(&runtime).await, (true, true), "{failed:?}");
         assert!(!runtime.edits.is_pending(), "{failed:?}");
         for kind in [EventKind::ConfigApplying, EventKind::ConfigLoaded] {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drawgate_sources::mcp::oauth::{self, Address, LoginSettings, StoredLogins, Wanted};
+use drawgate_sources::mcp::oauth::{self, Address, LoginSettings, LoginTarget, StoredLogins};
 use drawgate_sources::server::ServerKind;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -34,7 +34,7 @@ impl Runtime {
         self.operations.logins.set(wanted, stored);
     }
 
-    fn wanted(&self, loaded: &Loaded, server: &Server) -> Option<Wanted> {
+    fn wanted(&self, loaded: &Loaded, server: &Server) -> Option<LoginTarget> {
         let own =
             server.connection.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
         let kind = loaded.config.kinds.server(server.protocol.as_str());
@@ -44,7 +44,7 @@ impl Runtime {
         // An address that can't be read is reported when the server is set up.
         let url = self.host.secrets.resolve(server.connection.url.as_deref()?).ok()?;
         let url = Address::parse(url.expose()).ok()?;
-        Some(Wanted { url, settings: settings(server.oauth.clone().unwrap_or_default()) })
+        Some(LoginTarget { url, settings: settings(server.oauth.clone().unwrap_or_default()) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! From configuration to a gateway: the only place that sees all parts.
 
+mod authenticator;
 mod confine;
-mod door;
 mod edits;
 mod keys;
 mod logins;
@@ -32,7 +32,7 @@ use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayControl, GatewayParts, GatewaySettings};
 use drawgate_core::policy::{Approvals, ApprovalsConfig, Expose, Grants, Rules, standing_grants};
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::{Keeper, Pins, Registry, SourceTerms};
+use drawgate_core::registry::{Pins, Registry, SourceSupervisor, SourceTerms};
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{
     Agent, ArtifactLimits, Artifacts, AuditLog, Documents, Storage, Store, StoreError,
@@ -76,12 +76,12 @@ pub enum Start {
     Nothing,
 }
 
-/// A gateway, put together.
+/// A running gateway.
 pub struct Runtime {
     /// What an operator can do to it.
     pub operations: Arc<Operations>,
     /// Its sources.
-    pub keeper: Arc<Keeper>,
+    pub supervisor: Arc<SourceSupervisor>,
     /// Its audit log.
     pub audit: Arc<dyn AuditLog>,
     /// Outputs that were too long to return.
@@ -96,11 +96,11 @@ pub struct Runtime {
     pub anchors: Anchors,
     start: Start,
     /// What the running sources were started with.
-    servers: Mutex<BTreeMap<SourceId, sources::Wanted>>,
+    servers: Mutex<BTreeMap<SourceId, sources::ServerPlan>>,
     builtin: Mutex<Option<(config::Builtin, SourceTerms)>>,
     /// The configuration in force, for servers that are started again.
     in_force: Mutex<Loaded>,
-    /// Where people decide about calls, once there is such a place.
+    /// The address of the approval pages, once they are served.
     pages: OnceLock<String>,
     /// One change of the servers at a time.
     changing: tokio::sync::Mutex<()>,
@@ -113,7 +113,7 @@ pub struct Runtime {
 
 /// Where a gateway keeps its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Home {
+pub enum StateLocation {
     /// In a folder, which no other gateway may be using.
     Folder(PathBuf),
     /// In memory: it ends with the runtime. Keys, and the folders of sandboxed programs, are in a private
@@ -121,7 +121,7 @@ pub enum Home {
     Memory,
 }
 
-impl Home {
+impl StateLocation {
     /// Opens the folder for files, with its lock and what removes it if it is a temporary one.
     fn open(self) -> anyhow::Result<(DataDir, (DataDirLock, Option<TempDir>))> {
         let (data, temporary) = match self {
@@ -139,60 +139,62 @@ impl Home {
     }
 }
 
-/// What a gateway is opened from.
-pub struct Opening<'a> {
+/// The options for opening a [`Runtime`].
+pub struct RuntimeOptions<'a> {
     /// The machine, with the environment and the launcher that the embedder gives.
     pub host: Host,
     /// The configuration.
     pub loaded: &'a Loaded,
     /// Where state is kept.
-    pub home: Home,
+    pub state: StateLocation,
     /// Whether sources are started.
     pub start: Start,
-    /// Learns every secret as it becomes known.
+    /// Updated with every secret that becomes known.
     pub redactor: Arc<ArcSwap<Redactor>>,
 }
 
 impl Runtime {
     /// Opens the store and puts a gateway together.
-    pub async fn open(opening: Opening<'_>) -> anyhow::Result<Self> {
-        let in_memory = opening.home == Home::Memory;
+    pub async fn open(options: RuntimeOptions<'_>) -> anyhow::Result<Self> {
+        let in_memory = options.state == StateLocation::Memory;
         let open_store = |dir: &DataDir, options: &StorageOptions| {
             let choice =
                 if in_memory { StorageChoice::Memory } else { StorageChoice::Folder(dir.clone()) };
             store::open(&choice, options)
         };
-        Box::pin(Self::open_with(opening, open_store)).await
+        Box::pin(Self::open_with(options, open_store)).await
     }
 
     /// The same, on a store that the caller opens.
     pub(crate) async fn open_with(
-        Opening { mut host, loaded, home, start, redactor }: Opening<'_>,
+        RuntimeOptions { mut host, loaded, state, start, redactor }: RuntimeOptions<'_>,
         open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
     ) -> anyhow::Result<Self> {
-        let (dir, held) = home.open()?;
+        let (dir, held) = state.open()?;
         let admin = prepare(&host, loaded, &dir, &redactor)?;
         let Storage { store, documents, log, audit, artifacts } =
             open_store(&dir, &storage_options(&loaded.config, &host))?;
-        host.processes = set_aside::noted(&host, audit.clone(), Arc::clone(&redactor));
+        host.processes = set_aside::with_audit(&host, audit.clone(), Arc::clone(&redactor));
         let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
         let acts = acts(&store, &log, &host, &redactor);
-        let logins = hold_logins(&mut host, &documents, &acts, &sealing);
+        let logins = open_logins(&mut host, &documents, &acts, &sealing);
         let host = Arc::new(host);
         let (edits, rules) = open_files(&host, loaded)?;
         let agents = store.agents().await?;
-        let books = Books { store: &store, agents: &agents, dir: &dir };
-        let parts = books.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
+        let inputs = GateInputs { store: &store, agents: &agents, dir: &dir };
+        let parts =
+            inputs.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
         let pins = pins(&documents, &audit, &acts, &host);
-        let keeper = Arc::new(Keeper::new(parts.registry.clone(), pins));
+        let supervisor = Arc::new(SourceSupervisor::new(parts.registry.clone(), pins));
         let control = GatewayControl::new(parts);
-        let door = door::open(loaded, &dir, &host, &audit, start)?;
-        let packs = packs::open(&loaded.config, control.gateway(), &keeper, &host, &door);
-        let parts = toolpacks::Parts::of(&host, &keeper, &audit, &documents);
+        let authenticator = authenticator::open(loaded, &dir, &host, &audit, start)?;
+        let packs =
+            packs::open(&loaded.config, control.gateway(), &supervisor, &host, &authenticator);
+        let parts = toolpacks::Parts::of(&host, &supervisor, &audit, &documents);
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
-            keeper: keeper.clone(),
+            supervisor: supervisor.clone(),
             audit: audit.clone(),
             store,
             documents,
@@ -200,7 +202,7 @@ impl Runtime {
             sealing,
             callers: callers(&loaded.config, &admin, &agents),
             toolpacks: Toolpacks::new(parts, dir.path(), start, loaded),
-            door,
+            authenticator,
             packs,
             admin,
             acts,
@@ -208,7 +210,7 @@ impl Runtime {
         });
         let runtime = Self {
             operations,
-            keeper,
+            supervisor,
             anchors: Anchors::new(&loaded.config.audit, &audit, &host),
             audit,
             artifacts,
@@ -239,7 +241,7 @@ impl Runtime {
         // What can't be set up has been reported.
         let _ = self.apply_builtin(loaded).await;
         // They are there at once, and nobody should find them missing.
-        self.keeper.settle(BUILTIN_TIME).await;
+        self.supervisor.settle(BUILTIN_TIME).await;
         self.apply_servers(loaded).await;
         self.operations.toolpacks.refresh().await;
         Ok(())
@@ -287,7 +289,7 @@ impl Runtime {
     /// Calls under way should have ended.
     pub async fn close(&self) {
         self.background.stop().await;
-        self.keeper.close().await;
+        self.supervisor.close().await;
         if let Err(error) = self.audit.close().await {
             tracing::error!(error = %error, "the audit log could not be closed");
         }
@@ -295,14 +297,14 @@ impl Runtime {
     }
 }
 
-/// What a gate is made from.
-struct Books<'a> {
+/// The stored data that a gate is made from.
+struct GateInputs<'a> {
     store: &'a Arc<dyn Store>,
     agents: &'a [Agent],
     dir: &'a DataDir,
 }
 
-impl Books<'_> {
+impl GateInputs<'_> {
     async fn parts(
         &self,
         config: &Config,
@@ -369,7 +371,7 @@ fn prepare(
     let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
     host.secrets.remember(admin.expose());
     host.processes.trusted().replace(trusted_paths(loaded, dir.path(), &host.processes));
-    teach(redactor, host);
+    follow_secrets(redactor, host);
     Ok(admin)
 }
 
@@ -395,7 +397,7 @@ fn acts(
 }
 
 /// The logins, which the machine's sources use too.
-fn hold_logins(
+fn open_logins(
     host: &mut Host,
     documents: &Arc<dyn Documents>,
     acts: &Acts,
@@ -500,8 +502,8 @@ fn settings(config: &Config, pages: Option<&String>) -> GatewaySettings {
     }
 }
 
-/// Keeps a redactor up to date with what is known to be secret.
-fn teach(redactor: &Arc<ArcSwap<Redactor>>, host: &Host) {
+/// Keeps a redactor up to date with the known secrets.
+fn follow_secrets(redactor: &Arc<ArcSwap<Redactor>>, host: &Host) {
     let redactor = Arc::downgrade(redactor);
     host.secrets.tell(move |known| {
         if let Some(redactor) = redactor.upgrade() {

@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drawgate_core::pipeline::Gateway;
-use drawgate_core::registry::Keeper;
+use drawgate_core::registry::SourceSupervisor;
 use drawgate_host::Host;
 
 use super::sources::base_terms;
 use crate::config::Config;
 use crate::packs::{PackSettings, Packs};
-use crate::peers::Door;
+use crate::peers::PeerAuthenticator;
 
-/// Makes room for packs.
+/// Opens the registry of connected packs.
 pub(super) fn open(
     config: &Config,
     gateway: &Gateway,
-    keeper: &Arc<Keeper>,
+    supervisor: &Arc<SourceSupervisor>,
     host: &Host,
-    door: &Arc<Door>,
+    authenticator: &Arc<PeerAuthenticator>,
 ) -> Arc<Packs> {
     let grpc = &config.grpc;
     let settings = PackSettings {
@@ -27,6 +27,6 @@ pub(super) fn open(
         max_calls: grpc.max_calls_per_pack,
     };
     let ids = Arc::clone(&host.ids);
-    let (gateway, keeper) = (gateway.clone(), Arc::clone(keeper));
-    Packs::new(gateway, keeper, ids, base_terms(config), settings, Arc::clone(door))
+    let (gateway, supervisor) = (gateway.clone(), Arc::clone(supervisor));
+    Packs::new(gateway, supervisor, ids, base_terms(config), settings, Arc::clone(authenticator))
 }

@@ -9,9 +9,9 @@ use drawgate_core::store::AuditLog;
 use drawgate_host::Host;
 use drawgate_host::process::{Processes, SetAside};
 
-/// The machine's processes, with somebody who writes it down. Each program has ended by then: there is
-/// nothing to stop any more.
-pub(super) fn noted(
+/// The machine's processes, with an audit event for every set of files that is moved away. Each program
+/// has ended by then, so that nothing is left to stop.
+pub(super) fn with_audit(
     host: &Host,
     audit: Arc<dyn AuditLog>,
     redactor: Arc<ArcSwap<Redactor>>,

@@ -19,9 +19,9 @@ use serde_json::json;
 use super::{Runtime, confine};
 use crate::config::{self, Config, Loaded, Names, Server, ToolSettings, Transport};
 
-/// What a server is started with, and under which terms.
+/// How a server is to run: its configuration and its terms.
 #[derive(Clone, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct ServerPlan {
     /// What its process or connection is made from: with anything else it is started again.
     pub(super) server: Server,
     sandbox: ResourceLimits,
@@ -29,13 +29,13 @@ pub(super) struct Wanted {
     terms: SourceTerms,
 }
 
-impl Wanted {
+impl ServerPlan {
     fn of(loaded: &Loaded, server: &Server) -> Self {
         let bare = server.without_terms();
         Self { terms: terms(loaded, server), sandbox: loaded.config.sandbox, server: bare }
     }
 
-    fn is_made_like(&self, other: &Self) -> bool {
+    fn starts_same_as(&self, other: &Self) -> bool {
         let boxes =
             self.server.connection.transport() != Transport::Stdio || self.sandbox == other.sandbox;
         self.server == other.server && boxes && self.terms.identity == other.terms.identity
@@ -46,9 +46,9 @@ impl Runtime {
     /// Asks the store for what other terms of running sources need.
     pub(super) async fn prepare_terms(&self, loaded: &Loaded) -> Result<(), StoreError> {
         let before = self.servers.lock().clone();
-        for (id, new) in wanted(loaded) {
-            if before.get(&id).is_some_and(|old| old.is_made_like(&new) && *old != new) {
-                self.keeper.prepare_terms(&id, &new.terms).await?;
+        for (id, new) in plans(loaded) {
+            if before.get(&id).is_some_and(|old| old.starts_same_as(&new) && *old != new) {
+                self.supervisor.prepare_terms(&id, &new.terms).await?;
             }
         }
         Ok(())
@@ -66,18 +66,18 @@ impl Runtime {
         let id = SourceId::new("builtin")?;
         if let (Some((before, _)), Some((builtin, terms))) = (&before, &wanted)
             && before == builtin
-            && self.keeper.set_terms(&id, terms.clone()).await
+            && self.supervisor.set_terms(&id, terms.clone()).await
         {
             return Ok(());
         }
-        self.keeper.remove(&id).await;
+        self.supervisor.remove(&id).await;
         let Some((builtin, terms)) = wanted else { return Ok(()) };
         let workspace = confine::workspace(loaded, &self.data);
         let settings = BuiltinConfig { workspace, unprotected: builtin.unprotected };
         let source = BuiltinSource::new(id.clone(), &settings, &self.host);
-        let added = source
-            .map_err(anyhow::Error::from)
-            .and_then(|source| Ok(self.keeper.add(Arc::new(source), terms, Origin::Declared)?));
+        let added = source.map_err(anyhow::Error::from).and_then(|source| {
+            Ok(self.supervisor.add(Arc::new(source), terms, Origin::Declared)?)
+        });
         added.inspect_err(|error| self.report_unusable(&id, &[], error))
     }
 
@@ -87,58 +87,64 @@ impl Runtime {
     pub(super) async fn apply_servers(&self, loaded: &Loaded) {
         let _turn = self.changing.lock().await;
         let config = &loaded.config;
-        let wanted = wanted(loaded);
-        let before = std::mem::replace(&mut *self.servers.lock(), wanted.clone());
+        let plans = plans(loaded);
+        let before = std::mem::replace(&mut *self.servers.lock(), plans.clone());
         // What an operator configures goes before what has dialled in.
         let ids = config.servers.keys().cloned().chain(builtin()).collect();
-        self.keeper.reserve(Holder::Server, ids).await;
-        let stays =
-            |id: &SourceId, old: &Wanted| wanted.get(id).is_some_and(|new| old.is_made_like(new));
+        self.supervisor.reserve(Holder::Server, ids).await;
+        let stays = |id: &SourceId, old: &ServerPlan| {
+            plans.get(id).is_some_and(|new| old.starts_same_as(new))
+        };
         for (id, _) in before.iter().filter(|(id, old)| !stays(id, old)) {
-            self.keeper.remove(id).await;
+            self.supervisor.remove(id).await;
         }
         let mut refused = Vec::new();
-        for (id, new) in wanted.iter().filter(|(id, new)| before.get(*id) != Some(new)) {
-            if self.keeper.set_terms(id, new.terms.clone()).await {
+        for (id, new) in plans.iter().filter(|(id, new)| before.get(*id) != Some(new)) {
+            if self.supervisor.set_terms(id, new.terms.clone()).await {
                 refused.extend(self.is_refused(id).then_some((id, new)));
             } else if let Err(error) = self.start_server(loaded, id, new) {
                 self.report_unusable(id, &new.terms.capabilities, &error);
             }
         }
-        self.keeper.registry().set_aside(Holder::Server, disabled(config));
+        self.supervisor.registry().set_aside(Holder::Server, disabled(config));
         // A name that it wants may have been given up by one that came after it.
         for (id, new) in refused {
-            self.keeper.set_terms(id, new.terms.clone()).await;
+            self.supervisor.set_terms(id, new.terms.clone()).await;
         }
     }
 
     fn is_refused(&self, id: &SourceId) -> bool {
-        let statuses = self.keeper.status();
+        let statuses = self.supervisor.status();
         statuses.iter().any(|status| status.id == *id && status.state == SourceState::Refused)
     }
 
     /// Starts a server again that is not at work.
     pub(super) async fn start_again(&self, id: &SourceId) {
         let _turn = self.changing.lock().await;
-        let statuses = self.keeper.status();
+        let statuses = self.supervisor.status();
         if statuses.iter().any(|status| status.id == *id && status.state == SourceState::Ready) {
             return;
         }
-        let Some(wanted) = self.servers.lock().get(id).cloned() else { return };
+        let Some(plan) = self.servers.lock().get(id).cloned() else { return };
         let loaded = self.in_force.lock().clone();
-        self.keeper.remove(id).await;
-        if let Err(error) = self.start_server(&loaded, id, &wanted) {
-            self.report_unusable(id, &wanted.terms.capabilities, &error);
+        self.supervisor.remove(id).await;
+        if let Err(error) = self.start_server(&loaded, id, &plan) {
+            self.report_unusable(id, &plan.terms.capabilities, &error);
         }
     }
 
     fn report_unusable(&self, id: &SourceId, capabilities: &[Capability], error: &anyhow::Error) {
         tracing::error!(source = %id, error = format!("{error:#}"), "server could not be set up");
-        self.keeper.report_unusable(id, capabilities, format!("{error:#}"));
+        self.supervisor.report_unusable(id, capabilities, format!("{error:#}"));
     }
 
-    fn start_server(&self, loaded: &Loaded, id: &SourceId, wanted: &Wanted) -> anyhow::Result<()> {
-        let server = &wanted.server;
+    fn start_server(
+        &self,
+        loaded: &Loaded,
+        id: &SourceId,
+        plan: &ServerPlan,
+    ) -> anyhow::Result<()> {
+        let server = &plan.server;
         if let Some(reason) = loaded.withheld(server) {
             bail!(reason);
         }
@@ -148,7 +154,7 @@ impl Runtime {
             None => Origin::Discovered,
         };
         let source = settings.build(id.clone(), self.server(loaded, id, server)?, &self.host)?;
-        self.keeper.add(source, wanted.terms.clone(), origin)?;
+        self.supervisor.add(source, plan.terms.clone(), origin)?;
         Ok(())
     }
 
@@ -177,9 +183,9 @@ impl Runtime {
 }
 
 /// The servers that are to run.
-fn wanted(loaded: &Loaded) -> BTreeMap<SourceId, Wanted> {
+fn plans(loaded: &Loaded) -> BTreeMap<SourceId, ServerPlan> {
     let servers = loaded.config.servers.iter().filter(|(_, server)| server.enabled);
-    servers.map(|(id, server)| (id.clone(), Wanted::of(loaded, server))).collect()
+    servers.map(|(id, server)| (id.clone(), ServerPlan::of(loaded, server))).collect()
 }
 
 /// The servers that are not, by the operator's word.

@@ -3,8 +3,8 @@
 
 mod approved;
 mod find;
+mod plan;
 mod report;
-mod wanted;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use drawgate_core::model::SourceId;
-use drawgate_core::registry::{Holder, Keeper, Origin, SourceStatus, skeleton};
+use drawgate_core::registry::{Holder, Origin, SourceStatus, SourceSupervisor, skeleton};
 use drawgate_core::store::{AuditLog, Documents};
 use drawgate_host::Host;
 use drawgate_sources::toolpack::{ToolpackConfig, ToolpackSource};
@@ -22,10 +22,10 @@ use tokio::task::spawn_blocking;
 
 use super::Start;
 use crate::config::Loaded;
-use crate::toolpacks::{Installed, Trust};
-use find::{Found, installed, path};
-use wanted::{BUILTIN, Wanted, settings, source_id};
-pub use wanted::{NOT_ENABLED, complaint};
+use crate::toolpacks::{Installed, Integrity};
+use find::{InstalledToolpacks, installed, path};
+use plan::{BUILTIN, ToolpackPlan, settings, source_id};
+pub use plan::{NOT_ENABLED, complaint};
 
 /// How long an act waits for the tools of a pack to be there.
 const START_TIME: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ const START_TIME: Duration = Duration::from_secs(20);
 /// What they need of a gateway.
 pub(super) struct Parts {
     pub(super) host: Arc<Host>,
-    pub(super) keeper: Arc<Keeper>,
+    pub(super) supervisor: Arc<SourceSupervisor>,
     pub(super) audit: Arc<dyn AuditLog>,
     pub(super) documents: Arc<dyn Documents>,
 }
@@ -41,19 +41,19 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn of(
         host: &Arc<Host>,
-        keeper: &Arc<Keeper>,
+        supervisor: &Arc<SourceSupervisor>,
         audit: &Arc<dyn AuditLog>,
         documents: &Arc<dyn Documents>,
     ) -> Self {
-        let (host, keeper) = (Arc::clone(host), Arc::clone(keeper));
-        Self { host, keeper, audit: audit.clone(), documents: Arc::clone(documents) }
+        let (host, supervisor) = (Arc::clone(host), Arc::clone(supervisor));
+        Self { host, supervisor, audit: audit.clone(), documents: Arc::clone(documents) }
     }
 }
 
 /// The toolpacks of a gateway.
 pub struct Toolpacks {
     host: Arc<Host>,
-    keeper: Arc<Keeper>,
+    supervisor: Arc<SourceSupervisor>,
     audit: Arc<dyn AuditLog>,
     /// Which packs were enabled on this data folder.
     documents: Arc<dyn Documents>,
@@ -70,10 +70,10 @@ pub struct Toolpacks {
 
 impl Toolpacks {
     pub(super) fn new(parts: Parts, data: &Path, start: Start, loaded: &Loaded) -> Arc<Self> {
-        let Parts { host, keeper, audit, documents } = parts;
+        let Parts { host, supervisor, audit, documents } = parts;
         Arc::new_cyclic(|me| Self {
             host,
-            keeper,
+            supervisor,
             audit,
             documents,
             me: Weak::clone(me),
@@ -103,12 +103,12 @@ impl Toolpacks {
 
     /// Takes over a configuration. Packs whose ids it gives to servers end; the others wait for
     /// [`refresh`](Self::refresh).
-    pub(super) async fn make_way(&self, loaded: &Loaded) {
+    pub(super) async fn release_ids(&self, loaded: &Loaded) {
         self.in_force.lock().clone_from(loaded);
         let mut running = self.running.lock().await;
         let taken = running.keys().filter(|id| loaded.config.servers.contains_key(*id)).cloned();
         for id in taken.collect::<Vec<_>>() {
-            self.keeper.remove(&id).await;
+            self.supervisor.remove(&id).await;
             running.remove(&id);
         }
     }
@@ -121,30 +121,30 @@ impl Toolpacks {
         }
         let mut running = self.running.lock().await;
         let loaded = self.in_force.lock().clone();
-        let Found { wanted, disabled, unusable, changed } = self.find(&loaded).await;
+        let InstalledToolpacks { plans, disabled, unusable, changed } = self.find(&loaded).await;
         let ids =
-            wanted.keys().cloned().chain(unusable.keys().filter_map(|id| SourceId::new(id).ok()));
-        self.keeper.reserve(Holder::Toolpack, ids.collect()).await;
+            plans.keys().cloned().chain(unusable.keys().filter_map(|id| SourceId::new(id).ok()));
+        self.supervisor.reserve(Holder::Toolpack, ids.collect()).await;
         for pack in &changed {
             self.note_change(pack).await;
         }
-        let gone = running.iter().filter(|(id, pack)| !pack.serves(wanted.get(*id)));
+        let gone = running.iter().filter(|(id, pack)| !pack.serves(plans.get(*id)));
         for id in gone.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
-            self.keeper.remove(&id).await;
+            self.supervisor.remove(&id).await;
             running.remove(&id);
         }
-        self.keeper.registry().set_aside(Holder::Toolpack, disabled);
+        self.supervisor.registry().set_aside(Holder::Toolpack, disabled);
         self.report(&loaded, unusable).await;
-        for (id, new) in wanted {
+        for (id, new) in plans {
             if let Some(pack) = running.get_mut(&id) {
-                if pack.wanted.terms != new.terms {
-                    self.keeper.set_terms(&id, new.terms.clone()).await;
-                    pack.wanted = new;
+                if pack.plan.terms != new.terms {
+                    self.supervisor.set_terms(&id, new.terms.clone()).await;
+                    pack.plan = new;
                 }
                 continue;
             }
             match self.start_pack(&loaded, &id, &new).await {
-                Ok(source) => drop(running.insert(id, Running { source, wanted: new })),
+                Ok(source) => drop(running.insert(id, Running { source, plan: new })),
                 Err(error) => self.report_one(&loaded, id.as_str(), format!("{error:#}")),
             }
         }
@@ -152,7 +152,7 @@ impl Toolpacks {
 
     /// How a pack's source does, once it has been tried.
     pub async fn settled(&self, id: &SourceId) -> Option<SourceStatus> {
-        self.keeper.settle_one(id, START_TIME).await;
+        self.supervisor.settle_one(id, START_TIME).await;
         self.status(id)
     }
 
@@ -161,7 +161,7 @@ impl Toolpacks {
     pub fn status(&self, id: &SourceId) -> Option<SourceStatus> {
         // A server of the same id is no pack.
         let ours = !self.in_force.lock().config.servers.contains_key(id) && id.as_str() != BUILTIN;
-        self.keeper.status().into_iter().find(|status| ours && status.id == *id)
+        self.supervisor.status().into_iter().find(|status| ours && status.id == *id)
     }
 
     /// Why a pack can't be used, if it was tried.
@@ -175,7 +175,7 @@ impl Toolpacks {
     #[must_use]
     pub fn conflicts(&self, id: &str, tools: &[&str], all: &[Installed]) -> Vec<String> {
         let taken = source_id(&self.in_force.lock(), id).err();
-        let pack = self.keeper.is_admitted(id).then(|| {
+        let pack = self.supervisor.is_admitted(id).then(|| {
             "a connected pack has its id, and must be gone for good first, with its key".to_owned()
         });
         let mut holders: BTreeMap<String, String> = BTreeMap::new();
@@ -184,7 +184,7 @@ impl Toolpacks {
             holders
                 .extend(names.map(|name| (skeleton(name), format!("the toolpack `{}`", other.id))));
         }
-        for entry in self.keeper.registry().snapshot().entries() {
+        for entry in self.supervisor.registry().snapshot().entries() {
             let source = entry.id.source();
             if source.as_str() != id {
                 holders
@@ -212,27 +212,29 @@ impl Toolpacks {
         &self,
         loaded: &Loaded,
         id: &SourceId,
-        wanted: &Wanted,
+        plan: &ToolpackPlan,
     ) -> anyhow::Result<Arc<ToolpackSource>> {
-        let (own, settings, host) = (id.clone(), wanted.settings.clone(), Arc::clone(&self.host));
+        let (own, settings, host) = (id.clone(), plan.settings.clone(), Arc::clone(&self.host));
         // It reads every file of the pack.
         let source = spawn_blocking(move || ToolpackSource::new(own, &settings, &host)).await??;
         let packs = installed(path(loaded)?).await?;
         let pack = packs.iter().find(|pack| pack.id == id.as_str());
         let is_same = pack.is_some_and(|pack| {
             let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
-            pack.trust == Trust::Locked && hash == Some(wanted.terms.identity.as_str())
+            pack.integrity == Integrity::Locked && hash == Some(plan.terms.identity.as_str())
         });
-        match pack.map(|pack| (pack, &pack.trust)) {
-            Some((pack, Trust::Changed(_))) => self.note_change(pack).await,
-            Some((_, trust @ Trust::Unread(_))) => bail!(complaint(trust).unwrap_or_default()),
-            Some((_, Trust::Locked | Trust::Foreign | Trust::Missing)) | None => {}
+        match pack.map(|pack| (pack, &pack.integrity)) {
+            Some((pack, Integrity::Changed(_))) => self.note_change(pack).await,
+            Some((_, integrity @ Integrity::Unread(_))) => {
+                bail!(complaint(integrity).unwrap_or_default())
+            }
+            Some((_, Integrity::Locked | Integrity::Foreign | Integrity::Missing)) | None => {}
         }
         ensure!(is_same, "it was changed while it was loaded; install it again");
         self.watch(&source);
         let source = Arc::new(source);
         let kept = Arc::clone(&source);
-        self.keeper.add(kept, wanted.terms.clone(), Origin::Discovered)?;
+        self.supervisor.add(kept, plan.terms.clone(), Origin::Discovered)?;
         Ok(source)
     }
 
@@ -255,14 +257,14 @@ impl Toolpacks {
 struct Running {
     source: Arc<ToolpackSource>,
     /// What it was started with.
-    wanted: Wanted,
+    plan: ToolpackPlan,
 }
 
 impl Running {
     /// Whether it is what is wanted, if perhaps under other terms. One that found its files changed starts nothing any more, even
     /// when they are right again.
-    fn serves(&self, wanted: Option<&Wanted>) -> bool {
-        wanted.is_some_and(|wanted| wanted.is_made_like(&self.wanted))
+    fn serves(&self, plan: Option<&ToolpackPlan>) -> bool {
+        plan.is_some_and(|plan| plan.starts_same_as(&self.plan))
             && !self.source.is_changed()
             && self.source.may_write()
     }

@@ -39,11 +39,11 @@ fn unapproved(place: &Path) -> Arc<Toolpacks> {
     let clock = Arc::new(TestClock::default());
     let acts = acts(store.clone(), store.clone());
     let pins = Pins { documents: store.clone(), audit: store.clone(), acts, clock };
-    let keeper = Arc::new(Keeper::new(Arc::new(Registry::default()), pins));
+    let supervisor = Arc::new(SourceSupervisor::new(Arc::new(Registry::default()), pins));
     let host = Arc::new(Host::new(Secrets::new(BTreeMap::new()), None).unwrap());
     let loaded = Config::parse("", &place.join("drawgate.toml")).unwrap();
     let data = place.join("data");
-    let parts = Parts { host, keeper, audit: store.clone(), documents: store };
+    let parts = Parts { host, supervisor, audit: store.clone(), documents: store };
     Toolpacks::new(parts, &data, Start::Sources, &loaded)
 }
 

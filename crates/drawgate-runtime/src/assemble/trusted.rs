@@ -78,7 +78,7 @@ impl Runtime {
         processes.trusted().replace(trusted_paths(loaded, &self.data, processes));
         let after = self.conflicts(loaded);
         for (id, _) in before.iter().filter(|(id, found)| after.get(*id) != Some(*found)) {
-            self.keeper.remove(id).await;
+            self.supervisor.remove(id).await;
             if self.servers.lock().remove(id).is_none() {
                 *self.builtin.lock() = None;
             }

@@ -60,12 +60,12 @@ pub(super) struct Keys {
     /// What the operator wrote, wherever it is; what the issuer's metadata name, on the internet.
     reach: Reach,
     host: Arc<Host>,
-    loaded: ArcSwapOption<Loaded>,
+    loaded: ArcSwapOption<CachedKeys>,
     /// Held by the one who fetches; the time before which nobody does.
     turn: Mutex<u64>,
 }
 
-struct Loaded {
+struct CachedKeys {
     keys: KeySet,
     at: u64,
 }
@@ -104,7 +104,7 @@ impl Keys {
     }
 
     /// The keys in use; those that are too old are forgotten here.
-    fn current(&self) -> Option<Arc<Loaded>> {
+    fn current(&self) -> Option<Arc<CachedKeys>> {
         let loaded = self.loaded.load_full()?;
         if self.host.clock.now_ms().saturating_sub(loaded.at) < END_OF_LIFE_MS {
             return Some(loaded);
@@ -116,7 +116,7 @@ impl Keys {
     }
 
     /// Looks for new keys in the background if those in use are old.
-    fn renew(self: &Arc<Self>, loaded: Option<&Arc<Loaded>>) {
+    fn renew(self: &Arc<Self>, loaded: Option<&Arc<CachedKeys>>) {
         let now = self.host.clock.now_ms();
         let is_old = loaded.is_some_and(|loaded| now.saturating_sub(loaded.at) >= MAX_AGE_MS);
         if is_old && self.turn.try_lock().is_ok_and(|next| now >= *next) {
@@ -125,7 +125,7 @@ impl Keys {
     }
 
     /// Fetches the keys, unless somebody has done so since `seen`, or too lately.
-    async fn refresh(self: Arc<Self>, seen: Option<Arc<Loaded>>) {
+    async fn refresh(self: Arc<Self>, seen: Option<Arc<CachedKeys>>) {
         let mut next = self.turn.lock().await;
         let current = self.loaded.load_full();
         let is_same = match (&seen, &current) {
@@ -143,7 +143,7 @@ impl Keys {
                 tracing::info!(issuer = self.issuer, keys = keys.len(), "keys of the issuer read");
                 // The first set is nobody's doing: whoever brings a newer key is heard at once.
                 *next = if current.is_some() { now + PAUSE_MS } else { 0 };
-                self.loaded.store(Some(Arc::new(Loaded { keys, at: now })));
+                self.loaded.store(Some(Arc::new(CachedKeys { keys, at: now })));
             }
             Err(error) => {
                 tracing::warn!(issuer = self.issuer, error = %error, "keys of the issuer can't be read");

@@ -72,7 +72,7 @@ impl From<Principal> for Identity {
 /// Everybody with a token.
 #[derive(Default)]
 pub struct Callers {
-    known: ArcSwap<tokens::Known>,
+    known: ArcSwap<tokens::KnownTokens>,
     reserved: Option<String>,
     oauth: OnceLock<OAuth>,
 }
@@ -86,7 +86,7 @@ impl Callers {
 
     /// Replaces everybody: the local user by the admin token, agents by the hashes of theirs.
     pub fn set(&self, admin: &Secret<String>, agents: &[Agent]) {
-        self.known.store(Arc::new(tokens::Known::new(admin, agents)));
+        self.known.store(Arc::new(tokens::KnownTokens::new(admin, agents)));
     }
 
     /// Whether a name can't be given to a local agent.

@@ -16,12 +16,12 @@ const TOKEN_PREFIX: &str = "dg_";
 
 /// The local user and all agents.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownTokens {
     by_hash: HashMap<[u8; 32], Principal>,
     names: HashSet<Principal>,
 }
 
-impl Known {
+impl KnownTokens {
     pub(super) fn new(admin: &Secret<String>, agents: &[Agent]) -> Self {
         let mut known = Self::default();
         for agent in agents {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::problem::{ConfigErrors, Problem, Severity};
-use super::tree::{Places, is_within};
+use super::tree::{Locations, is_within};
 use super::{Config, Server, Transport, schema, shape, tree};
 
 /// The file that is read when none is named.
@@ -22,7 +22,7 @@ pub const NOT_STARTED: &str = "not started:";
 /// How a configuration came to be the one that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Chosen {
+pub enum ConfigOrigin {
     /// `--config` or `DRAWGATE_CONFIG` names its file, or says that there is none.
     Named,
     /// It lies in the current folder, or may come to lie there.
@@ -31,13 +31,13 @@ pub enum Chosen {
 
 /// What a command names as its configuration: a file, [`NO_FILE`], or nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked<'a> {
+enum RequestedConfig<'a> {
     File(&'a Path),
     Nothing,
     CurrentFolder,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestedConfig<'a> {
     fn of(path: Option<&'a Path>) -> Self {
         match path {
             None => Self::CurrentFolder,
@@ -55,7 +55,7 @@ pub struct Loaded {
     /// The file; `None` when there is none and the defaults hold.
     pub path: Option<PathBuf>,
     /// Whether the operator named it.
-    pub chosen: Chosen,
+    pub chosen: ConfigOrigin,
     /// SHA-256 of the text, in hexadecimal: has an edit changed anything?
     pub text_hash: String,
     /// What is worth knowing about it.
@@ -73,19 +73,19 @@ impl Loaded {
     #[must_use]
     pub fn watched(&self) -> Option<&Path> {
         match self.chosen {
-            Chosen::Named => self.path.as_deref(),
-            Chosen::Found => Some(self.path.as_deref().unwrap_or(Path::new(DEFAULT_FILE))),
+            ConfigOrigin::Named => self.path.as_deref(),
+            ConfigOrigin::Found => Some(self.path.as_deref().unwrap_or(Path::new(DEFAULT_FILE))),
         }
     }
 
     /// Reads the file again as it was read before.
     pub fn reload(&self) -> Result<Self, ConfigErrors> {
         match self.chosen {
-            Chosen::Named => {
+            ConfigOrigin::Named => {
                 let path = self.path.as_deref().unwrap_or(Path::new(NO_FILE));
                 Config::load_with(Some(path), self.config.kinds)
             }
-            Chosen::Found => Config::load_with(None, self.config.kinds),
+            ConfigOrigin::Found => Config::load_with(None, self.config.kinds),
         }
     }
 
@@ -93,7 +93,7 @@ impl Loaded {
     /// says nothing about what the owner of this machine wants.
     #[must_use]
     pub fn starts_no_programs(&self) -> Option<String> {
-        let file = self.path.as_deref().filter(|_| self.chosen == Chosen::Found)?;
+        let file = self.path.as_deref().filter(|_| self.chosen == ConfigOrigin::Found)?;
         Some(format!(
             "{NOT_STARTED} the configuration in the current folder was found, not named; run with `--config {}`",
             file.display()
@@ -131,14 +131,16 @@ impl Config {
             let config = Self { kinds, ..Self::default() };
             Loaded { chosen, ..loaded(config, None, "", Vec::new()) }
         };
-        let (file, chosen) = match Asked::of(path) {
-            Asked::Nothing => return Ok(none(Chosen::Named)),
-            Asked::File(file) => (file, Chosen::Named),
-            Asked::CurrentFolder => (Path::new(DEFAULT_FILE), Chosen::Found),
+        let (file, chosen) = match RequestedConfig::of(path) {
+            RequestedConfig::Nothing => return Ok(none(ConfigOrigin::Named)),
+            RequestedConfig::File(file) => (file, ConfigOrigin::Named),
+            RequestedConfig::CurrentFolder => (Path::new(DEFAULT_FILE), ConfigOrigin::Found),
         };
         match std::fs::read_to_string(file) {
             Ok(text) => Ok(Loaded { chosen, ..Self::parse_with(&text, file, kinds)? }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && chosen == Chosen::Found => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && chosen == ConfigOrigin::Found =>
+            {
                 Ok(none(chosen))
             }
             Err(error) => Err(ConfigErrors { problems: vec![unreadable(file, &error)] }),
@@ -150,9 +152,11 @@ impl Config {
     /// read.
     #[must_use]
     pub fn salvage(path: Option<&Path>) -> Option<Loaded> {
-        let (file, chosen) = match Asked::of(path) {
-            Asked::File(file) => (file, Chosen::Named),
-            Asked::Nothing | Asked::CurrentFolder => (Path::new(DEFAULT_FILE), Chosen::Found),
+        let (file, chosen) = match RequestedConfig::of(path) {
+            RequestedConfig::File(file) => (file, ConfigOrigin::Named),
+            RequestedConfig::Nothing | RequestedConfig::CurrentFolder => {
+                (Path::new(DEFAULT_FILE), ConfigOrigin::Found)
+            }
         };
         let text = std::fs::read_to_string(file).ok()?;
         let mut tree = tree::salvage(&text);
@@ -193,7 +197,7 @@ impl Config {
 
 fn loaded(config: Config, path: Option<PathBuf>, text: &str, warnings: Vec<Problem>) -> Loaded {
     let text_hash = hex::encode(Sha256::digest(text));
-    Loaded { config, path, chosen: Chosen::Named, text_hash, warnings }
+    Loaded { config, path, chosen: ConfigOrigin::Named, text_hash, warnings }
 }
 
 fn read(text: &str, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Problem>) {
@@ -212,7 +216,7 @@ fn read(text: &str, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Problem>)
     let mut found = config.check();
     found.extend(config.check_files(|relative| resolve(Some(path), relative)));
     let found = found.into_iter().filter(|it| !is_consequence(it, &problems));
-    let found: Vec<Problem> = found.map(|it| located(it, &tree.places)).collect();
+    let found: Vec<Problem> = found.map(|it| located(it, &tree.locations)).collect();
     problems.extend(found);
     (Some(config), problems)
 }
@@ -226,8 +230,8 @@ fn is_consequence(problem: &Problem, of_form: &[Problem]) -> bool {
     })
 }
 
-fn located(mut problem: Problem, places: &Places) -> Problem {
-    problem.location = places.of_key(&problem.key);
+fn located(mut problem: Problem, locations: &Locations) -> Problem {
+    problem.location = locations.of_key(&problem.key);
     problem
 }
 

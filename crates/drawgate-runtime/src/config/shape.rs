@@ -14,8 +14,8 @@ pub(super) fn check(schema: &Value, tree: &mut Tree) -> Vec<Problem> {
         let mut problem = Problem::error(&path, message);
         problem.hint = hint;
         problem.location = match spot {
-            Spot::Key => tree.places.of_key(&path),
-            Spot::Value => tree.places.of_value(&path),
+            Spot::Key => tree.locations.of_key(&path),
+            Spot::Value => tree.locations.of_value(&path),
         };
         problem
     };

@@ -16,11 +16,11 @@ pub(super) struct Tree {
     /// The content.
     pub(super) value: Value,
     /// Where things are.
-    pub(super) places: Places,
+    pub(super) locations: Locations,
 }
 
 /// Where keys and values are in the text.
-pub(super) struct Places {
+pub(super) struct Locations {
     text: String,
     keys: BTreeMap<String, Range<usize>>,
     values: BTreeMap<String, Range<usize>>,
@@ -29,22 +29,22 @@ pub(super) struct Places {
 /// Reads the text; if it is not TOML, every reason with its place.
 pub(super) fn parse(text: &str) -> Result<Tree, Vec<Problem>> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut places =
-        Places { text: text.to_owned(), keys: BTreeMap::new(), values: BTreeMap::new() };
+    let mut locations =
+        Locations { text: text.to_owned(), keys: BTreeMap::new(), values: BTreeMap::new() };
     if !errors.is_empty() {
-        return Err(errors.iter().map(|error| syntax_problem(error, &places)).collect());
+        return Err(errors.iter().map(|error| syntax_problem(error, &locations)).collect());
     }
-    let value = places.table(table.get_ref(), "");
-    Ok(Tree { value, places })
+    let value = locations.table(table.get_ref(), "");
+    Ok(Tree { value, locations })
 }
 
 /// Reads what can be read of a text that may not be TOML.
 pub(super) fn salvage(text: &str) -> Tree {
     let (table, _) = DeTable::parse_recoverable(text);
-    let mut places =
-        Places { text: text.to_owned(), keys: BTreeMap::new(), values: BTreeMap::new() };
-    let value = places.table(table.get_ref(), "");
-    Tree { value, places }
+    let mut locations =
+        Locations { text: text.to_owned(), keys: BTreeMap::new(), values: BTreeMap::new() };
+    let value = locations.table(table.get_ref(), "");
+    Tree { value, locations }
 }
 
 /// The path of a key inside a table.
@@ -65,7 +65,7 @@ pub(super) fn is_within(path: &str, table: &str) -> bool {
     path.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-impl Places {
+impl Locations {
     /// The place of a key; of the nearest table around it, if the key is not there.
     pub(super) fn of_key(&self, path: &str) -> Option<Location> {
         let mut path = path;
@@ -128,8 +128,8 @@ fn integer(number: &DeInteger<'_>) -> Value {
     i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Null, Value::from)
 }
 
-fn syntax_problem(error: &toml::de::Error, places: &Places) -> Problem {
+fn syntax_problem(error: &toml::de::Error, locations: &Locations) -> Problem {
     let mut problem = Problem::error("", format!("not valid TOML: {}", error.message()));
-    problem.location = error.span().map(|span| places.location(span.start));
+    problem.location = error.span().map(|span| locations.location(span.start));
     problem
 }

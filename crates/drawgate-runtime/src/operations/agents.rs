@@ -120,7 +120,7 @@ impl Operations {
         let admin = self.admin.clone();
         async move {
             let parts = control.parts();
-            parts.grants.stand(&changed.name, standing_grants(&changed)).await;
+            parts.grants.set_standing(&changed.name, standing_grants(&changed)).await;
             callers.set(&admin, &agents);
             parts.exposures.set_agents(&agents);
         }

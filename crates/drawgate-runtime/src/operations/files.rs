@@ -12,28 +12,28 @@ use tokio::task::spawn_blocking;
 
 use super::Operations;
 use crate::assemble::Toolpacks;
-use crate::peers::Door;
-use crate::toolpacks::{Folder, PackId, Trust};
+use crate::peers::PeerAuthenticator;
+use crate::toolpacks::{Folder, Integrity, PackId};
 
 impl Operations {
     /// The files that acts change.
     pub(super) fn files(&self) -> Arc<dyn Files> {
-        Arc::new(OnDisk {
-            door: Arc::clone(&self.door),
+        Arc::new(FileChecks {
+            authenticator: Arc::clone(&self.authenticator),
             toolpacks: Arc::clone(&self.toolpacks),
             artifacts: Arc::clone(&self.control.parts().artifacts),
         })
     }
 }
 
-struct OnDisk {
-    door: Arc<Door>,
+struct FileChecks {
+    authenticator: Arc<PeerAuthenticator>,
     toolpacks: Arc<Toolpacks>,
     artifacts: Arc<dyn Artifacts>,
 }
 
 #[async_trait]
-impl Files for OnDisk {
+impl Files for FileChecks {
     async fn have(&self, outcome: &EventDraft) -> Option<bool> {
         match outcome.kind() {
             EventKind::KeyAdded => self.has_key(outcome).await,
@@ -44,16 +44,16 @@ impl Files for OnDisk {
     }
 }
 
-impl OnDisk {
+impl FileChecks {
     async fn has_key(&self, outcome: &EventDraft) -> Option<bool> {
         let [key, purpose, name] =
             ["fingerprint", "purpose", "name"].map(|field| outcome.text_of(field));
         let (key, purpose, name) = (key?, purpose?, name?);
         let purpose = Purpose::ALL.into_iter().find(|known| known.as_str() == purpose)?;
-        let door = Arc::clone(&self.door);
+        let authenticator = Arc::clone(&self.authenticator);
         // What the file says now is in force from here on.
-        spawn_blocking(move || drop(door.reload())).await.ok()?;
-        let list = self.door.list();
+        spawn_blocking(move || drop(authenticator.reload())).await.ok()?;
+        let list = self.authenticator.list();
         list.problem().is_none().then(|| list.find(&key, purpose, &name).is_ok())
     }
 
@@ -78,7 +78,7 @@ impl OnDisk {
             let is = |wanted: bool| match entry {
                 Some(_) => {
                     let pack = folder.get(&id).ok()?;
-                    let is_ours = !wanted || pack.trust == Trust::Locked;
+                    let is_ours = !wanted || pack.integrity == Integrity::Locked;
                     Some(is_ours && pack.manifest.is_ok_and(|it| it.enabled == wanted))
                 }
                 None => Some(false),

@@ -101,7 +101,7 @@ impl Operations {
             GrantScope::User(name) => name,
             GrantScope::Workspace | GrantScope::Session(_) => return Ok(()),
         };
-        let keys = self.door.list();
+        let keys = self.authenticator.list();
         let has_key = keys.entries().iter().any(|entry| {
             entry.terms.purpose == Purpose::Agent && entry.terms.name.as_str() == name.as_str()
         });

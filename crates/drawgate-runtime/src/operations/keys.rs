@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use super::{OperationError, Operations};
-use crate::peers::{Authorized, Door, Entry, KeyExists, NewKey, Selection};
+use crate::peers::{Entry, KeyExists, KeyTerms, NewKey, PeerAuthenticator, Selection};
 
 /// A key to be authorised.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AddKey {
     /// Whose it is.
     #[serde(flatten)]
-    pub whose: Whose,
+    pub whose: KeyOwner,
     /// The tools that a pack may offer.
     pub tools: Vec<String>,
     /// What an agent may hold, or callers of a pack need.
@@ -31,21 +31,21 @@ pub struct AddKey {
 pub struct RemoveKeys {
     /// Whose they are.
     #[serde(flatten)]
-    pub whose: Option<Whose>,
+    pub whose: Option<KeyOwner>,
     /// Which one.
     pub fingerprint: Option<String>,
 }
 
 /// A pack or an agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Whose {
+pub struct KeyOwner {
     /// `pack` or `agent`.
     pub purpose: String,
     /// Its name.
     pub name: String,
 }
 
-impl Whose {
+impl KeyOwner {
     fn read(self) -> Result<(Purpose, String), OperationError> {
         let known = Purpose::ALL.into_iter().find(|known| known.as_str() == self.purpose);
         Ok((known.ok_or(OperationError::UnknownPurpose)?, self.name))
@@ -54,7 +54,7 @@ impl Whose {
 
 /// A key and what it stands for.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ShownKey {
+pub struct KeyView {
     /// `pack` or `agent`.
     pub purpose: String,
     /// Its name.
@@ -75,8 +75,8 @@ pub struct ShownKey {
     pub line: Option<usize>,
 }
 
-impl From<&Authorized> for ShownKey {
-    fn from(terms: &Authorized) -> Self {
+impl From<&KeyTerms> for KeyView {
+    fn from(terms: &KeyTerms) -> Self {
         Self {
             purpose: terms.purpose.to_string(),
             name: terms.name.clone(),
@@ -90,7 +90,7 @@ impl From<&Authorized> for ShownKey {
     }
 }
 
-impl From<&Entry> for ShownKey {
+impl From<&Entry> for KeyView {
     fn from(entry: &Entry) -> Self {
         let kind = entry.key.algorithm().as_str().to_owned();
         Self { kind: Some(kind), line: Some(entry.line), ..Self::from(&*entry.terms) }
@@ -99,21 +99,21 @@ impl From<&Entry> for ShownKey {
 
 /// The list as it counts now.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ShownKeys {
+pub struct KeyListView {
     /// The file.
     pub file: String,
     /// Why no key counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// The keys that count.
-    pub keys: Vec<ShownKey>,
+    pub keys: Vec<KeyView>,
     /// The lines that don't.
-    pub faults: Vec<ShownFault>,
+    pub faults: Vec<KeyFaultView>,
 }
 
 /// A line that does not count.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct ShownFault {
+pub struct KeyFaultView {
     /// Its number.
     pub line: usize,
     /// Why.
@@ -132,42 +132,38 @@ pub struct GatewayKey {
 
 impl Operations {
     /// The list as it counts now.
-    pub async fn keys(&self) -> ShownKeys {
-        self.door.refresh().await;
-        let list = self.door.list();
+    pub async fn keys(&self) -> KeyListView {
+        self.authenticator.refresh().await;
+        let list = self.authenticator.list();
         let faults = list.faults().iter();
-        ShownKeys {
-            file: self.door.file().display().to_string(),
+        KeyListView {
+            file: self.authenticator.file().display().to_string(),
             problem: list.problem().map(ToString::to_string),
-            keys: list.entries().iter().map(ShownKey::from).collect(),
+            keys: list.entries().iter().map(KeyView::from).collect(),
             faults: faults
-                .map(|(line, fault)| ShownFault { line: *line, reason: fault.to_string() })
+                .map(|(line, fault)| KeyFaultView { line: *line, reason: fault.to_string() })
                 .collect(),
         }
     }
 
     /// The gateway's own key.
     pub fn gateway_key(&self) -> Result<GatewayKey, OperationError> {
-        let identity = self.door.identity()?;
+        let identity = self.authenticator.identity()?;
         let public_key = identity.public_key()?;
         Ok(GatewayKey { fingerprint: identity.name().to_owned(), public_key })
     }
 
     /// Authorises a key. It counts at once.
-    pub async fn add_key(
-        &self,
-        actor: &Principal,
-        new: AddKey,
-    ) -> Result<ShownKey, OperationError> {
+    pub async fn add_key(&self, actor: &Principal, new: AddKey) -> Result<KeyView, OperationError> {
         let AddKey { whose, tools, capabilities, key } = new;
         let (purpose, name) = whose.read()?;
         let turn = self.acts.turn().await;
         let line = NewKey { purpose, name, tools, capabilities, key }.line()?;
-        let terms = self.door.would_add(&line).map_err(not_added)?;
-        let change = move |door: &Door| door.add(&line);
+        let terms = self.authenticator.would_add(&line).map_err(not_added)?;
+        let change = move |authenticator: &PeerAuthenticator| authenticator.add(&line);
         let keys = std::slice::from_ref(&terms);
         self.change_keys(actor, turn, EventKind::KeyAdded, keys, change).await?;
-        Ok(ShownKey::from(&terms))
+        Ok(KeyView::from(&terms))
     }
 
     /// Withdraws keys, and closes the connections that use them. Returns what they stood for.
@@ -175,20 +171,20 @@ impl Operations {
         &self,
         actor: &Principal,
         which: RemoveKeys,
-    ) -> Result<Vec<ShownKey>, OperationError> {
-        let name = which.whose.map(Whose::read).transpose()?;
+    ) -> Result<Vec<KeyView>, OperationError> {
+        let name = which.whose.map(KeyOwner::read).transpose()?;
         let selection = Selection { fingerprint: which.fingerprint, name };
         if selection.is_empty() {
             return Err(OperationError::NoKeySelected);
         }
         let turn = self.acts.turn().await;
-        let gone = self.door.would_remove(&selection)?;
+        let gone = self.authenticator.would_remove(&selection)?;
         if gone.is_empty() {
             return Err(OperationError::UnknownKey);
         }
-        let change = move |door: &Door| door.remove(&selection);
+        let change = move |authenticator: &PeerAuthenticator| authenticator.remove(&selection);
         self.change_keys(actor, turn, EventKind::KeyRemoved, &gone, change).await?;
-        Ok(gone.iter().map(ShownKey::from).collect())
+        Ok(gone.iter().map(KeyView::from).collect())
     }
 
     async fn change_keys(
@@ -196,14 +192,14 @@ impl Operations {
         actor: &Principal,
         turn: Turn,
         kind: EventKind,
-        keys: &[Authorized],
-        change: impl FnOnce(&Door) -> anyhow::Result<()> + Send + 'static,
+        keys: &[KeyTerms],
+        change: impl FnOnce(&PeerAuthenticator) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<(), OperationError> {
         let outcomes = keys.iter().map(|terms| terms.describe(self.draft(actor, kind))).collect();
-        let door = Arc::clone(&self.door);
+        let authenticator = Arc::clone(&self.authenticator);
         let work = async move {
             // Others may be at the file, and are waited for.
-            let done = spawn_blocking(move || change(&door)).await;
+            let done = spawn_blocking(move || change(&authenticator)).await;
             done.map_err(anyhow::Error::from).flatten().map_err(|error| format!("{error:#}"))
         };
         Ok(turn.act_on_files(outcomes, self.files(), work).await?)

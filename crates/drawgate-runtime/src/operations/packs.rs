@@ -4,7 +4,7 @@ use drawgate_core::model::{Principal, shown_name};
 use serde::{Deserialize, Serialize};
 
 use super::{OperationError, Operations};
-use crate::packs::{PackReport, ShownPackTool};
+use crate::packs::{PackReport, PackToolView};
 
 /// A pack and its tools.
 #[derive(Debug, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub struct PackDetails {
     /// The pack.
     pub pack: PackReport,
     /// Its tools, by name.
-    pub tools: Vec<ShownPackTool>,
+    pub tools: Vec<PackToolView>,
 }
 
 impl Operations {

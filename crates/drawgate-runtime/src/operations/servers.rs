@@ -74,7 +74,7 @@ pub struct Accept {
 
 /// A login that waits for a person.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct LoginBegun {
+pub struct StartedLogin {
     /// By which its end can be waited for.
     pub attempt: String,
     /// What the person must open.
@@ -85,7 +85,7 @@ impl Operations {
     /// All sources, by id.
     pub async fn servers(&self, query: ServersQuery) -> Vec<ServerReport> {
         let mut faults =
-            if query.check { self.keeper.check(CHECK_TIME).await } else { BTreeMap::new() };
+            if query.check { self.supervisor.check(CHECK_TIME).await } else { BTreeMap::new() };
         let redactor = self.gateway.redactor();
         let report = |status: SourceStatus| {
             let id = status.id.clone();
@@ -99,12 +99,12 @@ impl Operations {
             report.redact(&redactor);
             report
         };
-        self.keeper.status().into_iter().map(report).collect()
+        self.supervisor.status().into_iter().map(report).collect()
     }
 
     /// A source, with what it says about itself.
     pub(super) fn source_report(&self, status: SourceStatus) -> SourceReport {
-        let diagnostics = self.keeper.source(&status.id).map(|source| source.diagnostics());
+        let diagnostics = self.supervisor.source(&status.id).map(|source| source.diagnostics());
         SourceReport { status, diagnostics }
     }
 
@@ -120,8 +120,8 @@ impl Operations {
 
     /// The definitions of a server that wait to be accepted.
     pub async fn review(&self, name: &str) -> Result<Review, OperationError> {
-        let waiting = self.masked(self.keeper.review(name).await?);
-        let status = self.keeper.status().into_iter().find(|status| status.id.as_str() == name);
+        let waiting = self.masked(self.supervisor.review(name).await?);
+        let status = self.supervisor.status().into_iter().find(|status| status.id.as_str() == name);
         let status = status.ok_or_else(|| ReviewError::NoServer(shown_name(name)))?;
         Ok(Review { state: status.state, problem: status.problem, waiting })
     }
@@ -133,7 +133,7 @@ impl Operations {
         name: &str,
         accept: Accept,
     ) -> Result<Vec<Held>, OperationError> {
-        Ok(self.masked(self.keeper.accept(actor, name, accept.accept).await?))
+        Ok(self.masked(self.supervisor.accept(actor, name, accept.accept).await?))
     }
 
     /// A server may have put into its definitions what the gateway told it in confidence.
@@ -151,9 +151,9 @@ impl Operations {
         &self,
         actor: &Principal,
         name: &str,
-    ) -> Result<LoginBegun, OperationError> {
+    ) -> Result<StartedLogin, OperationError> {
         let begun = self.login(name)?.begin(actor).await?;
-        Ok(LoginBegun { attempt: begun.attempt, url: begun.url })
+        Ok(StartedLogin { attempt: begun.attempt, url: begun.url })
     }
 
     /// Waits for the end of a login.

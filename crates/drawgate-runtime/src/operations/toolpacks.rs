@@ -1,7 +1,7 @@
 //! Acts on toolpacks: installed, updated, enabled, disabled and removed by the operator. Each takes
 //! effect at once.
 
-mod shown;
+mod view;
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use drawgate_sources::toolpack::{Finding, examine};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
-pub use self::shown::{AllPacks, ShownPack, ShownTool, tools_of};
+pub use self::view::{ToolpackList, ToolpackToolView, ToolpackView, tools_of};
 use super::{OperationError, Operations};
 use crate::toolpacks::{
-    Enabled, Folder, Installed, LockEntry, PackId, Staged, ToolpackError, Trust,
+    Enabled, Folder, Installed, Integrity, LockEntry, PackId, Staged, ToolpackError,
 };
 
 /// A pack that a command has staged and a person has seen.
@@ -27,13 +27,13 @@ pub struct Commit {
     /// SHA-256 of all of it.
     pub content_hash: String,
     /// Whether it is on afterwards.
-    pub afterwards: Afterwards,
+    pub afterwards: StateAfterUpdate,
 }
 
 /// What becomes of a pack's state when another version takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Afterwards {
+pub enum StateAfterUpdate {
     /// It is off until an operator enables it.
     Off,
     /// It is on if it was.
@@ -52,15 +52,15 @@ enum Consent {
 
 impl Operations {
     /// All packs, and where they are.
-    pub async fn toolpacks(&self) -> Result<AllPacks, OperationError> {
+    pub async fn toolpacks(&self) -> Result<ToolpackList, OperationError> {
         let packs = self.toolpacks.installed().await?;
-        let toolpacks = packs.iter().map(|pack| self.shown(pack, None)).collect();
-        Ok(AllPacks { folder: self.toolpacks.path()?, toolpacks })
+        let toolpacks = packs.iter().map(|pack| self.view(pack, None)).collect();
+        Ok(ToolpackList { folder: self.toolpacks.path()?, toolpacks })
     }
 
     /// One pack.
-    pub async fn toolpack(&self, id: &str) -> Result<ShownPack, OperationError> {
-        Ok(self.shown(&self.installed(id).await?, None))
+    pub async fn toolpack(&self, id: &str) -> Result<ToolpackView, OperationError> {
+        Ok(self.view(&self.installed(id).await?, None))
     }
 
     async fn installed(&self, id: &str) -> Result<Installed, OperationError> {
@@ -73,7 +73,7 @@ impl Operations {
         self: &Arc<Self>,
         actor: &Principal,
         commit: Commit,
-    ) -> Result<ShownPack, OperationError> {
+    ) -> Result<ToolpackView, OperationError> {
         let (operations, actor) = (Arc::clone(self), actor.clone());
         finish(async move { operations.install(&actor, commit).await }).await
     }
@@ -83,7 +83,7 @@ impl Operations {
         self: &Arc<Self>,
         actor: &Principal,
         id: &str,
-    ) -> Result<ShownPack, OperationError> {
+    ) -> Result<ToolpackView, OperationError> {
         let (operations, actor, id) = (Arc::clone(self), actor.clone(), id.parse()?);
         finish(async move { operations.enable(&actor, id).await }).await
     }
@@ -93,7 +93,7 @@ impl Operations {
         self: &Arc<Self>,
         actor: &Principal,
         id: &str,
-    ) -> Result<ShownPack, OperationError> {
+    ) -> Result<ToolpackView, OperationError> {
         let (operations, actor, id) = (Arc::clone(self), actor.clone(), id.parse()?);
         finish(async move { operations.disable(&actor, id).await }).await
     }
@@ -112,7 +112,7 @@ impl Operations {
         &self,
         actor: &Principal,
         commit: Commit,
-    ) -> Result<ShownPack, OperationError> {
+    ) -> Result<ToolpackView, OperationError> {
         let Commit { staged, content_hash, afterwards } = commit;
         let turn = self.acts.turn().await;
         let mut staged = self.on_folder(move |folder| folder.staged(&staged)).await?;
@@ -122,7 +122,8 @@ impl Operations {
         let before = self.toolpacks.installed().await?;
         let id = staged.id.clone();
         let old = before.iter().find(|pack| pack.id == id.as_str());
-        let stays_on = afterwards == Afterwards::Same && old.is_some_and(Installed::is_enabled);
+        let stays_on =
+            afterwards == StateAfterUpdate::Same && old.is_some_and(Installed::is_enabled);
         if stays_on {
             self.refuse_conflicts(id.as_str(), &staged.entry, &before)?;
             staged.set_enabled(Enabled::On)?;
@@ -137,7 +138,7 @@ impl Operations {
         self.after(id).await
     }
 
-    async fn enable(&self, actor: &Principal, id: PackId) -> Result<ShownPack, OperationError> {
+    async fn enable(&self, actor: &Principal, id: PackId) -> Result<ToolpackView, OperationError> {
         let turn = self.acts.turn().await;
         let all = self.toolpacks.installed().await?;
         let found = all.iter().find(|pack| pack.id == id.as_str());
@@ -158,7 +159,7 @@ impl Operations {
         self.after(id).await
     }
 
-    async fn disable(&self, actor: &Principal, id: PackId) -> Result<ShownPack, OperationError> {
+    async fn disable(&self, actor: &Principal, id: PackId) -> Result<ToolpackView, OperationError> {
         let turn = self.acts.turn().await;
         let pack = self.installed(id.as_str()).await?;
         let draft = self.draft_of_end(actor, EventKind::ToolpackDisabled, &pack);
@@ -179,7 +180,7 @@ impl Operations {
     /// Looks whether a pack works, enabled or not. One that is not what was installed is not tried.
     pub async fn examine_toolpack(&self, id: &str) -> Result<Vec<Finding>, OperationError> {
         let pack = self.installed(id).await?;
-        let mut all = if pack.trust == Trust::Locked {
+        let mut all = if pack.integrity == Integrity::Locked {
             examine(self.toolpacks.settings(&pack)?, self.toolpacks.host()).await
         } else {
             let mut all = self.verify_toolpacks().await?;
@@ -225,12 +226,12 @@ impl Operations {
     }
 
     /// Waits for what comes of it, without keeping other acts waiting.
-    async fn after(&self, id: PackId) -> Result<ShownPack, OperationError> {
+    async fn after(&self, id: PackId) -> Result<ToolpackView, OperationError> {
         let status = match SourceId::new(id.as_str()) {
             Ok(id) => self.toolpacks.settled(&id).await,
             Err(_) => None,
         };
-        Ok(self.shown(&self.installed(id.as_str()).await?, status))
+        Ok(self.view(&self.installed(id.as_str()).await?, status))
     }
 
     fn refuse_conflicts(
@@ -302,7 +303,7 @@ async fn finish<T: Send + 'static>(
 
 /// What is in the lock file about a pack that may be enabled.
 fn locked(pack: &Installed) -> Option<&LockEntry> {
-    let usable = pack.trust == Trust::Locked && pack.manifest.is_ok();
+    let usable = pack.integrity == Integrity::Locked && pack.manifest.is_ok();
     pack.entry.as_ref().filter(|_| usable)
 }
 

@@ -58,7 +58,7 @@ pub struct NewCall {
 impl Operations {
     /// The tools that a caller may call.
     pub fn tools(&self, caller: &Caller) -> Result<Vec<ListedTool>, OperationError> {
-        let statuses = self.keeper.status();
+        let statuses = self.supervisor.status();
         let listed = |entry: &Entry| {
             let source = statuses.iter().find(|status| status.id == *entry.id.source());
             listed(entry, source)

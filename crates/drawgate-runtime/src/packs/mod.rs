@@ -3,11 +3,11 @@
 //! What a pack offers becomes a source like any other. How its messages travel is the surface's
 //! business; here is what a connection may register, and what becomes of its tools when it ends.
 
-mod attend;
+mod monitor;
 mod refusal;
 mod register;
 mod report;
-mod seat;
+mod slot;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use arc_swap::ArcSwap;
 use drawgate_core::clock::Ids;
 use drawgate_core::model::SourceId;
 use drawgate_core::pipeline::Gateway;
-use drawgate_core::registry::{Keeper, SourceTerms};
+use drawgate_core::registry::{SourceSupervisor, SourceTerms};
 use drawgate_sources::pack::PackSource;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 pub use refusal::PackRefusal;
-pub use report::{PackReport, ShownPackTool};
-pub use seat::Seat;
+pub use report::{PackReport, PackToolView};
+pub use slot::PackSlot;
 
-use crate::peers::{Door, End, Peer};
+use crate::peers::{DisconnectReason, Peer, PeerAuthenticator};
 
-/// What the operator says about all packs.
+/// The operator's settings for all packs.
 #[derive(Debug, Clone, Copy)]
 pub struct PackSettings {
     /// How long the tools of a pack that is gone stay listed.
@@ -39,75 +39,75 @@ pub struct PackSettings {
     pub max_calls: usize,
 }
 
-/// The packs that are connected, or gone for a moment.
+/// The packs that are connected, or in their grace period.
 pub struct Packs {
     gateway: Gateway,
-    keeper: Arc<Keeper>,
+    supervisor: Arc<SourceSupervisor>,
     ids: Arc<dyn Ids>,
     /// The terms of every source.
     base: ArcSwap<SourceTerms>,
     settings: PackSettings,
-    known: Mutex<BTreeMap<SourceId, Known>>,
-    /// Held while a pack is judged.
+    connected: Mutex<BTreeMap<SourceId, ConnectedPack>>,
+    /// Held while a pack registers.
     registering: tokio::sync::Mutex<()>,
-    door: Arc<Door>,
+    authenticator: Arc<PeerAuthenticator>,
 }
 
-/// One of them.
+/// A pack that is connected, or in its grace period.
 #[derive(Clone)]
-struct Known {
+struct ConnectedPack {
     peer: Arc<Peer>,
     source: Arc<PackSource>,
     /// How many of its calls run at once.
     calls: usize,
-    /// Cancelled when the operator gives its id to somebody else.
-    notice: CancellationToken,
-    /// Ends its grace.
-    dismiss: CancellationToken,
-    /// Cancelled when nothing of it is left.
+    /// Cancelled when the operator gives its id to another source.
+    id_taken: CancellationToken,
+    /// Cancelled to end its grace period.
+    end_grace: CancellationToken,
+    /// Cancelled when it is removed.
     gone: CancellationToken,
 }
 
 impl Packs {
-    /// None yet.
+    /// Creates an empty set of packs.
     #[must_use]
     pub fn new(
         gateway: Gateway,
-        keeper: Arc<Keeper>,
+        supervisor: Arc<SourceSupervisor>,
         ids: Arc<dyn Ids>,
         base: SourceTerms,
         settings: PackSettings,
-        door: Arc<Door>,
+        authenticator: Arc<PeerAuthenticator>,
     ) -> Arc<Self> {
         Arc::new(Self {
             gateway,
-            keeper,
+            supervisor,
             ids,
             base: ArcSwap::from_pointee(base),
             settings,
-            known: Mutex::default(),
+            connected: Mutex::default(),
             registering: tokio::sync::Mutex::default(),
-            door,
+            authenticator,
         })
     }
 
-    /// Takes over other terms, for the packs that come from now on.
+    /// Sets the terms for packs that register from now on.
     pub fn set_terms(&self, base: SourceTerms) {
         self.base.store(Arc::new(base));
     }
 
-    /// Ends a pack's connection and takes its tools out; `false` if there is no such pack.
+    /// Ends a pack's connection and removes its tools; `false` if there is no such pack.
     pub async fn kick(&self, id: &str) -> bool {
-        let known = self.known.lock().get(id).cloned();
-        let Some(known) = known else { return false };
-        known.peer.end(End::Kicked);
-        known.dismiss.cancel();
-        known.gone.cancelled().await;
+        let pack = self.connected.lock().get(id).cloned();
+        let Some(pack) = pack else { return false };
+        pack.peer.end(DisconnectReason::Kicked);
+        pack.end_grace.cancel();
+        pack.gone.cancelled().await;
         true
     }
 
     fn count(&self) {
         #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; the number is small")]
-        metrics::gauge!("drawgate_packs").set(self.known.lock().len() as f64);
+        metrics::gauge!("drawgate_packs").set(self.connected.lock().len() as f64);
     }
 }

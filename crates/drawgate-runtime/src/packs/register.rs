@@ -1,4 +1,4 @@
-//! Registration: a manifest is taken in whole, or refused with everything that is wrong with it.
+//! Registration of packs: a manifest is registered whole, or refused with all its faults.
 
 use std::sync::Arc;
 
@@ -11,61 +11,61 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::attend::Attendant;
+use super::monitor::PackMonitor;
 use super::refusal::{PackRefusal, refused, unknown_pack_id};
-use super::seat::Claim;
-use super::{Known, Packs, Peer};
+use super::slot::SlotReservation;
+use super::{ConnectedPack, Packs, Peer};
 use crate::peers::{Refusal, Refused};
 
 /// Hexadecimal digits of a connection's stamp: 64 bits that no other connection has.
 const STAMP: usize = 16;
 
-/// A pack that was taken in.
-struct Judged {
+/// A pack that the supervisor has admitted.
+struct AdmittedPack {
     source: Arc<PackSource>,
     outgoing: Outgoing,
     calls: usize,
-    notice: CancellationToken,
+    id_taken: CancellationToken,
 }
 
 impl Packs {
-    /// Registers a pack and begins to attend to it. One at a time: schemas take work, and what is
-    /// known here must agree with what the gate knows.
+    /// Registers a pack and starts its monitor. One at a time: compiling schemas takes work, and the
+    /// table here must agree with the registry.
     pub async fn register(
         self: Arc<Self>,
         peer: Arc<Peer>,
-        claim: Claim,
-        pack: PackManifest,
+        reservation: SlotReservation,
+        manifest: PackManifest,
         stop: CancellationToken,
     ) -> Result<Outgoing, PackRefusal> {
         let id = SourceId::new(&peer.name)
             .map_err(|error| PackRefusal::InvalidName(error.to_string()))?;
-        if pack.pack_id != peer.name {
+        if manifest.pack_id != peer.name {
             self.note_refused(&peer).await;
-            return Err(unknown_pack_id(&pack.pack_id, &peer.name));
+            return Err(unknown_pack_id(&manifest.pack_id, &peer.name));
         }
         let _turn = self.registering.lock().await;
         if stop.is_cancelled() || peer.cut.is_cancelled() {
             return Err(PackRefusal::ConnectionEnded);
         }
-        let (packs, judged) = (Arc::clone(&self), (id.clone(), Arc::clone(&peer)));
-        let judging = spawn_blocking(move || packs.judge(&judged.0, &judged.1, pack));
-        let judged = judging.await.map_err(|_| PackRefusal::Internal)?;
-        if judged.is_err() {
+        let (packs, admitted) = (Arc::clone(&self), (id.clone(), Arc::clone(&peer)));
+        let admitting = spawn_blocking(move || packs.admit(&admitted.0, &admitted.1, manifest));
+        let admitted = admitting.await.map_err(|_| PackRefusal::Internal)?;
+        if admitted.is_err() {
             self.note_refused(&peer).await;
         }
-        let Judged { source, outgoing, calls, notice } = judged?;
-        let held = claim.take(source.connection());
-        let known = Known {
+        let AdmittedPack { source, outgoing, calls, id_taken } = admitted?;
+        let held = reservation.take(source.connection());
+        let pack = ConnectedPack {
             peer,
             source,
             calls,
-            notice,
-            dismiss: CancellationToken::new(),
+            id_taken,
+            end_grace: CancellationToken::new(),
             gone: CancellationToken::new(),
         };
-        self.know(&id, known.clone());
-        tokio::spawn(Attendant { packs: Arc::clone(&self), known, stop }.attend(held));
+        self.insert(&id, pack.clone());
+        tokio::spawn(PackMonitor { packs: Arc::clone(&self), pack, stop }.run(held));
         Ok(outgoing)
     }
 
@@ -77,39 +77,45 @@ impl Packs {
             name: Some(peer.name.clone()),
             fingerprint: Some(peer.terms.fingerprint.clone()),
         };
-        self.door.note_refusal(&refused, peer.remote).await;
+        self.authenticator.record_refusal(&refused, peer.remote).await;
     }
 
     /// Reads a manifest and has it registered. Compiles every schema, and so must not run on a thread
     /// that serves others.
-    fn judge(&self, id: &SourceId, peer: &Peer, pack: PackManifest) -> Result<Judged, PackRefusal> {
+    fn admit(
+        &self,
+        id: &SourceId,
+        peer: &Peer,
+        manifest: PackManifest,
+    ) -> Result<AdmittedPack, PackRefusal> {
         let terms = PackTerms {
             base: SourceTerms::clone(&self.base.load()),
             may_offer: &|name| peer.terms.tools.allows(name),
             capabilities: &peer.terms.capabilities,
             max_calls: self.settings.max_calls,
         };
-        let ReadManifest { manifest, terms, features, faults } = read_manifest(id, pack, terms);
+        let ReadManifest { manifest, terms, features, faults } = read_manifest(id, manifest, terms);
         let calls = terms.concurrency;
         let stamp: String = self.ids.secret().chars().take(STAMP).collect();
         let (source, outgoing) = PackSource::new(manifest.clone(), features, calls, stamp);
         let offered = Arc::clone(&source) as Arc<dyn ToolSource>;
-        let mut notice = CancellationToken::new();
+        let mut id_taken = CancellationToken::new();
         let admitted = if faults.is_empty() {
-            let admitted = Handle::current().block_on(self.keeper.admit(offered, manifest, terms));
-            admitted.map(|given| notice = given)
+            let admitted =
+                Handle::current().block_on(self.supervisor.admit(offered, manifest, terms));
+            admitted.map(|given| id_taken = given)
         } else {
-            self.keeper.examine(offered, manifest, terms)
+            self.supervisor.check_admission(offered, manifest, terms)
         };
         refused(faults, admitted.err())?;
-        Ok(Judged { source, outgoing, calls, notice })
+        Ok(AdmittedPack { source, outgoing, calls, id_taken })
     }
 
-    /// Remembers a pack; one of the same name that is in its grace needs it no longer.
-    fn know(&self, id: &SourceId, known: Known) {
-        let before = self.known.lock().insert(id.clone(), known);
+    /// Adds a pack. One of the same name that is in its grace period is replaced.
+    fn insert(&self, id: &SourceId, pack: ConnectedPack) {
+        let before = self.connected.lock().insert(id.clone(), pack);
         if let Some(before) = before {
-            before.dismiss.cancel();
+            before.end_grace.cancel();
         }
         self.count();
     }

@@ -6,7 +6,7 @@ use drawgate_core::model::Capability;
 use drawgate_core::registry::{SourceState, SourceStatus};
 use serde::{Deserialize, Serialize};
 
-use super::{Known, Packs};
+use super::{ConnectedPack, Packs};
 
 /// A pack, for people.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct PackReport {
 /// One of its tools.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ShownPackTool {
+pub struct PackToolView {
     /// What models see.
     pub name: String,
     /// What a caller needs.
@@ -57,18 +57,18 @@ impl Packs {
     /// All packs that are connected or gone for a moment, by id.
     #[must_use]
     pub fn list(&self) -> Vec<PackReport> {
-        let statuses = self.keeper.status();
-        let known = self.known.lock().clone();
+        let statuses = self.supervisor.status();
+        let connected = self.connected.lock().clone();
         let of = |id: &str| statuses.iter().find(|status| status.id.as_str() == id);
-        known.iter().filter_map(|(id, known)| Some(report(known, of(id.as_str())?))).collect()
+        connected.iter().filter_map(|(id, pack)| Some(report(pack, of(id.as_str())?))).collect()
     }
 
     /// The tools of one pack, by name.
     #[must_use]
-    pub fn tools(&self, id: &str) -> Vec<ShownPackTool> {
+    pub fn tools(&self, id: &str) -> Vec<PackToolView> {
         let snapshot = self.gateway.registry();
         let own = snapshot.available().filter(|entry| entry.id.source().as_str() == id);
-        own.map(|entry| ShownPackTool {
+        own.map(|entry| PackToolView {
             name: entry.wire.to_string(),
             requires: entry.requires.clone(),
             timeout_ms: u64::try_from(entry.limits.timeout.as_millis()).unwrap_or(u64::MAX),
@@ -78,8 +78,8 @@ impl Packs {
     }
 }
 
-fn report(known: &Known, status: &SourceStatus) -> PackReport {
-    let line = known.source.connection();
+fn report(pack: &ConnectedPack, status: &SourceStatus) -> PackReport {
+    let connection = pack.source.connection();
     let version = status.server.as_deref().and_then(|server| server.split_once(' '));
     PackReport {
         id: status.id.to_string(),
@@ -87,12 +87,12 @@ fn report(known: &Known, status: &SourceStatus) -> PackReport {
         since: status.since,
         version: version.map(|(_, version)| version.to_owned()).unwrap_or_default(),
         tools: status.tools,
-        calls_under_way: line.calls_under_way(),
-        max_calls: known.calls,
-        answers_dropped: line.answers_dropped(),
-        fingerprint: known.peer.terms.fingerprint.clone(),
-        comment: known.peer.terms.comment.clone(),
-        connection: known.peer.session.clone(),
-        remote: known.peer.remote,
+        calls_under_way: connection.calls_under_way(),
+        max_calls: pack.calls,
+        answers_dropped: connection.answers_dropped(),
+        fingerprint: pack.peer.terms.fingerprint.clone(),
+        comment: pack.peer.terms.comment.clone(),
+        connection: pack.peer.session.clone(),
+        remote: pack.peer.remote,
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Whoever can write the file decides who may connect. So it must be ours alone, as sshd demands it.
 
-mod busy;
+mod edit_lock;
 mod trust;
 
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-pub(super) use self::busy::Busy;
+pub(super) use self::edit_lock::EditLock;
 
 /// Room for more than ten thousand of the largest keys.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -93,8 +93,8 @@ impl KeyFile {
     }
 
     /// Waits until nobody else changes it, and keeps them from it.
-    pub(super) fn lock(&self) -> io::Result<Busy> {
-        Busy::wait(&self.real_path()?)
+    pub(super) fn lock(&self) -> io::Result<EditLock> {
+        EditLock::acquire(&self.real_path()?)
     }
 
     /// Puts other bytes in its place, whole or not at all. A link stays one. The caller holds

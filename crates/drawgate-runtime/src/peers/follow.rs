@@ -3,16 +3,16 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::Door;
+use super::PeerAuthenticator;
 
 /// How often the file is looked at.
 const PAUSE: Duration = Duration::from_millis(800);
 
-/// Takes over edits of the file of authorised keys, until the door is gone.
-pub async fn follow(door: Weak<Door>) {
+/// Reloads edits of the file of authorised keys, until the authenticator is dropped.
+pub async fn follow(authenticator: Weak<PeerAuthenticator>) {
     loop {
         tokio::time::sleep(PAUSE).await;
-        let Some(door) = door.upgrade() else { return };
-        door.refresh().await;
+        let Some(authenticator) = authenticator.upgrade() else { return };
+        authenticator.refresh().await;
     }
 }

@@ -7,7 +7,7 @@ use drawgate_core::model::{Capability, IdError, Principal, SourceId};
 use drawgate_sdk::statement::Purpose;
 use ssh_key::PublicKey;
 
-use super::Authorized;
+use super::KeyTerms;
 use super::key::{KeyFault, fingerprint, read_key};
 use super::patterns::{PatternError, ToolPatterns};
 
@@ -73,7 +73,7 @@ pub enum OptionFault {
 }
 
 /// What a line says: nothing, or a key and what it stands for.
-pub(super) fn read_line(bytes: &[u8]) -> Result<Option<(PublicKey, Authorized)>, LineFault> {
+pub(super) fn read_line(bytes: &[u8]) -> Result<Option<(PublicKey, KeyTerms)>, LineFault> {
     if bytes.len() > MAX_LINE {
         return Err(LineFault::TooLong);
     }
@@ -128,7 +128,7 @@ impl Options {
         }
     }
 
-    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+    fn slot(&mut self, name: &str) -> Option<OptionTarget<'_>> {
         let (name, value) = match name {
             "pack" => ("pack", &mut self.pack),
             "agent" => ("agent", &mut self.agent),
@@ -136,10 +136,10 @@ impl Options {
             "capabilities" => ("capabilities", &mut self.capabilities),
             _ => return None,
         };
-        Some(Slot { name, value })
+        Some(OptionTarget { name, value })
     }
 
-    fn terms(self, key: &PublicKey) -> Result<Authorized, LineFault> {
+    fn terms(self, key: &PublicKey) -> Result<KeyTerms, LineFault> {
         let tools = self.tools.as_deref().map(ToolPatterns::parse).transpose()?;
         let (purpose, name, tools) = match (self.pack, self.agent) {
             (Some(name), None) => {
@@ -156,7 +156,7 @@ impl Options {
             (None, Some(_)) => return Err(LineFault::ToolsOfAgent),
             (Some(_), Some(_)) | (None, None) => return Err(LineFault::Whose),
         };
-        Ok(Authorized {
+        Ok(KeyTerms {
             purpose,
             name,
             tools,
@@ -168,12 +168,12 @@ impl Options {
 }
 
 /// Where an option's value goes.
-struct Slot<'a> {
+struct OptionTarget<'a> {
     name: &'static str,
     value: &'a mut Option<String>,
 }
 
-impl Slot<'_> {
+impl OptionTarget<'_> {
     fn set(self, value: String) -> Result<(), OptionFault> {
         match self.value.replace(value) {
             None => Ok(()),

@@ -7,7 +7,7 @@ use drawgate_sdk::statement::Purpose;
 use ssh_key::PublicKey;
 
 use super::line::{LineFault, read_line};
-use super::{Authorized, FileProblem, Refusal};
+use super::{FileProblem, KeyTerms, Refusal};
 
 /// What some editors put before the first line.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -20,7 +20,7 @@ pub struct Entry {
     /// The key.
     pub key: PublicKey,
     /// What it stands for.
-    pub terms: Arc<Authorized>,
+    pub terms: Arc<KeyTerms>,
 }
 
 /// The authorised keys.
@@ -90,7 +90,7 @@ impl KeyList {
 
     /// Whether a key still stands for the same.
     #[must_use]
-    pub fn has(&self, terms: &Authorized) -> bool {
+    pub fn has(&self, terms: &KeyTerms) -> bool {
         let found = self.find(&terms.fingerprint, terms.purpose, &terms.name);
         found.is_ok_and(|entry| entry.terms.is_same(terms))
     }
@@ -98,7 +98,7 @@ impl KeyList {
     fn admit(
         &mut self,
         line: usize,
-        read: Option<(PublicKey, Authorized)>,
+        read: Option<(PublicKey, KeyTerms)>,
         reserved: Option<&str>,
     ) -> Result<(), LineFault> {
         let Some((key, terms)) = read else { return Ok(()) };
@@ -124,7 +124,7 @@ impl Selection {
 
     /// Whether these terms are meant.
     #[must_use]
-    pub fn includes(&self, terms: &Authorized) -> bool {
+    pub fn includes(&self, terms: &KeyTerms) -> bool {
         let by_key = self.fingerprint.as_ref().is_none_or(|it| *it == terms.fingerprint);
         let by_name = self
             .name
@@ -135,7 +135,7 @@ impl Selection {
 }
 
 /// The text without the lines of the selected keys, and what those stood for. Every other byte stays.
-pub(super) fn without(bytes: &[u8], selection: &Selection) -> (Vec<u8>, Vec<Authorized>) {
+pub(super) fn without(bytes: &[u8], selection: &Selection) -> (Vec<u8>, Vec<KeyTerms>) {
     let (mut kept, mut gone) = (Vec::with_capacity(bytes.len()), Vec::new());
     for whole in bytes.split_inclusive(|byte| *byte == b'\n') {
         let line = whole.strip_suffix(b"\n").unwrap_or(whole);

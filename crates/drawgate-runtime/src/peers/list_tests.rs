@@ -59,7 +59,7 @@ fn several_keys_for_a_name_and_several_names_for_a_key() {
 fn terms_are_the_same_whatever_the_comment() {
     let read = |options: &str| {
         let list = KeyList::read(format!("{options} {} c", key(1)).as_bytes(), None);
-        Authorized::clone(&list.entries()[0].terms)
+        KeyTerms::clone(&list.entries()[0].terms)
     };
     let list = KeyList::read(
         format!("pack=\"p\",tools=\"a b\",capabilities=\"x\" {} other", key(1)).as_bytes(),

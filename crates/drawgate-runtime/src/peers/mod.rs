@@ -1,11 +1,11 @@
-//! Who may dial in: the list of authorised keys, what each key stands for, and how a peer proves
-//! that it holds one.
+//! Authentication of packs and agents that dial in: the list of authorised keys, the terms of each,
+//! and how a peer proves that it holds one.
 //!
 //! Nothing here knows a protocol. A surface hands over what a peer said, and gets back what it is,
 //! or why it is refused.
 
-mod door;
-mod ending;
+mod authenticator;
+mod disconnection;
 mod file;
 mod follow;
 mod identity;
@@ -21,8 +21,10 @@ mod signature;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use door::{Attempt, Changes, Door, DoorParts, KeyExists};
-pub use ending::{End, Ending};
+pub use authenticator::{
+    KeyChanges, KeyExists, LoginAttempt, PeerAuthenticator, PeerAuthenticatorParts,
+};
+pub use disconnection::{DisconnectReason, Disconnection};
 pub use file::{FileProblem, KeyFile};
 pub use follow::follow;
 pub use identity::Identity;
@@ -39,9 +41,9 @@ use drawgate_core::audit::EventDraft;
 use drawgate_core::model::Capability;
 use drawgate_sdk::statement::Purpose;
 
-/// What a key stands for.
+/// The terms of a key: whose it is, and what it allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authorized {
+pub struct KeyTerms {
     /// A pack or an agent.
     pub purpose: Purpose,
     /// The pack's id or the agent's name.
@@ -57,8 +59,8 @@ pub struct Authorized {
     pub comment: String,
 }
 
-impl Authorized {
-    /// Puts it into an event.
+impl KeyTerms {
+    /// Adds the terms to an event.
     #[must_use]
     pub fn describe(&self, draft: EventDraft) -> EventDraft {
         draft
@@ -69,7 +71,7 @@ impl Authorized {
             .texts("capabilities", self.capabilities.iter().map(Capability::as_str))
     }
 
-    /// Whether both stand for the same, whatever the comment says.
+    /// Whether both are equal apart from the comment.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let Self { purpose, name, tools, capabilities, fingerprint, comment: _ } = self;

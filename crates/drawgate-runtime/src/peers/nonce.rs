@@ -19,11 +19,11 @@ const RANDOM: usize = 32;
 /// Makes nonces and judges those that come back.
 pub(super) struct Nonces {
     key: hmac::Key,
-    used: Mutex<Used>,
+    used: Mutex<SpentNonces>,
 }
 
 #[derive(Default)]
-struct Used {
+struct SpentNonces {
     known: HashSet<String>,
     order: VecDeque<String>,
 }
@@ -72,7 +72,7 @@ impl Nonces {
     }
 }
 
-impl Used {
+impl SpentNonces {
     fn insert(&mut self, nonce: &str) -> bool {
         if !self.known.insert(nonce.to_owned()) {
             return false;

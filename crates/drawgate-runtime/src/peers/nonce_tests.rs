@@ -34,8 +34,8 @@ fn a_nonce_counts_for_a_minute() {
     let (nonces, ids) = (nonces(), TestIds::default());
     for (age, expected) in [(0, Ok(())), (LIFE, Ok(())), (LIFE + 1, Err(Refusal::Stale))] {
         let nonce = nonces.make(1, NOW, &ids);
-        let judged = nonces.spend(&nonce, 1, NOW + age, &mut vec![nonce.clone()]);
-        assert_eq!(judged, expected, "{age}");
+        let verified = nonces.spend(&nonce, 1, NOW + age, &mut vec![nonce.clone()]);
+        assert_eq!(verified, expected, "{age}");
     }
 }
 

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use drawgate_sdk::statement::Purpose;
 use tokio_util::sync::CancellationToken;
 
-use super::{Authorized, End, Ending};
+use super::{DisconnectReason, Disconnection, KeyTerms};
 
-/// A pack or an agent that has proved itself on its connection.
+/// A pack or an agent that has logged in on its connection.
 #[derive(Debug)]
 pub struct Peer {
     /// What the connection is for.
     pub purpose: Purpose,
     /// The pack's id or the agent's name.
     pub name: String,
-    /// What its key stands for.
-    pub terms: Arc<Authorized>,
+    /// The terms of its key.
+    pub terms: Arc<KeyTerms>,
     /// The connection's public name, for audit and grants. It opens nothing.
     pub session: String,
     /// Where it came from.
@@ -24,18 +24,18 @@ pub struct Peer {
     /// Cancelled when the connection must end.
     pub cut: CancellationToken,
     /// How the connection ends.
-    pub ending: Arc<Ending>,
+    pub disconnection: Arc<Disconnection>,
 }
 
 impl Peer {
-    /// Ends the connection. The first reason that is told counts.
-    pub fn end(&self, reason: End) {
-        self.ending.end(reason);
+    /// Ends the connection. The first reason that is given counts.
+    pub fn end(&self, reason: DisconnectReason) {
+        self.disconnection.end(reason);
     }
 
-    /// Why the connection ends or has ended, if somebody said so.
+    /// Why the connection ends or has ended, if a reason was given.
     #[must_use]
-    pub fn reason(&self) -> Option<End> {
-        self.ending.reason()
+    pub fn reason(&self) -> Option<DisconnectReason> {
+        self.disconnection.reason()
     }
 }

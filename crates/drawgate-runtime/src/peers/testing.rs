@@ -19,7 +19,7 @@ use drawgate_core::testing::{TestClock, TestIds, TestStore};
 use drawgate_sdk::statement::{LoginStatement, Purpose};
 use tempfile::TempDir;
 
-use super::{Door, DoorParts, KeyFile};
+use super::{KeyFile, PeerAuthenticator, PeerAuthenticatorParts};
 
 /// A key pair in a folder of its own.
 pub struct TestKey {
@@ -121,9 +121,9 @@ pub fn dearmour(text: &str) -> Vec<u8> {
     STANDARD.decode(body).unwrap()
 }
 
-/// A door with a folder, a clock and a log of its own.
-pub struct TestDoor {
-    pub door: Arc<Door>,
+/// An authenticator with its own folder, clock and log.
+pub struct TestAuthenticator {
+    pub authenticator: Arc<PeerAuthenticator>,
     pub clock: Arc<TestClock>,
     pub store: Arc<TestStore>,
     pub folder: TempDir,
@@ -133,7 +133,7 @@ pub struct TestDoor {
 pub const REMOTE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 pub const AUTHORITY: &str = "127.0.0.1:7700";
 
-impl TestDoor {
+impl TestAuthenticator {
     /// With this list of keys.
     pub fn new(list: &str) -> Self {
         let folder = TempDir::new().unwrap();
@@ -149,7 +149,7 @@ impl TestDoor {
 
     fn of(keys: &Path, folder: TempDir) -> Self {
         let (clock, store) = (Arc::new(TestClock::default()), Arc::new(TestStore::default()));
-        let parts = DoorParts {
+        let parts = PeerAuthenticatorParts {
             keys: KeyFile::new(keys.to_owned()),
             identity: folder.path().join("identity.key"),
             reserved: Some("oauth-".to_owned()),
@@ -157,13 +157,13 @@ impl TestDoor {
             clock: clock.clone(),
             ids: Arc::new(TestIds::default()),
         };
-        let door = Door::open(parts).unwrap();
-        Self { door, clock, store, folder }
+        let authenticator = PeerAuthenticator::open(parts).unwrap();
+        Self { authenticator, clock, store, folder }
     }
 
     /// The statement of a pack for a challenge.
     pub fn statement(&self, name: &str, nonce: &str) -> String {
-        let identity = self.door.identity().unwrap();
+        let identity = self.authenticator.identity().unwrap();
         let server = identity.name();
         let (purpose, authority) = (Purpose::Pack, AUTHORITY);
         LoginStatement { purpose, name, server, authority, nonce }.to_string()

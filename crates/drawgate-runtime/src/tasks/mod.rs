@@ -1,10 +1,10 @@
-//! Tasks: calls that nobody waits for. A client that knows the extension gets a task where a call
+//! Tasks: calls that go on without their client. A client that knows the extension gets a task where a call
 //! takes long, may leave, and fetches the result later, from this gateway or from its successor. How a
 //! task is written is its surface's to say ([`Format`]).
 
-mod kept;
 mod record;
 mod sinks;
+mod stored;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use serde_json::{Map, Value};
 use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub use kept::KIND;
 use record::Record;
 pub use record::{LIFETIME_MS, Outcome, Status, Task};
-use sinks::{Both, Handles, Left};
+use sinks::{CancelOnDrop, ResumeHandles, TaskProgress};
+pub use stored::KIND;
 
 /// Tasks in all and of one caller; more calls are simply waited for.
 const MAX_TASKS: usize = 1000;
@@ -35,7 +35,7 @@ const MAX_UNDER_WAY: usize = 16;
 /// Rounds of questions in one task.
 const MAX_ROUNDS: u32 = 16;
 
-/// How the surface that tasks belong to writes what they came to.
+/// How a surface writes the results of its tasks.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
     /// The result of a call of this tool, or the error that takes its place.
@@ -57,21 +57,21 @@ struct Inner {
     format: Format,
     /// How long a call is waited for before it becomes a task.
     after: Duration,
-    live: Mutex<BTreeMap<String, Live>>,
+    live: Mutex<BTreeMap<String, LiveTask>>,
     /// One end at a time, so that memory and store agree on it.
     ending: tokio::sync::Mutex<()>,
     changed: broadcast::Sender<String>,
 }
 
-struct Live {
+struct LiveTask {
     record: Record,
     cancel: CancellationToken,
     /// Bytes of its result.
     size: usize,
 }
 
-/// What became of a call within the time that it was waited for.
-pub enum Begun {
+/// The result of a call, or the task that it has become because it takes long.
+pub enum TaskOrResult {
     /// It has ended.
     Done(Box<ToolResult>),
     /// It goes on as a task.
@@ -85,21 +85,22 @@ impl Tasks {
         caller: &Caller,
         call: ToolInvocation,
         mut options: CallOptions,
-    ) -> Begun {
-        let handles = Arc::new(Handles { tasks: Arc::downgrade(&self.0), ..Handles::default() });
+    ) -> TaskOrResult {
+        let handles =
+            Arc::new(ResumeHandles { tasks: Arc::downgrade(&self.0), ..ResumeHandles::default() });
         let leaving = options.cancel.clone();
         // Its own token: the client's leaving must not end a task.
         let cancel = CancellationToken::new();
-        let left = Left { cancel: cancel.clone(), armed: true };
+        let cancel_on_drop = CancelOnDrop { cancel: cancel.clone(), armed: true };
         options.cancel = cancel.clone();
         // Who has many under way gets no more time than others for the next.
         options.as_task = self.under_way(&caller.principal) < MAX_UNDER_WAY;
         let shown = options.progress.take();
-        options.progress = Some(Arc::new(Both { shown, handles: Arc::clone(&handles) }));
+        options.progress = Some(Arc::new(TaskProgress { shown, handles: Arc::clone(&handles) }));
         let (gateway, owner) = (self.0.gateway.clone(), caller.clone());
         let client = Arc::clone(&options.client);
         let (done, mut result) = oneshot::channel();
-        let kept_call = call.clone();
+        let task_call = call.clone();
         tokio::spawn(async move {
             // Whoever waited may be gone.
             let _ = done.send(gateway.call(&owner, call, options).await);
@@ -108,7 +109,7 @@ impl Tasks {
             biased;
             // Without any time to wait, no call is so fast that it becomes no task.
             result = &mut result, if !self.0.after.is_zero() => {
-                return Begun::Done(Box::new(result.unwrap_or_else(|_| lost())));
+                return TaskOrResult::Done(Box::new(result.unwrap_or_else(|_| lost_result())));
             }
             () = tokio::time::sleep(self.0.after) => {}
             // The server has made a task of it: then it is one here, too.
@@ -117,18 +118,18 @@ impl Tasks {
             // Whoever waits is answered; what is a task already goes on.
             () = self.0.gateway.stopped() => cancel.cancel(),
         }
-        let made = self.create(caller, &client, kept_call, cancel, &handles).await;
+        let made = self.create(caller, &client, task_call, cancel, &handles).await;
         match made {
             Some(task) => {
-                left.disarm();
+                cancel_on_drop.disarm();
                 let (tasks, id) = (self.clone(), task.id.clone());
                 tokio::spawn(async move {
-                    tasks.settle(&id, result.await.unwrap_or_else(|_| lost())).await;
+                    tasks.settle(&id, result.await.unwrap_or_else(|_| lost_result())).await;
                 });
-                Begun::Task(Box::new(task))
+                TaskOrResult::Task(Box::new(task))
             }
             // No room for one more: then it is waited for like any other.
-            None => Begun::Done(Box::new(result.await.unwrap_or_else(|_| lost()))),
+            None => TaskOrResult::Done(Box::new(result.await.unwrap_or_else(|_| lost_result()))),
         }
     }
 
@@ -140,7 +141,7 @@ impl Tasks {
         client: &Client,
         call: ToolInvocation,
         cancel: CancellationToken,
-        handles: &Handles,
+        handles: &ResumeHandles,
     ) -> Option<Task> {
         let gateway = &self.0.gateway;
         let now = gateway.clock().now_ms();
@@ -166,13 +167,13 @@ impl Tasks {
             rounds: 0,
         };
         let (id, task) = (record.id.clone(), record.task());
-        self.keep(&record).await.ok()?;
-        self.0.live.lock().insert(id.clone(), Live { record, cancel, size: 0 });
+        self.store(&record).await.ok()?;
+        self.0.live.lock().insert(id.clone(), LiveTask { record, cancel, size: 0 });
         // A handle that came meanwhile is not lost.
         if handles.task.set(id.clone()).is_ok()
             && let Some(handle) = handles.given.lock().clone()
         {
-            tokio::spawn(self.clone().note_handle(id, handle));
+            tokio::spawn(self.clone().store_handle(id, handle));
         }
         Some(task)
     }
@@ -326,7 +327,7 @@ impl Tasks {
         ended.outcome = outcome;
         ended.updated_at = now;
         ended.questions = Map::new();
-        if let Err(error) = self.keep(&ended).await {
+        if let Err(error) = self.store(&ended).await {
             tracing::error!(error, "the end of a task could not be kept");
         }
         if let Some(task) = self.0.live.lock().get_mut(id) {
@@ -337,8 +338,8 @@ impl Tasks {
         let _ = self.0.changed.send(id.to_owned());
     }
 
-    fn handles(&self, id: &str) -> Arc<Handles> {
-        let handles = Handles { tasks: Arc::downgrade(&self.0), ..Handles::default() };
+    fn handles(&self, id: &str) -> Arc<ResumeHandles> {
+        let handles = ResumeHandles { tasks: Arc::downgrade(&self.0), ..ResumeHandles::default() };
         // It is new, so that nobody has set it.
         let _ = handles.task.set(id.to_owned());
         Arc::new(handles)
@@ -364,8 +365,8 @@ fn size_of(record: &Record) -> usize {
     serde_json::to_string(value).map_or(0, |text| text.len())
 }
 
-/// Only a panic inside the gate leads here.
-fn lost() -> ToolResult {
+/// The result of a call whose task has panicked.
+fn lost_result() -> ToolResult {
     let error =
         drawgate_core::model::ToolError::new(ErrorCode::ExecutionFailed, "the call was lost");
     ToolResult {

@@ -129,8 +129,8 @@ impl Record {
     }
 
     /// From how it was kept.
-    pub(super) fn open(id: &str, kept: &Value, key: &SealingKey) -> Option<Self> {
-        let bytes = key.open(context(id).as_bytes(), kept.get("sealed")?.as_str()?)?;
+    pub(super) fn open(id: &str, stored: &Value, key: &SealingKey) -> Option<Self> {
+        let bytes = key.open(context(id).as_bytes(), stored.get("sealed")?.as_str()?)?;
         serde_json::from_slice(&bytes).ok()
     }
 }

@@ -1,4 +1,4 @@
-//! What a call says while it runs: to the client that still waits, and to the task that it becomes.
+//! Receives what a call reports while it runs, for the client that waits and for the task.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -9,19 +9,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, Tasks};
 
-/// Ends the call if the client leaves before it has become a task.
-pub(super) struct Left {
+/// Cancels the call if the client leaves before the call has become a task.
+pub(super) struct CancelOnDrop {
     pub(super) cancel: CancellationToken,
     pub(super) armed: bool,
 }
 
-impl Left {
+impl CancelOnDrop {
     pub(super) fn disarm(mut self) {
         self.armed = false;
     }
 }
 
-impl Drop for Left {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if self.armed {
             self.cancel.cancel();
@@ -29,34 +29,34 @@ impl Drop for Left {
     }
 }
 
-/// Notes by what a call can be taken up again.
+/// Stores the handles by which a call can be resumed.
 #[derive(Default)]
-pub(super) struct Handles {
+pub(super) struct ResumeHandles {
     pub(super) tasks: Weak<Inner>,
     pub(super) task: OnceLock<String>,
     pub(super) given: Mutex<Option<String>>,
     pub(super) arrived: tokio::sync::Notify,
 }
 
-impl ProgressSink for Handles {
+impl ProgressSink for ResumeHandles {
     fn report(&self, _progress: Map<String, Value>) {}
 
     fn handle(&self, handle: &str) {
         *self.given.lock() = Some(handle.to_owned());
         self.arrived.notify_one();
         if let (Some(id), Some(inner)) = (self.task.get(), self.tasks.upgrade()) {
-            tokio::spawn(Tasks(inner).note_handle(id.clone(), handle.to_owned()));
+            tokio::spawn(Tasks(inner).store_handle(id.clone(), handle.to_owned()));
         }
     }
 }
 
-/// Reports to the client while it waits, and handles to the task.
-pub(super) struct Both {
+/// Passes progress to the waiting client, and handles to the task.
+pub(super) struct TaskProgress {
     pub(super) shown: Option<Arc<dyn ProgressSink>>,
-    pub(super) handles: Arc<Handles>,
+    pub(super) handles: Arc<ResumeHandles>,
 }
 
-impl ProgressSink for Both {
+impl ProgressSink for TaskProgress {
     fn report(&self, progress: Map<String, Value>) {
         if let Some(shown) = &self.shown {
             shown.report(progress);

@@ -30,11 +30,11 @@ fn record() -> Record {
 #[test]
 fn a_record_is_kept_sealed_and_comes_back_whole() {
     let key = SealingKey::new(&[7; 32]).unwrap();
-    let kept = record().seal(&key).unwrap();
-    assert!(!kept.to_string().contains("hunter2"));
-    let back = Record::open("t1", &kept, &key).unwrap();
+    let stored = record().seal(&key).unwrap();
+    assert!(!stored.to_string().contains("hunter2"));
+    let back = Record::open("t1", &stored, &key).unwrap();
     assert_eq!(back.call, record().call);
     assert_eq!(back.handle.as_deref(), Some("up-1"));
-    assert!(Record::open("t2", &kept, &key).is_none(), "bound to its id");
-    assert!(Record::open("t1", &kept, &SealingKey::new(&[8; 32]).unwrap()).is_none());
+    assert!(Record::open("t2", &stored, &key).is_none(), "bound to its id");
+    assert!(Record::open("t1", &stored, &SealingKey::new(&[8; 32]).unwrap()).is_none());
 }

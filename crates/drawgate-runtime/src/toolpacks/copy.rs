@@ -23,13 +23,13 @@ pub(super) fn copy(source: &Path, to: &Path, home: &Path) -> Result<Vec<String>,
 
 /// Whether a folder could be taken over: it has nothing but regular files and folders, and not too many.
 pub fn check_files(source: &Path) -> Result<(), ToolpackError> {
-    walk::walk(source, &mut Looker)
+    walk::walk(source, &mut FileChecker)
 }
 
-struct Looker;
+struct FileChecker;
 
-impl Visitor for Looker {
-    fn passes_over(&mut self, _path: &[u8], name: &CStr) -> bool {
+impl Visitor for FileChecker {
+    fn skips(&mut self, _path: &[u8], name: &CStr) -> bool {
         name.to_str().is_ok_and(paths::is_git)
     }
 
@@ -49,7 +49,7 @@ struct Copier {
 }
 
 impl Visitor for Copier {
-    fn passes_over(&mut self, path: &[u8], name: &CStr) -> bool {
+    fn skips(&mut self, path: &[u8], name: &CStr) -> bool {
         let is_git = name.to_str().is_ok_and(paths::is_git);
         if is_git {
             self.left_out.push(paths::shown(path));

@@ -100,7 +100,7 @@ struct Member {
 
 /// The members of the outermost object of a text that is valid JSON.
 fn members(text: &str) -> Option<Vec<Member>> {
-    let mut rest = Rest { text, at: text.find('{')? + 1 };
+    let mut rest = Scanner { text, at: text.find('{')? + 1 };
     let mut members = Vec::new();
     loop {
         rest.skip_space();
@@ -120,12 +120,12 @@ fn members(text: &str) -> Option<Vec<Member>> {
     }
 }
 
-struct Rest<'a> {
+struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl Rest<'_> {
+impl Scanner<'_> {
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }

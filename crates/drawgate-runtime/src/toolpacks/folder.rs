@@ -18,7 +18,7 @@ use super::error::{Code, ToolpackError};
 use super::files;
 use super::id::PackId;
 use super::journal::{self, Act};
-use super::list::{self, Installed, Trust};
+use super::list::{self, Installed, Integrity};
 use super::lock::LockFile;
 
 /// The name of the lock file, beside the folder.
@@ -41,7 +41,7 @@ pub struct Folder {
 
 /// Keeps others away while it lives.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct FolderLock {
     _file: File,
 }
 
@@ -105,26 +105,26 @@ impl Folder {
         let _guard = self.exclusive()?;
         self.own(id)?;
         let trash = files::random_name()?;
-        journal::carry_out(self, &Act::Remove { id: id.clone(), trash })?;
+        journal::apply(self, &Act::Remove { id: id.clone(), trash })?;
         self.empty_trash()
     }
 
     /// A pack that is ours to change.
     fn own(&self, id: &PackId) -> Result<Installed, ToolpackError> {
         let pack = list::one(self, id)?;
-        if pack.trust != Trust::Foreign {
+        if pack.integrity != Integrity::Foreign {
             return Ok(pack);
         }
         let message = format!(
             "`{id}` {}; move `{}` away, or install it from there",
-            pack.trust,
+            pack.integrity,
             pack.folder.display()
         );
         Err(ToolpackError::rejected(Code::Source, message))
     }
 
     /// Alone, with nothing left unfinished.
-    pub(super) fn exclusive(&self) -> Result<Guard, ToolpackError> {
+    pub(super) fn exclusive(&self) -> Result<FolderLock, ToolpackError> {
         let guard = self.acquire(FlockOperation::NonBlockingLockExclusive)?;
         journal::recover(self)?;
         self.sweep()?;
@@ -132,7 +132,7 @@ impl Folder {
     }
 
     /// Shared with other readers; no process may change anything meanwhile.
-    pub(super) fn shared(&self) -> Result<Guard, ToolpackError> {
+    pub(super) fn shared(&self) -> Result<FolderLock, ToolpackError> {
         let guard = self.acquire(FlockOperation::NonBlockingLockShared)?;
         if !self.journal_path().exists() {
             return Ok(guard);
@@ -142,14 +142,14 @@ impl Folder {
         self.acquire(FlockOperation::NonBlockingLockShared)
     }
 
-    fn acquire(&self, operation: FlockOperation) -> Result<Guard, ToolpackError> {
+    fn acquire(&self, operation: FlockOperation) -> Result<FolderLock, ToolpackError> {
         let path = self.path.join(BUSY);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(ToolpackError::io("open", &path))?;
         for _ in 0..PATIENCE {
             match rustix::fs::flock(&file, operation) {
-                Ok(()) => return Ok(Guard { _file: file }),
+                Ok(()) => return Ok(FolderLock { _file: file }),
                 Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(PAUSE),
                 Err(error) => return Err(ToolpackError::io("lock", &path)(error)),
             }
@@ -198,13 +198,13 @@ impl Folder {
 }
 
 fn check_fit(pack: &Installed) -> Result<(), ToolpackError> {
-    match &pack.trust {
-        Trust::Locked => {}
-        Trust::Unread(what) => return Err(ToolpackError::Unread(what.clone())),
-        Trust::Changed(_) | Trust::Foreign | Trust::Missing => {
+    match &pack.integrity {
+        Integrity::Locked => {}
+        Integrity::Unread(what) => return Err(ToolpackError::Unread(what.clone())),
+        Integrity::Changed(_) | Integrity::Foreign | Integrity::Missing => {
             let message = format!(
                 "`{}` can't be enabled: it {}; install it again, or put back what was installed",
-                pack.id, pack.trust
+                pack.id, pack.integrity
             );
             return Err(ToolpackError::rejected(Code::Pin, message));
         }

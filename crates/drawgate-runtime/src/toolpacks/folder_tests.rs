@@ -2,7 +2,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::toolpacks::testing::{INSTALL, UPDATE, World, code, everything_in, manifest};
+use crate::toolpacks::testing::{INSTALL, TestFolder, UPDATE, code, everything_in, manifest};
 
 fn id() -> PackId {
     "pack".parse().unwrap()
@@ -10,102 +10,99 @@ fn id() -> PackId {
 
 #[test]
 fn it_is_made_for_its_owner_alone() {
-    let world = World::new();
-    let mode = fs::metadata(world.folder.path()).unwrap().permissions().mode();
+    let test = TestFolder::new();
+    let mode = fs::metadata(test.folder.path()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
-    assert_eq!(world.version(), None);
+    assert_eq!(test.version(), None);
 }
 
 #[test]
 fn a_pack_lives() {
-    let world = World::new();
-    let staged = world.folder.stage_folder(&world.source("1.0.0"), &INSTALL).unwrap();
+    let test = TestFolder::new();
+    let staged = test.folder.stage_folder(&test.source("1.0.0"), &INSTALL).unwrap();
     assert!(staged.replaces.is_none());
-    assert!(world.folder.list().unwrap().is_empty(), "staging changes nothing");
-    let pack = world.folder.commit(staged).unwrap();
+    assert!(test.folder.list().unwrap().is_empty(), "staging changes nothing");
+    let pack = test.folder.commit(staged).unwrap();
     assert!(!pack.is_enabled(), "whatever its author says");
-    assert_eq!(pack.trust, Trust::Locked);
+    assert_eq!(pack.integrity, Integrity::Locked);
 
-    let on = world.folder.set_enabled(&id(), Enabled::On).unwrap();
+    let on = test.folder.set_enabled(&id(), Enabled::On).unwrap();
     assert!(on.is_enabled() && on.is_loadable());
     let text = fs::read_to_string(on.folder.join("toolpack.json")).unwrap();
     assert_eq!(text, manifest("1.0.0"), "only one word was changed, twice");
-    assert!(!world.folder.set_enabled(&id(), Enabled::Off).unwrap().is_loadable());
-    assert_eq!(world.version().as_deref(), Some("1.0.0"));
+    assert!(!test.folder.set_enabled(&id(), Enabled::Off).unwrap().is_loadable());
+    assert_eq!(test.version().as_deref(), Some("1.0.0"));
 
-    world.folder.remove(&id()).unwrap();
-    assert_eq!(world.version(), None);
-    let error = world.folder.remove(&id()).unwrap_err();
+    test.folder.remove(&id()).unwrap();
+    assert_eq!(test.version(), None);
+    let error = test.folder.remove(&id()).unwrap_err();
     assert_eq!(error.to_string(), "no toolpack `pack` is installed; there are none yet");
 }
 
 #[test]
 fn what_was_changed_is_not_loaded() {
-    let world = World::new();
-    world.install("1.0.0");
-    world.folder.set_enabled(&id(), Enabled::On).unwrap();
-    let words = world.folder.path().join("pack/data/words.txt");
+    let test = TestFolder::new();
+    test.install("1.0.0");
+    test.folder.set_enabled(&id(), Enabled::On).unwrap();
+    let words = test.folder.path().join("pack/data/words.txt");
     fs::write(&words, "other words").unwrap();
-    let pack = world.folder.get(&id()).unwrap();
-    assert!(matches!(pack.trust, Trust::Changed(_)), "{pack:?}");
+    let pack = test.folder.get(&id()).unwrap();
+    assert!(matches!(pack.integrity, Integrity::Changed(_)), "{pack:?}");
     assert!(pack.is_enabled() && !pack.is_loadable());
-    assert_eq!(code(world.folder.set_enabled(&id(), Enabled::On)), Some(Code::Pin));
-    assert!(!world.folder.set_enabled(&id(), Enabled::Off).unwrap().is_enabled());
-    let findings = world.folder.verify().unwrap();
+    assert_eq!(code(test.folder.set_enabled(&id(), Enabled::On)), Some(Code::Pin));
+    assert!(!test.folder.set_enabled(&id(), Enabled::Off).unwrap().is_enabled());
+    let findings = test.folder.verify().unwrap();
     assert!(!findings[0].ok && findings[0].advice.is_some(), "{findings:?}");
 
     fs::write(&words, "words of 1.0.0\n").unwrap();
-    assert_eq!(world.folder.get(&id()).unwrap().trust, Trust::Locked);
-    symlink("/etc/passwd", world.folder.path().join("pack/link")).unwrap();
-    let Trust::Changed(how) = world.folder.get(&id()).unwrap().trust else { panic!() };
+    assert_eq!(test.folder.get(&id()).unwrap().integrity, Integrity::Locked);
+    symlink("/etc/passwd", test.folder.path().join("pack/link")).unwrap();
+    let Integrity::Changed(how) = test.folder.get(&id()).unwrap().integrity else { panic!() };
     assert!(how.contains("`link`"), "{how}");
 }
 
 #[test]
 fn what_is_not_ours_is_left_alone() {
-    let world = World::new();
-    let foreign = world.folder.path().join("pack");
+    let test = TestFolder::new();
+    let foreign = test.folder.path().join("pack");
     fs::create_dir(&foreign).unwrap();
     fs::write(foreign.join("toolpack.json"), manifest("3.0.0")).unwrap();
-    symlink(world.source("1.0.0"), world.folder.path().join("linked")).unwrap();
-    let packs = world.folder.list().unwrap();
+    symlink(test.source("1.0.0"), test.folder.path().join("linked")).unwrap();
+    let packs = test.folder.list().unwrap();
     assert_eq!(packs.iter().map(|pack| pack.id.as_str()).collect::<Vec<_>>(), ["linked", "pack"]);
-    assert!(packs.iter().all(|pack| pack.trust == Trust::Foreign && !pack.is_loadable()));
-    let before = everything_in(world.root.path());
+    assert!(packs.iter().all(|pack| pack.integrity == Integrity::Foreign && !pack.is_loadable()));
+    let before = everything_in(test.root.path());
     let linked = "linked".parse().unwrap();
     for id in [&id(), &linked] {
-        assert_eq!(code(world.folder.remove(id)), Some(Code::Source));
-        assert_eq!(code(world.folder.set_enabled(id, Enabled::On)), Some(Code::Source));
-        assert_eq!(code(world.folder.set_enabled(id, Enabled::Off)), Some(Code::Source));
+        assert_eq!(code(test.folder.remove(id)), Some(Code::Source));
+        assert_eq!(code(test.folder.set_enabled(id, Enabled::On)), Some(Code::Source));
+        assert_eq!(code(test.folder.set_enabled(id, Enabled::Off)), Some(Code::Source));
     }
-    assert_eq!(
-        code(world.folder.stage_folder(&world.source("1.0.0"), &INSTALL)),
-        Some(Code::Source)
-    );
-    assert_eq!(everything_in(world.root.path()), before);
+    assert_eq!(code(test.folder.stage_folder(&test.source("1.0.0"), &INSTALL)), Some(Code::Source));
+    assert_eq!(everything_in(test.root.path()), before);
 }
 
 #[test]
 fn a_pack_that_is_gone_is_missed() {
-    let world = World::new();
-    world.install("1.0.0");
-    fs::remove_dir_all(world.folder.path().join("pack")).unwrap();
-    let pack = world.folder.get(&id()).unwrap();
-    assert_eq!(pack.trust, Trust::Missing);
-    assert!(!world.folder.verify().unwrap()[0].ok);
-    world.install("1.0.0");
-    assert_eq!(world.version().as_deref(), Some("1.0.0"));
-    fs::remove_dir_all(world.folder.path().join("pack")).unwrap();
-    world.folder.remove(&id()).unwrap();
-    assert_eq!(world.version(), None);
+    let test = TestFolder::new();
+    test.install("1.0.0");
+    fs::remove_dir_all(test.folder.path().join("pack")).unwrap();
+    let pack = test.folder.get(&id()).unwrap();
+    assert_eq!(pack.integrity, Integrity::Missing);
+    assert!(!test.folder.verify().unwrap()[0].ok);
+    test.install("1.0.0");
+    assert_eq!(test.version().as_deref(), Some("1.0.0"));
+    fs::remove_dir_all(test.folder.path().join("pack")).unwrap();
+    test.folder.remove(&id()).unwrap();
+    assert_eq!(test.version(), None);
 }
 
 #[test]
 fn one_stages_and_another_commits() {
-    let world = World::new();
-    world.install("1.0.0");
-    let staged = world.stage("2.0.0");
-    let other = Folder::open(world.folder.path()).unwrap();
+    let test = TestFolder::new();
+    test.install("1.0.0");
+    let staged = test.stage("2.0.0");
+    let other = Folder::open(test.folder.path()).unwrap();
     let mut found = other.staged(&staged.name).unwrap();
     assert_eq!(
         (&found.id, &found.entry, &found.replaces),
@@ -114,43 +111,43 @@ fn one_stages_and_another_commits() {
     found.set_enabled(Enabled::On).unwrap();
     assert!(other.commit(found).unwrap().is_loadable());
     drop(staged);
-    assert_eq!(world.version().as_deref(), Some("2.0.0"));
-    assert!(entries(&world.folder.path().join(STAGING)).unwrap().is_empty());
+    assert_eq!(test.version().as_deref(), Some("2.0.0"));
+    assert!(entries(&test.folder.path().join(STAGING)).unwrap().is_empty());
 }
 
 #[test]
 fn what_was_staged_is_checked_again() {
-    let world = World::new();
-    let staged = world.stage("1.0.0");
-    let words = world.folder.staged_pack(&staged.name).join("data/words.txt");
+    let test = TestFolder::new();
+    let staged = test.stage("1.0.0");
+    let words = test.folder.staged_pack(&staged.name).join("data/words.txt");
     fs::write(words, "other words").unwrap();
-    assert!(matches!(world.folder.staged(&staged.name), Err(ToolpackError::NotStaged(_))));
-    assert!(matches!(world.folder.commit(staged), Err(ToolpackError::NotStaged(_))));
+    assert!(matches!(test.folder.staged(&staged.name), Err(ToolpackError::NotStaged(_))));
+    assert!(matches!(test.folder.commit(staged), Err(ToolpackError::NotStaged(_))));
     for name in ["", "..", "../pack", "0123456789abcdef0123456789abcdef", ".", "x/y"] {
-        assert!(matches!(world.folder.staged(name), Err(ToolpackError::NotStaged(_))), "{name}");
+        assert!(matches!(test.folder.staged(name), Err(ToolpackError::NotStaged(_))), "{name}");
     }
-    assert_eq!(world.version(), None);
+    assert_eq!(test.version(), None);
 }
 
 #[test]
 fn two_who_stage_do_not_overwrite_each_other() {
-    let world = World::new();
-    world.install("1.0.0");
-    let first = world.stage("2.0.0");
-    let second = world.stage("3.0.0");
-    world.folder.commit(second).unwrap();
-    assert_eq!(code(world.folder.commit(first)), Some(Code::Pin));
-    assert_eq!(world.version().as_deref(), Some("3.0.0"));
+    let test = TestFolder::new();
+    test.install("1.0.0");
+    let first = test.stage("2.0.0");
+    let second = test.stage("3.0.0");
+    test.folder.commit(second).unwrap();
+    assert_eq!(code(test.folder.commit(first)), Some(Code::Pin));
+    assert_eq!(test.version().as_deref(), Some("3.0.0"));
 }
 
 #[test]
 fn what_the_dead_staged_is_swept_away_and_what_the_living_did_is_not() {
-    let world = World::new();
-    let dead = world.stage("1.0.0");
-    let living = world.stage("1.0.0");
-    let places = (world.folder.staging_path(&dead.name), world.folder.staging_path(&living.name));
+    let test = TestFolder::new();
+    let dead = test.stage("1.0.0");
+    let living = test.stage("1.0.0");
+    let places = (test.folder.staging_path(&dead.name), test.folder.staging_path(&living.name));
     dead.abandon();
-    Folder::open(world.folder.path()).unwrap();
+    Folder::open(test.folder.path()).unwrap();
     assert!(!places.0.exists() && places.1.exists());
     drop(living);
     assert!(!places.1.exists());
@@ -158,42 +155,42 @@ fn what_the_dead_staged_is_swept_away_and_what_the_living_did_is_not() {
 
 #[test]
 fn an_update_is_shown_before_it_is_made() {
-    let world = World::new();
-    world.install("1.0.0");
-    let source = world.source("1.1.0");
+    let test = TestFolder::new();
+    test.install("1.0.0");
+    let source = test.source("1.1.0");
     let text = manifest("1.1.0").replace("pack_say", "pack_tell");
     fs::write(source.join("toolpack.json"), text).unwrap();
-    let staged = world.folder.stage_folder(&source, &UPDATE).unwrap();
-    let changes = world.folder.changes(&staged).unwrap();
+    let staged = test.folder.stage_folder(&source, &UPDATE).unwrap();
+    let changes = test.folder.changes(&staged).unwrap();
     assert_eq!(changes.version, (Some("1.0.0".to_owned()), "1.1.0".to_owned()));
     assert_eq!(changes.tools.added, ["pack_tell"]);
     assert_eq!(changes.tools.removed, ["pack_say"]);
     assert!(changes.files && !changes.is_empty());
-    assert_eq!(world.version().as_deref(), Some("1.0.0"));
+    assert_eq!(test.version().as_deref(), Some("1.0.0"));
 }
 
 /// Readers never see the moment between the folder and the lock file.
 #[test]
 fn nobody_sees_half_of_it() {
-    let world = World::new();
-    world.install("1.0.0");
+    let test = TestFolder::new();
+    test.install("1.0.0");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut looks = 0;
             while !done.load(Ordering::Relaxed) || looks == 0 {
-                let folder = Folder::open(world.folder.path()).unwrap();
+                let folder = Folder::open(test.folder.path()).unwrap();
                 let packs = folder.list().unwrap();
                 assert_eq!(packs.len(), 1);
-                assert_eq!(packs[0].trust, Trust::Locked);
+                assert_eq!(packs[0].integrity, Integrity::Locked);
                 looks += 1;
             }
         });
         for version in ["1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.0.5"] {
-            world.install(version);
+            test.install(version);
         }
         done.store(true, Ordering::Relaxed);
         reader.join().unwrap();
     });
-    assert_eq!(world.version().as_deref(), Some("1.0.5"));
+    assert_eq!(test.version().as_deref(), Some("1.0.5"));
 }

@@ -8,7 +8,7 @@ use axum::http::Response as Answer;
 
 use super::*;
 use crate::toolpacks::Code;
-use crate::toolpacks::testing::{COMMIT, OTHER_COMMIT, Tar, World, pinned};
+use crate::toolpacks::testing::{COMMIT, OTHER_COMMIT, Tar, TestFolder, pinned};
 use crate::toolpacks::testing::{INSTALL, code};
 
 const TOKEN: &str = "ghp_not_to_be_seen";
@@ -203,9 +203,9 @@ async fn an_archive_comes_with_progress_and_is_installed() {
     let download = github.download(&pinned, &|progress| seen.lock().unwrap().push(progress)).await;
     let last = seen.lock().unwrap().last().copied();
     assert_eq!(last, Some(Progress { bytes: length, total: Some(length) }));
-    let world = World::new();
-    let staged = world.folder.stage_archive(&download.unwrap(), &INSTALL).unwrap();
-    let entry = world.folder.commit(staged).unwrap().entry.unwrap();
+    let test = TestFolder::new();
+    let staged = test.folder.stage_archive(&download.unwrap(), &INSTALL).unwrap();
+    let entry = test.folder.commit(staged).unwrap().entry.unwrap();
     assert_eq!(entry.commit.as_deref(), Some(COMMIT));
     assert_eq!(entry.source, "github:owner/repo");
 }
@@ -213,7 +213,7 @@ async fn an_archive_comes_with_progress_and_is_installed() {
 #[tokio::test]
 async fn another_archive_for_the_same_commit_is_refused() {
     let path = format!("/owner/repo/tar.gz/{COMMIT}");
-    let world = World::new();
+    let test = TestFolder::new();
     let fetch = |tar: Tar| {
         let path = path.clone();
         async move {
@@ -222,10 +222,10 @@ async fn another_archive_for_the_same_commit_is_refused() {
             github.download(&pinned("main", COMMIT), &|_| {}).await.unwrap()
         }
     };
-    let staged = world.folder.stage_archive(&fetch(Tar::pack()).await, &INSTALL).unwrap();
-    world.folder.commit(staged).unwrap();
+    let staged = test.folder.stage_archive(&fetch(Tar::pack()).await, &INSTALL).unwrap();
+    test.folder.commit(staged).unwrap();
     let other = fetch(Tar::pack().file("more.txt")).await;
-    assert_eq!(code(world.folder.stage_archive(&other, &INSTALL)), Some(Code::Pin));
+    assert_eq!(code(test.folder.stage_archive(&other, &INSTALL)), Some(Code::Pin));
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ const PREFIX: &[u8] = b"drawgate toolpack 1\0";
 
 /// What of the manifest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum ManifestScope {
     /// What it says, but for `enabled`.
     Meaning,
     /// Its bytes.
@@ -29,7 +29,7 @@ pub(super) enum Of {
 }
 
 /// The hash of a pack's folder: `sha256:` and 64 digits.
-pub(super) fn hash(folder: &Path, of: Of) -> Result<String, ToolpackError> {
+pub(super) fn hash(folder: &Path, of: ManifestScope) -> Result<String, ToolpackError> {
     let mut hasher = Hasher { folder, of, lines: Vec::new() };
     walk::walk(folder, &mut hasher)?;
     hasher.lines.sort_unstable();
@@ -61,29 +61,32 @@ fn named(digits: &str) -> String {
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Line {
+struct HashLine {
     path: String,
     what: String,
 }
 
 struct Hasher<'a> {
     folder: &'a Path,
-    of: Of,
-    lines: Vec<Line>,
+    of: ManifestScope,
+    lines: Vec<HashLine>,
 }
 
 impl Visitor for Hasher<'_> {
     fn folder(&mut self, path: &str, _stat: &Stat) -> Result<(), ToolpackError> {
-        self.lines.push(Line { path: path.to_owned(), what: "folder".to_owned() });
+        self.lines.push(HashLine { path: path.to_owned(), what: "folder".to_owned() });
         Ok(())
     }
 
     fn file(&mut self, path: &str, file: File, executable: bool) -> Result<(), ToolpackError> {
-        let digits =
-            if path == MANIFEST && self.of == Of::Meaning { meaning(file) } else { content(file) };
+        let digits = if path == MANIFEST && self.of == ManifestScope::Meaning {
+            meaning(file)
+        } else {
+            content(file)
+        };
         let digits = digits.map_err(ToolpackError::io("read", &self.folder.join(path)))?;
         let kind = if executable { "program" } else { "file" };
-        self.lines.push(Line { path: path.to_owned(), what: format!("{kind} {digits}") });
+        self.lines.push(HashLine { path: path.to_owned(), what: format!("{kind} {digits}") });
         Ok(())
     }
 }

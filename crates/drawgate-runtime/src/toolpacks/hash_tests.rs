@@ -3,34 +3,34 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::toolpacks::testing::{World, manifest};
+use crate::toolpacks::testing::{TestFolder, manifest};
 
 #[test]
 fn only_what_a_pack_is_counts() {
-    let world = World::new();
-    let source = world.source("1.0.0");
+    let test = TestFolder::new();
+    let source = test.source("1.0.0");
     let of = |what| hash(&source, what).unwrap();
-    let before = of(Of::Meaning);
+    let before = of(ManifestScope::Meaning);
     assert!(is_hash(&before), "{before}");
 
     let words = fs::File::options().write(true).open(source.join("data/words.txt")).unwrap();
     let past = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
     words.set_times(FileTimes::new().set_modified(past)).unwrap();
     words.set_permissions(Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(of(Of::Meaning), before, "times and the rights of others");
+    assert_eq!(of(ManifestScope::Meaning), before, "times and the rights of others");
 
-    let bytes = of(Of::Bytes);
+    let bytes = of(ManifestScope::Bytes);
     let off = manifest("1.0.0").replace("true", "false");
     fs::write(source.join("toolpack.json"), off.replace('\n', "\r\n")).unwrap();
-    assert_eq!(of(Of::Meaning), before, "whether it is enabled, and how it is written");
-    assert_ne!(of(Of::Bytes), bytes);
+    assert_eq!(of(ManifestScope::Meaning), before, "whether it is enabled, and how it is written");
+    assert_ne!(of(ManifestScope::Bytes), bytes);
 }
 
 #[test]
 fn whatever_a_pack_is_counts() {
-    let world = World::new();
-    let source = world.source("1.0.0");
-    let mut seen = vec![hash(&source, Of::Meaning).unwrap()];
+    let test = TestFolder::new();
+    let source = test.source("1.0.0");
+    let mut seen = vec![hash(&source, ManifestScope::Meaning).unwrap()];
     let changes: [(&str, &dyn Fn()); 7] = [
         ("a byte", &|| fs::write(source.join("data/words.txt"), "other").unwrap()),
         ("a program", &|| {
@@ -45,7 +45,7 @@ fn whatever_a_pack_is_counts() {
     ];
     for (what, change) in changes {
         change();
-        let hash = hash(&source, Of::Meaning).unwrap();
+        let hash = hash(&source, ManifestScope::Meaning).unwrap();
         assert!(!seen.contains(&hash), "{what}");
         seen.push(hash);
     }

@@ -11,14 +11,14 @@ use super::enabled::Enabled;
 use super::error::{Code, ToolpackError};
 use super::folder::Folder;
 use super::github::Download;
-use super::hash::{self, Of};
+use super::hash::{self, ManifestScope};
 use super::id::PackId;
 use super::journal::{self, Act};
 use super::list::{self, Installed};
 use super::lock::{LockEntry, LockFile};
 use super::origin::Origin;
 use super::pin;
-use super::staged::{Place, Staged};
+use super::staged::{Staged, StagingFolder};
 use crate::time;
 
 /// On which terms a pack is brought.
@@ -62,7 +62,7 @@ impl Folder {
     /// Stages a pack from a folder of this machine.
     pub fn stage_folder(&self, source: &Path, terms: &Terms) -> Result<Staged, ToolpackError> {
         let source = fs::canonicalize(source).map_err(ToolpackError::io("read", source))?;
-        let place = Place::make(self)?;
+        let place = StagingFolder::make(self)?;
         let left_out = copy::copy(&source, &place.pack(), self.path())?;
         let provenance = Provenance {
             source: Origin::Folder(source).locked_as(),
@@ -70,7 +70,7 @@ impl Folder {
             commit: None,
             archive_hash: None,
         };
-        self.look_at(place, provenance, left_out, terms)
+        self.inspect(place, provenance, left_out, terms)
     }
 
     /// Stages a pack from an archive of GitHub.
@@ -79,7 +79,7 @@ impl Folder {
         download: &Download,
         terms: &Terms,
     ) -> Result<Staged, ToolpackError> {
-        let place = Place::make(self)?;
+        let place = StagingFolder::make(self)?;
         let pinned = &download.pinned;
         archive::unpack(&download.archive, Some(&pinned.commit), &place.pack())?;
         let provenance = Provenance {
@@ -88,7 +88,7 @@ impl Folder {
             commit: Some(pinned.commit.clone()),
             archive_hash: Some(hash::of_bytes(&download.archive)),
         };
-        self.look_at(place, provenance, Vec::new(), terms)
+        self.inspect(place, provenance, Vec::new(), terms)
     }
 
     /// Installs what was staged: its folder and its entry, both or neither.
@@ -102,25 +102,25 @@ impl Folder {
         }
         self.check_place(&lock, &staged.id)?;
         let pack = staged.place.pack();
-        if hash::hash(&pack, Of::Meaning)? != staged.entry.content_hash {
+        if hash::hash(&pack, ManifestScope::Meaning)? != staged.entry.content_hash {
             return Err(ToolpackError::NotStaged(staged.name.clone()));
         }
         let act = Act::Install {
             id: staged.id.clone(),
             staged: staged.name.clone(),
-            exact_hash: hash::hash(&pack, Of::Bytes)?,
+            exact_hash: hash::hash(&pack, ManifestScope::Bytes)?,
             entry: Box::new(staged.entry.clone()),
         };
-        journal::carry_out(self, &act)?;
+        journal::apply(self, &act)?;
         staged.place.clear()?;
         let id = staged.id;
         list::one(self, &id)
     }
 
     /// Reads a pack that lies in its place, and whether it may be installed.
-    fn look_at(
+    fn inspect(
         &self,
-        place: Place,
+        place: StagingFolder,
         provenance: Provenance,
         left_out: Vec<String>,
         terms: &Terms,
@@ -175,7 +175,7 @@ fn entry(
         source: provenance.source,
         reference: provenance.reference,
         commit: provenance.commit,
-        content_hash: hash::hash(pack, Of::Meaning)?,
+        content_hash: hash::hash(pack, ManifestScope::Meaning)?,
         archive_hash: provenance.archive_hash,
         definitions: manifest.definitions(pack),
         permissions: manifest.permissions(pack),

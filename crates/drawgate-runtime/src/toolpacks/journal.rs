@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ToolpackError;
 use super::files;
 use super::folder::Folder;
-use super::hash::{self, Of};
+use super::hash::{self, ManifestScope};
 use super::id::PackId;
 use super::lock::{LockEntry, LockFile};
 
@@ -59,19 +59,19 @@ pub(super) enum Step {
 pub(super) const STEPS: [Step; 4] = [Step::Record, Step::Move, Step::Lock, Step::Forget];
 
 /// Does it, or leaves all as it was. The caller holds the folder's lock.
-pub(super) fn carry_out(folder: &Folder, act: &Act) -> Result<(), ToolpackError> {
+pub(super) fn apply(folder: &Folder, act: &Act) -> Result<(), ToolpackError> {
     let before = LockFile::read(folder.lock_path())?;
     take(folder, act, Step::Record)?;
     let done = [Step::Move, Step::Lock].into_iter().try_for_each(|step| take(folder, act, step));
     if let Err(error) = done {
         // What can't be taken back stands in the journal, and is finished by the next one that comes.
-        drop(take_back(folder, act, &before));
+        drop(roll_back(folder, act, &before));
         return Err(error);
     }
     take(folder, act, Step::Forget)
 }
 
-fn take_back(folder: &Folder, act: &Act, before: &LockFile) -> Result<(), ToolpackError> {
+fn roll_back(folder: &Folder, act: &Act, before: &LockFile) -> Result<(), ToolpackError> {
     if LockFile::read(folder.lock_path())? != *before {
         before.write(folder.lock_path())?;
     }
@@ -157,7 +157,7 @@ fn move_in(staged: &Path, place: &Path, exact_hash: &str) -> Result<(), Toolpack
 }
 
 fn is_it(folder: &Path, exact_hash: &str) -> bool {
-    hash::hash(folder, Of::Bytes).is_ok_and(|hash| hash == exact_hash)
+    hash::hash(folder, ManifestScope::Bytes).is_ok_and(|hash| hash == exact_hash)
 }
 
 fn in_two_moves(staged: &Path, place: &Path) -> io::Result<()> {

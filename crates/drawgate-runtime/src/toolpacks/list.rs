@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::error::{Code, ToolpackError, Unread};
 use super::folder::Folder;
-use super::hash::{self, Of};
+use super::hash::{self, ManifestScope};
 use super::id::PackId;
 use super::lock::{LockEntry, LockFile};
 
@@ -23,7 +23,7 @@ pub struct Installed {
     /// Where it is.
     pub folder: PathBuf,
     /// Whether it is what was installed.
-    pub trust: Trust,
+    pub integrity: Integrity,
     /// What it says of itself.
     pub manifest: Result<Manifest, Problems>,
     /// What the lock file says of it.
@@ -32,7 +32,7 @@ pub struct Installed {
 
 /// Whether a pack is what was installed. Prints as what follows "it".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trust {
+pub enum Integrity {
     /// It is.
     Locked,
     /// It is not, or can't be any more; in which way, in words that follow "it".
@@ -55,11 +55,11 @@ impl Installed {
     /// Whether its tools may be offered: it is enabled, valid and what was installed.
     #[must_use]
     pub fn is_loadable(&self) -> bool {
-        self.is_enabled() && self.trust == Trust::Locked
+        self.is_enabled() && self.integrity == Integrity::Locked
     }
 }
 
-impl fmt::Display for Trust {
+impl fmt::Display for Integrity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Locked => formatter.write_str("is as it was installed"),
@@ -109,39 +109,39 @@ fn folders(folder: &Folder) -> Result<Vec<String>, ToolpackError> {
 fn examine(folder: &Folder, lock: &LockFile, id: String) -> Installed {
     let place = folder.path().join(&id);
     let entry = id.parse().ok().and_then(|id: PackId| lock.toolpacks.get(&id)).cloned();
-    let trust = trust(&place, entry.as_ref());
+    let integrity = integrity(&place, entry.as_ref());
     let manifest = Manifest::read(&place).and_then(|manifest| named_as(manifest, &id));
-    Installed { id, folder: place, trust, manifest, entry }
+    Installed { id, folder: place, integrity, manifest, entry }
 }
 
-fn trust(place: &Path, entry: Option<&LockEntry>) -> Trust {
-    let Some(entry) = entry else { return Trust::Foreign };
+fn integrity(place: &Path, entry: Option<&LockEntry>) -> Integrity {
+    let Some(entry) = entry else { return Integrity::Foreign };
     match place.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Trust::Missing,
-        Err(error) => Trust::Unread(Unread::new(place, &error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Integrity::Missing,
+        Err(error) => Integrity::Unread(Unread::new(place, &error)),
         Ok(data) if !data.is_dir() => changed("it is not a folder any more"),
-        Ok(_) => judge(hash::hash(place, Of::Meaning), &entry.content_hash),
+        Ok(_) => judge(hash::hash(place, ManifestScope::Meaning), &entry.content_hash),
     }
 }
 
 /// What a look at the files comes to.
-fn judge(found: Result<String, ToolpackError>, installed: &str) -> Trust {
+fn judge(found: Result<String, ToolpackError>, installed: &str) -> Integrity {
     match found {
-        Ok(found) if found == installed => Trust::Locked,
+        Ok(found) if found == installed => Integrity::Locked,
         Ok(_) => changed("its files are not those that were installed"),
         Err(ToolpackError::Io { path, source, .. }) if may_pass(&source) => {
-            Trust::Unread(Unread::new(&path, &source))
+            Integrity::Unread(Unread::new(&path, &source))
         }
         // An earlier version may have installed it, or it was put there since.
-        Err(ToolpackError::Rejected { code: Code::Path, message }) => Trust::Changed(format!(
+        Err(ToolpackError::Rejected { code: Code::Path, message }) => Integrity::Changed(format!(
             "holds a name that this version refuses: {message}; if it came with the pack, ask its author to rename it"
         )),
         Err(error) => changed(&error.to_string()),
     }
 }
 
-fn changed(how: &str) -> Trust {
-    Trust::Changed(format!("was changed since it was installed: {how}"))
+fn changed(how: &str) -> Integrity {
+    Integrity::Changed(format!("was changed since it was installed: {how}"))
 }
 
 /// Whether an error says nothing of the file: it is not another than it was, or none.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::toolpacks::testing::World;
+use crate::toolpacks::testing::TestFolder;
 
 /// What the machine says of a file, and whether that file is another for it.
 const ERRORS: [(Errno, bool); 9] = [
@@ -19,14 +19,14 @@ fn what_could_not_be_read_was_not_changed() {
     for (error, is_change) in ERRORS {
         let path = Path::new("/packs/own/run.sh");
         let failed = ToolpackError::io("read", path)(io::Error::from(error));
-        let trust = judge(Err(failed), "sha256:1");
-        assert_eq!(matches!(trust, Trust::Changed(_)), is_change, "{error}: {trust:?}");
-        let words = trust.to_string();
+        let integrity = judge(Err(failed), "sha256:1");
+        assert_eq!(matches!(integrity, Integrity::Changed(_)), is_change, "{error}: {integrity:?}");
+        let words = integrity.to_string();
         assert!(words.contains("`/packs/own/run.sh`"), "{words}");
         assert_eq!(words.contains("was changed"), is_change, "{words}");
         if !is_change {
             let words = format!("`/packs/own/run.sh` can't be read: {}", io::Error::from(error));
-            assert!(trust.to_string().ends_with(&words), "{trust}");
+            assert!(integrity.to_string().ends_with(&words), "{integrity}");
         }
     }
 }
@@ -40,26 +40,29 @@ fn what_no_pack_may_hold_is_a_change() {
 #[test]
 fn a_name_that_an_earlier_version_took_is_not_called_a_change() {
     for name in ["data/what?.md", "data/aux.js"] {
-        let world = World::new();
-        world.install("1.0.0");
-        fs::write(world.folder.path().join("pack").join(name), "").unwrap();
-        let pack = world.folder.list().unwrap().remove(0);
-        let words = pack.trust.to_string();
+        let test = TestFolder::new();
+        test.install("1.0.0");
+        fs::write(test.folder.path().join("pack").join(name), "").unwrap();
+        let pack = test.folder.list().unwrap().remove(0);
+        let words = pack.integrity.to_string();
         assert!(words.starts_with("holds a name that this version refuses: "), "{words}");
         assert!(words.contains(&format!("`{name}`")), "{words}");
         assert!(words.ends_with("ask its author to rename it"), "{words}");
         // It counts as one, since it may have been put there.
-        assert!(matches!(pack.trust, Trust::Changed(_)) && !pack.is_loadable(), "{pack:?}");
+        assert!(matches!(pack.integrity, Integrity::Changed(_)) && !pack.is_loadable(), "{pack:?}");
     }
 }
 
 #[test]
 fn a_folder_that_can_not_be_looked_at_is_not_missing() {
-    let world = World::new();
-    world.install("1.0.0");
-    let entry = world.folder.list().unwrap().remove(0).entry;
+    let test = TestFolder::new();
+    test.install("1.0.0");
+    let entry = test.folder.list().unwrap().remove(0).entry;
     // No name on this machine is so long.
     let place = Path::new("/").join("x".repeat(1000));
-    let trust = trust(&place, entry.as_ref());
-    assert!(matches!(&trust, Trust::Unread(unread) if unread.path == place), "{trust:?}");
+    let integrity = integrity(&place, entry.as_ref());
+    assert!(
+        matches!(&integrity, Integrity::Unread(unread) if unread.path == place),
+        "{integrity:?}"
+    );
 }

@@ -1,17 +1,17 @@
 use super::*;
-use crate::toolpacks::testing::{COMMIT, World};
+use crate::toolpacks::testing::{COMMIT, TestFolder};
 
-fn written() -> (World, String) {
-    let world = World::new();
-    world.install("1.0.0");
-    let text = std::fs::read_to_string(world.folder.lock_path()).unwrap();
-    (world, text)
+fn written() -> (TestFolder, String) {
+    let test = TestFolder::new();
+    test.install("1.0.0");
+    let text = std::fs::read_to_string(test.folder.lock_path()).unwrap();
+    (test, text)
 }
 
 #[test]
 fn it_says_what_was_installed() {
-    let (world, text) = written();
-    let lock = world.folder.lock().unwrap();
+    let (test, text) = written();
+    let lock = test.folder.lock().unwrap();
     assert_eq!(LockFile::parse(text.as_bytes()).unwrap(), lock);
     let (id, entry) = lock.toolpacks.first_key_value().unwrap();
     assert_eq!((id.as_str(), entry.version.as_str()), ("pack", "1.0.0"));
@@ -22,8 +22,8 @@ fn it_says_what_was_installed() {
 
 #[test]
 fn a_file_that_is_not_wholly_understood_is_refused() {
-    let (world, text) = written();
-    let hash = world.folder.lock().unwrap().toolpacks.into_values().next().unwrap().content_hash;
+    let (test, text) = written();
+    let hash = test.folder.lock().unwrap().toolpacks.into_values().next().unwrap().content_hash;
     for (what, bad) in [
         ("empty", String::new()),
         ("cut", text[..text.len() / 2].to_owned()),
@@ -38,9 +38,9 @@ fn a_file_that_is_not_wholly_understood_is_refused() {
         ),
         ("no commit of a repository", text.replace("path:/", "github:/")),
     ] {
-        std::fs::write(world.folder.lock_path(), &bad).unwrap();
-        let error = world.folder.list().unwrap_err();
+        std::fs::write(test.folder.lock_path(), &bad).unwrap();
+        let error = test.folder.list().unwrap_err();
         assert!(matches!(error, ToolpackError::Lock { .. }), "{what}: {error:?}");
-        assert!(matches!(world.folder.verify(), Err(ToolpackError::Lock { .. })), "{what}");
+        assert!(matches!(test.folder.verify(), Err(ToolpackError::Lock { .. })), "{what}");
     }
 }

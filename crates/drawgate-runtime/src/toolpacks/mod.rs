@@ -43,7 +43,7 @@ pub use folder::{Folder, LOCK_FILE};
 pub use github::{Download, Github, Pinned, Progress};
 pub use id::{PackId, PackIdError};
 pub use install::{Downgrade, Intent, Terms};
-pub use list::{Installed, Trust};
+pub use list::{Installed, Integrity};
 pub use lock::{LockEntry, LockFile};
 pub use origin::{GithubSource, Origin, OriginError};
 pub use remote::RemoteError;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::toolpacks::Download;
 use crate::toolpacks::testing::{
-    COMMIT, INSTALL, OTHER_COMMIT, TOP, Tar, UPDATE, World, code, download, manifest, pinned,
+    COMMIT, INSTALL, OTHER_COMMIT, TOP, Tar, TestFolder, UPDATE, code, download, manifest, pinned,
 };
 
 fn archive(version: &str, reference: &str, commit: &str) -> Download {
@@ -13,30 +13,30 @@ fn archive(version: &str, reference: &str, commit: &str) -> Download {
     Download { pinned: pinned(reference, commit), archive: tar.packed() }
 }
 
-fn installed() -> World {
-    let world = World::new();
-    let staged = world.folder.stage_archive(&archive("1.0.0", "v1", COMMIT), &INSTALL).unwrap();
-    world.folder.commit(staged).unwrap();
-    world
+fn installed() -> TestFolder {
+    let test = TestFolder::new();
+    let staged = test.folder.stage_archive(&archive("1.0.0", "v1", COMMIT), &INSTALL).unwrap();
+    test.folder.commit(staged).unwrap();
+    test
 }
 
 #[test]
 fn the_lock_pins_commit_and_content() {
-    let world = installed();
-    let entry = world.folder.lock().unwrap().toolpacks.into_values().next().unwrap();
+    let test = installed();
+    let entry = test.folder.lock().unwrap().toolpacks.into_values().next().unwrap();
     assert_eq!(entry.source, "github:owner/repo");
     assert_eq!((entry.reference.as_deref(), entry.commit.as_deref()), (Some("v1"), Some(COMMIT)));
     assert!(entry.archive_hash.is_some());
-    let again = world.folder.stage_archive(&archive("1.0.0", "v1", COMMIT), &INSTALL).unwrap();
+    let again = test.folder.stage_archive(&archive("1.0.0", "v1", COMMIT), &INSTALL).unwrap();
     assert_eq!(again.entry, entry, "the same is the same");
 }
 
 #[test]
 fn another_archive_of_the_same_commit_is_refused() {
-    let world = installed();
+    let test = installed();
     for terms in [INSTALL, UPDATE] {
         let changed = archive("1.0.1", "v1", COMMIT);
-        assert_eq!(code(world.folder.stage_archive(&changed, &terms)), Some(Code::Pin));
+        assert_eq!(code(test.folder.stage_archive(&changed, &terms)), Some(Code::Pin));
     }
     // Packed differently, but the same files: that happens, and harms nobody.
     let repacked = download(
@@ -44,43 +44,40 @@ fn another_archive_of_the_same_commit_is_refused() {
             .entry(&format!("other-name/{}", "toolpack.json"), b'0', manifest("1.0.0").as_bytes())
             .packed(),
     );
-    world.folder.stage_archive(&repacked, &INSTALL).unwrap();
+    test.folder.stage_archive(&repacked, &INSTALL).unwrap();
 }
 
 #[test]
 fn only_an_update_follows_what_has_moved() {
-    let world = installed();
+    let test = installed();
     let moved = archive("1.1.0", "v1", OTHER_COMMIT);
-    assert_eq!(code(world.folder.check_pin(&moved.pinned, &INSTALL)), Some(Code::Pin));
-    let error = world.folder.stage_archive(&moved, &INSTALL).unwrap_err();
+    assert_eq!(code(test.folder.check_pin(&moved.pinned, &INSTALL)), Some(Code::Pin));
+    let error = test.folder.stage_archive(&moved, &INSTALL).unwrap_err();
     assert!(error.to_string().contains("toolpacks update pack"), "{error}");
-    world.folder.check_pin(&moved.pinned, &UPDATE).unwrap();
-    world.folder.stage_archive(&moved, &UPDATE).unwrap();
+    test.folder.check_pin(&moved.pinned, &UPDATE).unwrap();
+    test.folder.stage_archive(&moved, &UPDATE).unwrap();
     // Another reference was asked for by name.
     let other = archive("1.1.0", "v2", OTHER_COMMIT);
-    world.folder.check_pin(&other.pinned, &INSTALL).unwrap();
-    world.folder.stage_archive(&other, &INSTALL).unwrap();
+    test.folder.check_pin(&other.pinned, &INSTALL).unwrap();
+    test.folder.stage_archive(&other, &INSTALL).unwrap();
 }
 
 #[test]
 fn an_older_one_needs_permission() {
-    let world = installed();
+    let test = installed();
     let older = archive("0.9.0", "v0", OTHER_COMMIT);
-    assert_eq!(code(world.folder.stage_archive(&older, &UPDATE)), Some(Code::Downgrade));
+    assert_eq!(code(test.folder.stage_archive(&older, &UPDATE)), Some(Code::Downgrade));
     let allowed = Terms { downgrade: Downgrade::Allow, ..UPDATE };
-    world.folder.stage_archive(&older, &allowed).unwrap();
+    test.folder.stage_archive(&older, &allowed).unwrap();
 }
 
 #[test]
 fn nobody_takes_another_packs_name() {
-    let world = installed();
-    assert_eq!(
-        code(world.folder.stage_folder(&world.source("2.0.0"), &UPDATE)),
-        Some(Code::Source)
-    );
+    let test = installed();
+    assert_eq!(code(test.folder.stage_folder(&test.source("2.0.0"), &UPDATE)), Some(Code::Source));
     let mut other = archive("2.0.0", "v2", OTHER_COMMIT);
     other.pinned.source = "mallory/repo@v2".parse().unwrap();
-    assert_eq!(code(world.folder.stage_archive(&other, &UPDATE)), Some(Code::Source));
+    assert_eq!(code(test.folder.stage_archive(&other, &UPDATE)), Some(Code::Source));
     other.pinned.source = "Owner/Repo@v2".parse().unwrap();
-    world.folder.stage_archive(&other, &UPDATE).unwrap();
+    test.folder.stage_archive(&other, &UPDATE).unwrap();
 }

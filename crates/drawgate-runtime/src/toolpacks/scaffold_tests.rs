@@ -1,23 +1,26 @@
 use super::*;
-use crate::toolpacks::testing::{INSTALL, World};
+use crate::toolpacks::testing::{INSTALL, TestFolder};
 
 #[test]
 fn a_new_pack_can_be_installed() {
-    let world = World::new();
+    let test = TestFolder::new();
     for name in ["my-pack", "9_lives"] {
-        let folder = world.root.path().join("new").join(name);
+        let folder = test.root.path().join("new").join(name);
         let made = scaffold(&folder).unwrap();
         assert_eq!(made, [folder.join("toolpack.json"), folder.join("README.md")]);
-        let staged = world.folder.stage_folder(&folder, &INSTALL).unwrap();
+        let staged = test.folder.stage_folder(&folder, &INSTALL).unwrap();
         assert_eq!(staged.id.as_str(), name);
-        assert_eq!(world.folder.commit(staged).unwrap().trust, crate::toolpacks::Trust::Locked);
+        assert_eq!(
+            test.folder.commit(staged).unwrap().integrity,
+            crate::toolpacks::Integrity::Locked
+        );
     }
 }
 
 #[test]
 fn nothing_is_overwritten() {
-    let world = World::new();
-    let source = world.source("1.0.0");
+    let test = TestFolder::new();
+    let source = test.source("1.0.0");
     let file = source.join("toolpack.json");
     let before = fs::read(&file).unwrap();
     for there in [&source, &file] {
@@ -28,5 +31,5 @@ fn nothing_is_overwritten() {
         );
     }
     assert_eq!(fs::read(&file).unwrap(), before);
-    assert!(scaffold(&world.root.path().join("No Name")).is_err());
+    assert!(scaffold(&test.root.path().join("No Name")).is_err());
 }

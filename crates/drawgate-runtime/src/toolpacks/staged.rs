@@ -16,7 +16,7 @@ use super::enabled::{self, Enabled};
 use super::error::ToolpackError;
 use super::files;
 use super::folder::{self, Folder};
-use super::hash::{self, Of};
+use super::hash::{self, ManifestScope};
 use super::id::PackId;
 use super::lock::LockEntry;
 
@@ -38,7 +38,7 @@ pub struct Staged {
     pub replaces: Option<LockEntry>,
     /// What of its source was left out.
     pub left_out: Vec<String>,
-    pub(super) place: Place,
+    pub(super) place: StagingFolder,
 }
 
 /// What is kept beside it.
@@ -53,7 +53,7 @@ struct Record {
 
 /// A staging folder for one pack, locked so that no other process deletes it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct StagingFolder {
     folder: Folder,
     pub(super) name: String,
     role: Role,
@@ -68,7 +68,7 @@ enum Role {
     Finder,
 }
 
-impl Place {
+impl StagingFolder {
     /// A new one.
     pub(super) fn make(folder: &Folder) -> Result<Self, ToolpackError> {
         // Keeps other processes from deleting it before it is locked.
@@ -105,7 +105,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StagingFolder {
     fn drop(&mut self) {
         if self.role == Role::Maker {
             // What can't be deleted now is swept away later.
@@ -154,7 +154,7 @@ impl Staged {
 impl Folder {
     /// Takes up what another process has staged and still holds.
     pub fn staged(&self, name: &str) -> Result<Staged, ToolpackError> {
-        let place = Place::find(self, name)?;
+        let place = StagingFolder::find(self, name)?;
         let path = place.record();
         let bytes = fs::read(&path).map_err(|_| ToolpackError::NotStaged(name.to_owned()))?;
         let record: Record = json::parse(&bytes)
@@ -173,12 +173,12 @@ impl Folder {
 fn is_what_was_noted(
     record: &Record,
     manifest: &Manifest,
-    place: &Place,
+    place: &StagingFolder,
 ) -> Result<bool, ToolpackError> {
     let pack = place.pack();
     Ok(manifest.id == record.id.as_str()
         && manifest.version == record.entry.version
         && manifest.permissions(&pack) == record.entry.permissions
         && manifest.definitions(&pack) == record.entry.definitions
-        && hash::hash(&pack, Of::Meaning)? == record.entry.content_hash)
+        && hash::hash(&pack, ManifestScope::Meaning)? == record.entry.content_hash)
 }

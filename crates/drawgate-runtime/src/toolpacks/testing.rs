@@ -14,12 +14,12 @@ use super::{Code, Downgrade, Download, Folder, Intent, Pinned, Staged, Terms, To
 pub(super) const OTHER_COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
 
 /// A folder of packs, and beside it whatever a test needs.
-pub(super) struct World {
+pub(super) struct TestFolder {
     pub(super) root: TempDir,
     pub(super) folder: Folder,
 }
 
-impl World {
+impl TestFolder {
     pub(super) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let folder = Folder::open(&root.path().join("toolpacks")).unwrap();

@@ -53,7 +53,7 @@ impl Tree {
         let place = self.root.join(path);
         let mode = if executable { PROGRAM_MODE } else { FILE_MODE };
         let left = MAX_BYTES.saturating_sub(self.bytes);
-        let written = pour(&place, mode, content.take(left.saturating_add(1)))
+        let written = write_content(&place, mode, content.take(left.saturating_add(1)))
             .map_err(ToolpackError::io("write", &place))?;
         self.bytes += written;
         if written > left {
@@ -72,7 +72,7 @@ impl Tree {
     }
 }
 
-fn pour(place: &Path, mode: u32, mut content: impl Read) -> io::Result<u64> {
+fn write_content(place: &Path, mode: u32, mut content: impl Read) -> io::Result<u64> {
     let mut file: File = files::create(place, mode)?;
     let written = io::copy(&mut content, &mut file)?;
     file.flush()?;

@@ -5,7 +5,7 @@ use drawgate_sources::toolpack::Finding;
 use super::changes::ToolChanges;
 use super::error::ToolpackError;
 use super::folder::Folder;
-use super::list::{Installed, Trust};
+use super::list::{Installed, Integrity};
 
 impl Folder {
     /// Compares every pack with what the lock file says of it.
@@ -15,22 +15,22 @@ impl Folder {
 }
 
 fn finding(pack: &Installed) -> Finding {
-    let advice = match (&pack.trust, definitions(pack)) {
-        (Trust::Locked, None) => None,
-        (Trust::Locked, Some(changed)) => return bad(pack, changed, "install it again"),
-        (Trust::Changed(_), _) => Some("install it again, or put back what was installed"),
-        (Trust::Unread(_), _) => Some("see to it that it can be read, and try again"),
-        (Trust::Foreign, _) => Some("move it away, and install it from there"),
-        (Trust::Missing, _) => Some("install it again, or remove it"),
+    let advice = match (&pack.integrity, definitions(pack)) {
+        (Integrity::Locked, None) => None,
+        (Integrity::Locked, Some(changed)) => return bad(pack, changed, "install it again"),
+        (Integrity::Changed(_), _) => Some("install it again, or put back what was installed"),
+        (Integrity::Unread(_), _) => Some("see to it that it can be read, and try again"),
+        (Integrity::Foreign, _) => Some("move it away, and install it from there"),
+        (Integrity::Missing, _) => Some("install it again, or remove it"),
     };
     match advice {
         None => Finding {
             subject: pack.id.clone(),
             ok: true,
-            message: pack.trust.to_string(),
+            message: pack.integrity.to_string(),
             advice: None,
         },
-        Some(advice) => bad(pack, pack.trust.to_string(), advice),
+        Some(advice) => bad(pack, pack.integrity.to_string(), advice),
     }
 }
 

@@ -28,7 +28,7 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLO
 /// What is told of each file and folder, parents first and in the order of names.
 pub(super) trait Visitor {
     /// Whether to pass over something in a folder.
-    fn passes_over(&mut self, _path: &[u8], _name: &CStr) -> bool {
+    fn skips(&mut self, _path: &[u8], _name: &CStr) -> bool {
         false
     }
     /// A folder.
@@ -67,7 +67,7 @@ impl Walk<'_> {
                 inner.push(b'/');
             }
             inner.extend_from_slice(name.to_bytes());
-            if !self.visitor.passes_over(&inner, &name) {
+            if !self.visitor.skips(&inner, &name) {
                 self.entry(folder, &name, &inner, depth)?;
             }
         }

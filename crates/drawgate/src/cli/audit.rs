@@ -224,7 +224,8 @@ fn print(context: &Context, event: &StoredEvent) -> anyhow::Result<()> {
 
 async fn export(reader: &dyn AuditReader) -> anyhow::Result<()> {
     let failure = Arc::default();
-    let out = Noting { out: BufWriter::new(std::io::stdout()), failure: Arc::clone(&failure) };
+    let out =
+        ErrorRecorder { out: BufWriter::new(std::io::stdout()), failure: Arc::clone(&failure) };
     let done = reader.export(Box::new(out), now_ms()).await;
     if let Some(kind) = failure.lock().take() {
         return Err(not_written(kind.into()));
@@ -255,12 +256,12 @@ fn now_ms() -> u64 {
 }
 
 /// Notes why writing failed, which the store's errors don't tell apart.
-struct Noting<W> {
+struct ErrorRecorder<W> {
     out: W,
     failure: Arc<Mutex<Option<ErrorKind>>>,
 }
 
-impl<W: Write> Write for Noting<W> {
+impl<W: Write> Write for ErrorRecorder<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.out.write(bytes).inspect_err(|error| *self.failure.lock() = Some(error.kind()))
     }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
 use super::Context;
-use super::machine::opening;
+use super::machine::runtime_options;
 use super::running::Running;
 use crate::surface::control::{Control, Refused};
 use crate::surface::mcp::{Mcp, Sessions};
@@ -52,7 +52,7 @@ impl Backend {
             }
         };
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
-        match Runtime::open(opening(loaded, &context.data, start, redactor)?).await {
+        match Runtime::open(runtime_options(loaded, &context.data, start, redactor)?).await {
             Ok(runtime) => Self::own(runtime).await,
             Err(error) if is_in_use(&error) => {
                 Ok(Self::Running(Running::wait(&context.data).await?))
@@ -62,7 +62,7 @@ impl Backend {
     }
 
     async fn own(runtime: Runtime) -> anyhow::Result<Self> {
-        runtime.keeper.settle(SETTLE).await;
+        runtime.supervisor.settle(SETTLE).await;
         let router = control(&runtime, None).router();
         Ok(Self::Own(Box::new(runtime), router))
     }
@@ -79,7 +79,7 @@ impl Backend {
     pub(super) async fn settle(&self, limit: std::time::Duration) {
         match self {
             Self::Running(_) => {}
-            Self::Own(runtime, _) => runtime.keeper.settle(limit).await,
+            Self::Own(runtime, _) => runtime.supervisor.settle(limit).await,
         }
     }
 

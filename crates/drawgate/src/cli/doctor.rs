@@ -8,7 +8,7 @@ use super::login;
 use super::tools::callers;
 
 /// Whether nothing needs a person.
-pub(super) fn is_well(server: &ServerReport) -> bool {
+pub(super) fn is_ok(server: &ServerReport) -> bool {
     server.source.status.state == SourceState::Ready
         && server.fault.is_none()
         && login::complaint(server).is_none()
@@ -172,7 +172,7 @@ mod tests {
              left out: `rm`: its schema is no schema\n  \
              left out: `x`: it has no name",
         );
-        assert!(is_well(&server));
+        assert!(is_ok(&server));
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
             "api: ready, 2 tools, API 1\n  \
              tried now, and does not work: no connection to `127.0.0.1:9`: connection refused",
         );
-        assert!(!is_well(&server));
+        assert!(!is_ok(&server));
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
              reached by `stdio`, protocol revision 2025-11-25\n  \
              not running; the next call starts it",
         );
-        assert!(is_well(&server));
+        assert!(is_ok(&server));
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
              started again 4 times, last because: the server exited with code 3\n  \
              last lines of stderr:\n    no database",
         );
-        assert!(!is_well(&server));
+        assert!(!is_ok(&server));
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
              started again once, last because: the server closed the connection",
         );
         assert!(explain(&with(0)).contains("have failed; the next one tries it"));
-        assert!(!is_well(&with(0)));
+        assert!(!is_ok(&with(0)));
     }
 
     #[test]

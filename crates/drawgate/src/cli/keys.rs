@@ -12,7 +12,7 @@ use super::Context;
 use super::backend::Backend;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{
-    AddKey, GatewayKey, RemoveKeys, ShownKey, ShownKeys, Status, Whose,
+    AddKey, GatewayKey, KeyListView, KeyOwner, KeyView, RemoveKeys, Status,
 };
 use drawgate_runtime::peers::read_key;
 
@@ -34,7 +34,7 @@ pub(super) enum KeysCommand {
 /// Whose key it is.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
-pub(super) struct WhoseArgs {
+pub(super) struct KeyOwnerArgs {
     /// The key of a pack, which offers tools
     #[arg(long, value_name = "NAME")]
     pack: Option<String>,
@@ -48,7 +48,7 @@ pub(super) struct AddArgs {
     /// The file with the public key, or the key itself; `-` or nothing for standard input
     key: Option<String>,
     #[command(flatten)]
-    whose: WhoseArgs,
+    whose: KeyOwnerArgs,
     /// The names of tools that the pack may offer, with `*` for any run of characters; repeat for
     /// more [default: `*`]
     #[arg(long, value_name = "PATTERN")]
@@ -63,7 +63,7 @@ pub(super) struct RemoveArgs {
     /// The key: its fingerprint (`SHA256:…`), the file with the public key, or the key itself
     key: Option<String>,
     #[command(flatten)]
-    whose: WhoseArgs,
+    whose: KeyOwnerArgs,
 }
 
 pub(super) async fn run(command: KeysCommand, context: Context) -> anyhow::Result<ExitCode> {
@@ -85,10 +85,10 @@ async fn perform(command: KeysCommand, context: &Context, backend: &Backend) -> 
     }
 }
 
-impl WhoseArgs {
-    fn read(self) -> Option<Whose> {
-        let pack = self.pack.map(|name| Whose { purpose: "pack".to_owned(), name });
-        pack.or_else(|| self.agent.map(|name| Whose { purpose: "agent".to_owned(), name }))
+impl KeyOwnerArgs {
+    fn read(self) -> Option<KeyOwner> {
+        let pack = self.pack.map(|name| KeyOwner { purpose: "pack".to_owned(), name });
+        pack.or_else(|| self.agent.map(|name| KeyOwner { purpose: "agent".to_owned(), name }))
     }
 }
 
@@ -103,7 +103,7 @@ async fn add(args: AddArgs, context: &Context, backend: &Backend) -> anyhow::Res
     let tools = if takes_any { vec!["*".to_owned()] } else { args.tools };
     let key = key_text(args.key.as_deref())?;
     let new = AddKey { whose, tools, capabilities: args.capabilities, key };
-    let added: ShownKey = backend.post("/keys", &new).await?;
+    let added: KeyView = backend.post("/keys", &new).await?;
     let GatewayKey { fingerprint: server, .. } = backend.get("/keys/server").await?;
     let address = address(context, backend).await?;
     let report = Added { key: &added, server: &server };
@@ -114,7 +114,7 @@ async fn add(args: AddArgs, context: &Context, backend: &Backend) -> anyhow::Res
 #[derive(Serialize)]
 struct Added<'a> {
     #[serde(flatten)]
-    key: &'a ShownKey,
+    key: &'a KeyView,
     server: &'a str,
 }
 
@@ -129,8 +129,8 @@ async fn address(context: &Context, backend: &Backend) -> anyhow::Result<String>
 }
 
 /// What is in force now, and what to do next.
-fn added_text(added: &ShownKey, takes_any: bool, address: &str, server: &str) -> String {
-    let ShownKey { purpose, name, tools, capabilities, fingerprint, .. } = added;
+fn added_text(added: &KeyView, takes_any: bool, address: &str, server: &str) -> String {
+    let KeyView { purpose, name, tools, capabilities, fingerprint, .. } = added;
     let mut lines = vec![format!("{purpose} `{name}` may connect with the key {fingerprint}")];
     let held = capabilities.join(" ");
     if purpose == "pack" {
@@ -151,7 +151,7 @@ fn added_text(added: &ShownKey, takes_any: bool, address: &str, server: &str) ->
 }
 
 async fn list(context: &Context, backend: &Backend) -> anyhow::Result<()> {
-    let keys: ShownKeys = backend.get("/keys").await?;
+    let keys: KeyListView = backend.get("/keys").await?;
     let rows = keys.keys.iter().map(|key| {
         vec![
             key.purpose.clone(),
@@ -165,12 +165,12 @@ async fn list(context: &Context, backend: &Backend) -> anyhow::Result<()> {
     let header = ["for", "name", "tools", "capabilities", "key", "comment"];
     let empty = "no keys yet; `drawgate keys add --pack NAME FILE.pub` adds one";
     context.out.table(&keys, &header, rows.collect(), empty)?;
-    are_well(&keys);
+    are_ok(&keys);
     Ok(())
 }
 
 /// Whether nothing is wrong with the list; says on standard error what is.
-pub(super) fn are_well(keys: &ShownKeys) -> bool {
+pub(super) fn are_ok(keys: &KeyListView) -> bool {
     let complaints = complaints(keys);
     for complaint in &complaints {
         eprintln!("drawgate: {complaint}");
@@ -178,7 +178,7 @@ pub(super) fn are_well(keys: &ShownKeys) -> bool {
     complaints.is_empty()
 }
 
-fn complaints(keys: &ShownKeys) -> Vec<String> {
+fn complaints(keys: &KeyListView) -> Vec<String> {
     let problem = keys.problem.iter().map(|problem| format!("no key counts: {problem}"));
     let faults = keys.faults.iter().map(|fault| {
         format!("`{}`, line {} does not count: {}", keys.file, fault.line, fault.reason)
@@ -192,7 +192,7 @@ async fn remove(args: RemoveArgs, context: &Context, backend: &Backend) -> anyho
     if which.whose.is_none() && which.fingerprint.is_none() {
         bail!("say which key: its fingerprint or file, `--pack NAME` or `--agent NAME`");
     }
-    let gone: Vec<ShownKey> = backend.post("/keys/remove", &which).await?;
+    let gone: Vec<KeyView> = backend.post("/keys/remove", &which).await?;
     context.out.either(&json!({ "removed": gone }), || {
         let lines = gone
             .iter()

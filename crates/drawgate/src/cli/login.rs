@@ -14,7 +14,7 @@ use super::Context;
 use super::backend::{Backend, part};
 use super::machine;
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::operations::{LoginBegun, ServerReport};
+use drawgate_runtime::operations::{ServerReport, StartedLogin};
 
 /// What a browser needs of the environment beside the few variables that every child gets.
 const DESKTOP: [&str; 7] = [
@@ -77,7 +77,7 @@ async fn attend(
     context: &Context,
 ) -> anyhow::Result<LoginSummary> {
     let path = format!("/servers/{}/login", part(name));
-    let begun: LoginBegun = backend.post(&path, &json!({})).await?;
+    let begun: StartedLogin = backend.post(&path, &json!({})).await?;
     // What is shown will be opened, by us or by hand: it must command neither terminal nor browser.
     let address = Address::for_browser(&begun.url).context("nothing was opened")?;
     let url = address.as_str();

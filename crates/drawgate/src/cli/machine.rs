@@ -12,7 +12,7 @@ use drawgate_core::redact::Redactor;
 use drawgate_host::Host;
 use drawgate_host::clock::NoRandomness;
 use drawgate_host::secrets::{Environment, Secrets};
-use drawgate_runtime::assemble::{Home, Opening, Start};
+use drawgate_runtime::assemble::{RuntimeOptions, Start, StateLocation};
 use drawgate_runtime::config::Loaded;
 
 /// The environment of this process.
@@ -32,13 +32,19 @@ pub fn secrets() -> Secrets {
 }
 
 /// A gateway of this machine, on a data folder.
-pub(super) fn opening<'a>(
+pub(super) fn runtime_options<'a>(
     loaded: &'a Loaded,
     data: &Path,
     start: Start,
     redactor: Arc<ArcSwap<Redactor>>,
-) -> Result<Opening<'a>, NoRandomness> {
-    Ok(Opening { host: host()?, loaded, home: Home::Folder(data.to_owned()), start, redactor })
+) -> Result<RuntimeOptions<'a>, NoRandomness> {
+    Ok(RuntimeOptions {
+        host: host()?,
+        loaded,
+        state: StateLocation::Folder(data.to_owned()),
+        start,
+        redactor,
+    })
 }
 
 /// This machine, with this program as the launcher.

@@ -16,12 +16,12 @@ use tokio::net::UnixStream;
 
 use super::Context;
 use super::backend::is_in_use;
-use super::machine::opening;
+use super::machine::runtime_options;
 use super::running::Running;
 use super::serve::{Signals, drain, on_hangup, open_control, sweep_sessions};
 use crate::server::Server;
 use crate::surface::control::SOCKET;
-use crate::surface::mcp::bridge::{Bridge, Gate};
+use crate::surface::mcp::bridge::{Bridge, GatewayStarter};
 use crate::surface::mcp::tasks::FORMAT;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::{self, Spans};
@@ -42,35 +42,35 @@ pub(super) struct McpArgs {
 
 pub(super) async fn run(args: &McpArgs, context: Context) -> anyhow::Result<ExitCode> {
     let agent = args.agent.as_deref().map(Principal::new).transpose()?;
-    let home = Arc::new(Home { context, own: tokio::sync::Mutex::new(None) });
-    let socket = home.context.data.join(SOCKET);
+    let starter = Arc::new(Starter { context, own: tokio::sync::Mutex::new(None) });
+    let socket = starter.context.data.join(SOCKET);
     let mut signals = Signals::new()?;
-    home.ensure().await?;
-    let bridge = Bridge::new(socket, agent, Arc::clone(&home) as Arc<dyn Gate>);
+    starter.ensure().await?;
+    let bridge = Bridge::new(socket, agent, Arc::clone(&starter) as Arc<dyn GatewayStarter>);
     tokio::select! {
         done = bridge.run(tokio::io::stdin(), tokio::io::stdout()) => done?,
         () = signals.next() => {}
     }
-    if let Some(own) = home.own.lock().await.take() {
+    if let Some(own) = starter.own.lock().await.take() {
         drain(&own.runtime, &own.server, &own.mcp, GRACE, &mut signals).await;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the gateway lives: in another process, or here.
-struct Home {
+/// Finds the running gateway, or starts one in this process.
+struct Starter {
     context: Context,
-    own: tokio::sync::Mutex<Option<Own>>,
+    own: tokio::sync::Mutex<Option<OwnGateway>>,
 }
 
-struct Own {
+struct OwnGateway {
     runtime: Arc<Runtime>,
     server: Server,
     mcp: Mcp,
 }
 
 #[async_trait::async_trait]
-impl Gate for Home {
+impl GatewayStarter for Starter {
     /// Makes sure that a gateway answers on the socket, by becoming it if need be.
     async fn ensure(&self) -> anyhow::Result<()> {
         let mut own = self.own.lock().await;
@@ -89,14 +89,14 @@ impl Gate for Home {
     }
 }
 
-impl Home {
-    async fn become_gateway(&self) -> anyhow::Result<Own> {
+impl Starter {
+    async fn become_gateway(&self) -> anyhow::Result<OwnGateway> {
         let loaded = self.context.whole()?;
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
         let telemetry = &loaded.config.telemetry;
         telemetry::init_logs(telemetry.log, telemetry.log_format, Arc::clone(&redactor));
-        let opening = opening(loaded, &self.context.data, Start::Sources, redactor)?;
-        let runtime = Arc::new(Runtime::open(opening).await?);
+        let options = runtime_options(loaded, &self.context.data, Start::Sources, redactor)?;
+        let runtime = Arc::new(Runtime::open(options).await?);
         let config = &loaded.config;
         let host = &runtime.host;
         let sessions = Sessions::new(
@@ -113,11 +113,11 @@ impl Home {
         );
         let mcp = mcp.with_tasks(runtime.open_tasks(FORMAT).await?);
         let server = Server::new(config.server.max_connections);
-        runtime.keeper.settle(SETTLE).await;
+        runtime.supervisor.settle(SETTLE).await;
         open_control(&runtime, &server, &mcp, "stdio")?;
         tokio::spawn(sweep_sessions(mcp.clone()));
         runtime.start_upkeep(on_hangup()?);
-        Ok(Own { runtime, server, mcp })
+        Ok(OwnGateway { runtime, server, mcp })
     }
 }
 

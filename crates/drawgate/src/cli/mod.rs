@@ -34,7 +34,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use drawgate_host::store::DataDir;
 use drawgate_runtime::assemble::InForce;
-use drawgate_runtime::config::{Chosen, Config, ConfigErrors, DEFAULT_FILE, Loaded, NO_FILE};
+use drawgate_runtime::config::{Config, ConfigErrors, ConfigOrigin, DEFAULT_FILE, Loaded, NO_FILE};
 use output::Output;
 
 /// The tool gateway for AI agents: one gate to all tools, where every call is named, validated,
@@ -309,12 +309,12 @@ async fn connect_client(
 /// gateway was started with. One that was merely found must not come to be named unnoticed.
 async fn pinned(context: &Context, loaded: &Loaded) -> anyhow::Result<Option<PathBuf>> {
     let own = loaded.path.as_deref().map(std::path::absolute).transpose()?;
-    if loaded.chosen == Chosen::Named {
+    if loaded.chosen == ConfigOrigin::Named {
         return Ok(own);
     }
     if let Some(running) = running::Running::find(&context.data).await {
         let in_force: InForce = running.configuration().await?;
-        if in_force.chosen == Chosen::Named {
+        if in_force.chosen == ConfigOrigin::Named {
             return Ok(in_force.file);
         }
     }

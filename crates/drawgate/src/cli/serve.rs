@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
-use super::machine::opening;
+use super::machine::runtime_options;
 use super::{Context, Output};
-use crate::server::{self, Endpoint, Offer, Server};
+use crate::server::{self, Endpoint, HttpVersions, Server};
 use crate::surface::approvals::{self, Pages};
 use crate::surface::control::SOCKET;
 use crate::surface::grpc::{Grpc, GrpcParts};
@@ -30,7 +30,7 @@ use crate::telemetry::{self, Exporter, Spans};
 use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime, Start};
 use drawgate_runtime::callers::OAuth;
 use drawgate_runtime::config::{Config, Loaded};
-use drawgate_runtime::refusals::Refusals;
+use drawgate_runtime::refusals::RefusalLimiter;
 
 /// How often idle sessions are looked for.
 const SWEEP_PAUSE: Duration = Duration::from_secs(30);
@@ -59,8 +59,8 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let metrics = telemetry::init_metrics();
     let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
     telemetry::init_logs(config.telemetry.log, config.telemetry.log_format, Arc::clone(&redactor));
-    let opening = opening(&context.loaded, &context.data, Start::Sources, redactor)?;
-    let runtime = Arc::new(Runtime::open(opening).await?);
+    let options = runtime_options(&context.loaded, &context.data, Start::Sources, redactor)?;
+    let runtime = Arc::new(Runtime::open(options).await?);
     let spans = spans(&runtime, &context.loaded)?;
     let mcp = mcp(&runtime, config, spans.clone()).await?;
     let server = Server::new(config.server.max_connections);
@@ -77,14 +77,14 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         pages: Pages::new(Arc::clone(&runtime.operations)),
         ops: Ops {
             gateway: runtime.gateway().clone(),
-            keeper: Arc::clone(&runtime.keeper),
+            supervisor: Arc::clone(&runtime.supervisor),
             audit: Arc::clone(&runtime.audit),
             edits: Arc::clone(&runtime.edits),
             ready: Arc::clone(&ready),
             metrics: metrics.clone(),
             mcp: mcp.clone(),
         },
-        refusals: Refusals::default(),
+        refusals: RefusalLimiter::default(),
     };
     let scheme = if tls.is_some() { "https" } else { "http" };
     let origin = format!("{scheme}://{address}");
@@ -93,21 +93,21 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         let origin = own.public_url.as_ref().unwrap_or(&origin);
         endpoint.callers.trust(OAuth::new(auth, origin, Arc::clone(&runtime.host)));
     }
-    runtime.serve_pages(pages_of(own.public_url.as_deref(), scheme, address));
+    runtime.serve_pages(approval_pages_url(own.public_url.as_deref(), scheme, address));
     open_control(&runtime, &server, &mcp, &url)?;
     tokio::spawn(server.clone().serve_tcp(listener, tls, endpoint));
-    tokio::spawn(become_ready(Arc::clone(&runtime), Arc::clone(&ready)));
+    tokio::spawn(set_ready_when_settled(Arc::clone(&runtime), Arc::clone(&ready)));
     tokio::spawn(sweep_sessions(mcp.clone()));
     runtime.start_upkeep(on_hangup()?);
     if let Some(metrics) = metrics {
         tokio::spawn(fold_metrics(metrics));
     }
-    greet(&context, &runtime, &url, config.grpc.enabled.then_some(&*origin)).await?;
+    report_start(&context, &runtime, &url, config.grpc.enabled.then_some(&*origin)).await?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
     let grace = Duration::from_secs(config.server.drain_seconds);
     drain(&runtime, &server, &mcp, grace, &mut signals).await;
-    take_leave(context.out, &runtime);
+    report_stop(context.out, &runtime);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -119,8 +119,12 @@ async fn listen(
     let loaded = &context.loaded;
     let tls = match &loaded.config.server.tls {
         Some(tls) => {
-            let offer = if loaded.config.grpc.enabled { Offer::Both } else { Offer::Http1 };
-            Some(server::tls(&loaded.resolve(&tls.cert), &loaded.resolve(&tls.key), offer)?)
+            let versions = if loaded.config.grpc.enabled {
+                HttpVersions::Http1AndHttp2
+            } else {
+                HttpVersions::Http1
+            };
+            Some(server::tls(&loaded.resolve(&tls.cert), &loaded.resolve(&tls.key), versions)?)
         }
         None => None,
     };
@@ -152,7 +156,7 @@ fn not_bound(address: SocketAddr, error: std::io::Error) -> anyhow::Error {
 }
 
 /// Where a person's browser finds the pages of approvals.
-fn pages_of(public_url: Option<&str>, scheme: &str, mut address: SocketAddr) -> String {
+fn approval_pages_url(public_url: Option<&str>, scheme: &str, mut address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         let loopback: IpAddr =
             if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
@@ -178,7 +182,7 @@ async fn mcp(runtime: &Runtime, config: &Config, spans: Spans) -> anyhow::Result
     Ok(mcp.with_tasks(runtime.open_tasks(FORMAT).await?))
 }
 
-/// The door for packs and agents, unless it is shut.
+/// The gRPC surface for packs and agents, unless it is disabled.
 fn grpc(
     runtime: &Runtime,
     config: &Config,
@@ -191,7 +195,7 @@ fn grpc(
     }
     let operations = &runtime.operations;
     let parts = GrpcParts {
-        door: Arc::clone(&operations.door),
+        authenticator: Arc::clone(&operations.authenticator),
         guard: Arc::clone(guard),
         gateway: operations.gateway.clone(),
         packs: Arc::clone(&operations.packs),
@@ -224,7 +228,7 @@ fn spans(runtime: &Runtime, loaded: &Loaded) -> anyhow::Result<Spans> {
     Ok(exporter.start(&runtime.host))
 }
 
-/// Opens the door by which commands reach this gateway.
+/// Opens the socket by which commands reach this gateway.
 pub(super) fn open_control(
     runtime: &Runtime,
     server: &Server,
@@ -239,8 +243,8 @@ pub(super) fn open_control(
     Ok(())
 }
 
-async fn become_ready(runtime: Arc<Runtime>, ready: Arc<AtomicBool>) {
-    runtime.keeper.settle(READY_TIME).await;
+async fn set_ready_when_settled(runtime: Arc<Runtime>, ready: Arc<AtomicBool>) {
+    runtime.supervisor.settle(READY_TIME).await;
     ready.store(true, Ordering::Relaxed);
 }
 
@@ -261,7 +265,7 @@ async fn fold_metrics(metrics: PrometheusHandle) {
 }
 
 /// Says that the gateway is up, where it is, and what to do next.
-async fn greet(
+async fn report_start(
     context: &Context,
     runtime: &Runtime,
     url: &str,
@@ -314,7 +318,7 @@ async fn greet(
 }
 
 /// The last head, for those who keep heads elsewhere. The reader of standard output may be gone.
-fn take_leave(out: Output, runtime: &Runtime) {
+fn report_stop(out: Output, runtime: &Runtime) {
     let head = runtime.audit.signed_head();
     let line = if out.is_json() {
         let head = serde_json::json!({ "sequence": head.sequence, "hash": head.hash });
@@ -336,10 +340,10 @@ pub(super) struct Signals {
 pub(super) fn on_hangup() -> anyhow::Result<Arc<Notify>> {
     let mut hangups = signal(SignalKind::hangup())?;
     let notify = Arc::new(Notify::new());
-    let told = Arc::clone(&notify);
+    let notified = Arc::clone(&notify);
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            told.notify_one();
+            notified.notify_one();
         }
     });
     Ok(notify)

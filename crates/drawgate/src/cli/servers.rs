@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::operations::{ServerReport, ShownKeys, Status};
+use drawgate_runtime::operations::{KeyListView, ServerReport, Status};
 
 use super::Context;
 use super::backend::Backend;
@@ -76,7 +76,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         backend.settle(DIAGNOSIS).await;
     }
     let servers = backend.get::<Vec<ServerReport>>(shown_by(command)).await;
-    let keys = backend.get::<ShownKeys>("/keys").await;
+    let keys = backend.get::<KeyListView>("/keys").await;
     let status = backend.get::<Status>("/status").await;
     backend.close().await;
     let mut servers = servers?;
@@ -111,7 +111,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
                 );
             }
             let is_in_force = edit_is_in_force(&status?);
-            let well = is_in_force & keys::are_well(&keys) & servers.iter().all(doctor::is_well);
+            let well = is_in_force & keys::are_ok(&keys) & servers.iter().all(doctor::is_ok);
             let explained = || servers.iter().map(doctor::explain).collect::<Vec<_>>().join("\n");
             context.out.either(&servers, explained)?;
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

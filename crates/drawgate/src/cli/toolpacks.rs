@@ -3,8 +3,8 @@
 mod check;
 mod install;
 mod progress;
+mod text;
 mod update;
-mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use super::backend::{Backend, part};
 use super::output::Output;
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::operations::{AllPacks, ShownPack};
+use drawgate_runtime::operations::{ToolpackList, ToolpackView};
 use drawgate_runtime::toolpacks::scaffold;
 
 const HELP: &str = "\
@@ -156,20 +156,20 @@ async fn perform(
             install::run(&source, allow_downgrade, context, backend).await
         }
         ToolpacksCommand::Enable { id } => {
-            let pack: ShownPack = backend.post(&act(&id, "enable"), &json!({})).await?;
-            context.out.either(&pack, || words::enabled(&pack, backend.is_running()))?;
+            let pack: ToolpackView = backend.post(&act(&id, "enable"), &json!({})).await?;
+            context.out.either(&pack, || text::enabled(&pack, backend.is_running()))?;
             let running = pack.running.as_ref();
             let well = running.is_none_or(|it| it.status.state == SourceState::Ready);
             Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         ToolpacksCommand::Disable { id } => {
-            let pack: ShownPack = backend.post(&act(&id, "disable"), &json!({})).await?;
-            context.out.either(&pack, || words::disabled(&pack, backend.is_running()))?;
+            let pack: ToolpackView = backend.post(&act(&id, "disable"), &json!({})).await?;
+            context.out.either(&pack, || text::disabled(&pack, backend.is_running()))?;
             Ok(ExitCode::SUCCESS)
         }
         ToolpacksCommand::Show { id } => {
-            let pack: ShownPack = backend.get(&format!("/toolpacks/{}", part(&id))).await?;
-            context.out.either(&pack, || words::shown(&pack))?;
+            let pack: ToolpackView = backend.get(&format!("/toolpacks/{}", part(&id))).await?;
+            context.out.either(&pack, || text::shown(&pack))?;
             Ok(ExitCode::SUCCESS)
         }
         ToolpacksCommand::Remove { id } => {
@@ -181,8 +181,8 @@ async fn perform(
         ToolpacksCommand::Doctor { id } => check::doctor(id.as_deref(), context, backend).await,
         ToolpacksCommand::Update { id, yes, allow_downgrade } => {
             let id = id.as_deref();
-            let wanted = update::Wanted { id, yes, downgrade: allow_downgrade };
-            update::run(wanted, context, backend).await
+            let request = update::UpdateRequest { id, yes, downgrade: allow_downgrade };
+            update::run(request, context, backend).await
         }
         ToolpacksCommand::Lock(LockCommand::Verify) => check::verify(context, backend).await,
         ToolpacksCommand::New { name, dir } => new(&name, &dir, context.out),
@@ -191,8 +191,8 @@ async fn perform(
 }
 
 async fn list(context: &Context, backend: &Backend) -> anyhow::Result<ExitCode> {
-    let all: AllPacks = backend.get("/toolpacks").await?;
-    let rows = all.toolpacks.iter().map(words::row).collect();
+    let all: ToolpackList = backend.get("/toolpacks").await?;
+    let rows = all.toolpacks.iter().map(text::row).collect();
     let header = ["id", "version", "state", "tools", "source", "problem"];
     let empty = "no toolpacks are installed; `drawgate toolpacks install ./FOLDER` or \
                  `drawgate toolpacks install OWNER/REPO` installs one";
@@ -206,7 +206,7 @@ fn new(name: &str, dir: &std::path::Path, out: Output) -> anyhow::Result<ExitCod
     out.either(&json!({ "folder": folder, "files": files }), || {
         let list: Vec<String> =
             files.iter().map(|file| format!("  {}", file.display())).collect();
-        let folder = words::typed(&folder);
+        let folder = text::typed(&folder);
         format!(
             "written:\n{}\nnext:\n  drawgate toolpacks validate {folder}\n  drawgate toolpacks install {folder}",
             list.join("\n")

@@ -22,10 +22,10 @@ use drawgate_core::registry::{Held, Provider};
 use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::assemble::Edits;
 use drawgate_runtime::operations::{
-    Accept, AddKey, AgentToken, AllPacks, Commit, Decision, ExactArguments, GatewayKey,
-    ListedApproval, LoginBegun, NewAgent, NewCall, NewGrant, Operations, PackDetails, Prune,
-    Pruned, RemoveKeys, Reveal, Review, ServerReport, ServersQuery, ShownKey, ShownKeys, ShownPack,
-    Status,
+    Accept, AddKey, AgentToken, Commit, Decision, ExactArguments, GatewayKey, KeyListView, KeyView,
+    ListedApproval, NewAgent, NewCall, NewGrant, Operations, PackDetails, Prune, Pruned,
+    RemoveKeys, Reveal, Review, ServerReport, ServersQuery, StartedLogin, Status, ToolpackList,
+    ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;
@@ -163,7 +163,7 @@ async fn servers(
 async fn begin_login(
     State(control): State<Control>,
     Path(name): Path<String>,
-) -> Answer<LoginBegun> {
+) -> Answer<StartedLogin> {
     Ok(Json(control.operations.begin_login(&actor(), &name).await?))
 }
 
@@ -216,18 +216,18 @@ async fn remove_agent(State(control): State<Control>, Path(name): Path<String>) 
     DONE
 }
 
-async fn keys(State(control): State<Control>) -> Json<ShownKeys> {
+async fn keys(State(control): State<Control>) -> Json<KeyListView> {
     Json(control.operations.keys().await)
 }
 
-async fn add_key(State(control): State<Control>, Json(new): Json<AddKey>) -> Answer<ShownKey> {
+async fn add_key(State(control): State<Control>, Json(new): Json<AddKey>) -> Answer<KeyView> {
     Ok(Json(control.operations.add_key(&actor(), new).await?))
 }
 
 async fn remove_keys(
     State(control): State<Control>,
     Json(which): Json<RemoveKeys>,
-) -> Answer<Vec<ShownKey>> {
+) -> Answer<Vec<KeyView>> {
     Ok(Json(control.operations.remove_keys(&actor(), which).await?))
 }
 
@@ -302,32 +302,32 @@ async fn kick_pack(State(control): State<Control>, Path(id): Path<String>) -> An
     DONE
 }
 
-async fn toolpacks(State(control): State<Control>) -> Answer<AllPacks> {
+async fn toolpacks(State(control): State<Control>) -> Answer<ToolpackList> {
     Ok(Json(control.operations.toolpacks().await?))
 }
 
-async fn toolpack(State(control): State<Control>, Path(id): Path<String>) -> Answer<ShownPack> {
+async fn toolpack(State(control): State<Control>, Path(id): Path<String>) -> Answer<ToolpackView> {
     Ok(Json(control.operations.toolpack(&id).await?))
 }
 
 async fn install_toolpack(
     State(control): State<Control>,
     Json(commit): Json<Commit>,
-) -> Answer<ShownPack> {
+) -> Answer<ToolpackView> {
     Ok(Json(control.operations.install_toolpack(&actor(), commit).await?))
 }
 
 async fn enable_toolpack(
     State(control): State<Control>,
     Path(id): Path<String>,
-) -> Answer<ShownPack> {
+) -> Answer<ToolpackView> {
     Ok(Json(control.operations.enable_toolpack(&actor(), &id).await?))
 }
 
 async fn disable_toolpack(
     State(control): State<Control>,
     Path(id): Path<String>,
-) -> Answer<ShownPack> {
+) -> Answer<ToolpackView> {
     Ok(Json(control.operations.disable_toolpack(&actor(), &id).await?))
 }
 

@@ -1,4 +1,4 @@
-//! The doors of the gateway. A surface authenticates, converts, calls the gate, converts back; it
+//! The protocols by which callers and operators reach the gateway. A surface authenticates, converts, calls the gate, converts back; it
 //! holds no rule about who may do what.
 
 pub mod approvals;

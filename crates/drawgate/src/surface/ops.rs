@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::response::{IntoResponse, Response};
 use drawgate_core::pipeline::Gateway;
-use drawgate_core::registry::Keeper;
+use drawgate_core::registry::SourceSupervisor;
 use drawgate_core::store::{AuditHealth, AuditLog};
 use http::StatusCode;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -19,7 +19,7 @@ pub struct Ops {
     /// The gate.
     pub gateway: Gateway,
     /// The sources.
-    pub keeper: Arc<Keeper>,
+    pub supervisor: Arc<SourceSupervisor>,
     /// The audit log.
     pub audit: Arc<dyn AuditLog>,
     /// The configuration in force, and the edit that is not.
@@ -76,7 +76,7 @@ impl Ops {
         gauge("drawgate_calls_under_way", self.gateway.under_way());
         gauge("drawgate_audit_queue", self.audit.queued());
         gauge("drawgate_mcp_sessions", self.mcp.open_sessions());
-        gauge("drawgate_sources", self.keeper.ids().len());
+        gauge("drawgate_sources", self.supervisor.ids().len());
         gauge("drawgate_tools", self.gateway.registry().available().count());
         (StatusCode::OK, handle.render()).into_response()
     }

@@ -49,20 +49,20 @@ pub fn init(level: LogLevel, format: LogFormat, redactor: Arc<ArcSwap<Redactor>>
 struct RedactedStderr(Arc<ArcSwap<Redactor>>);
 
 /// One line on its way out.
-struct Line {
+struct LogLine {
     redactor: Arc<Redactor>,
     text: Vec<u8>,
 }
 
 impl<'a> MakeWriter<'a> for RedactedStderr {
-    type Writer = Line;
+    type Writer = LogLine;
 
-    fn make_writer(&'a self) -> Line {
-        Line { redactor: self.0.load_full(), text: Vec::with_capacity(256) }
+    fn make_writer(&'a self) -> LogLine {
+        LogLine { redactor: self.0.load_full(), text: Vec::with_capacity(256) }
     }
 }
 
-impl Write for Line {
+impl Write for LogLine {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.text.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -73,7 +73,7 @@ impl Write for Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for LogLine {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
         // Where standard error is closed there is nobody to tell.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Place, eventually, reserved_port};
+use crate::support::{Gateway, TestFolder, eventually, reserved_port};
 
 /// One server that nobody listens for, one that can't start, one that is switched off.
 fn config(address: &str) -> String {
@@ -19,14 +19,14 @@ async fn call(gateway: &Gateway, token: &str, tool: &str) -> Value {
     gateway.rpc(token, "tools/call", json!({ "name": tool, "arguments": {} })).await
 }
 
-fn agent(place: &Place, name: &str, capability: &str) -> String {
+fn agent(place: &TestFolder, name: &str, capability: &str) -> String {
     place.ok(&["agents", "add", name, "--quiet", "--capability", capability]).trim().to_owned()
 }
 
 #[tokio::test]
 async fn who_may_use_a_source_that_is_not_there_hears_why() {
     let (_held, address) = reserved_port();
-    let place = Place::new(&config(&address));
+    let place = TestFolder::new(&config(&address));
     let gateway = place.serve();
     let demo = agent(&place, "demo", "demo");
     for (token, tool, reason) in [
@@ -56,7 +56,7 @@ async fn who_may_use_a_source_that_is_not_there_hears_why() {
 #[tokio::test]
 async fn a_server_that_is_enabled_or_forgotten_is_not_called_disabled() {
     let (_held, address) = reserved_port();
-    let place = Place::new(&config(&address));
+    let place = TestFolder::new(&config(&address));
     let gateway = place.serve();
     let answer = call(&gateway, &gateway.token, "off__x").await;
     assert!(answer.to_string().contains("is disabled"), "{answer}");
@@ -72,7 +72,7 @@ async fn a_server_that_is_enabled_or_forgotten_is_not_called_disabled() {
 async fn a_doctor_tries_a_server_at_once() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let place = Place::new(&format!(
+    let place = TestFolder::new(&format!(
         "[servers.one]\nprotocol = \"call\"\nurl = \"http://{address}/call\"\n\n\
          [[servers.one.manifest.tools]]\nname = \"x\"\ndescription = \"x\"\ninputSchema = {{ type = \"object\" }}\n"
     ));

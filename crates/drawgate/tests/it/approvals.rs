@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::load::{events, offers};
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 /// Writing needs a person's yes; a call is held for `hold` seconds.
 fn config(hold: u64) -> String {
@@ -19,7 +19,7 @@ fn write(content: &str) -> Value {
 }
 
 /// The one approval that waits.
-async fn pending(place: &Place) -> Value {
+async fn pending(place: &TestFolder) -> Value {
     eventually("an approval", async || {
         let waiting = place.json(&["approvals", "list"]);
         waiting.as_array().unwrap().first().cloned()
@@ -39,7 +39,7 @@ async fn write_as(gateway: &Gateway, token: &str, content: &str) -> Value {
 
 #[tokio::test]
 async fn a_held_call_goes_on_after_yes_and_ends_after_no() {
-    let place = Place::new(&config(60));
+    let place = TestFolder::new(&config(60));
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     for (command, expected) in [("approve", "OK"), ("deny", "PERMISSION_DENIED")] {
@@ -90,7 +90,7 @@ async fn a_held_call_goes_on_after_yes_and_ends_after_no() {
 
 #[tokio::test]
 async fn a_call_that_is_not_answered_in_time_names_the_approval_for_one_retry() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     let other = place.ok(&["agents", "add", "other", "--capability", "file.*", "--quiet"]);
@@ -115,7 +115,7 @@ async fn a_call_that_is_not_answered_in_time_names_the_approval_for_one_retry() 
 
 #[tokio::test]
 async fn an_approval_outlives_the_gateway_and_can_be_given_without_one() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     let first = write_as(&gateway, &gateway.token, "hello").await;
@@ -139,7 +139,7 @@ async fn an_approval_outlives_the_gateway_and_can_be_given_without_one() {
 
 #[tokio::test]
 async fn nobody_is_asked_when_approvals_are_off() {
-    let place = Place::new(&config(0).replace("hold_seconds", "mode = \"off\"\nhold_seconds"));
+    let place = TestFolder::new(&config(0).replace("hold_seconds", "mode = \"off\"\nhold_seconds"));
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     assert_eq!(code(&write_as(&gateway, &gateway.token, "hello").await), "OK");
@@ -148,7 +148,7 @@ async fn nobody_is_asked_when_approvals_are_off() {
 
 #[tokio::test]
 async fn approving_and_revealing_need_a_terminal_or_the_token() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     write_as(&gateway, &gateway.token, "token=hunter2secret").await;
@@ -180,7 +180,7 @@ async fn approving_and_revealing_need_a_terminal_or_the_token() {
 
 #[tokio::test]
 async fn the_list_shows_arguments_and_the_address_of_the_page() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     write_as(&gateway, &gateway.token, &format!("hello {}", "x".repeat(200))).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::callers::agent;
 use crate::load::{events, offers};
 use crate::questions::Client;
-use crate::support::{Answer, Gateway, Place, text};
+use crate::support::{Answer, Gateway, TestFolder, text};
 
 /// Writing needs a person's yes; a call is held for `hold` seconds.
 fn config(hold: u64) -> String {
@@ -17,7 +17,7 @@ fn config(hold: u64) -> String {
     )
 }
 
-async fn ready(place: &Place) -> Gateway {
+async fn ready(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     gateway
@@ -83,7 +83,7 @@ fn code(answer: &Value) -> &str {
 
 #[tokio::test]
 async fn a_client_without_session_is_sent_to_a_page() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = ready(&place).await;
     // What is edited later does not take the page away.
     place.configure(&config(1));
@@ -111,7 +111,7 @@ async fn a_client_without_session_is_sent_to_a_page() {
 
 #[tokio::test]
 async fn a_client_with_a_session_is_sent_there_and_its_call_goes_on() {
-    let place = Place::new(&config(60));
+    let place = TestFolder::new(&config(60));
     let gateway = ready(&place).await;
     let client = Client::open(&gateway, &url_capability()).await;
     for (decision, expected) in [("approve", "OK"), ("deny", "PERMISSION_DENIED")] {
@@ -143,7 +143,7 @@ async fn a_client_with_a_session_is_sent_there_and_its_call_goes_on() {
 
 #[tokio::test]
 async fn a_client_that_gives_up_leaves_the_approval_to_the_next_call() {
-    let place = Place::new(&config(60));
+    let place = TestFolder::new(&config(60));
     let gateway = ready(&place).await;
     let client = Client::open(&gateway, &url_capability()).await;
     let mut events = client.call("vfs_write", write("x")).await;
@@ -160,7 +160,7 @@ async fn a_client_that_gives_up_leaves_the_approval_to_the_next_call() {
 
 #[tokio::test]
 async fn any_other_client_waits_as_before() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = ready(&place).await;
     for capabilities in [json!({}), json!({ "elicitation": {} })] {
         let client = Client::open(&gateway, &capabilities).await;
@@ -171,7 +171,7 @@ async fn any_other_client_waits_as_before() {
 
 #[tokio::test]
 async fn the_page_tells_nothing_before_the_token_and_everything_after() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = ready(&place).await;
     let content = "<script>alert(1)</script> \u{202e}hidden\u{200b} '\"& \u{7} end of the text";
     let asked = alone(&gateway, content, None).await.json();
@@ -210,7 +210,7 @@ async fn the_page_tells_nothing_before_the_token_and_everything_after() {
 
 #[tokio::test]
 async fn only_the_operator_decides_once_and_here() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = ready(&place).await;
     let other = agent(&place, "other", &["file.*"]);
     let asked = alone(&gateway, "x", None).await.json();
@@ -251,7 +251,7 @@ async fn only_the_operator_decides_once_and_here() {
 
 #[tokio::test]
 async fn wrong_tokens_are_slowed_down_and_the_right_one_is_not() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = ready(&place).await;
     let asked = alone(&gateway, "x", None).await.json();
     let question = asked["result"]["inputRequests"]["approval"].clone();
@@ -272,7 +272,7 @@ async fn wrong_tokens_are_slowed_down_and_the_right_one_is_not() {
 
 #[tokio::test]
 async fn a_question_is_no_success_anywhere() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = ready(&place).await;
     alone(&gateway, "x", None).await;
     let outcomes: Vec<Value> =
@@ -295,14 +295,14 @@ async fn a_question_is_no_success_anywhere() {
 }
 
 /// Everything that the gateway keeps.
-fn kept(place: &Place) -> String {
+fn kept(place: &TestFolder) -> String {
     let files = std::fs::read_dir(place.data()).unwrap().map(|entry| entry.unwrap().path());
     files.filter_map(|path| std::fs::read(path).ok()).map(|bytes| text(&bytes)).collect()
 }
 
 #[tokio::test]
 async fn a_person_can_unfold_what_is_masked_and_nothing_keeps_it() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = ready(&place).await;
     let content = "deploy --token=hunter2secret$(rm -rf /) <now>";
     let asked = alone(&gateway, content, None).await.json();
@@ -335,7 +335,7 @@ async fn a_person_can_unfold_what_is_masked_and_nothing_keeps_it() {
 
 #[tokio::test]
 async fn the_page_says_whether_a_call_waits() {
-    let place = Place::new(&config(0));
+    let place = TestFolder::new(&config(0));
     let gateway = ready(&place).await;
     let asked = alone(&gateway, "x", None).await.json();
     let question = asked["result"]["inputRequests"]["approval"].clone();
@@ -346,7 +346,7 @@ async fn the_page_says_whether_a_call_waits() {
     let done = text(&send_form(&gateway, page, &form).await.body);
     assert!(done.contains("the next call with the same arguments passes"), "{done}");
 
-    let place = Place::new(&config(60));
+    let place = TestFolder::new(&config(60));
     let gateway = ready(&place).await;
     let held = gateway.call(&gateway.token, "vfs_write", write("y"));
     let decide = async {

@@ -4,13 +4,13 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::load::{fixture, offers};
-use crate::support::Place;
+use crate::support::TestFolder;
 
 const BYTES: usize = 5 * 1024 * 1024;
 
 #[tokio::test]
 async fn five_megabytes_come_back_as_a_link() {
-    let place = Place::new(&format!("{}capabilities = [\"demo\"]\n", fixture()));
+    let place = TestFolder::new(&format!("{}capabilities = [\"demo\"]\n", fixture()));
     let gateway = place.serve();
     let owner = place.ok(&["agents", "add", "owner", "--capability", "demo", "--quiet"]);
     let other = place.ok(&["agents", "add", "other", "--capability", "demo", "--quiet"]);

@@ -8,15 +8,15 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::load::{Client, Load, events, fixture, offers};
-use crate::support::{Place, eventually, text};
+use crate::support::{TestFolder, eventually, text};
 
 const POLICY: &str = "[[policy.rules]]\nid = \"no-deletes\"\naction = \"*\"\n\
     when = { toolId = \"builtin:vfs_delete\" }\ndecision = \"deny\"\n\
     [policy.defaults]\nfallback = \"allow\"\n[limits]\nmax_output_bytes = 4096\n";
 
 /// A data folder with a thousand mixed calls in its log, and no gateway.
-async fn thousand_calls() -> Place {
-    let place = Place::new(&format!("{POLICY}{}", fixture()));
+async fn thousand_calls() -> TestFolder {
+    let place = TestFolder::new(&format!("{POLICY}{}", fixture()));
     let gateway = Arc::new(place.serve());
     offers(&gateway, "fixture__echo").await;
     let clients = (0..10).map(|client| {
@@ -49,7 +49,7 @@ async fn mixed(address: &str, token: &str, client: usize) {
 }
 
 /// `audit verify` on a folder: its exit code and its report.
-fn verify(place: &Place, data: &Path, more: &[&str]) -> (Option<i32>, Value) {
+fn verify(place: &TestFolder, data: &Path, more: &[&str]) -> (Option<i32>, Value) {
     let mut args = vec!["audit", "verify", "--json", "--data", data.to_str().unwrap()];
     args.extend_from_slice(more);
     let output = place.run(&args);
@@ -59,7 +59,7 @@ fn verify(place: &Place, data: &Path, more: &[&str]) -> (Option<i32>, Value) {
 
 /// Verifies a copy of the folder after a change to its database, which must be noticed.
 #[track_caller]
-fn check_tampered(place: &Place, name: &str, sql: &str, first_bad: u64) {
+fn check_tampered(place: &TestFolder, name: &str, sql: &str, first_bad: u64) {
     let data = copy(place, name);
     let database = Connection::open(data.join("audit.db")).unwrap();
     database.execute_batch(sql).unwrap();
@@ -71,7 +71,7 @@ fn check_tampered(place: &Place, name: &str, sql: &str, first_bad: u64) {
     assert!(text(&human.stdout).starts_with(&format!("tampered: event {first_bad}: ")), "{name}");
 }
 
-fn copy(place: &Place, name: &str) -> std::path::PathBuf {
+fn copy(place: &TestFolder, name: &str) -> std::path::PathBuf {
     let data = place.path().join(name);
     copy_folder(&place.data(), &data);
     data
@@ -125,7 +125,7 @@ async fn a_thousand_mixed_calls_and_every_kind_of_tampering() {
     check_exports(&place, &all);
 }
 
-fn check_anchors(place: &Place, all: &[Value]) {
+fn check_anchors(place: &TestFolder, all: &[Value]) {
     let anchor =
         |event: &Value| format!("{}:{}", event["sequence"], event["hash"].as_str().unwrap());
     let middle = anchor(&all[500]);
@@ -136,13 +136,13 @@ fn check_anchors(place: &Place, all: &[Value]) {
     let wrong = place.run(&["audit", "verify", "--anchor", "latest"]);
     assert!(text(&wrong.stderr).contains("write `SEQUENCE:HASH`"), "{}", text(&wrong.stderr));
     // A folder that was exchanged for a fresh one is intact by itself; only the anchor tells.
-    let fresh = Place::new("");
+    let fresh = TestFolder::new("");
     fresh.ok(&["agents", "list"]);
     assert_eq!(verify(&fresh, &fresh.data(), &[]).0, Some(0));
     assert_eq!(verify(&fresh, &fresh.data(), &["--anchor", &middle]).0, Some(2));
 }
 
-fn check_artifacts(place: &Place, outcomes: &[&Value]) {
+fn check_artifacts(place: &TestFolder, outcomes: &[&Value]) {
     let hash = outcomes.iter().find_map(|event| event["artifact"].as_str()).unwrap();
     let flipped = copy(place, "flipped");
     let file = find(&flipped, hash);
@@ -179,7 +179,7 @@ fn find(folder: &Path, hash: &str) -> std::path::PathBuf {
     panic!("no artifact {hash}")
 }
 
-fn check_exports(place: &Place, all: &[Value]) {
+fn check_exports(place: &TestFolder, all: &[Value]) {
     let sequences: Vec<u64> = all.iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
     assert_eq!(sequences, (1..=all.len() as u64).collect::<Vec<_>>());
     let export = place.ok(&["audit", "export", "--json"]);
@@ -207,7 +207,7 @@ fn check_exports(place: &Place, all: &[Value]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verify_beside_a_writing_gateway_gives_no_false_alarm() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let gateway = place.serve();
     let load = Load::start(&gateway, "live", 8);
     let mut seen = 0;
@@ -224,7 +224,7 @@ async fn verify_beside_a_writing_gateway_gives_no_false_alarm() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_under_load_lets_calls_finish() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let gateway = place.serve();
     offers(&gateway, "fixture__wait").await;
     let (begun, until) = (place.path().join("begun"), place.path().join("until"));

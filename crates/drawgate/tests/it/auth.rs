@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::callers::{agent, ready};
 use crate::load::events;
-use crate::support::{Answer, Gateway, Place, eventually, reserved_port};
+use crate::support::{Answer, Gateway, TestFolder, eventually, reserved_port};
 
 const SCOPES: &str = r#"
 [auth.scopes]
@@ -124,7 +124,7 @@ fn challenge(gateway: &Gateway) -> String {
 async fn forged_tokens_are_refused() {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
-    let place = Place::new("");
+    let place = TestFolder::new("");
     // An agent that is older than the section has a name that a token would like to have.
     place.ok(&["agents", "add", "oauth-older", "--quiet"]);
     place.configure(&config(&issuer.jwks_url()));
@@ -157,7 +157,7 @@ async fn counted(gateway: &Gateway, reason: &str) -> u64 {
 }
 
 /// Refusals are written down, without the tokens.
-fn check_notes(place: &Place, forged: &[Forged]) {
+fn check_notes(place: &TestFolder, forged: &[Forged]) {
     let refused: Vec<Value> =
         events(place).into_iter().filter(|event| event["kind"] == "caller_refused").collect();
     assert!(refused.len() >= 60, "{}", refused.len());
@@ -195,7 +195,7 @@ fn the_small_key_has_signed_its_token() {
 async fn good_tokens_of_every_kind_are_taken() {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
-    let place = Place::new(&config(&issuer.jwks_url()));
+    let place = TestFolder::new(&config(&issuer.jwks_url()));
     let gateway = ready(&place).await;
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let plain = claims(&json!({})).to_string();
@@ -234,7 +234,7 @@ async fn algorithms_are_the_operators_choice() {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
     let only = config(&issuer.jwks_url()).replacen("[auth]", "[auth]\nalgorithms = [\"ES256\"]", 1);
-    let place = Place::new(&only);
+    let place = TestFolder::new(&only);
     let gateway = ready(&place).await;
     let plain = claims(&json!({})).to_string();
     let status = async |key: &Key, alg: &str, kid: &str| {
@@ -249,7 +249,7 @@ async fn algorithms_are_the_operators_choice() {
 async fn scopes_decide_what_is_listed_and_called() {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
-    let place = Place::new(&config(&issuer.jwks_url()));
+    let place = TestFolder::new(&config(&issuer.jwks_url()));
     let gateway = ready(&place).await;
     let local = agent(&place, "writer", &["file.write"]);
     let reading = ["vfs_list", "vfs_read"];
@@ -296,7 +296,7 @@ async fn scopes_decide_what_is_listed_and_called() {
 async fn a_session_holds_no_scopes() {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
-    let place = Place::new(&config(&issuer.jwks_url()));
+    let place = TestFolder::new(&config(&issuer.jwks_url()));
     let gateway = ready(&place).await;
     let session = gateway.open_session(&keys.scoped("all")).await;
     let count = async |token: &str| {
@@ -314,7 +314,7 @@ async fn a_session_holds_no_scopes() {
 async fn the_audit_log_names_the_caller_and_the_scope() {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
-    let place = Place::new(&config(&issuer.jwks_url()));
+    let place = TestFolder::new(&config(&issuer.jwks_url()));
     let gateway = ready(&place).await;
     let token = keys.token(&json!({ "sub": "auth0|5f_7c" }));
     gateway.call(&token, "vfs_list", json!({})).await;
@@ -337,7 +337,7 @@ async fn the_audit_log_names_the_caller_and_the_scope() {
 async fn keys_may_change_at_the_issuer() {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
-    let place = Place::new(&config(&issuer.jwks_url()));
+    let place = TestFolder::new(&config(&issuer.jwks_url()));
     let gateway = ready(&place).await;
     let old = keys.token(&json!({}));
     assert_eq!(list(&gateway, &old).await.status, StatusCode::OK);
@@ -365,7 +365,7 @@ async fn keys_may_change_at_the_issuer() {
 async fn an_issuer_that_is_down_harms_nobody_else() {
     let keys = Keys::new();
     let (reserved, address) = reserved_port();
-    let place = Place::new(&config(&format!("http://{address}/jwks")));
+    let place = TestFolder::new(&config(&format!("http://{address}/jwks")));
     let gateway = ready(&place).await;
     let token = keys.token(&json!({}));
     let answer = list(&gateway, &token).await;
@@ -394,7 +394,7 @@ async fn check_metadata(path: &str, document: &str) {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
     let name = format!("http://{}{path}", issuer.address);
-    let place = Place::new(&format!("[auth]\nissuer = \"{name}\"\n{SCOPES}"));
+    let place = TestFolder::new(&format!("[auth]\nissuer = \"{name}\"\n{SCOPES}"));
     // Metadata of somebody else is nobody's.
     let wrong = json!({ "issuer": format!("{name}/"), "jwks_uri": issuer.jwks_url() });
     issuer.describe(json!({ document: wrong }));
@@ -415,7 +415,7 @@ async fn clients_are_told_where_tokens_come_from() {
     let issuer = Issuer::start(Vec::new()).await;
     let public = "[server]\npublic_url = \"https://gate.example\"\n\
         allowed_hosts = [\"gate.example\"]\n";
-    let place = Place::new(&format!("{public}{}", config(&issuer.jwks_url())));
+    let place = TestFolder::new(&format!("{public}{}", config(&issuer.jwks_url())));
     let gateway = ready(&place).await;
     for path in
         ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"]
@@ -448,7 +448,7 @@ async fn clients_are_told_where_tokens_come_from() {
 #[tokio::test]
 async fn without_the_section_there_is_nothing_of_it() {
     let keys = Keys::new();
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     for path in
         ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"]
@@ -466,7 +466,7 @@ async fn without_the_section_there_is_nothing_of_it() {
 async fn a_token_in_the_address_is_refused() {
     let keys = Keys::new();
     let issuer = Issuer::start(keys.published()).await;
-    let place = Place::new(&config(&issuer.jwks_url()));
+    let place = TestFolder::new(&config(&issuer.jwks_url()));
     let gateway = ready(&place).await;
     let tokens = [keys.token(&json!({})), gateway.token.clone()];
     for token in &tokens {
@@ -483,7 +483,7 @@ async fn a_token_in_the_address_is_refused() {
     }
 }
 
-/// What a caller shows at the door stays there.
+/// A caller's token is passed on to nobody.
 #[tokio::test]
 async fn tokens_are_not_passed_on() {
     let keys = Keys::new();
@@ -506,7 +506,7 @@ async fn tokens_are_not_passed_on() {
          headers = {{ X-Own = \"ours\" }}\ncapabilities = [\"echo\"]\n\
          manifest = [{{ name = \"echo\", description = \"d\", inputSchema = {{ type = \"object\" }} }}]\n"
     );
-    let place = Place::new(&format!("{}{server}", config(&issuer.jwks_url())));
+    let place = TestFolder::new(&format!("{}{server}", config(&issuer.jwks_url())));
     let gateway = ready(&place).await;
     crate::load::offers(&gateway, "echo").await;
     let tokens = [keys.scoped("all"), gateway.token.clone()];

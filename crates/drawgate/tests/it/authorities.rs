@@ -4,20 +4,20 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 const CERTIFICATE: &[u8] = include_bytes!("callers/cert.pem");
 
 /// A server that speaks TLS, whom nobody on this machine vouches for: another gateway.
 struct Server {
-    _place: Place,
+    _place: TestFolder,
     _gateway: Gateway,
     port: String,
 }
 
 impl Server {
     fn start() -> Self {
-        let place = Place::new("[server.tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n");
+        let place = TestFolder::new("[server.tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n");
         write(place.path(), "cert.pem", CERTIFICATE);
         write(place.path(), "key.pem", include_bytes!("callers/key.pem"));
         let gateway = place.serve();
@@ -41,7 +41,7 @@ fn write(folder: &Path, name: &str, content: &[u8]) {
 #[test]
 fn a_server_is_believed_by_the_file_alone() {
     let server = Server::start();
-    let place = Place::new(&server.allowed());
+    let place = TestFolder::new(&server.allowed());
     let url = format!("url={}", server.url());
     let output = place.run(&["tools", "call", "web_fetch", &url]);
     let said = text(&output.stdout) + &text(&output.stderr);
@@ -55,7 +55,7 @@ fn a_server_is_believed_by_the_file_alone() {
 #[tokio::test]
 async fn an_edit_of_the_configuration_gives_and_takes_trust() {
     let server = Server::start();
-    let place = Place::new(&server.allowed());
+    let place = TestFolder::new(&server.allowed());
     write(place.path(), "ca.pem", CERTIFICATE);
     let gateway = place.serve();
     let fetch = async || -> Value {
@@ -71,7 +71,7 @@ async fn an_edit_of_the_configuration_gives_and_takes_trust() {
 
 #[test]
 fn a_file_that_holds_no_certificate_is_refused_at_the_start() {
-    let place = Place::new("[egress]\nca_file = \"ca.pem\"\n");
+    let place = TestFolder::new("[egress]\nca_file = \"ca.pem\"\n");
     for content in [&b"nonsense"[..], include_bytes!("callers/key.pem")] {
         write(place.path(), "ca.pem", content);
         let output = place.run(&["tools", "list"]);

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::callers::agent;
 use crate::load::{events, offers};
 use crate::streams::Events;
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, TestFolder, eventually};
 
 /// Servers of these names, each with resources and prompts.
-pub(crate) fn shelves(names: &[&str], more: &str) -> String {
+pub(crate) fn servers_with_resources(names: &[&str], more: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/server.py");
     let each = names.iter().map(|name| {
         format!(
@@ -20,7 +20,7 @@ pub(crate) fn shelves(names: &[&str], more: &str) -> String {
     each.collect()
 }
 
-async fn ready(place: &Place, servers: &[&str]) -> Gateway {
+async fn ready(place: &TestFolder, servers: &[&str]) -> Gateway {
     let gateway = place.serve();
     for server in servers {
         offers(&gateway, &format!("{server}__echo")).await;
@@ -96,7 +96,7 @@ fn all(list: &Value, key: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn resources_are_listed_and_read() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let gateway = ready(&place, &["a"]).await;
     for client in Client::both(&gateway, &gateway.token).await {
         let list = client.result("resources/list", json!({})).await;
@@ -124,7 +124,7 @@ async fn resources_are_listed_and_read() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_resource_is_told() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let gateway = ready(&place, &["a"]).await;
     for client in Client::both(&gateway, &gateway.token).await {
         let broken = client.ask("resources/read", json!({ "uri": "note://broken" })).await;
@@ -144,7 +144,7 @@ async fn what_is_wrong_with_a_resource_is_told() {
 
 #[tokio::test]
 async fn prompts_are_listed_given_and_completed() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let gateway = ready(&place, &["a"]).await;
     for client in Client::both(&gateway, &gateway.token).await {
         let list = client.result("prompts/list", json!({})).await;
@@ -188,7 +188,7 @@ async fn prompts_are_listed_given_and_completed() {
 
 #[tokio::test]
 async fn what_two_servers_share_is_told_apart() {
-    let place = Place::new(&shelves(&["a", "b"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a", "b"], ""));
     let gateway = ready(&place, &["a", "b"]).await;
     for client in Client::both(&gateway, &gateway.token).await {
         let list = client.result("resources/list", json!({})).await;
@@ -213,10 +213,10 @@ async fn what_two_servers_share_is_told_apart() {
 
 #[tokio::test]
 async fn what_locks_the_tools_locks_the_rest_and_operations_have_terms_of_their_own() {
-    let open = shelves(&["a"], "").replace("capabilities = [\"shelf.a\"]\n", "");
+    let open = servers_with_resources(&["a"], "").replace("capabilities = [\"shelf.a\"]\n", "");
     let terms = "[servers.a.tools.update]\ncapabilities = [\"shelf.admin\"]\n\
                  [servers.a.tools.\"@prompts/get\"]\ncapabilities = [\"shelf.prompts\"]\n";
-    let place = Place::new(&format!("{open}{terms}"));
+    let place = TestFolder::new(&format!("{open}{terms}"));
     let gateway = ready(&place, &["a"]).await;
     for (name, resources, prompts) in
         [("none", false, false), ("shelf.admin", true, false), ("shelf.prompts", false, true)]
@@ -238,7 +238,7 @@ async fn what_locks_the_tools_locks_the_rest_and_operations_have_terms_of_their_
 
 #[tokio::test]
 async fn a_stranger_can_not_tell_it_from_nothing() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let gateway = ready(&place, &["a"]).await;
     let token = agent(&place, "stranger", &["file.read"]);
     for client in Client::both(&gateway, &token).await {
@@ -277,7 +277,7 @@ async fn a_stranger_can_not_tell_it_from_nothing() {
 async fn rules_and_the_audit_log_know_of_it() {
     let rule = "[policy.defaults]\nfallback = \"allow\"\n[[policy.rules]]\nid = \"no-reading\"\naction = \"*\"\n\
         when = { toolId = \"b:@resources/*\" }\ndecision = \"deny\"\n";
-    let place = Place::new(&format!("{rule}{}", shelves(&["a", "b"], "")));
+    let place = TestFolder::new(&format!("{rule}{}", servers_with_resources(&["a", "b"], "")));
     let gateway = ready(&place, &["a", "b"]).await;
     for client in Client::both(&gateway, &gateway.token).await {
         assert_eq!(client.read("note://a").await["text"], "note://a of a");
@@ -295,7 +295,7 @@ async fn rules_and_the_audit_log_know_of_it() {
 
 #[tokio::test]
 async fn a_session_hears_of_its_resources() {
-    let place = Place::new(&shelves(&["a", "b"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a", "b"], ""));
     let gateway = ready(&place, &["a", "b"]).await;
     let client = Client::with_session(&gateway, &gateway.token).await;
     let session = client.session.clone().unwrap();
@@ -329,7 +329,7 @@ async fn a_session_hears_of_its_resources() {
 
 #[tokio::test]
 async fn a_listener_without_a_session_hears_of_its_resources() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let gateway = ready(&place, &["a"]).await;
     let [_, client] = Client::both(&gateway, &gateway.token).await;
     let listen = async |notifications: Value| {
@@ -369,7 +369,7 @@ async fn a_listener_without_a_session_hears_of_its_resources() {
 
 #[tokio::test]
 async fn who_loses_the_right_hears_no_more() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let gateway = ready(&place, &["a"]).await;
     let token = agent(&place, "ann", &[]);
     let grant = place.ok(&["grants", "add", "shelf.a", "--agent", "ann", "--quiet"]);
@@ -396,7 +396,7 @@ async fn who_loses_the_right_hears_no_more() {
 
 #[tokio::test]
 async fn long_lists_come_whole_and_in_order() {
-    let place = Place::new(&shelves(&["a"], ", \"4000\""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ", \"4000\""));
     let gateway = ready(&place, &["a"]).await;
     let [_, client] = Client::both(&gateway, &gateway.token).await;
     let first = client.result("resources/list", json!({})).await;
@@ -412,7 +412,7 @@ async fn long_lists_come_whole_and_in_order() {
 
 #[tokio::test]
 async fn a_level_reaches_the_server_if_it_asks_for_more() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let gateway = ready(&place, &["a"]).await;
     let client = Client::with_session(&gateway, &gateway.token).await;
     let level = async |level: &str| client.ask("logging/setLevel", json!({ "level": level })).await;
@@ -431,7 +431,7 @@ async fn a_level_reaches_the_server_if_it_asks_for_more() {
 
 #[tokio::test]
 async fn both_eras_are_told_what_there_is() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let discovered = gateway.rpc(&gateway.token, "server/discover", json!({})).await;
     let capabilities = &discovered["result"]["capabilities"];

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, TestFolder, eventually};
 
 /// Adds an agent and returns its token.
-pub(crate) fn agent(place: &Place, name: &str, capabilities: &[&str]) -> String {
+pub(crate) fn agent(place: &TestFolder, name: &str, capabilities: &[&str]) -> String {
     let mut args = vec!["agents", "add", name, "--quiet"];
     for capability in capabilities {
         args.extend(["--capability", capability]);
@@ -17,7 +17,7 @@ pub(crate) fn agent(place: &Place, name: &str, capabilities: &[&str]) -> String 
 }
 
 /// A gateway whose built-in tools are there.
-pub(crate) async fn ready(place: &Place) -> Gateway {
+pub(crate) async fn ready(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     eventually("the built-in tools", async || {
         (gateway.send(Method::GET, "/readyz", &[], "").await.status == StatusCode::OK).then_some(())
@@ -33,7 +33,7 @@ async fn read_code(gateway: &Gateway, token: &str) -> Option<i64> {
 
 #[tokio::test]
 async fn each_caller_has_a_list_of_its_own() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let reader = agent(&place, "reader", &["file.read"]);
     let writer = agent(&place, "writer", &["file.write"]);
@@ -49,7 +49,7 @@ async fn each_caller_has_a_list_of_its_own() {
 
 #[tokio::test]
 async fn a_hidden_tool_is_an_unknown_tool() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let reader = agent(&place, "reader", &["file.read"]);
     let call = async |tool: &str, arguments: Value| {
@@ -67,7 +67,7 @@ async fn a_hidden_tool_is_an_unknown_tool() {
 
 #[tokio::test]
 async fn a_revoked_grant_ends_with_the_command() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let token = agent(&place, "worker", &[]);
     for _ in 0..3 {
@@ -81,7 +81,7 @@ async fn a_revoked_grant_ends_with_the_command() {
 
 #[tokio::test]
 async fn a_grant_ends_by_itself() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let token = agent(&place, "worker", &[]);
     place.ok(&["grants", "add", "file.read", "--agent", "worker", "--for", "1s"]);
@@ -97,7 +97,7 @@ async fn a_grant_ends_by_itself() {
 
 #[tokio::test]
 async fn tokens_end_with_rotation_and_removal() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let status = async |token: &str| gateway.stateless(token, "tools/list", json!({})).await.status;
     let first = agent(&place, "worker", &["file.read"]);
@@ -117,8 +117,8 @@ async fn tokens_end_with_rotation_and_removal() {
 }
 
 #[tokio::test]
-async fn every_door_but_health_needs_a_token() {
-    let place = Place::new("");
+async fn every_route_but_health_needs_a_token() {
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"] {
         for path in [
@@ -162,7 +162,7 @@ async fn every_door_but_health_needs_a_token() {
 #[tokio::test]
 async fn metrics_are_the_operators_and_hold_no_names_of_callers() {
     const SHAPED: &str = "sk-live-0123456789abcdef0123456789abcdef";
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let token = agent(&place, "worker", &["file.read"]);
     gateway.call(&token, "vfs_list", json!({})).await;
@@ -190,7 +190,7 @@ async fn metrics_are_the_operators_and_hold_no_names_of_callers() {
 
 #[tokio::test]
 async fn an_operator_may_name_hosts_and_origins() {
-    let place = Place::new(
+    let place = TestFolder::new(
         "[server]\nallowed_hosts = [\"gate.example\"]\nallowed_origins = [\"https://app.example\"]\n",
     );
     let gateway = ready(&place).await;
@@ -208,7 +208,7 @@ async fn an_operator_may_name_hosts_and_origins() {
 
 #[tokio::test]
 async fn beyond_this_machine_only_with_tls_or_by_insisting() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let refused = place.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert!(!refused.status.success());
     let message = String::from_utf8(refused.stderr).unwrap();
@@ -241,7 +241,7 @@ async fn beyond_this_machine_only_with_tls_or_by_insisting() {
 
 #[tokio::test]
 async fn one_gateway_per_folder() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let second = place.run(&["serve", "--listen", "127.0.0.1:0"]);
     assert!(!second.status.success());
@@ -252,7 +252,7 @@ async fn one_gateway_per_folder() {
 
 #[tokio::test]
 async fn tls_is_served() {
-    let place = Place::new("[server.tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n");
+    let place = TestFolder::new("[server.tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n");
     let certificate = include_bytes!("callers/cert.pem");
     std::fs::write(place.path().join("cert.pem"), certificate).unwrap();
     std::fs::write(place.path().join("key.pem"), include_bytes!("callers/key.pem")).unwrap();
@@ -297,7 +297,7 @@ fn trusting(certificate: &[u8]) -> tokio_rustls::TlsConnector {
 
 #[tokio::test]
 async fn equal_ids_of_many_clients_are_not_mixed_up() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = Arc::new(ready(&place).await);
     let clients = (0..100).map(|index| {
         let gateway = Arc::clone(&gateway);
@@ -326,7 +326,7 @@ async fn equal_ids_of_many_clients_are_not_mixed_up() {
 /// What an agent was granted ends with it; the next of its name begins with nothing.
 #[tokio::test]
 async fn a_new_agent_of_an_old_name_inherits_nothing() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     place.ok(&["agents", "add", "bot", "--quiet"]);
     place.ok(&["grants", "add", "file.read", "--agent", "bot"]);
@@ -352,7 +352,7 @@ fn servers() -> String {
 
 #[tokio::test]
 async fn a_source_without_capabilities_is_for_the_local_user() {
-    let place = Place::new(&servers());
+    let place = TestFolder::new(&servers());
     let gateway = ready(&place).await;
     let seen = async |token: &str| {
         let all = gateway.tool_names(token).await;

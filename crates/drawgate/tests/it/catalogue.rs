@@ -1,11 +1,11 @@
 //! Attacks that others have met, by the names that they have in our catalogues, against the whole
 //! program. What is not here has its test elsewhere: `index` says where.
 
+mod authentication;
 mod consent;
 mod credentials;
 mod definitions;
 mod differential;
-mod doors;
 mod index;
 mod recorder;
 mod results;
@@ -13,10 +13,10 @@ mod upstream;
 
 pub(crate) use upstream::descendants;
 
-use crate::support::Place;
+use crate::support::TestFolder;
 
 /// A server called `x` whose tools attack their callers. It keeps a record at [`record`].
-fn attacker(place: &Place, settings: &str) -> String {
+fn attacker(place: &TestFolder, settings: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/attacker.py");
     format!(
         "[servers.x]\ncommand = \"python3\"\nsandbox = \"none\"\nargs = [\"{script}\", \"{}\"]\n{settings}\n",
@@ -25,7 +25,7 @@ fn attacker(place: &Place, settings: &str) -> String {
 }
 
 /// Everything that the server `x` was sent, and its environment.
-fn record(place: &Place) -> String {
+fn record(place: &TestFolder) -> String {
     std::fs::read_to_string(place.path().join("record")).unwrap_or_default()
 }
 

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::load::{fixture, offers};
-use crate::support::{Place, text};
+use crate::support::{TestFolder, text};
 
 /// Every command, with what a person must learn from its help.
 const HELP: &[(&[&str], &str)] = &[
@@ -85,7 +85,7 @@ fn subcommands(help: &str) -> Vec<String> {
 
 #[test]
 fn every_command_has_a_help_that_teaches() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let help = |args: &[&str]| place.ok(&[args, &["--help"]].concat());
     for (args, lesson) in HELP {
         let text = help(args).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -104,7 +104,7 @@ fn every_command_has_a_help_that_teaches() {
 
 #[test]
 fn global_options_stand_anywhere_and_in_the_environment() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let other = place.path().join("other.toml");
     std::fs::write(&other, "[limits]\ntimeout_seconds = 17\n").unwrap();
     let config = other.to_str().unwrap();
@@ -150,7 +150,7 @@ fn global_options_stand_anywhere_and_in_the_environment() {
 
 #[tokio::test]
 async fn lists_are_tables_or_json_with_and_without_a_gateway() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let token = place.ok(&["agents", "add", "worker", "--capability", "demo", "--quiet"]);
     assert_eq!(token.lines().count(), 1);
     assert!(token.trim().len() > 32 && !token.trim().contains(char::is_whitespace), "{token}");
@@ -189,7 +189,7 @@ async fn lists_are_tables_or_json_with_and_without_a_gateway() {
 
 #[test]
 fn init_writes_once() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     std::fs::remove_file(place.path().join("drawgate.toml")).unwrap();
     place.ok(&["init"]);
     place.ok(&["config", "check"]);
@@ -205,7 +205,7 @@ fn init_writes_once() {
 
 #[test]
 fn connect_writes_the_clients_file() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     place.ok(&["connect", "claude", "--write"]);
     let file = std::fs::read_to_string(place.path().join(".mcp.json")).unwrap();
     let written: Value = serde_json::from_str(&file).unwrap();
@@ -234,7 +234,7 @@ fn connect_writes_the_clients_file() {
 
 #[test]
 fn completions_for_the_common_shells() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     for shell in ["bash", "zsh", "fish"] {
         let script = place.ok(&["completions", shell]);
         assert!(script.len() > 1000 && script.contains("approvals"), "{shell}");
@@ -243,7 +243,7 @@ fn completions_for_the_common_shells() {
 
 #[test]
 fn the_doctor_names_what_is_wrong_and_what_to_do() {
-    let place = Place::new(
+    let place = TestFolder::new(
         "[servers.dead]\ncommand = \"/nonexistent/program\"\n\
          [servers.quits]\ncommand = \"sh\"\nargs = [\"-c\", \"echo no database >&2; exit 3\"]\n\
          [servers.hangs]\ncommand = \"sleep\"\nargs = [\"600\"]\nstart_timeout_seconds = 3\n\
@@ -303,7 +303,7 @@ const MISTAKES: &[&[&str]] = &[
 
 #[test]
 fn common_mistakes_get_a_helpful_line() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     std::fs::write(place.path().join("typo.toml"), "[servers.a]\ncomand = \"npx\"\n").unwrap();
     std::fs::write(place.path().join("broken.toml"), "listen = \n").unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -354,7 +354,7 @@ fn common_mistakes_get_a_helpful_line() {
 
 #[test]
 fn words_that_clap_knows_better() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     for (args, lesson) in [
         (vec!["tool", "list"], "'tools'"),
         (vec!["connect", "emacs"], "vscode"),
@@ -371,7 +371,7 @@ fn words_that_clap_knows_better() {
 
 #[test]
 fn a_data_folder_that_cannot_be_used_is_named() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     std::fs::write(place.path().join("file"), "").unwrap();
     for folder in ["file", "/proc/nowhere"] {
         for command in [["agents", "list"], ["audit", "verify"]] {
@@ -386,7 +386,7 @@ fn a_data_folder_that_cannot_be_used_is_named() {
 
 #[tokio::test]
 async fn a_reader_that_leaves_early_is_no_error() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     for _ in 0..200 {
@@ -422,7 +422,7 @@ async fn a_reader_that_leaves_early_is_no_error() {
 
 #[test]
 fn a_full_disk_under_an_export_is_an_error() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     place.ok(&["agents", "list"]);
     let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
     let output = place.command(&["audit", "export"]).stdout(full).output().unwrap();

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::load::{events, fixture, offers};
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 const REFUSING: &str = "[audit]\non_audit_failure = \"refuse\"\n";
 
@@ -58,7 +58,7 @@ const FAULTS: &[Fault] = &[
     },
 ];
 
-fn run(place: &Place, file: &str, statement: &str) {
+fn run(place: &TestFolder, file: &str, statement: &str) {
     let connection = Connection::open(place.data().join(file)).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
     connection.execute_batch(statement).unwrap();
@@ -79,7 +79,7 @@ async fn seen(gateway: &Gateway) -> (bool, Vec<String>) {
 }
 
 /// The kinds of events about the configuration.
-fn told(place: &Place) -> Vec<String> {
+fn told(place: &TestFolder) -> Vec<String> {
     let kinds = events(place).into_iter().map(|event| event["kind"].as_str().unwrap().to_owned());
     kinds.filter(|kind| kind.starts_with("config_")).collect()
 }
@@ -87,7 +87,7 @@ fn told(place: &Place) -> Vec<String> {
 #[tokio::test]
 async fn an_edit_that_meets_a_fault_changes_nothing_and_is_tried_again() {
     for Fault { name, file, breaks, heals } in FAULTS {
-        let place = Place::new(&before());
+        let place = TestFolder::new(&before());
         let gateway = place.serve();
         offers(&gateway, "fixture__echo").await;
         let earlier = seen(&gateway).await;
@@ -122,7 +122,7 @@ async fn an_edit_that_meets_a_fault_changes_nothing_and_is_tried_again() {
 
 #[tokio::test]
 async fn an_edit_whose_end_can_not_be_written_down_is_in_force_and_is_written_down_later() {
-    let place = Place::new(&before());
+    let place = TestFolder::new(&before());
     let gateway = place.serve();
     offers(&gateway, "fixture__echo").await;
     let fault = "CREATE TRIGGER fault BEFORE INSERT ON event WHEN NEW.body LIKE '%config_loaded%'
@@ -141,7 +141,7 @@ async fn an_edit_whose_end_can_not_be_written_down_is_in_force_and_is_written_do
 
 #[tokio::test]
 async fn a_file_that_an_edit_names_is_waited_for() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;
     place.configure("policy.file = \"rules.json\"\n");
@@ -175,7 +175,7 @@ async fn a_file_that_an_edit_names_is_waited_for() {
 
 #[tokio::test]
 async fn health_and_readiness_follow_the_log_without_a_call() {
-    let place = Place::new(REFUSING);
+    let place = TestFolder::new(REFUSING);
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;
     let fault = "CREATE TRIGGER fault BEFORE INSERT ON event
@@ -202,7 +202,7 @@ async fn health_and_readiness_follow_the_log_without_a_call() {
 #[tokio::test]
 async fn commands_that_do_not_need_a_broken_configuration_work() {
     const BROKEN: &str = "data = \"elsewhere\"\n[servers.a]\ncomand = \"x\"\n[servers.b\n";
-    let place = Place::new("data = \"elsewhere\"\n");
+    let place = TestFolder::new("data = \"elsewhere\"\n");
     place.ok(&["agents", "add", "ada", "--quiet"]);
     place.configure(BROKEN);
     let works: &[&[&str]] =
@@ -239,7 +239,7 @@ fn only(values: &Value, key: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_file_that_comes_after_the_start_counts_and_one_that_goes_does_not() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     std::fs::remove_file(place.path().join("drawgate.toml")).unwrap();
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;

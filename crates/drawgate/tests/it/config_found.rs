@@ -6,10 +6,10 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Place, eventually, text};
+use crate::support::{TestFolder, eventually, text};
 
 /// Servers that leave a file behind when they are started, and one that would be sent a secret.
-fn hostile(place: &Place) -> String {
+fn hostile(place: &TestFolder) -> String {
     let ran = place.path().join("ran");
     let ran = ran.display();
     format!(
@@ -36,19 +36,19 @@ manifest = [{{ name = "ping", description = "Pings.", inputSchema = {{ type = "o
 }
 
 /// A command that finds the file instead of being told its name.
-fn unnamed(place: &Place, args: &[&str]) -> Command {
+fn unnamed(place: &TestFolder, args: &[&str]) -> Command {
     let mut command = place.command(args);
     command.env_remove("DRAWGATE_CONFIG");
     command
 }
 
-fn run(place: &Place, args: &[&str]) -> Output {
+fn run(place: &TestFolder, args: &[&str]) -> Output {
     unnamed(place, args).output().unwrap()
 }
 
 #[tokio::test]
 async fn what_was_found_starts_nothing_and_the_rest_of_it_counts() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     place.configure(&hostile(&place));
     let ran = place.path().join("ran");
     let tools = run(&place, &["tools", "list"]);
@@ -81,7 +81,7 @@ async fn what_was_found_starts_nothing_and_the_rest_of_it_counts() {
 
 #[tokio::test]
 async fn a_configuration_is_named_once() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     place.configure(&hostile(&place));
     let gateway = place.serve();
     let ran = place.path().join("ran");
@@ -117,7 +117,7 @@ fn args(output: &Output) -> Vec<String> {
 
 #[test]
 fn no_file_is_read_where_none_is_named() {
-    let place = Place::new("this is no configuration");
+    let place = TestFolder::new("this is no configuration");
     let tools = run(&place, &["--config", "none", "tools", "list"]);
     assert!(text(&tools.stdout).contains("vfs_read"), "{}", text(&tools.stderr));
 }
@@ -136,7 +136,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn a_toolpack_that_came_with_a_folder_does_not_run() {
-    let author = Place::new("");
+    let author = TestFolder::new("");
     let source = author.path().join("source");
     std::fs::create_dir(&source).unwrap();
     let tool = serde_json::json!({
@@ -150,7 +150,7 @@ fn a_toolpack_that_came_with_a_folder_does_not_run() {
     author.ok(&["toolpacks", "enable", "own"]);
     assert!(author.ok(&["tools", "list"]).contains("say"));
 
-    let victim = Place::new("");
+    let victim = TestFolder::new("");
     std::fs::remove_file(victim.path().join("drawgate.toml")).unwrap();
     copy(&author.path().join("toolpacks"), &victim.path().join("toolpacks"));
     let lock = "toolpacks.lock";

@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::load::{events, fixture, offers};
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 const BUILTIN: [&str; 5] = ["vfs_delete", "vfs_list", "vfs_read", "vfs_write", "web_fetch"];
 
@@ -14,13 +14,13 @@ async fn names(gateway: &Gateway, what: &str, are_right: impl Fn(&[String]) -> b
 }
 
 /// Waits until the log says so this many times.
-async fn logged(place: &Place, text: &str, times: usize) {
+async fn logged(place: &TestFolder, text: &str, times: usize) {
     eventually(text, async || (place.log().matches(text).count() >= times).then_some(())).await;
 }
 
 #[tokio::test]
 async fn servers_come_change_and_go() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     names(&gateway, "the built-in tools", |names| names == BUILTIN).await;
     place.configure(&fixture());
@@ -54,7 +54,7 @@ async fn servers_come_change_and_go() {
 
 #[tokio::test]
 async fn a_server_that_did_not_change_is_left_alone() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let gateway = place.serve();
     names(&gateway, "the fixture", |names| names.contains(&"fixture__wait".to_owned())).await;
     let (begun, until) = (place.path().join("begun"), place.path().join("until"));
@@ -71,7 +71,7 @@ async fn a_server_that_did_not_change_is_left_alone() {
 
 #[tokio::test]
 async fn a_limit_is_edited_while_a_call_runs() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let gateway = place.serve();
     names(&gateway, "the fixture", |names| names.contains(&"fixture__wait".to_owned())).await;
     let (begun, until) = (place.path().join("begun"), place.path().join("until"));
@@ -108,7 +108,7 @@ async fn a_limit_is_edited_while_a_call_runs() {
 
 #[tokio::test]
 async fn limits_and_the_built_in_tools_change_without_a_restart() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let gateway = place.serve();
     names(&gateway, "the fixture", |names| names.contains(&"fixture__echo".to_owned())).await;
     place.configure(&format!("[limits]\ntimeout_seconds = 1\n{}", fixture()));
@@ -147,7 +147,7 @@ command = "true"
 working_dir = "open"
 manifest = [{ name = "run", description = "runs", inputSchema = { type = "object" } }]
 "#;
-    let place = Place::new("");
+    let place = TestFolder::new("");
     std::fs::create_dir(place.path().join("open")).unwrap();
     let rules = json!({ "version": "1.0", "defaults": { "fallback": "allow" } });
     std::fs::write(place.path().join("open/policy.json"), rules.to_string()).unwrap();
@@ -167,7 +167,7 @@ manifest = [{ name = "run", description = "runs", inputSchema = { type = "object
 
 #[tokio::test]
 async fn what_needs_a_restart_is_said() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;
     place.configure("[server]\nmax_sessions = 5\n[artifacts]\nmax_age_days = 3\n");
@@ -181,7 +181,7 @@ async fn what_needs_a_restart_is_said() {
 
 #[tokio::test]
 async fn a_broken_file_changes_nothing_and_is_reported() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let gateway = place.serve();
     names(&gateway, "the fixture", |names| names.contains(&"fixture__echo".to_owned())).await;
     let broken = [
@@ -223,7 +223,7 @@ fn check_and_serve_agree() {
         ),
         (once("name = \"t\", description = \"d\", inputSchema = { type = \"object\" }"), None),
     ];
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let rules = json!({
         "version": "1.0", "rules": [{ "id": "file", "action": "no.such", "decision": "deny" }],
     });
@@ -252,7 +252,7 @@ fn denied(result: &Value) -> bool {
 
 #[tokio::test]
 async fn a_changed_policy_holds_for_the_next_call() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;
     let list = async || gateway.call(&gateway.token, "vfs_list", json!({})).await;
@@ -267,7 +267,7 @@ async fn a_changed_policy_holds_for_the_next_call() {
 
 #[tokio::test]
 async fn a_hangup_reads_a_policy_file_again() {
-    let place = Place::new("policy.file = \"rules.json\"\n");
+    let place = TestFolder::new("policy.file = \"rules.json\"\n");
     let rules = place.path().join("rules.json");
     let policy = |fallback: &str| {
         json!({ "version": "1.0", "defaults": { "fallback": fallback } }).to_string()

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::load::{Client, Load, events, fixture, offers};
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, TestFolder, eventually};
 
 const KILLS: usize = 50;
 const CLIENTS: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_kills_lose_nothing() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let never = place.path().join("never").display().to_string();
     let mut answered = Vec::new();
     let mut starts = Vec::new();

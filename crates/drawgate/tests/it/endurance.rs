@@ -14,7 +14,7 @@ use crate::callers::{agent, ready};
 use crate::catalogue::descendants;
 use crate::load::{events, fixture, offers};
 use crate::protocol::memory;
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 /// How many sessions are open, by the metrics.
 async fn sessions(gateway: &Gateway) -> u64 {
@@ -68,7 +68,7 @@ async fn ten_thousand_sessions_left_open_are_forgotten() {
     const AGENTS: usize = 5;
     const IDLE: Duration = Duration::from_secs(1);
     // A principal may have a quarter of all: the five of them stay below it.
-    let place = Place::new("[server]\nmax_sessions = 10000\nsession_idle_seconds = 1\n");
+    let place = TestFolder::new("[server]\nmax_sessions = 10000\nsession_idle_seconds = 1\n");
     let gateway = ready(&place).await;
     let tokens: Vec<String> =
         (0..AGENTS).map(|number| agent(&place, &format!("a{number}"), &[])).collect();
@@ -123,7 +123,7 @@ async fn ten_thousand_sessions_left_open_are_forgotten() {
 #[tokio::test]
 async fn a_server_killed_under_calls_comes_back() {
     const KILLS: usize = 3;
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let gateway = place.serve();
     offers(&gateway, "fixture__wait").await;
     let begun = place.path().join("begun");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Place, eventually};
+use crate::support::{TestFolder, eventually};
 
 /// Connections that say nothing, half of a head, or a request without a token.
 fn strangers(address: &str, count: usize) -> Vec<TcpStream> {
@@ -22,7 +22,7 @@ fn strangers(address: &str, count: usize) -> Vec<TcpStream> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_strangers_do_not_keep_a_caller_out() {
-    let place = Place::new("[server]\nmax_connections = 8\n");
+    let place = TestFolder::new("[server]\nmax_connections = 8\n");
     let gateway = place.serve();
     let mut all = strangers(&gateway.address, 24);
     for _ in 0..3 {
@@ -36,7 +36,7 @@ async fn idle_strangers_do_not_keep_a_caller_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_callers_call_under_way_keeps_its_connection() {
-    let place = Place::new(
+    let place = TestFolder::new(
         "[server]\nmax_connections = 4\n[approvals]\nhold_seconds = 3\n\
          [policy]\ndefaults = { fallback = \"allow_with_confirm\" }\n",
     );

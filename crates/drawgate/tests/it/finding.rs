@@ -4,19 +4,19 @@ use serde_json::{Value, json};
 
 use crate::load::{events, offers};
 use crate::questions::asking;
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, TestFolder, eventually};
 
-fn place() -> Place {
-    Place::new(&asking())
+fn place() -> TestFolder {
+    TestFolder::new(&asking())
 }
 
-async fn ready(place: &Place) -> Gateway {
+async fn ready(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     offers(&gateway, "q__mirror").await;
     gateway
 }
 
-fn agent(place: &Place, name: &str, capabilities: &[&str]) -> String {
+fn agent(place: &TestFolder, name: &str, capabilities: &[&str]) -> String {
     let mut args = vec!["agents", "add", name, "--quiet", "--expose", "search"];
     for capability in capabilities {
         args.extend(["--capability", capability]);

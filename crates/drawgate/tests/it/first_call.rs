@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::Place;
+use crate::support::TestFolder;
 
 #[tokio::test]
 async fn serves_without_any_configuration() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     std::fs::remove_file(place.path().join("drawgate.toml")).unwrap();
     let gateway = place.serve();
     let names = crate::support::eventually("the built-in tools", async || {
@@ -27,7 +27,7 @@ async fn serves_without_any_configuration() {
 
 #[test]
 fn lists_tools_in_the_forms_of_model_providers() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     for (provider, schema) in [
         ("anthropic", "/0/input_schema/type"),
         ("openai", "/0/function/parameters/type"),
@@ -42,7 +42,7 @@ fn lists_tools_in_the_forms_of_model_providers() {
 
 #[test]
 fn old_events_can_be_pruned_and_the_rest_still_verifies() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     for number in 0..5 {
         place.ok(&["tools", "call", "vfs_write", "path=a.txt", &format!("content={number}")]);
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, TestFolder, eventually};
 
 /// The program of `tests/fixtures/server.py` as a server called `fixture`.
 pub(crate) fn fixture() -> String {
@@ -143,7 +143,7 @@ async fn call_on(
 }
 
 /// All events of a data folder, oldest first.
-pub(crate) fn events(place: &Place) -> Vec<Value> {
+pub(crate) fn events(place: &TestFolder) -> Vec<Value> {
     let export = place.ok(&["audit", "export", "--events-only"]);
     export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use world::{World, browse};
 
 use crate::load::events;
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 const EXPIRED: &str = "the login at `far` has expired; the gateway's operator must log in again";
 
 /// A configuration with the protected server, and the log at its loudest.
-fn place(world: &World) -> Place {
+fn place(world: &World) -> TestFolder {
     let url = world.url();
     // The authorization server is another one than the protected server, on the same machine.
-    Place::new(&format!(
+    TestFolder::new(&format!(
         "[telemetry]\nlog = \"trace\"\n[egress]\nallow = [\"127.0.0.1:*\"]\n[servers.far]\nurl = \"{url}\"\n"
     ))
 }
@@ -34,7 +34,7 @@ struct Login {
 }
 
 impl Login {
-    fn begin(place: &Place) -> Self {
+    fn begin(place: &TestFolder) -> Self {
         let mut command = place.command(&["servers", "login", "far"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -63,7 +63,7 @@ fn stderr(child: &mut Child) -> String {
 }
 
 /// A login in which the person agrees.
-async fn log_in(place: &Place) {
+async fn log_in(place: &TestFolder) {
     let login = Login::begin(place);
     browse(&login.url).await;
     let (done, shown) = login.end();
@@ -92,7 +92,7 @@ fn renewals(world: &World) -> usize {
 }
 
 /// Fails if anything that the authorization server gave out is in a file, a log or an answer.
-fn assert_no_leak(place: &Place, world: &World, answers: &[String]) {
+fn assert_no_leak(place: &TestFolder, world: &World, answers: &[String]) {
     let given = world.given();
     assert!(given.len() >= 3, "{given:?}");
     let mut shown: Vec<(String, String)> =
@@ -245,7 +245,7 @@ async fn logins_that_fail_say_why() {
 async fn credentials_of_the_operator_are_not_replaced() {
     let world = World::start().await;
     let url = world.url();
-    let place = Place::new(&format!(
+    let place = TestFolder::new(&format!(
         "[servers.far]\nurl = \"{url}\"\nheaders = {{ Authorization = \"env:FAR_AUTHORIZATION\" }}\n"
     ));
     let _gateway = place.serve_with(|command| {
@@ -266,7 +266,7 @@ async fn a_client_with_credentials_needs_no_person() {
         it.client_secret = Some("right-secret-of-ci");
     });
     let (url, issuer) = (world.url(), &world.issuer);
-    let place = Place::new(&format!(
+    let place = TestFolder::new(&format!(
         "[telemetry]\nlog = \"trace\"\n[servers.far]\nurl = \"{url}\"\n[servers.far.oauth]\nissuer = \"{issuer}\"\ngrant = \"client_credentials\"\nclient_id = \"ci\"\nclient_secret = \"env:FAR_SECRET\"\n"
     ));
     let refused = "there is no token for `far`: the authorization server refused the client's credentials (invalid_client); check `servers.far.oauth`";

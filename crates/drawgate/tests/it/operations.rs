@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::load::{events, fixture, offers};
-use crate::support::{Answer, Gateway, Place, eventually, text};
+use crate::support::{Answer, Gateway, TestFolder, eventually, text};
 
 async fn get(gateway: &Gateway, path: &str) -> Answer {
     let bearer = format!("Bearer {}", gateway.token);
@@ -20,7 +20,7 @@ async fn get(gateway: &Gateway, path: &str) -> Answer {
 
 #[tokio::test]
 async fn health_readiness_and_metrics() {
-    let place = Place::new(&fixture());
+    let place = TestFolder::new(&fixture());
     let gateway = place.serve();
     offers(&gateway, "fixture__echo").await;
     eventually("readiness", async || {
@@ -76,7 +76,8 @@ async fn collector() -> (String, Arc<Mutex<Vec<Value>>>) {
 #[tokio::test]
 async fn traces_go_from_the_caller_through_the_gate_to_the_server() {
     let (address, received) = collector().await;
-    let place = Place::new(&format!("[telemetry]\notlp_endpoint = \"{address}\"\n{}", fixture()));
+    let place =
+        TestFolder::new(&format!("[telemetry]\notlp_endpoint = \"{address}\"\n{}", fixture()));
     let gateway = place.serve();
     offers(&gateway, "fixture__metadata").await;
     let (trace, parent) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
@@ -104,7 +105,7 @@ async fn traces_go_from_the_caller_through_the_gate_to_the_server() {
 #[tokio::test]
 async fn a_collector_that_is_gone_holds_nothing_up() {
     let config = "[telemetry]\notlp_endpoint = \"http://127.0.0.1:9\"\nlog_format = \"json\"\n";
-    let place = Place::new(config);
+    let place = TestFolder::new(config);
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;
     let answer = gateway.call(&gateway.token, "vfs_list", json!({})).await;
@@ -183,7 +184,7 @@ async fn until_full(gateway: &Gateway, disk: &Disk, health: &str) -> Value {
 
 #[tokio::test]
 async fn a_full_disk_is_survived_in_memory_and_the_gap_is_written_down() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let Some(disk) = Disk::under(&place.data()) else { return };
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;
@@ -213,7 +214,7 @@ async fn a_full_disk_is_survived_in_memory_and_the_gap_is_written_down() {
 
 #[tokio::test]
 async fn a_full_disk_refuses_calls_where_that_is_wanted() {
-    let place = Place::new("[audit]\non_audit_failure = \"refuse\"\n");
+    let place = TestFolder::new("[audit]\non_audit_failure = \"refuse\"\n");
     let Some(disk) = Disk::under(&place.data()) else { return };
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;

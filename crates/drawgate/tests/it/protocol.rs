@@ -5,7 +5,7 @@ mod rows;
 
 use raw::{Received, Then, exchange};
 
-use crate::support::{Gateway, Place};
+use crate::support::{Gateway, TestFolder};
 
 /// What the gateway may have of its own when everything is over.
 const MAX_MEMORY_KIB: u64 = 32 * 1024;
@@ -45,7 +45,7 @@ pub(crate) fn memory(gateway: &Gateway) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-async fn ready(place: &Place) -> Gateway {
+async fn ready(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     crate::support::eventually("the tool `echo`", async || {
         gateway.tool_names(&gateway.token).await.contains(&"echo".to_owned()).then_some(())
@@ -56,7 +56,7 @@ async fn ready(place: &Place) -> Gateway {
 
 #[tokio::test]
 async fn every_request_gets_its_answer() {
-    let place = Place::new(CONFIG);
+    let place = TestFolder::new(CONFIG);
     let gateway = ready(&place).await;
     let mut wrong = Vec::new();
     for row in rows::all() {
@@ -77,7 +77,7 @@ async fn every_request_gets_its_answer() {
 
 #[tokio::test]
 async fn an_id_comes_back_as_it_was() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     for id in [
         serde_json::json!(0),
@@ -166,7 +166,7 @@ fn broken(gateway: &Gateway) -> Vec<(&'static str, Vec<u8>, Then, &'static str)>
 
 #[tokio::test]
 async fn what_is_no_request_is_refused() {
-    let place = Place::new(CONFIG);
+    let place = TestFolder::new(CONFIG);
     let gateway = ready(&place).await;
     let mut wrong = Vec::new();
     for (name, bytes, then, expected) in broken(&gateway) {
@@ -180,7 +180,7 @@ async fn what_is_no_request_is_refused() {
 
 #[tokio::test]
 async fn nothing_follows_a_request_with_two_ends() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let smuggled =
         format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", gateway.address);
@@ -199,7 +199,7 @@ async fn nothing_follows_a_request_with_two_ends() {
 
 #[tokio::test]
 async fn slow_peers_are_cut_and_hold_nobody_up() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let head = head(&gateway, "Content-Length: 1000\r\n");
     let (slow_head, slow_body) = (head.as_bytes(), format!("{head}\r\n{{"));
@@ -225,7 +225,7 @@ async fn slow_peers_are_cut_and_hold_nobody_up() {
 
 #[tokio::test]
 async fn idle_connections_cost_little() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     gateway.tool_names(&gateway.token).await;
     let before = memory(&gateway);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::callers::agent;
 use crate::load::{events, offers};
 use crate::streams::Events;
-use crate::support::{Answer, Gateway, Place, eventually};
+use crate::support::{Answer, Gateway, TestFolder, eventually};
 
 pub(crate) fn asking() -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/asking.py");
@@ -17,7 +17,7 @@ pub(crate) fn asking() -> String {
     )
 }
 
-async fn ready(place: &Place) -> Gateway {
+async fn ready(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     offers(&gateway, "q__ask").await;
     gateway
@@ -79,7 +79,7 @@ fn text(result: &Value) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-fn codes(place: &Place) -> Vec<String> {
+fn codes(place: &TestFolder) -> Vec<String> {
     let outcomes = events(place).into_iter().filter(|event| event["kind"] == "outcome");
     outcomes.map(|event| event["code"].as_str().unwrap_or("OK").to_owned()).collect()
 }
@@ -116,7 +116,7 @@ fn kinds() -> [(&'static str, Value, &'static str, Value); 4] {
 
 #[tokio::test]
 async fn a_client_without_session_answers_in_a_second_call() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     for (tool, capabilities, method, given) in kinds() {
         let call = json!({ "name": tool, "arguments": {} });
@@ -142,7 +142,7 @@ async fn a_client_without_session_answers_in_a_second_call() {
 
 #[tokio::test]
 async fn a_state_counts_only_for_whom_and_what_it_was_given() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     let other = agent(&place, "other", &["file.read"]);
     let capabilities = json!({ "elicitation": {} });
@@ -169,7 +169,7 @@ async fn a_state_counts_only_for_whom_and_what_it_was_given() {
 
 #[tokio::test]
 async fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     for (tool, capabilities, method, given) in kinds() {
         let client = Client::open(&gateway, &capabilities).await;
@@ -187,7 +187,7 @@ async fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
 
 #[tokio::test]
 async fn a_call_may_ask_twice_and_a_client_may_refuse() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     let client = Client::open(&gateway, &json!({ "elicitation": {} })).await;
     let mut events = client.call("q__twice", json!({})).await;
@@ -205,7 +205,7 @@ async fn a_call_may_ask_twice_and_a_client_may_refuse() {
 
 #[tokio::test]
 async fn answers_come_from_the_session_that_was_asked() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     let client = Client::open(&gateway, &json!({ "elicitation": {} })).await;
     let other = Client::open(&gateway, &json!({ "elicitation": {} })).await;
@@ -223,7 +223,7 @@ async fn answers_come_from_the_session_that_was_asked() {
 
 #[tokio::test]
 async fn who_did_not_say_that_it_answers_is_not_asked() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     for (tool, capabilities) in [
         ("q__ask", json!({})),
@@ -243,7 +243,7 @@ async fn who_did_not_say_that_it_answers_is_not_asked() {
 #[tokio::test]
 async fn a_call_that_is_given_up_during_a_question_is_cancelled() {
     for end in ["notice", "session", "connection"] {
-        let place = Place::new(&format!("[server]\nresume_seconds = 1\n{}", asking()));
+        let place = TestFolder::new(&format!("[server]\nresume_seconds = 1\n{}", asking()));
         let gateway = ready(&place).await;
         let client = Client::open(&gateway, &json!({ "elicitation": {} })).await;
         let mut events = client.call("q__ask", json!({})).await;
@@ -280,7 +280,7 @@ async fn a_call_that_is_given_up_during_a_question_is_cancelled() {
 
 #[tokio::test]
 async fn a_gateway_that_stops_does_not_wait_for_answers() {
-    let place = Place::new(&format!("[server]\ndrain_seconds = 3600\n{}", asking()));
+    let place = TestFolder::new(&format!("[server]\ndrain_seconds = 3600\n{}", asking()));
     let gateway = ready(&place).await;
     let session = Client::open(&gateway, &json!({ "elicitation": {} })).await;
     let mut events = session.call("q__ask", json!({})).await;
@@ -293,7 +293,7 @@ async fn a_gateway_that_stops_does_not_wait_for_answers() {
 
 #[tokio::test]
 async fn an_open_question_is_withdrawn() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     let client = Client::open(&gateway, &json!({ "elicitation": {} })).await;
     let mut events = client.call("q__ask", json!({})).await;
@@ -315,7 +315,7 @@ fn levels(messages: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn logs_reach_the_caller_from_its_level_on() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     let client = Client::open(&gateway, &json!({})).await;
     let all = client.call("q__chat", json!({})).await.whole().await;
@@ -354,7 +354,7 @@ async fn logs_reach_the_caller_from_its_level_on() {
 
 #[tokio::test]
 async fn headers_must_repeat_what_the_arguments_say() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let gateway = ready(&place).await;
     let stranger = agent(&place, "stranger", &[]);
     let ok = None;

@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use crate::support::{Gateway, PROGRAM, Place, eventually, text};
+use crate::support::{Gateway, PROGRAM, TestFolder, eventually, text};
 
 /// Lines that are not run, by how they begin.
 const LEFT_OUT: [(&str, &str); 7] = [
@@ -55,14 +55,14 @@ fn commands(block: &str) -> Vec<String> {
 }
 
 struct Reader {
-    place: Place,
+    place: TestFolder,
     gateway: Gateway,
     config: String,
 }
 
 impl Reader {
     fn begin() -> Self {
-        let place = Place::new("");
+        let place = TestFolder::new("");
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
         std::os::unix::fs::symlink(root, place.path().join("examples")).unwrap();
         std::fs::create_dir_all(place.path().join("bin")).unwrap();

@@ -8,7 +8,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 
 use crate::load::{events, offers};
-use crate::support::{Gateway, Place};
+use crate::support::{Gateway, TestFolder};
 
 /// What stands for the tool where not even that could be read.
 const UNREAD: &str = "(unread)";
@@ -87,11 +87,11 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-fn outcomes(place: &Place) -> Vec<Value> {
+fn outcomes(place: &TestFolder) -> Vec<Value> {
     events(place).into_iter().filter(|event| event["kind"] == "outcome").collect()
 }
 
-async fn ready(place: &Place) -> Gateway {
+async fn ready(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;
     gateway
@@ -99,7 +99,7 @@ async fn ready(place: &Place) -> Gateway {
 
 #[tokio::test]
 async fn over_mcp() {
-    let place = Place::new("[server]\nmax_body_bytes = 65536\n");
+    let place = TestFolder::new("[server]\nmax_body_bytes = 65536\n");
     let gateway = ready(&place).await;
     let bearer = format!("Bearer {}", gateway.token);
     for row in rows() {
@@ -118,7 +118,7 @@ async fn over_mcp() {
 
 #[tokio::test]
 async fn over_the_operators_socket() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let _gateway = ready(&place).await;
     for body in ["{", "[]", r#"{"tool": "vfs_list", "arguments": 7}"#, r#"{"arguments": {}}"#] {
         let before = outcomes(&place).len();

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::leaks::{KEEP, ROWS, assert_gone, secret};
 use crate::load::{events, fixture, offers};
-use crate::support::{Gateway, Place, text, unless_gone};
+use crate::support::{Gateway, TestFolder, text, unless_gone};
 
 /// A gateway that knows secrets from its environment, with the log at its loudest.
 struct Stage {
-    place: Place,
+    place: TestFolder,
     gateway: Gateway,
     /// In the environment of the fixture.
     known: String,
@@ -32,7 +32,7 @@ impl Stage {
              [servers.remote]\nurl = \"http://127.0.0.1:9/mcp\"\nheaders = {{ X-Key = \"env:STAGE_HEADER\" }}\n",
             fixture()
         );
-        let place = Place::new(&config);
+        let place = TestFolder::new(&config);
         let [known, header, undeclared] = [100, 107, 115].map(|number| secret("plain", number));
         let gateway = place.serve_with(|command| {
             let values =

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::load::offers;
-use crate::support::{Gateway, Place};
+use crate::support::{Gateway, TestFolder};
 
 /// The misbehaving server in one of its modes.
 fn server(name: &str, mode: &str) -> String {
@@ -20,7 +20,7 @@ async fn page(gateway: &Gateway, cursor: Option<&Value>) -> Value {
 
 #[tokio::test]
 async fn long_lists_come_in_pages() {
-    let place = Place::new(&server("many", "too_many"));
+    let place = TestFolder::new(&server("many", "too_many"));
     let gateway = place.serve();
     let (mut names, mut cursor, mut pages) = (Vec::new(), None, 0);
     offers(&gateway, "many__echo0").await;
@@ -55,7 +55,7 @@ async fn long_lists_come_in_pages() {
 
 #[tokio::test]
 async fn instructions_of_servers_reach_those_who_may_use_them() {
-    let place = Place::new(&server("polite", "instructions"));
+    let place = TestFolder::new(&server("polite", "instructions"));
     let gateway = place.serve();
     offers(&gateway, "polite__echo").await;
     let told = "## What the server `polite` says about its tools\n\nSay \\u{200b}please.";

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::callers::{agent, ready};
 use crate::protocol::memory;
-use crate::support::{Answer, Gateway, Place};
+use crate::support::{Answer, Gateway, TestFolder};
 
 async fn initialize(gateway: &Gateway, version: &Value) -> Answer {
     let mut params = json!({ "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
@@ -31,7 +31,7 @@ async fn bare(gateway: &Gateway, method: Method, token: &str, session: &str) -> 
 
 #[tokio::test]
 async fn revisions_are_negotiated() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     for (asked, given) in [
         ("2025-03-26", "2025-03-26"),
@@ -61,7 +61,7 @@ async fn revisions_are_negotiated() {
 
 #[tokio::test]
 async fn a_session_is_needed_and_ends_when_told() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     assert_eq!(gateway.post_as(&gateway.token, &[], &list).await.status, StatusCode::BAD_REQUEST);
@@ -86,7 +86,7 @@ async fn a_session_is_needed_and_ends_when_told() {
 
 #[tokio::test]
 async fn a_session_of_another_is_no_session() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let (ann, bob) = (agent(&place, "ann", &["file.read"]), agent(&place, "bob", &[]));
     let session = gateway.open_session(&ann).await;
@@ -105,7 +105,7 @@ async fn a_session_of_another_is_no_session() {
 
 #[tokio::test]
 async fn sessions_that_are_left_open_stay_bounded() {
-    let place = Place::new("[server]\nmax_sessions = 1000\n");
+    let place = TestFolder::new("[server]\nmax_sessions = 1000\n");
     let gateway = ready(&place).await;
     let ann = agent(&place, "ann", &["file.read"]);
     let anns = gateway.open_session(&ann).await;
@@ -134,7 +134,7 @@ async fn the_official_client_works() {
     use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
     // Another part of the workspace gives this client TLS, and leaves the choice of it to us.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let config =
         StreamableHttpClientTransportConfig::with_uri(format!("http://{}/mcp", gateway.address))

@@ -5,12 +5,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::beyond_tools::shelves;
+use crate::beyond_tools::servers_with_resources;
 use crate::questions::asking;
-use crate::support::{Place, eventually};
+use crate::support::{TestFolder, eventually};
 
 /// Sends the messages as lines, and returns as many answers as there are requests.
-fn talk(place: &Place, messages: &[Value]) -> Vec<Value> {
+fn talk(place: &TestFolder, messages: &[Value]) -> Vec<Value> {
     let mut command = place.command(&["mcp"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -36,7 +36,7 @@ fn talk(place: &Place, messages: &[Value]) -> Vec<Value> {
 
 #[test]
 fn every_request_is_answered_even_one_that_is_too_large() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     let large = json!({ "path": "a.txt", "content": "x".repeat(5 << 20) });
     let answers = talk(
@@ -63,7 +63,7 @@ struct Bridge {
 }
 
 impl Bridge {
-    fn start(place: &Place) -> Self {
+    fn start(place: &TestFolder) -> Self {
         let mut command = place.command(&["mcp"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
@@ -109,7 +109,7 @@ impl Bridge {
 
 #[tokio::test]
 async fn notices_come_as_lines() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let mut bridge = Bridge::start(&place);
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     bridge.ask("i", "initialize", &params);
@@ -129,7 +129,7 @@ async fn notices_come_as_lines() {
 
 #[tokio::test]
 async fn a_request_without_a_session_can_be_given_up() {
-    let place = Place::new(&shelves(&["a"], ""));
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
     let mut bridge = Bridge::start(&place);
     let all = json!({ "notifications": { "toolsListChanged": true } });
     bridge.say_alone("listen", "subscriptions/listen", all.clone());
@@ -156,7 +156,7 @@ async fn a_request_without_a_session_can_be_given_up() {
 }
 
 /// A client with a session that says it answers questions.
-async fn open_asking(place: &Place) -> Bridge {
+async fn open_asking(place: &TestFolder) -> Bridge {
     let mut bridge = Bridge::start(place);
     let capabilities = json!({ "elicitation": { "form": {}, "url": {} } });
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": { "name": "t", "version": "1" } });
@@ -177,7 +177,7 @@ fn ask(bridge: &mut Bridge) -> Value {
 
 #[tokio::test]
 async fn questions_and_answers_are_lines() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let mut bridge = open_asking(&place).await;
     let question = ask(&mut bridge);
     let given = json!({ "action": "accept", "content": { "name": "ann" } });
@@ -193,7 +193,7 @@ async fn questions_and_answers_are_lines() {
 
 #[tokio::test]
 async fn a_client_that_ends_its_input_answers_no_more() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let mut bridge = open_asking(&place).await;
     let call = json!({ "name": "q__twice", "arguments": {} });
     bridge.say(&json!({ "jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": call }));
@@ -206,7 +206,7 @@ async fn a_client_that_ends_its_input_answers_no_more() {
 
 #[tokio::test]
 async fn a_client_without_session_answers_in_a_second_line() {
-    let place = Place::new(&asking());
+    let place = TestFolder::new(&asking());
     let mut bridge = open_asking(&place).await;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

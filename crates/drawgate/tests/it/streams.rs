@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::callers::{agent, ready};
 use crate::protocol::memory;
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, TestFolder, eventually};
 
 /// The server of these tests, in one of its modes.
 fn server(mode: &str) -> String {
@@ -30,7 +30,7 @@ fn server_until(folder: &Path) -> String {
     server.replace("\"until\"]", &format!("\"until\", \"{folder}\"]"))
 }
 
-async fn ready_with(place: &Place, tool: &str) -> Gateway {
+async fn ready_with(place: &TestFolder, tool: &str) -> Gateway {
     let gateway = place.serve();
     eventually("the tool", async || {
         gateway.tool_names(&gateway.token).await.iter().any(|name| name == tool).then_some(())
@@ -171,14 +171,14 @@ async fn under_way(gateway: &Gateway, count: &str) {
 }
 
 /// The codes of the outcomes that the audit log holds.
-fn outcomes(place: &Place) -> Vec<String> {
+fn outcomes(place: &TestFolder) -> Vec<String> {
     let log = place.ok(&["audit", "export", "--json"]);
     let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let outcomes = events.filter(|event| event["kind"] == "outcome");
     outcomes.map(|event| event["code"].as_str().unwrap_or("OK").to_owned()).collect()
 }
 
-async fn ended_as_cancelled(place: &Place) {
+async fn ended_as_cancelled(place: &TestFolder) {
     let codes =
         eventually("an outcome", async || Some(outcomes(place)).filter(|codes| !codes.is_empty()))
             .await;
@@ -187,7 +187,7 @@ async fn ended_as_cancelled(place: &Place) {
 
 #[tokio::test]
 async fn a_session_hears_of_new_tools() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let session = gateway.open_session(&gateway.token).await;
     let mut events = Events::of_session(&gateway, &gateway.token, &session).await;
@@ -202,7 +202,7 @@ async fn a_session_hears_of_new_tools() {
 
 #[tokio::test]
 async fn only_those_concerned_hear_of_a_grant() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let (ann, bob) = (agent(&place, "ann", &[]), agent(&place, "bob", &[]));
     let (of_ann, of_bob) = (gateway.open_session(&ann).await, gateway.open_session(&bob).await);
@@ -227,7 +227,7 @@ async fn only_those_concerned_hear_of_a_grant() {
 
 #[tokio::test]
 async fn a_subscription_is_acknowledged_and_kept() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let token = agent(&place, "ann", &[]);
     let params =
@@ -247,7 +247,7 @@ async fn a_subscription_is_acknowledged_and_kept() {
 
 #[tokio::test]
 async fn a_subscription_to_nothing_stays_silent() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let token = agent(&place, "ann", &[]);
     let mut silent =
@@ -270,7 +270,7 @@ async fn a_subscription_to_nothing_stays_silent() {
 
 #[tokio::test]
 async fn progress_comes_before_the_answer() {
-    let place = Place::new(&server("progress_flood"));
+    let place = TestFolder::new(&server("progress_flood"));
     let gateway = ready_with(&place, "py__echo").await;
     let params = json!({ "name": "py__echo", "arguments": { "message": "done" }, "_meta": { "progressToken": "p" } });
     let mut events = Events::stateless(&gateway, &gateway.token, "tools/call", params).await;
@@ -293,7 +293,7 @@ async fn progress_comes_before_the_answer() {
 
 #[tokio::test]
 async fn no_text_of_a_tool_ends_an_event() {
-    let place = Place::new(&server("echo"));
+    let place = TestFolder::new(&server("echo"));
     let gateway = ready_with(&place, "py__echo").await;
     let text = "x\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\r\n\r\n: \u{2028}";
     let params = json!({ "name": "py__echo", "arguments": { "message": text }, "_meta": { "progressToken": 1 } });
@@ -309,7 +309,7 @@ fn call_message() -> Value {
 #[tokio::test]
 async fn a_call_is_cancelled_by_a_notice_or_by_the_end_of_its_session() {
     for end in ["notice", "session"] {
-        let place = Place::new(&server("slow"));
+        let place = TestFolder::new(&server("slow"));
         let gateway = ready_with(&place, "py__echo").await;
         let session = gateway.open_session(&gateway.token).await;
         let headers = [("mcp-session-id", session.as_str())];
@@ -343,7 +343,7 @@ async fn a_call_is_cancelled_by_a_notice_or_by_the_end_of_its_session() {
 #[tokio::test]
 async fn a_call_whose_client_goes_away_is_cancelled() {
     for meta in [json!({}), json!({ "progressToken": 1 })] {
-        let place = Place::new(&server("slow"));
+        let place = TestFolder::new(&server("slow"));
         let gateway = ready_with(&place, "py__echo").await;
         let params = json!({ "name": "py__echo", "arguments": {}, "_meta": meta });
         tokio::select! {
@@ -397,7 +397,7 @@ async fn take_up(gateway: &Gateway, token: &str, session: &str, after: &str) -> 
 async fn a_client_that_is_cut_off_gets_its_answer_when_it_comes_back() {
     for meta in [json!({}), json!({ "progressToken": 1 })] {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(&server_until(folder.path()));
+        let place = TestFolder::new(&server_until(folder.path()));
         let gateway = ready_with(&place, "py__echo").await;
         let session = gateway.open_session(&gateway.token).await;
         let events = call_in(&gateway, &session, meta).await.standing().await;
@@ -420,7 +420,7 @@ async fn a_client_that_is_cut_off_gets_its_answer_when_it_comes_back() {
 
 #[tokio::test]
 async fn reports_have_ids_after_which_a_stream_is_taken_up() {
-    let place = Place::new(&server("progress_flood"));
+    let place = TestFolder::new(&server("progress_flood"));
     let gateway = ready_with(&place, "py__echo").await;
     let session = gateway.open_session(&gateway.token).await;
     let mut events = call_in(&gateway, &session, json!({ "progressToken": 1 })).await;
@@ -439,7 +439,7 @@ async fn reports_have_ids_after_which_a_stream_is_taken_up() {
 #[tokio::test]
 async fn a_stream_is_taken_up_by_its_own_session_only() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::new(&server_until(folder.path()));
+    let place = TestFolder::new(&server_until(folder.path()));
     let gateway = ready_with(&place, "py__echo").await;
     let (one, other) =
         (gateway.open_session(&gateway.token).await, gateway.open_session(&gateway.token).await);
@@ -459,7 +459,7 @@ async fn a_stream_is_taken_up_by_its_own_session_only() {
 #[tokio::test]
 async fn a_call_goes_on_although_its_client_left_before_it_was_a_stream() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::new(&server_until(folder.path()));
+    let place = TestFolder::new(&server_until(folder.path()));
     let gateway = ready_with(&place, "py__echo").await;
     // Before 2025-11-25 only what is said before the answer makes a stream of it.
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
@@ -480,7 +480,7 @@ async fn a_call_goes_on_although_its_client_left_before_it_was_a_stream() {
 async fn a_client_of_a_session_that_does_not_come_back_is_cleaned_up_after() {
     for seconds in [0, 1] {
         let place =
-            Place::new(&format!("[server]\nresume_seconds = {seconds}\n{}", server("slow")));
+            TestFolder::new(&format!("[server]\nresume_seconds = {seconds}\n{}", server("slow")));
         let gateway = ready_with(&place, "py__echo").await;
         let session = gateway.open_session(&gateway.token).await;
         let events = call_in(&gateway, &session, json!({ "progressToken": 1 })).await;
@@ -493,7 +493,7 @@ async fn a_client_of_a_session_that_does_not_come_back_is_cleaned_up_after() {
 
 #[tokio::test]
 async fn a_half_closed_client_leaves_nothing_behind() {
-    let place = Place::new(&format!("[server]\nresume_seconds = 1\n{}", server("slow")));
+    let place = TestFolder::new(&format!("[server]\nresume_seconds = 1\n{}", server("slow")));
     let gateway = ready_with(&place, "py__echo").await;
     let session = gateway.open_session(&gateway.token).await;
     let before = descriptors(&gateway);
@@ -511,7 +511,7 @@ async fn a_half_closed_client_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn clients_that_do_not_read_cost_little() {
-    let place = Place::new(&server("echo"));
+    let place = TestFolder::new(&server("echo"));
     let gateway = ready_with(&place, "py__echo").await;
     let mut message = call_message();
     message["params"]["_meta"] = json!({ "progressToken": 1 });
@@ -532,7 +532,7 @@ async fn clients_that_do_not_read_cost_little() {
 
 #[tokio::test]
 async fn listeners_leave_room_for_callers() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let params = json!({ "notifications": { "toolsListChanged": true } });
     let listen = async || {

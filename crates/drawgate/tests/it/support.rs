@@ -18,11 +18,11 @@ use tempfile::TempDir;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_drawgate");
 
 /// A folder with a configuration and a data folder, and perhaps a gateway that runs on it.
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     folder: TempDir,
 }
 
-impl Place {
+impl TestFolder {
     /// A fresh folder with this `drawgate.toml`.
     pub(crate) fn new(config: &str) -> Self {
         let place = Self { folder: TempDir::new().unwrap() };

@@ -14,11 +14,11 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::load::{events, offers};
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 /// Three states of one installation, as folders.
-struct World {
-    place: Place,
+struct Fixture {
+    place: TestFolder,
     /// After its first run.
     older: PathBuf,
     /// After its second run.
@@ -33,9 +33,9 @@ struct World {
     heads: [u64; 2],
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
-        let place = Place::new("");
+        let place = TestFolder::new("");
         let folder = |name: &str| place.path().join(name);
         let [older, current, killed] = ["older", "current", "killed"].map(folder);
         assert_eq!(run(&place).await.terminate(), Some(0));
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-async fn run(place: &Place) -> Gateway {
+async fn run(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     for count in 0..5 {
@@ -171,7 +171,7 @@ struct Row {
 }
 
 struct Table<'a> {
-    world: &'a World,
+    fixture: &'a Fixture,
     rows: Vec<Row>,
 }
 
@@ -194,11 +194,11 @@ impl Table<'_> {
         alone: (i32, &str),
         anchored: (i32, &str),
     ) {
-        let path = self.world.place.path().join(format!("export-{}.jsonl", self.rows.len()));
+        let path = self.fixture.place.path().join(format!("export-{}.jsonl", self.rows.len()));
         let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
         std::fs::write(&path, text).unwrap();
         let path = path.to_str().unwrap();
-        let arguments = ["--file", path, "--key", &self.world.key].map(str::to_owned).to_vec();
+        let arguments = ["--file", path, "--key", &self.fixture.key].map(str::to_owned).to_vec();
         self.row(done, arguments, alone, anchored);
     }
 
@@ -209,7 +209,7 @@ impl Table<'_> {
         alone: (i32, &str),
         anchored: (i32, &str),
     ) {
-        let expected = |(code, words): (i32, &str)| (code, self.world.words(words));
+        let expected = |(code, words): (i32, &str)| (code, self.fixture.words(words));
         let (alone, anchored) = (expected(alone), expected(anchored));
         self.rows.push(Row { done, arguments, alone, anchored });
     }
@@ -220,12 +220,12 @@ impl Table<'_> {
         eprintln!("| what was done | without an anchor | with an anchor |\n|---|---|---|");
         for Row { done, arguments, alone, anchored } in &self.rows {
             let killed = arguments.iter().any(|argument| argument.contains("killed"));
-            let world = self.world;
-            let anchor = if killed { &world.killed_anchor } else { &world.anchor };
-            let found = world.verify(arguments, &[]);
-            let found_anchored = world.verify(arguments, &["--anchor", anchor]);
+            let fixture = self.fixture;
+            let anchor = if killed { &fixture.killed_anchor } else { &fixture.anchor };
+            let found = fixture.verify(arguments, &[]);
+            let found_anchored = fixture.verify(arguments, &["--anchor", anchor]);
             let shown =
-                |(code, words): &(i32, String)| format!("{code}: {}", world.shortened(words));
+                |(code, words): &(i32, String)| format!("{code}: {}", fixture.shortened(words));
             eprintln!("| {done} | {} | {} |", shown(&found), shown(&found_anchored));
             if (&found, &found_anchored) != (alone, anchored) {
                 wrong.push(format!(
@@ -237,7 +237,7 @@ impl Table<'_> {
     }
 }
 
-impl World {
+impl Fixture {
     /// Exit code and first line of `audit verify`.
     fn verify(&self, arguments: &[String], more: &[&str]) -> (i32, String) {
         let mut args = vec!["audit", "verify"];
@@ -275,32 +275,32 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::too_many_lines, reason = "one table")]
 async fn forged_cut_rolled_back_and_replaced_logs() {
-    let world = World::new().await;
-    let mut table = Table { world: &world, rows: Vec::new() };
+    let fixture = Fixture::new().await;
+    let mut table = Table { fixture: &fixture, rows: Vec::new() };
     let intact = (0, "intact: events 1–CURRENT are signed by key KEY");
     let removed = (
         2,
         "tampered: event CURRENT: the log ends at event OLDER, but the anchor is of event CURRENT: events were removed",
     );
-    table.folder("nothing", &world.scene("nothing"), intact, intact);
+    table.folder("nothing", &fixture.scene("nothing"), intact, intact);
 
     // The log set back.
     let said = (
         2,
         "tampered: event CURRENT: the log ends at event OLDER, but the signed head in `audit.head` is of event CURRENT: events were removed",
     );
-    let folder = world.scene("database");
-    world.set_back(&folder, &["audit.db"]);
+    let folder = fixture.scene("database");
+    fixture.set_back(&folder, &["audit.db"]);
     table.folder("older copy of `audit.db` put back", &folder, said, removed);
-    let folder = world.scene("database-head");
-    world.set_back(&folder, &["audit.db", "audit.head"]);
+    let folder = fixture.scene("database-head");
+    fixture.set_back(&folder, &["audit.db", "audit.head"]);
     let said = (
         2,
         "tampered: event CURRENT: the log ends at event OLDER, but the signed head in `drawgate.db` is of event CURRENT: events were removed",
     );
     table.folder("older copy of `audit.db` and `audit.head`", &folder, said, removed);
-    let folder = world.scene("database-no-heads");
-    world.set_back(&folder, &["audit.db"]);
+    let folder = fixture.scene("database-no-heads");
+    fixture.set_back(&folder, &["audit.db"]);
     remove(&folder, &["audit.head"]);
     sql(&folder, "drawgate.db", "DELETE FROM document WHERE kind = 'audit_head'");
     let gone = (
@@ -308,32 +308,32 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
         "not proved: the signed heads outside the log are gone (`audit.head` and a record in `drawgate.db`), so events may have been removed from its end",
     );
     table.folder("older `audit.db`, both heads outside it removed", &folder, gone, removed);
-    let folder = world.scene("restarted-no-heads");
-    world.set_back(&folder, &["audit.db"]);
+    let folder = fixture.scene("restarted-no-heads");
+    fixture.set_back(&folder, &["audit.db"]);
     remove(&folder, &["audit.head"]);
     sql(&folder, "drawgate.db", "DELETE FROM document WHERE kind = 'audit_head'");
-    world.start(&folder);
+    fixture.start(&folder);
     let gone = (
         4,
         "not proved: at the start that event OLDER+1 records, the signed heads outside the log were gone, so events before it may have been removed",
     );
-    let end = world.heads[0] + 2;
+    let end = fixture.heads[0] + 2;
     let shorter = format!(
         "tampered: event CURRENT: the log ends at event {end}, but the anchor is of event CURRENT: events were removed"
     );
     table.folder("the same, then started again", &folder, gone, (2, &shorter));
-    let folder = world.scene("restarted");
-    world.set_back(&folder, &["audit.db"]);
-    world.start(&folder);
+    let folder = fixture.scene("restarted");
+    fixture.set_back(&folder, &["audit.db"]);
+    fixture.start(&folder);
     let said = (
         2,
         "tampered: event OLDER+1: at this start events were missing: the log ended at event OLDER, but a signed head outside it is of event CURRENT",
     );
     table.folder("older copy of `audit.db`, then started again", &folder, said, (2, &shorter));
-    let folder = world.scene_of(&world.older, "whole");
+    let folder = fixture.scene_of(&fixture.older, "whole");
     let older = (0, "intact: events 1–OLDER are signed by key KEY");
     table.folder("older copy of the whole folder", &folder, older, removed);
-    let folder = world.scene_of(&world.killed, "killed");
+    let folder = fixture.scene_of(&fixture.killed, "killed");
     std::fs::write(folder.join("audit.db-wal"), "").unwrap();
     let said = (
         2,
@@ -346,16 +346,16 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
     table.folder("WAL cut after `kill -9`", &folder, said, cut);
 
     // The log removed.
-    let folder = world.scene("removed");
+    let folder = fixture.scene("removed");
     remove(&folder, &LOG);
     let said = (
         2,
         "tampered: event CURRENT: the log is missing, but the signed head in `drawgate.db` is of event CURRENT",
     );
     table.folder("log removed", &folder, said, said);
-    let folder = world.scene("removed-restarted");
+    let folder = fixture.scene("removed-restarted");
     remove(&folder, &LOG);
-    world.start(&folder);
+    fixture.start(&folder);
     let said = (
         2,
         "tampered: event 1: at this start the log was missing: a signed head outside it says that there were CURRENT events",
@@ -367,15 +367,15 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
     table.folder("log removed, then started again", &folder, said, anchored);
 
     // The heads outside the log.
-    let folder = world.scene("head-removed");
+    let folder = fixture.scene("head-removed");
     remove(&folder, &["audit.head"]);
     table.folder("`audit.head` removed", &folder, intact, intact);
-    let folder = world.scene("head-older");
-    world.set_back(&folder, &["audit.head"]);
+    let folder = fixture.scene("head-older");
+    fixture.set_back(&folder, &["audit.head"]);
     table.folder("older copy of `audit.head`", &folder, intact, intact);
-    let folder = world.scene("head-changed");
+    let folder = fixture.scene("head-changed");
     let head = std::fs::read_to_string(folder.join("audit.head")).unwrap();
-    let changed = head.replace(&format!("\"anchor\":{}", world.heads[1]), "\"anchor\":3");
+    let changed = head.replace(&format!("\"anchor\":{}", fixture.heads[1]), "\"anchor\":3");
     std::fs::write(folder.join("audit.head"), changed).unwrap();
     let said = (
         2,
@@ -385,7 +385,7 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
 
     // The keys.
     let other = Signer::new(&[9; 32]);
-    let folder = world.scene("public");
+    let folder = fixture.scene("public");
     std::fs::write(folder.join("audit.pub"), other.keys().public_hex()).unwrap();
     let path = folder.join("audit.pub");
     let said = format!(
@@ -393,14 +393,14 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
         path.display()
     );
     table.folder("`audit.pub` replaced", &folder, (2, &said), (2, &said));
-    let folder = world.scene("keys");
+    let folder = fixture.scene("keys");
     std::fs::write(folder.join("audit.pub"), other.keys().public_hex()).unwrap();
     std::fs::write(folder.join("audit.key"), hex::encode([9; 32])).unwrap();
     let said =
-        format!("tampered: event {0}: checkpoint {0}: signed by an unknown key", world.heads[0]);
+        format!("tampered: event {0}: checkpoint {0}: signed by an unknown key", fixture.heads[0]);
     table.folder("`audit.key` and `audit.pub` replaced", &folder, (2, &said), (2, &said));
-    let fresh = world.place.path().join("fresh");
-    world.start(&fresh);
+    let fresh = fixture.place.path().join("fresh");
+    fixture.start(&fresh);
     let own = std::fs::read_to_string(fresh.join("audit.pub")).unwrap();
     let said = format!("intact: events 1–2 are signed by key {}", own.trim());
     let anchored = (
@@ -408,13 +408,13 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
         "tampered: event CURRENT: the log ends at event 2, but the anchor is of event CURRENT: events were removed",
     );
     table.folder("another installation in the folder's place", &fresh, (0, &said), anchored);
-    let data = ["--data", fresh.to_str().unwrap(), "--key", &world.key].map(str::to_owned);
+    let data = ["--data", fresh.to_str().unwrap(), "--key", &fixture.key].map(str::to_owned);
     let said = format!("tampered: event 0: the log is signed by key {}, not by KEY", own.trim());
     table.row("the same, with `--key`", data.to_vec(), (2, &said), anchored);
 
     // The prune record.
-    let folder = world.scene("prune-forged");
-    let lines = world.export(&world.current);
+    let folder = fixture.scene("prune-forged");
+    let lines = fixture.export(&fixture.current);
     let first: Value = serde_json::from_str(&lines[0]).unwrap();
     let record = PruneRecord {
         sequence: 1,
@@ -451,7 +451,7 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
         said,
         rewritten,
     );
-    let older = world.export(&world.older);
+    let older = fixture.export(&fixture.older);
     table.file(
         "export, cut after a checkpoint",
         &older,
@@ -473,7 +473,7 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
 
 #[tokio::test]
 async fn a_start_that_finds_events_missing_is_loud() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     assert_eq!(run(&place).await.terminate(), Some(0));
     let older = place.path().join("older");
     copy(&place.data(), &older);
@@ -514,7 +514,7 @@ async fn heads_go_to_the_system_log_and_to_a_url() {
     let address = listener.local_addr().unwrap();
     let router = Router::new().route("/heads", post(keep));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let path = place.path().join("log.sock");
     let syslog = UnixDatagram::bind(&path).unwrap();
     syslog.set_nonblocking(true).unwrap();
@@ -555,7 +555,7 @@ async fn heads_go_to_the_system_log_and_to_a_url() {
 
 #[tokio::test]
 async fn padding_hides_no_arguments() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
     let content = format!("{}rm -rf needle {}", "x".repeat(40_000), gateway.token);
@@ -583,7 +583,7 @@ async fn padding_hides_no_arguments() {
 
 #[test]
 fn pruning_says_what_goes_and_asks_first() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     for _ in 0..3 {
         place.ok(&["tools", "call", "vfs_list"]);
     }

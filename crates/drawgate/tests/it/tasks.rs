@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::callers::agent;
 use crate::load::offers;
 use crate::questions::asking;
-use crate::support::{Answer, Gateway, Place, eventually};
+use crate::support::{Answer, Gateway, TestFolder, eventually};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -76,7 +76,7 @@ async fn being_read(pipe: &Path) -> rustix::fd::OwnedFd {
     .await
 }
 
-async fn ready(place: &Place) -> Gateway {
+async fn ready(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     offers(&gateway, "q__hold").await;
     gateway
@@ -92,7 +92,7 @@ pub(crate) async fn begin(gateway: &Gateway, tool: &str, arguments: Value) -> St
 
 #[tokio::test]
 async fn a_long_call_becomes_a_task_and_its_result_outlives_the_gateway() {
-    let place = Place::new(&configuration());
+    let place = TestFolder::new(&configuration());
     let pipe = pipe(place.path());
     let gateway = ready(&place).await;
     let id = begin(&gateway, "q__hold", json!({ "pipe": pipe })).await;
@@ -113,7 +113,7 @@ async fn a_long_call_becomes_a_task_and_its_result_outlives_the_gateway() {
 
 #[tokio::test]
 async fn a_call_that_a_restart_ended_says_so() {
-    let place = Place::new(&configuration());
+    let place = TestFolder::new(&configuration());
     let pipe = pipe(place.path());
     let gateway = ready(&place).await;
     let id = begin(&gateway, "q__hold", json!({ "pipe": pipe })).await;
@@ -126,7 +126,7 @@ async fn a_call_that_a_restart_ended_says_so() {
 
 #[tokio::test]
 async fn a_task_belongs_to_its_caller_and_to_clients_that_take_tasks() {
-    let place = Place::new(&configuration());
+    let place = TestFolder::new(&configuration());
     let pipe = pipe(place.path());
     let gateway = ready(&place).await;
     let other = agent(&place, "bob", &["file.read"]);
@@ -154,7 +154,7 @@ async fn a_task_belongs_to_its_caller_and_to_clients_that_take_tasks() {
 
 #[tokio::test]
 async fn a_cancelled_task_ends_the_call_at_its_server() {
-    let place = Place::new(&configuration());
+    let place = TestFolder::new(&configuration());
     let pipe = pipe(place.path());
     let gateway = ready(&place).await;
     let id = begin(&gateway, "q__hold", json!({ "pipe": pipe })).await;
@@ -174,7 +174,7 @@ async fn a_cancelled_task_ends_the_call_at_its_server() {
 
 #[tokio::test]
 async fn a_task_asks_and_goes_on_with_the_answer() {
-    let place = Place::new(&configuration());
+    let place = TestFolder::new(&configuration());
     let gateway = ready(&place).await;
     let id = begin(&gateway, "q__twice", json!({})).await;
     let mut seen = Vec::new();
@@ -201,7 +201,7 @@ async fn a_task_asks_and_goes_on_with_the_answer() {
 
 #[tokio::test]
 async fn nothing_of_an_agents_tasks_passes_to_the_next_of_its_name() {
-    let place = Place::new(&configuration());
+    let place = TestFolder::new(&configuration());
     let pipe = pipe(place.path());
     let gateway = ready(&place).await;
     let bob = agent(&place, "bob", &["file.read"]);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::load::offers;
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, TestFolder, eventually};
 use crate::tasks::{begin, once, result};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -95,7 +95,7 @@ fn task(status: &str, more: Value) -> Value {
     task
 }
 
-async fn ready(place: &Place) -> Gateway {
+async fn ready(place: &TestFolder) -> Gateway {
     let gateway = place.serve();
     offers(&gateway, "far__slow").await;
     gateway
@@ -104,7 +104,7 @@ async fn ready(place: &Place) -> Gateway {
 #[tokio::test]
 async fn a_killed_gateway_takes_the_servers_task_up_again() {
     let (server, config) = Server::start(task("working", json!({}))).await;
-    let place = Place::new(&config);
+    let place = TestFolder::new(&config);
     let gateway = ready(&place).await;
     let id = begin(&gateway, "far__slow", json!({})).await;
     // The server's handle is stored beside the following, not before it: so a while of following.
@@ -129,7 +129,7 @@ async fn what_a_task_asks_for_needs_the_operators_word() {
         "s": { "method": "sampling/createMessage", "params": sampling },
     } });
     let (server, config) = Server::start(task("input_required", asks)).await;
-    let place = Place::new(&config);
+    let place = TestFolder::new(&config);
     let gateway = ready(&place).await;
     let id = begin(&gateway, "far__slow", json!({})).await;
     let over = eventually("it is over", async || {

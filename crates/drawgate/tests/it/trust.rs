@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 /// A place with a server called `s`, which offers these tools.
-fn place(trust: &str, tools: &Value) -> Place {
+fn place(trust: &str, tools: &Value) -> TestFolder {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/changing.py");
-    let place = Place::new("");
+    let place = TestFolder::new("");
     describe(&place, tools);
     let file = place.path().join("tools.json");
     place.configure(&format!(
@@ -18,7 +18,7 @@ fn place(trust: &str, tools: &Value) -> Place {
 }
 
 /// Has the server say something else.
-fn describe(place: &Place, tools: &Value) {
+fn describe(place: &TestFolder, tools: &Value) {
     let next = place.path().join("next.json");
     std::fs::write(&next, tools.to_string()).unwrap();
     std::fs::rename(next, place.path().join("tools.json")).unwrap();
@@ -30,7 +30,7 @@ fn tools(list: &[(&str, &str)]) -> Value {
 }
 
 /// The digest of what `review` shows.
-pub(crate) fn digest(place: &Place) -> String {
+pub(crate) fn digest(place: &TestFolder) -> String {
     let review = place.run(&["servers", "review", "s", "--json"]);
     let review: Value = serde_json::from_slice(&review.stdout).unwrap();
     review["digest"].as_str().unwrap().to_owned()
@@ -51,7 +51,7 @@ async fn call(gateway: &Gateway, tool: &str) -> Value {
     gateway.rpc(&gateway.token, "tools/call", json!({ "name": tool, "arguments": {} })).await
 }
 
-fn events(place: &Place, kind: &str) -> Vec<Value> {
+fn events(place: &TestFolder, kind: &str) -> Vec<Value> {
     let log = place.ok(&["audit", "export", "--json"]);
     let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event["kind"] == kind).collect()
@@ -186,7 +186,11 @@ async fn a_digest_accepts_what_was_seen_and_nothing_that_came_after() {
 }
 
 /// One request to the control socket.
-async fn control(place: &Place, method: http::Method, body: &Value) -> (http::StatusCode, Value) {
+async fn control(
+    place: &TestFolder,
+    method: http::Method,
+    body: &Value,
+) -> (http::StatusCode, Value) {
     use http_body_util::BodyExt;
     let socket = place.data().join("control.sock");
     let stream = tokio::net::UnixStream::connect(socket).await.unwrap();

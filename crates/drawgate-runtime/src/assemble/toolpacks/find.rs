@@ -1,4 +1,4 @@
-//! What is installed, by what can be done with it.
+//! Installed toolpacks, sorted by whether they can run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use drawgate_core::registry::Absence;
 use tokio::task::spawn_blocking;
 
 use super::Toolpacks;
-use super::wanted::{Wanted, capabilities_of, source_id, wanted};
+use super::plan::{ToolpackPlan, capabilities_of, plan, source_id};
 use crate::config::Loaded;
-use crate::toolpacks::{Folder, Installed, Trust};
+use crate::toolpacks::{Folder, Installed, Integrity};
 
-/// What is installed, by what can be done with it.
+/// Installed toolpacks, sorted by whether they can run.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) wanted: BTreeMap<SourceId, Wanted>,
+pub(super) struct InstalledToolpacks {
+    pub(super) plans: BTreeMap<SourceId, ToolpackPlan>,
     /// Those that are disabled, with what callers hear of them.
     pub(super) disabled: BTreeMap<SourceId, Absence>,
     /// Why each can't be used.
@@ -27,8 +27,8 @@ pub(super) struct Found {
 
 impl Toolpacks {
     /// Looks at everything that is installed.
-    pub(super) async fn find(&self, loaded: &Loaded) -> Found {
-        let mut found = Found::default();
+    pub(super) async fn find(&self, loaded: &Loaded) -> InstalledToolpacks {
+        let mut found = InstalledToolpacks::default();
         let look = async { anyhow::Ok((installed(path(loaded)?).await?, self.approved().await?)) };
         let (packs, approved) = look.await.unwrap_or_else(|error| {
             let error = format!("{error:#}");
@@ -36,12 +36,12 @@ impl Toolpacks {
             (Vec::new(), BTreeMap::new())
         });
         for pack in packs {
-            match wanted(loaded, &self.data, &approved, &pack) {
+            match plan(loaded, &self.data, &approved, &pack) {
                 Ok(None) => found.disabled.extend(disabled(loaded, &pack)),
-                Ok(Some((id, one))) => drop(found.wanted.insert(id, one)),
+                Ok(Some((id, one))) => drop(found.plans.insert(id, one)),
                 Err(error) => {
                     found.unusable.insert(pack.id.clone(), format!("{error:#}"));
-                    let is_changed = matches!(pack.trust, Trust::Changed(_));
+                    let is_changed = matches!(pack.integrity, Integrity::Changed(_));
                     found.changed.extend(is_changed.then_some(pack));
                 }
             }

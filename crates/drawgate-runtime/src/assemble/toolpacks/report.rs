@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use drawgate_core::audit::{EventDraft, EventKind};
 
 use super::Toolpacks;
-use super::wanted::{capabilities_of, complaint, source_id};
+use super::plan::{capabilities_of, complaint, source_id};
 use crate::config::Loaded;
 use crate::toolpacks::Installed;
 
 impl Toolpacks {
     /// Writes down that a pack is not what was installed, once for each way in which it is not.
     pub(super) async fn note_change(&self, pack: &Installed) {
-        let reason = complaint(&pack.trust).unwrap_or_default();
+        let reason = complaint(&pack.integrity).unwrap_or_default();
         if self.unusable.lock().get(&pack.id) == Some(&reason) {
             return;
         }
@@ -33,7 +33,7 @@ impl Toolpacks {
             std::mem::take(&mut *self.unusable.lock()).into_keys().collect();
         for id in before.iter().filter(|id| !now.contains_key(*id)) {
             if let Ok(id) = source_id(loaded, id) {
-                self.keeper.remove(&id).await;
+                self.supervisor.remove(&id).await;
             }
         }
         for (id, reason) in now {
@@ -50,7 +50,7 @@ impl Toolpacks {
         // Under an id that a server has, the report would be taken for that server's.
         if let Ok(id) = source_id(loaded, id) {
             let capabilities = capabilities_of(loaded, id.as_str());
-            self.keeper.report_unusable(&id, capabilities, reason.clone());
+            self.supervisor.report_unusable(&id, capabilities, reason.clone());
         }
         self.unusable.lock().insert(id.to_owned(), reason);
     }

@@ -8,7 +8,7 @@ use drawgate_core::json;
 use drawgate_core::policy::Rules;
 use drawgate_host::egress::Authorities;
 
-use super::rules::Known;
+use super::rules::KnownTools;
 use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::config::tree::{child, element};
@@ -28,7 +28,7 @@ impl Config {
         if let Some(file) = &self.egress.ca_file {
             problems.extend(check_authorities(file, &resolve(file)));
         }
-        let known = Known::of(self, LockFile::ids(&resolve(&self.toolpacks.folder)));
+        let known = KnownTools::of(self, LockFile::ids(&resolve(&self.toolpacks.folder)));
         match (&self.policy.file, self.policy.inline().map(Rules::from_value)) {
             (Some(file), _) => match read_policy(file, &resolve(file)) {
                 Ok(rules) => known.check(&rules, |_, _| "policy.file".to_owned(), &mut problems),

@@ -15,7 +15,7 @@ use crate::config::servers::Server;
 const BUILTIN: &str = "builtin";
 
 /// The tools that a configuration has, as far as they are known before anything runs.
-pub(super) struct Known<'a> {
+pub(super) struct KnownTools<'a> {
     config: &'a Config,
     /// Names of tools by source; none where only the source itself knows them.
     sources: BTreeMap<String, Option<BTreeSet<String>>>,
@@ -25,7 +25,7 @@ pub(super) struct Known<'a> {
     is_open: bool,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownTools<'a> {
     /// `toolpacks` are the ids of those that are installed.
     pub(super) fn of(config: &'a Config, toolpacks: BTreeSet<String>) -> Self {
         let is_open = !toolpacks.is_empty();

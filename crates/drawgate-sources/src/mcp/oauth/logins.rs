@@ -22,7 +22,7 @@ const NEWS: usize = 64;
 
 /// A server that may have a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct LoginTarget {
     /// Its address.
     pub url: Address,
     /// What the operator says about the login.
@@ -80,13 +80,13 @@ impl Logins {
     }
 
     /// Takes these servers in place of those before. Logins whose server stays the same go on.
-    pub fn set(&self, wanted: BTreeMap<SourceId, Wanted>, stored: StoredLogins) {
+    pub fn set(&self, wanted: BTreeMap<SourceId, LoginTarget>, stored: StoredLogins) {
         let StoredLogins(mut documents) = stored;
         let mut servers = self.servers.write();
         let before = std::mem::take(&mut *servers);
         *servers = wanted
             .into_iter()
-            .map(|(id, Wanted { url, settings })| {
+            .map(|(id, LoginTarget { url, settings })| {
                 let same = before.get(&id).filter(|login| login.is_of(&url, &settings));
                 let login = same.cloned().unwrap_or_else(|| {
                     let kept = documents.remove(id.as_str()).and_then(|document| {

@@ -32,4 +32,4 @@ pub use address::Address;
 pub use attempt::PendingLogin;
 pub use error::{LoginError, LoginNeeded};
 pub use login::{Grant, LoginSettings, LoginState, LoginSummary, ServerLogin};
-pub use logins::{Logins, StoredLogins, Wanted};
+pub use logins::{LoginTarget, Logins, StoredLogins};

@@ -17,7 +17,8 @@ use drawgate_host::credentials::Try;
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
 use drawgate_sources::mcp::oauth::{
-    Address, LoginError, LoginSettings, LoginSummary, Logins, PendingLogin, ServerLogin, Wanted,
+    Address, LoginError, LoginSettings, LoginSummary, LoginTarget, Logins, PendingLogin,
+    ServerLogin,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use world::{World, browse};
@@ -78,7 +79,7 @@ impl Stage {
         let shared = Arc::new(store.clone());
         let acts = acts(shared.clone(), shared.clone());
         let logins = Logins::new(&host, shared, acts, key);
-        let wanted = Wanted { url: Address::parse(url).unwrap(), settings };
+        let wanted = LoginTarget { url: Address::parse(url).unwrap(), settings };
         let stored = logins.stored().await.unwrap();
         logins.set(BTreeMap::from([(id(), wanted)]), stored);
         let login = logins.get(&id()).unwrap();

@@ -99,7 +99,7 @@ Try to break out:
       curl https://example.com";
 
 /// How the command came to its end.
-enum Ending {
+enum CommandEnd {
     Exited(ExitStatus),
     TimedOut,
     Interrupted(u8),
@@ -129,16 +129,16 @@ async fn execute(args: &ExecArgs, globals: &Globals) -> anyhow::Result<ExitCode>
     let host = machine::host()?;
     let spawn = spawn(args, &host.secrets)?;
     host.processes.trusted().replace(trusted(globals, &host.processes));
-    // Before the start: a signal at the default would leave the command without its keeper.
+    // Before the start: a signal at the default would leave the command without the process that ends it.
     let mut interruptions = Interruptions::new()?;
     let (mut running, mut streams) = start(args, &host, &spawn)?;
     let deadline = tokio::time::Instant::now() + args.timeout;
     let ending = tokio::select! {
         ended = ended(&mut running, &mut streams) => ended?,
-        () = tokio::time::sleep_until(deadline) => Ending::TimedOut,
-        signal = interruptions.next() => Ending::Interrupted(signal),
+        () = tokio::time::sleep_until(deadline) => CommandEnd::TimedOut,
+        signal = interruptions.next() => CommandEnd::Interrupted(signal),
     };
-    if !matches!(ending, Ending::Exited(_)) {
+    if !matches!(ending, CommandEnd::Exited(_)) {
         running.kill_tree();
         running.wait().await?;
         // A reader that has stopped reading must not keep this program alive.
@@ -181,24 +181,24 @@ fn trusted(globals: &Globals, processes: &Processes) -> Vec<TrustedPath> {
 }
 
 /// Waits for the command and for the last of its output.
-async fn ended(running: &mut Running, streams: &mut Streams) -> anyhow::Result<Ending> {
+async fn ended(running: &mut Running, streams: &mut Streams) -> anyhow::Result<CommandEnd> {
     let status = tokio::select! {
         status = running.wait() => status?,
-        () = streams.unread() => return Ok(Ending::Unread),
+        () = streams.unread() => return Ok(CommandEnd::Unread),
     };
     streams.finish().await;
-    Ok(Ending::Exited(status))
+    Ok(CommandEnd::Exited(status))
 }
 
-fn code(ending: &Ending, limit: Duration) -> u8 {
+fn code(ending: &CommandEnd, limit: Duration) -> u8 {
     match ending {
-        Ending::Exited(status) => exit_code(*status),
-        Ending::TimedOut => {
+        CommandEnd::Exited(status) => exit_code(*status),
+        CommandEnd::TimedOut => {
             eprintln!("drawgate: the command was stopped after {} s", limit.as_secs_f64());
             TIMED_OUT
         }
-        Ending::Interrupted(signal) => SIGNAL_BASE.saturating_add(*signal),
-        Ending::Unread => SIGNAL_BASE.saturating_add(super::watch::PIPE),
+        CommandEnd::Interrupted(signal) => SIGNAL_BASE.saturating_add(*signal),
+        CommandEnd::Unread => SIGNAL_BASE.saturating_add(super::watch::PIPE),
     }
 }
 

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use drawgate_sources::toolpack::{FILE as MANIFEST, Finding, Manifest, Problem};
 use serde_json::{Value, json};
 
-use super::words;
+use super::text;
 use crate::cli::Context;
 use crate::cli::backend::{Backend, part};
 use crate::cli::output::Output;
-use drawgate_runtime::operations::{AllPacks, ShownPack};
+use drawgate_runtime::operations::{ToolpackList, ToolpackView};
 use drawgate_runtime::toolpacks::check_files;
 
 /// Checks a folder that is named like one, or is one. Needs no gateway.
@@ -55,7 +55,7 @@ pub(super) async fn validate(
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
     let packs = chosen(id, backend).await?;
-    let is_valid = |pack: &ShownPack| matches!(pack.state.as_str(), "enabled" | "disabled");
+    let is_valid = |pack: &ToolpackView| matches!(pack.state.as_str(), "enabled" | "disabled");
     let value = packs.iter().map(|pack| {
         json!({
             "id": pack.id, "valid": is_valid(pack), "state": pack.state,
@@ -84,7 +84,7 @@ pub(super) async fn doctor(
     let mut texts = Vec::new();
     let mut well = true;
     for pack in &packs {
-        let mut found: Vec<Finding> = words::complaints(pack).into_iter().map(complaint).collect();
+        let mut found: Vec<Finding> = text::complaints(pack).into_iter().map(complaint).collect();
         if pack.state != "missing" {
             found.extend(
                 backend
@@ -111,10 +111,10 @@ pub(super) async fn verify(context: &Context, backend: &Backend) -> anyhow::Resu
     Ok(code(well))
 }
 
-async fn chosen(id: Option<&str>, backend: &Backend) -> anyhow::Result<Vec<ShownPack>> {
+async fn chosen(id: Option<&str>, backend: &Backend) -> anyhow::Result<Vec<ToolpackView>> {
     match id {
         Some(id) => Ok(vec![backend.get(&format!("/toolpacks/{}", part(id))).await?]),
-        None => Ok(backend.get::<AllPacks>("/toolpacks").await?.toolpacks),
+        None => Ok(backend.get::<ToolpackList>("/toolpacks").await?.toolpacks),
     }
 }
 

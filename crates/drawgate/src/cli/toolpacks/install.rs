@@ -9,13 +9,13 @@ use drawgate_host::Host;
 use tokio::task::spawn_blocking;
 
 use super::super::machine;
-use super::progress::Line;
-use super::words;
+use super::progress::ProgressLine;
+use super::text;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
 use drawgate_runtime::assemble::authorities;
 use drawgate_runtime::config::Loaded;
-use drawgate_runtime::operations::{Afterwards, AllPacks, Commit, ShownPack};
+use drawgate_runtime::operations::{Commit, StateAfterUpdate, ToolpackList, ToolpackView};
 use drawgate_runtime::toolpacks::{
     Downgrade, Folder, Github, GithubSource, Intent, Origin, Staged, Terms, ToolpackError,
 };
@@ -27,7 +27,7 @@ pub(super) async fn run(
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
     let origin = origin(source)?;
-    let all: AllPacks = backend.get("/toolpacks").await?;
+    let all: ToolpackList = backend.get("/toolpacks").await?;
     let stage = Stage::new(&all.folder, context.whole()?)?;
     let terms = stage.terms(Intent::Install, downgrade);
     let staged = stage.stage(&origin, terms).await?;
@@ -40,9 +40,9 @@ pub(super) async fn run(
     }
     let was_on = before.is_some_and(|pack| pack.state == "enabled");
     let left_out = staged.left_out.clone();
-    let pack = commit(backend, staged, Afterwards::Off).await?;
+    let pack = commit(backend, staged, StateAfterUpdate::Off).await?;
     context.out.either(&pack, || {
-        let mut text = words::installed(&pack, was_on);
+        let mut text = text::installed(&pack, was_on);
         if !left_out.is_empty() {
             let _ = writeln!(text, "not part of it: {}", left_out.join(", "));
         }
@@ -61,7 +61,7 @@ fn origin(source: &str) -> anyhow::Result<Origin> {
 }
 
 /// Whether this very pack is installed, and in order.
-fn is_same(pack: &ShownPack, staged: &Staged) -> bool {
+fn is_same(pack: &ToolpackView, staged: &Staged) -> bool {
     matches!(pack.state.as_str(), "enabled" | "disabled")
         && pack.content_hash.as_deref() == Some(&staged.entry.content_hash)
         && pack.commit == staged.entry.commit
@@ -71,8 +71,8 @@ fn is_same(pack: &ShownPack, staged: &Staged) -> bool {
 pub(super) async fn commit(
     backend: &Backend,
     staged: Staged,
-    afterwards: Afterwards,
-) -> anyhow::Result<ShownPack> {
+    afterwards: StateAfterUpdate,
+) -> anyhow::Result<ToolpackView> {
     let commit = Commit {
         staged: staged.name.clone(),
         content_hash: staged.entry.content_hash.clone(),
@@ -112,7 +112,7 @@ impl Stage {
                 self.on_folder(move |folder| folder.stage_folder(&path, &terms)).await
             }
             Origin::Github(source) => {
-                let line = Line::new();
+                let line = ProgressLine::new();
                 line.say(&format!("asking for {source}"));
                 let pinned = self.resolve(source).await?;
                 self.download(pinned, terms, &line).await
@@ -133,7 +133,7 @@ impl Stage {
         &self,
         pinned: drawgate_runtime::toolpacks::Pinned,
         terms: Terms,
-        line: &Line,
+        line: &ProgressLine,
     ) -> anyhow::Result<Staged> {
         let (pinned, terms) = self
             .on_folder(move |folder| folder.check_pin(&pinned, &terms).map(|()| (pinned, terms)))

@@ -9,12 +9,12 @@ use drawgate_runtime::toolpacks::Progress;
 const STEP: u64 = 64 * 1024;
 
 /// A line on standard error that is written over and over.
-pub(super) struct Line {
+pub(super) struct ProgressLine {
     shown: AtomicU64,
     is_terminal: bool,
 }
 
-impl Line {
+impl ProgressLine {
     pub(super) fn new() -> Self {
         Self { shown: AtomicU64::new(0), is_terminal: std::io::stderr().is_terminal() }
     }
@@ -40,7 +40,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.say("");
     }

@@ -7,17 +7,17 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::install::{Stage, commit};
-use super::progress::Line;
-use super::words;
+use super::progress::ProgressLine;
+use super::text;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
 use crate::cli::output::{agrees, can_ask};
-use drawgate_runtime::operations::{Afterwards, AllPacks, ShownPack};
+use drawgate_runtime::operations::{StateAfterUpdate, ToolpackList, ToolpackView};
 use drawgate_runtime::toolpacks::{Changes, Folder, Intent, Origin, Staged};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct UpdateRequest<'a> {
     pub(super) id: Option<&'a str>,
     pub(super) yes: bool,
     pub(super) downgrade: bool,
@@ -29,25 +29,25 @@ enum Outcome {
     Declined(Changes),
     /// There was no terminal to ask at.
     Waits(Changes),
-    Updated(Changes, Box<ShownPack>),
+    Updated(Changes, Box<ToolpackView>),
 }
 
 pub(super) async fn run(
-    wanted: Wanted<'_>,
+    request: UpdateRequest<'_>,
     context: &Context,
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
-    let all: AllPacks = backend.get("/toolpacks").await?;
+    let all: ToolpackList = backend.get("/toolpacks").await?;
     let stage = Stage::new(&all.folder, context.whole()?)?;
-    let chosen: Vec<&ShownPack> =
-        all.toolpacks.iter().filter(|pack| wanted.id.is_none_or(|id| id == pack.id)).collect();
-    if let (Some(id), true) = (wanted.id, chosen.is_empty()) {
+    let chosen: Vec<&ToolpackView> =
+        all.toolpacks.iter().filter(|pack| request.id.is_none_or(|id| id == pack.id)).collect();
+    if let (Some(id), true) = (request.id, chosen.is_empty()) {
         bail!("no toolpack `{id}` is installed; `drawgate toolpacks list` shows them");
     }
     let mut report = Vec::new();
     let mut well = true;
     for pack in &chosen {
-        let done = one(pack, wanted, &stage, context, backend).await;
+        let done = one(pack, request, &stage, context, backend).await;
         well &= matches!(&done, Ok(Outcome::Same | Outcome::Declined(_) | Outcome::Updated(..)));
         if !context.out.is_json() {
             context.out.text(&sentence(pack, &done))?;
@@ -60,13 +60,13 @@ pub(super) async fn run(
 }
 
 async fn one(
-    pack: &ShownPack,
-    wanted: Wanted<'_>,
+    pack: &ToolpackView,
+    request: UpdateRequest<'_>,
     stage: &Stage,
     context: &Context,
     backend: &Backend,
 ) -> anyhow::Result<Outcome> {
-    let Some(staged) = fetch(pack, wanted, stage).await? else { return Ok(Outcome::Same) };
+    let Some(staged) = fetch(pack, request, stage).await? else { return Ok(Outcome::Same) };
     if pack.content_hash.as_deref() == Some(&staged.entry.content_hash)
         && pack.commit == staged.entry.commit
     {
@@ -78,24 +78,24 @@ async fn one(
         context.out.text(&difference(pack, &changes))?;
     }
     let person = can_ask();
-    if !wanted.yes && (!person || context.out.is_json()) {
+    if !request.yes && (!person || context.out.is_json()) {
         return Ok(Outcome::Waits(changes));
     }
-    if !wanted.yes && !agrees("change it?").await? {
+    if !request.yes && !agrees("change it?").await? {
         return Ok(Outcome::Declined(changes));
     }
-    let updated = commit(backend, staged, Afterwards::Same).await?;
+    let updated = commit(backend, staged, StateAfterUpdate::Same).await?;
     Ok(Outcome::Updated(changes, Box::new(updated)))
 }
 
 /// What there is now where the pack came from; nothing if its commit is the same.
 async fn fetch(
-    pack: &ShownPack,
-    wanted: Wanted<'_>,
+    pack: &ToolpackView,
+    request: UpdateRequest<'_>,
     stage: &Stage,
 ) -> anyhow::Result<Option<Staged>> {
     let source = pack.source.as_deref().context("its origin is not recorded; install it again")?;
-    let terms = stage.terms(Intent::Update, wanted.downgrade);
+    let terms = stage.terms(Intent::Update, request.downgrade);
     if let Some(path) = source.strip_prefix("path:") {
         return stage.stage(&Origin::Folder(path.into()), terms).await.map(Some);
     }
@@ -105,7 +105,7 @@ async fn fetch(
     let Origin::Github(repository) = text.parse()? else {
         bail!("`{source}` can't be asked for something newer; install it again")
     };
-    let line = Line::new();
+    let line = ProgressLine::new();
     line.say(&format!("asking for {text}"));
     let pinned = stage.resolve(&repository).await?;
     if pack.commit.as_deref() == Some(pinned.commit.as_str()) {
@@ -115,12 +115,12 @@ async fn fetch(
 }
 
 /// What would change.
-fn difference(pack: &ShownPack, changes: &Changes) -> String {
+fn difference(pack: &ToolpackView, changes: &Changes) -> String {
     let (old, new) = &changes.version;
     let old = old.as_deref().unwrap_or("an unknown version");
     let mut text = format!("`{}`: {old} becomes {new}", pack.id);
     if let (_, Some(commit)) = &changes.commit {
-        let _ = write!(text, ", commit {}", words::short(commit));
+        let _ = write!(text, ", commit {}", text::short(commit));
     }
     text.push('\n');
     let tools = &changes.tools;
@@ -141,7 +141,7 @@ fn difference(pack: &ShownPack, changes: &Changes) -> String {
     text
 }
 
-fn sentence(pack: &ShownPack, done: &anyhow::Result<Outcome>) -> String {
+fn sentence(pack: &ToolpackView, done: &anyhow::Result<Outcome>) -> String {
     let id = &pack.id;
     match done {
         Ok(Outcome::Same) => format!("`{id}` is up to date"),
@@ -154,7 +154,7 @@ fn sentence(pack: &ShownPack, done: &anyhow::Result<Outcome>) -> String {
     }
 }
 
-fn as_json(pack: &ShownPack, done: &anyhow::Result<Outcome>) -> Value {
+fn as_json(pack: &ToolpackView, done: &anyhow::Result<Outcome>) -> Value {
     let changes = |changes: &Changes| {
         json!({
             "version": changes.version.1,

@@ -7,9 +7,9 @@ mod artifacts;
 mod calls;
 mod conversation;
 mod convert;
-mod line;
 mod lists;
-mod open;
+mod open_conversations;
+mod outbox;
 mod register;
 mod registered;
 
@@ -26,15 +26,16 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::conversation::{Conversation, Ended};
-use self::line::{Line, Outgoing};
+use self::open_conversations::OpenConversations;
+use self::outbox::{Outbox, Outgoing};
 use super::login;
 use crate::telemetry::Spans;
-use drawgate_runtime::peers::{End, Peer};
+use drawgate_runtime::peers::{DisconnectReason, Peer};
 
 /// Messages that wait to be read by an agent; whoever has more to say waits.
 const QUEUE: usize = 16;
 /// An agent that reads nothing, or says nothing when it is asked, for so many heartbeats is gone.
-const PATIENCE: u32 = 3;
+const MAX_MISSED_HEARTBEATS: u32 = 3;
 
 /// The agents' service.
 #[derive(Clone)]
@@ -47,7 +48,7 @@ struct Shared {
     heartbeat: Duration,
     spans: Spans,
     lists: lists::Lists,
-    open: open::Open,
+    open: OpenConversations,
 }
 
 /// An agent that has proved itself, as far as a conversation needs to know it.
@@ -83,17 +84,17 @@ impl Agents {
             heartbeat,
             spans,
             lists: lists::Lists::default(),
-            open: open::Open::default(),
+            open: OpenConversations::default(),
         }))
     }
 
     /// Makes a conversation and the agent's end of it.
     fn open(&self, agent: Agent) -> Result<(Conversation, Outgoing), Status> {
-        let place = self.0.open.enter(&agent.name, &agent.connection)?;
+        let open = self.0.open.enter(&agent.name, &agent.connection)?;
         let (queue, waiting) = mpsc::channel(QUEUE);
         let over = CancellationToken::new();
-        let line = Line::new(queue, self.0.heartbeat * PATIENCE, over.clone());
-        let conversation = Conversation::new(Arc::clone(&self.0), agent, line, place);
+        let outbox = Outbox::new(queue, self.0.heartbeat * MAX_MISSED_HEARTBEATS, over.clone());
+        let conversation = Conversation::new(Arc::clone(&self.0), agent, outbox, open);
         Ok((conversation, Outgoing::new(waiting, over.drop_guard())))
     }
 }
@@ -128,7 +129,7 @@ impl FoldService for Agents {
         tokio::spawn(async move {
             // Whoever does not read would not see the end of the stream either.
             if conversation.run(incoming).await == Ended::Silent {
-                peer.end(End::Silent);
+                peer.end(DisconnectReason::Silent);
             }
         });
         Ok(Response::new(outgoing))
@@ -140,7 +141,7 @@ fn principal(peer: &Peer) -> Result<Principal, Status> {
 }
 
 /// A message of the gateway.
-type Said = Result<GatewayMessage, Status>;
+type OutgoingMessage = Result<GatewayMessage, Status>;
 
 #[cfg(test)]
 #[path = "agents_tests.rs"]

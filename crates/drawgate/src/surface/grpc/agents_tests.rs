@@ -25,7 +25,7 @@ use super::*;
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// A gate with the service in front.
-struct House {
+struct Fixture {
     gate: TestGate,
     agents: Agents,
     stop: CancellationToken,
@@ -64,7 +64,7 @@ impl ToolSource for Slow {
     }
 }
 
-impl House {
+impl Fixture {
     async fn new() -> Self {
         let gate = TestGate::new().await;
         let slow = Arc::new(Slow {
@@ -76,9 +76,9 @@ impl House {
         gate.declare(slow.clone(), manifest, flat(), Origin::Discovered).unwrap();
         let stop = CancellationToken::new();
         let agents = Agents::new(gate.gateway.clone(), stop.clone(), HEARTBEAT);
-        let house = Self { gate, agents, stop, slow };
-        house.offer("file-tools", file_tools());
-        house
+        let fixture = Self { gate, agents, stop, slow };
+        fixture.offer("file-tools", file_tools());
+        fixture
     }
 
     fn offer(&self, source: &str, tools: Vec<drawgate_core::model::McpToolSpec>) {
@@ -95,7 +95,7 @@ impl House {
     }
 
     /// A connection of an agent whose key allows this.
-    fn connect(&self, name: &str, allowed: &[&str]) -> Talk {
+    fn connect(&self, name: &str, allowed: &[&str]) -> TestConversation {
         let (to, incoming) = mpsc::channel(1);
         let agent = Agent {
             name: Principal::new(name).unwrap(),
@@ -105,11 +105,11 @@ impl House {
         };
         let (conversation, from) = self.agents.open(agent).unwrap();
         let ended = tokio::spawn(conversation.run(ReceiverStream::new(incoming)));
-        Talk { to, from, ended }
+        TestConversation { to, from, ended }
     }
 
     /// The same, registered for all that its key allows.
-    async fn join(&self, name: &str, allowed: &[&str]) -> (Talk, Welcome) {
+    async fn join(&self, name: &str, allowed: &[&str]) -> (TestConversation, Welcome) {
         let mut talk = self.connect(name, allowed);
         talk.register(name, &[]).await;
         let welcome = talk.welcome().await;
@@ -153,13 +153,13 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<ToolOutput, Sour
 }
 
 /// The agent's side of a conversation.
-struct Talk {
+struct TestConversation {
     to: mpsc::Sender<Result<AgentMessage, Status>>,
     from: Outgoing,
     ended: JoinHandle<Ended>,
 }
 
-impl Talk {
+impl TestConversation {
     async fn send(&self, message: ToGateway) {
         self.to.send(Ok(AgentMessage { message: Some(message) })).await.unwrap();
     }
@@ -239,8 +239,8 @@ fn names(tools: &[ToolDefinition]) -> Vec<&str> {
 
 #[tokio::test]
 async fn agents_see_and_call_what_they_hold_all_capabilities_for() {
-    let house = House::new().await;
-    let (mut research, welcome) = house.join("research-bot", &["filesystem", "web"]).await;
+    let fixture = Fixture::new().await;
+    let (mut research, welcome) = fixture.join("research-bot", &["filesystem", "web"]).await;
     assert_eq!(names(&welcome.tools), ["read_file", "write_file", "wait"]);
     assert_eq!(welcome.capabilities, ["filesystem", "web"]);
     let read = &welcome.tools[0];
@@ -249,7 +249,7 @@ async fn agents_see_and_call_what_they_hold_all_capabilities_for() {
     let schema: Value = serde_json::from_str(&read.input_schema_json).unwrap();
     assert_eq!(schema["type"], "object");
 
-    let (mut admin, welcome) = house.join("admin-bot", &["filesystem", "destructive"]).await;
+    let (mut admin, welcome) = fixture.join("admin-bot", &["filesystem", "destructive"]).await;
     assert_eq!(names(&welcome.tools), ["delete_file", "read_file", "write_file", "wait"]);
 
     let denied = Err("PERMISSION_DENIED".to_owned());
@@ -262,13 +262,13 @@ async fn agents_see_and_call_what_they_hold_all_capabilities_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_begins_with_one_registration() {
-    let house = House::new().await;
-    let mut early = house.connect("a", &[]);
+    let fixture = Fixture::new().await;
+    let mut early = fixture.connect("a", &[]);
     early.call("r", "wait", "{}").await;
     assert_eq!(early.refusal().await.code(), Code::FailedPrecondition);
-    let mut late = house.connect("b", &[]);
+    let mut late = fixture.connect("b", &[]);
     assert_eq!(late.refusal().await.code(), Code::DeadlineExceeded);
-    let (mut twice, _) = house.join("c", &[]).await;
+    let (mut twice, _) = fixture.join("c", &[]).await;
     twice.register("c", &[]).await;
     assert_eq!(twice.refusal().await.code(), Code::FailedPrecondition);
 }
@@ -278,7 +278,7 @@ type Expected = Result<&'static [&'static str], (Code, &'static str)>;
 
 #[tokio::test]
 async fn an_agent_gets_no_more_than_its_key_allows() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let allowed = ["filesystem", "db.*"];
     // What is asked for, and what comes of it.
     let cases: [(&str, &[&str], Expected); 7] = [
@@ -291,7 +291,7 @@ async fn an_agent_gets_no_more_than_its_key_allows() {
         ("b", &[], Err((Code::PermissionDenied, "`b`"))),
     ];
     for (name, asked, expected) in cases {
-        let mut talk = house.connect("a", &allowed);
+        let mut talk = fixture.connect("a", &allowed);
         talk.register(name, asked).await;
         match expected {
             Ok(held) => assert_eq!(talk.welcome().await.capabilities, held, "{asked:?}"),
@@ -308,8 +308,8 @@ async fn an_agent_gets_no_more_than_its_key_allows() {
 
 #[tokio::test]
 async fn outputs_errors_and_content_come_as_the_tool_gave_them() {
-    let house = House::new().await;
-    let (mut talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
     talk.call("1", "read_file", r#"{ "structured": { "b": 1, "a": [2] } }"#).await;
     let (id, output, content) = talk.result().await;
     assert_eq!(id, "1");
@@ -326,31 +326,31 @@ async fn outputs_errors_and_content_come_as_the_tool_gave_them() {
 
 #[tokio::test]
 async fn what_is_refused_before_the_gate_is_in_the_log_too() {
-    let house = House::new().await;
-    house.limit(|settings| {
+    let fixture = Fixture::new().await;
+    fixture.limit(|settings| {
         settings.max_argument_bytes = 100;
         settings.max_calls_per_caller = 2;
     });
-    let (mut talk, _) = house.join("a", &["*"]).await;
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
     let large = format!("{{\"x\":\"{}\"}}", "x".repeat(100));
     for input in ["{", "[]", "7", large.as_str()] {
         assert_eq!(talk.outcome("read_file", input).await, Err("INVALID_ARGUMENTS".to_owned()));
     }
     talk.call("one", "wait", "{}").await;
-    house.slow.began.acquire().await.unwrap().forget();
+    fixture.slow.began.acquire().await.unwrap().forget();
     talk.call("one", "wait", "{}").await;
     assert_eq!(talk.failure().await.1.code, "CONFLICT");
     talk.call("two", "wait", "{}").await;
-    house.slow.began.acquire().await.unwrap().forget();
+    fixture.slow.began.acquire().await.unwrap().forget();
     talk.call("three", "wait", "{}").await;
     assert_eq!(talk.failure().await.1.code, "RATE_LIMITED");
     talk.call(&"x".repeat(300), "read_file", "{}").await;
     assert_eq!(talk.refusal().await.code(), Code::InvalidArgument);
-    let (mut other, _) = house.join("b", &["*"]).await;
+    let (mut other, _) = fixture.join("b", &["*"]).await;
     other.to.send(Err(Status::out_of_range("too large"))).await.unwrap();
     assert_eq!(other.refusal().await.code(), Code::OutOfRange);
     assert_eq!(talk.ended.await.unwrap(), Ended::Over);
-    let events = house.gate.events().await;
+    let events = fixture.gate.events().await;
     let refused: Vec<(String, String, String)> = events
         .iter()
         .map(|event| serde_json::to_value(event).unwrap())
@@ -378,9 +378,9 @@ async fn what_is_refused_before_the_gate_is_in_the_log_too() {
 
 #[tokio::test]
 async fn arguments_are_read_strictly_and_bounded() {
-    let house = House::new().await;
-    house.limit(|settings| settings.max_argument_bytes = 100);
-    let (mut talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    fixture.limit(|settings| settings.max_argument_bytes = 100);
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
     let deep = "[".repeat(70);
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(100));
     for input in ["[]", "7", "{", "{}{}", r#"{"a":1,"a":2}"#, &deep, &large] {
@@ -389,7 +389,7 @@ async fn arguments_are_read_strictly_and_bounded() {
     }
     for id in [String::new(), "x".repeat(257)] {
         let name = format!("id{}", id.len());
-        let (mut talk, _) = house.join(&name, &["*"]).await;
+        let (mut talk, _) = fixture.join(&name, &["*"]).await;
         talk.call(&id, "read_file", "{}").await;
         assert_eq!(talk.refusal().await.code(), Code::InvalidArgument);
     }
@@ -397,14 +397,14 @@ async fn arguments_are_read_strictly_and_bounded() {
 
 #[tokio::test]
 async fn an_id_counts_for_one_call_at_a_time() {
-    let house = House::new().await;
-    let (mut talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
     talk.call("same", "wait", "{}").await;
-    let _ = house.slow.began.acquire().await.unwrap();
+    let _ = fixture.slow.began.acquire().await.unwrap();
     talk.call("same", "read_file", "{}").await;
     let (id, failure) = talk.failure().await;
     assert_eq!((id.as_str(), failure.code.as_str()), ("same", "CONFLICT"));
-    house.slow.go_on.add_permits(2);
+    fixture.slow.go_on.add_permits(2);
     assert_eq!(talk.result().await.1, Outcome::OutputJson("\"done\"".to_owned()));
     talk.call("same", "wait", "{}").await;
     assert_eq!(talk.result().await.1, Outcome::OutputJson("\"done\"".to_owned()));
@@ -412,15 +412,15 @@ async fn an_id_counts_for_one_call_at_a_time() {
 
 #[tokio::test]
 async fn calls_of_one_agent_are_bounded() {
-    let house = House::new().await;
-    house.limit(|settings| settings.max_calls_per_caller = 2);
-    let (mut talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    fixture.limit(|settings| settings.max_calls_per_caller = 2);
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
     for id in ["1", "2", "3"] {
         talk.call(id, "wait", "{}").await;
     }
     let (id, failure) = talk.failure().await;
     assert_eq!((id.as_str(), failure.code.as_str()), ("3", "RATE_LIMITED"));
-    house.slow.go_on.add_permits(2);
+    fixture.slow.go_on.add_permits(2);
     let mut done = [talk.result().await.0, talk.result().await.0];
     done.sort();
     assert_eq!(done, ["1", "2"]);
@@ -429,8 +429,8 @@ async fn calls_of_one_agent_are_bounded() {
 
 #[tokio::test]
 async fn progress_comes_if_it_is_wanted_and_a_call_can_be_cancelled() {
-    let house = House::new().await;
-    let (mut talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
     talk.send(ToGateway::Call(ToolCall {
         request_id: "p".to_owned(),
         tool_name: "wait".to_owned(),
@@ -450,28 +450,28 @@ async fn progress_comes_if_it_is_wanted_and_a_call_can_be_cancelled() {
 
 #[tokio::test]
 async fn the_end_of_a_stream_cancels_its_calls() {
-    let house = House::new().await;
-    let (talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let (talk, _) = fixture.join("a", &["*"]).await;
     talk.call("r", "wait", "{}").await;
-    let _ = house.slow.began.acquire().await.unwrap();
+    let _ = fixture.slow.began.acquire().await.unwrap();
     drop(talk.from);
     assert_eq!(talk.ended.await.unwrap(), Ended::Over);
-    while house.gate.gateway.under_way() > 0 {
+    while fixture.gate.gateway.under_way() > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(house.outcomes().await, [Some("CANCELLED".to_owned())]);
+    assert_eq!(fixture.outcomes().await, [Some("CANCELLED".to_owned())]);
 }
 
 #[tokio::test]
 async fn an_agent_that_has_said_all_still_gets_its_results() {
-    let house = House::new().await;
-    let (talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let (talk, _) = fixture.join("a", &["*"]).await;
     talk.call("r", "wait", "{}").await;
-    let _ = house.slow.began.acquire().await.unwrap();
-    let Talk { to, from, ended } = talk;
+    let _ = fixture.slow.began.acquire().await.unwrap();
+    let TestConversation { to, from, ended } = talk;
     drop(to);
-    house.slow.go_on.add_permits(1);
-    let rest: Vec<Said> = from.collect().await;
+    fixture.slow.go_on.add_permits(1);
+    let rest: Vec<OutgoingMessage> = from.collect().await;
     let [Ok(GatewayMessage { message: Some(Message::Result(result)) })] = rest.as_slice() else {
         panic!("{rest:?}")
     };
@@ -481,11 +481,11 @@ async fn an_agent_that_has_said_all_still_gets_its_results() {
 
 #[tokio::test]
 async fn a_revoked_grant_counts_at_once_for_lists_and_calls() {
-    let house = House::new().await;
-    let grant = house.gate.grant("a", "filesystem", None).await;
-    let (mut talk, welcome) = house.join("a", &[]).await;
+    let fixture = Fixture::new().await;
+    let grant = fixture.gate.grant("a", "filesystem", None).await;
+    let (mut talk, welcome) = fixture.join("a", &[]).await;
     assert_eq!(names(&welcome.tools), ["read_file", "write_file", "wait"]);
-    house.gate.control.parts().grants.revoke(&[grant.as_str().into()]).await;
+    fixture.gate.control.parts().grants.revoke(&[grant.as_str().into()]).await;
     talk.call("r", "read_file", "{}").await;
     let (mut denied, mut told) = (false, false);
     while !(denied && told) {
@@ -506,10 +506,10 @@ async fn a_revoked_grant_counts_at_once_for_lists_and_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn only_those_whose_own_list_changed_are_told() {
-    let house = House::new().await;
-    let (mut research, _) = house.join("research-bot", &["filesystem", "web"]).await;
-    let (mut admin, before) = house.join("admin-bot", &["filesystem", "destructive"]).await;
-    house.offer("more", vec![tool("wipe", &json!({ "requiredScopes": ["destructive"] }))]);
+    let fixture = Fixture::new().await;
+    let (mut research, _) = fixture.join("research-bot", &["filesystem", "web"]).await;
+    let (mut admin, before) = fixture.join("admin-bot", &["filesystem", "destructive"]).await;
+    fixture.offer("more", vec![tool("wipe", &json!({ "requiredScopes": ["destructive"] }))]);
     let Message::ToolsChanged(change) = admin.next().await else { panic!("not told") };
     assert!(names(&change.tools).contains(&"wipe"));
     assert!(change.revision > before.revision);
@@ -519,11 +519,11 @@ async fn only_those_whose_own_list_changed_are_told() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_that_come_together_are_told_together() {
-    let house = House::new().await;
-    let (mut talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
     tokio::time::sleep(HEARTBEAT / 2).await;
     for number in 0..20 {
-        house.offer(&format!("s{number}"), vec![tool(&format!("t{number}"), &Value::Null)]);
+        fixture.offer(&format!("s{number}"), vec![tool(&format!("t{number}"), &Value::Null)]);
         tokio::task::yield_now().await;
     }
     let mut told = 0;
@@ -538,28 +538,28 @@ async fn changes_that_come_together_are_told_together() {
 
 #[tokio::test]
 async fn at_the_end_calls_under_way_are_answered_and_new_ones_refused() {
-    let house = House::new().await;
-    let (mut talk, _) = house.join("a", &["*"]).await;
-    let (mut idle, _) = house.join("b", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
+    let (mut idle, _) = fixture.join("b", &["*"]).await;
     talk.call("old", "wait", "{}").await;
-    let _ = house.slow.began.acquire().await.unwrap();
-    house.stop.cancel();
+    let _ = fixture.slow.began.acquire().await.unwrap();
+    fixture.stop.cancel();
     assert!(matches!(talk.next().await, Message::Shutdown(_)));
     talk.call("new", "read_file", "{}").await;
     let (id, failure) = talk.failure().await;
     assert_eq!((id.as_str(), failure.code.as_str()), ("new", "UNAVAILABLE"));
-    house.slow.go_on.add_permits(1);
+    fixture.slow.go_on.add_permits(1);
     assert_eq!(talk.result().await.0, "old");
     assert_eq!(talk.refusal().await.code(), Code::Unavailable);
     assert_eq!(idle.refusal().await.code(), Code::Unavailable);
-    let mut late = house.connect("c", &["*"]);
+    let mut late = fixture.connect("c", &["*"]);
     assert_eq!(late.refusal().await.code(), Code::Unavailable);
 }
 
 #[tokio::test(start_paused = true)]
 async fn heartbeats_are_answered_and_asked() {
-    let house = House::new().await;
-    let (mut talk, _) = house.join("a", &["*"]).await;
+    let fixture = Fixture::new().await;
+    let (mut talk, _) = fixture.join("a", &["*"]).await;
     for id in ["gateway:1", "mine"] {
         talk.send(ToGateway::Heartbeat(Heartbeat { request_id: id.to_owned() })).await;
     }
@@ -579,9 +579,9 @@ async fn heartbeats_are_answered_and_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_does_not_read_costs_a_bounded_queue_and_is_given_up() {
-    let house = House::new().await;
-    let (talk, _) = house.join("a", &["*"]).await;
-    let Talk { to, from: _unread, ended } = talk;
+    let fixture = Fixture::new().await;
+    let (talk, _) = fixture.join("a", &["*"]).await;
+    let TestConversation { to, from: _unread, ended } = talk;
     let call = |number: usize| ToolCall {
         request_id: number.to_string(),
         tool_name: "read_file".to_owned(),
@@ -599,7 +599,7 @@ async fn an_agent_that_does_not_read_costs_a_bounded_queue_and_is_given_up() {
 
 #[tokio::test]
 async fn a_cut_connection_ends_its_conversation() {
-    let house = House::new().await;
+    let fixture = Fixture::new().await;
     let agent = |cut: &CancellationToken| Agent {
         name: Principal::new("a").unwrap(),
         allowed: Vec::new(),
@@ -607,12 +607,12 @@ async fn a_cut_connection_ends_its_conversation() {
         cut: cut.clone(),
     };
     let cut = CancellationToken::new();
-    let (conversation, mut from) = house.agents.open(agent(&cut)).unwrap();
-    assert_eq!(house.agents.open(agent(&cut)).err().unwrap().code(), Code::AlreadyExists);
+    let (conversation, mut from) = fixture.agents.open(agent(&cut)).unwrap();
+    assert_eq!(fixture.agents.open(agent(&cut)).err().unwrap().code(), Code::AlreadyExists);
     let (_to, incoming) = mpsc::channel(1);
     let ended = tokio::spawn(conversation.run(ReceiverStream::new(incoming)));
     cut.cancel();
     assert_eq!(from.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
     assert_eq!(ended.await.unwrap(), Ended::Over);
-    assert!(house.agents.open(agent(&cut)).is_ok());
+    assert!(fixture.agents.open(agent(&cut)).is_ok());
 }

@@ -16,10 +16,10 @@ use tonic::body::Body;
 
 use super::login::Connection;
 use super::services::{is_grpc, not_grpc};
-use super::{Ends, Grpc};
+use super::{ConnectionAddresses, Grpc};
 use crate::server::Server;
-use drawgate_runtime::packs::Seat;
-use drawgate_runtime::peers::End;
+use drawgate_runtime::packs::PackSlot;
+use drawgate_runtime::peers::DisconnectReason;
 
 /// Bytes of a request's head; a chain of CONTINUATION frames is bounded by it too.
 const MAX_HEAD: u32 = 16 * 1024;
@@ -33,40 +33,44 @@ const MAX_TAKEN_BACK: usize = 32;
 /// Requests that we took back because they broke the protocol.
 const MAX_BROKEN: usize = 64;
 /// How long a connection that must end gets to be told why.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves a connection to its end.
-pub(super) async fn serve<I>(grpc: &Arc<Grpc>, stream: I, ends: Ends, server: &Server)
-where
+pub(super) async fn serve<I>(
+    grpc: &Arc<Grpc>,
+    stream: I,
+    addresses: ConnectionAddresses,
+    server: &Server,
+) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let connection = Connection::new(&grpc.door, ends);
-    let seat = Arc::new(Seat::default());
+    let connection = Connection::new(&grpc.authenticator, addresses);
+    let slot = Arc::new(PackSlot::default());
     let service = {
-        let (grpc, connection, seat) = (Arc::clone(grpc), connection.clone(), seat.clone());
-        service_fn(move |request| answer(grpc.clone(), connection.clone(), seat.clone(), request))
+        let (grpc, connection, slot) = (Arc::clone(grpc), connection.clone(), slot.clone());
+        service_fn(move |request| answer(grpc.clone(), connection.clone(), slot.clone(), request))
     };
-    let stream = TokioIo::new(server.patient(stream));
+    let stream = TokioIo::new(server.with_write_timeout(stream));
     let mut http = pin!(limits(grpc).serve_connection(stream, service));
     let end = tokio::select! {
-        done = http.as_mut() => how_it_ended(&done, &seat),
+        done = http.as_mut() => disconnect_reason(&done, &slot),
         () = connection.cut().cancelled() => {
             http.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(FAREWELL, http.as_mut()).await;
-            End::Left
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, http.as_mut()).await;
+            DisconnectReason::Left
         }
         () = server.stop.cancelled() => 'drained: {
             // Nobody waits for strangers.
             if connection.peer().is_none() {
-                break 'drained End::Shutdown;
+                break 'drained DisconnectReason::Shutdown;
             }
             // A pack's results come as new requests, so that its connection is told to end only when
             // no call is under way; everybody else's at once.
             tokio::select! {
-                _ = http.as_mut() => break 'drained End::Shutdown,
-                () = server.cut.cancelled() => break 'drained End::Shutdown,
+                _ = http.as_mut() => break 'drained DisconnectReason::Shutdown,
+                () = server.cut.cancelled() => break 'drained DisconnectReason::Shutdown,
                 () = connection.cut().cancelled() => {}
-                () = seat.vacated() => {}
+                () = slot.released() => {}
             }
             http.as_mut().graceful_shutdown();
             tokio::select! {
@@ -74,11 +78,11 @@ where
                 () = server.cut.cancelled() => {}
                 () = connection.cut().cancelled() => {}
             }
-            End::Shutdown
+            DisconnectReason::Shutdown
         }
     };
     // The calls of a pack end with its connection, and not when somebody notices.
-    seat.leave();
+    slot.close();
     connection.ended(end).await;
 }
 
@@ -101,7 +105,7 @@ fn limits(grpc: &Grpc) -> http2::Builder<TokioExecutor> {
 async fn answer(
     grpc: Arc<Grpc>,
     connection: Arc<Connection>,
-    seat: Arc<Seat>,
+    slot: Arc<PackSlot>,
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     if let Err(status) = connection.count().await {
@@ -114,7 +118,7 @@ async fn answer(
     if let Err(status) = connection.admit(&grpc.guard, &mut request).await {
         return Ok(status.into_http());
     }
-    request.extensions_mut().insert(seat);
+    request.extensions_mut().insert(slot);
     match tokio::time::timeout(ANSWER_TIME, grpc.services.answer(request)).await {
         Ok(answered) => answered,
         Err(_) => Ok(Status::deadline_exceeded("the request did not come in time").into_http()),
@@ -122,11 +126,11 @@ async fn answer(
 }
 
 /// A connection that closes under a registered pack is lost, however politely it closes.
-fn how_it_ended(done: &hyper::Result<()>, seat: &Seat) -> End {
+fn disconnect_reason(done: &hyper::Result<()>, slot: &PackSlot) -> DisconnectReason {
     match done {
-        Err(error) if error.is_timeout() => End::Silent,
-        Err(_) => End::Lost,
-        Ok(()) if seat.is_taken() => End::Lost,
-        Ok(()) => End::Left,
+        Err(error) if error.is_timeout() => DisconnectReason::Silent,
+        Err(_) => DisconnectReason::Lost,
+        Ok(()) if slot.is_taken() => DisconnectReason::Lost,
+        Ok(()) => DisconnectReason::Left,
     }
 }

@@ -24,11 +24,11 @@ use crate::server::Server;
 use crate::telemetry::Spans;
 use drawgate_runtime::config;
 use drawgate_runtime::packs::Packs;
-use drawgate_runtime::peers::Door;
+use drawgate_runtime::peers::PeerAuthenticator;
 
 /// The addresses at the two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ends {
+pub struct ConnectionAddresses {
     /// Ours.
     pub local: IpAddr,
     /// The peer's.
@@ -38,7 +38,7 @@ pub struct Ends {
 /// What the surface is made from.
 pub struct GrpcParts {
     /// Who may come in.
-    pub door: Arc<Door>,
+    pub authenticator: Arc<PeerAuthenticator>,
     /// Which hosts are ours.
     pub guard: Arc<Guard>,
     /// The gate.
@@ -51,7 +51,7 @@ pub struct GrpcParts {
 
 /// The gRPC surface.
 pub struct Grpc {
-    door: Arc<Door>,
+    authenticator: Arc<PeerAuthenticator>,
     guard: Arc<Guard>,
     services: Services,
     heartbeat: Duration,
@@ -70,11 +70,11 @@ impl Grpc {
         stop: &CancellationToken,
     ) -> anyhow::Result<Arc<Self>> {
         // Better no gateway than one that nobody can log in at.
-        parts.door.identity()?;
+        parts.authenticator.identity()?;
         let heartbeat = Duration::from_secs(config.heartbeat_seconds);
         let agents = Agents::with_spans(parts.gateway, stop.clone(), heartbeat, parts.spans);
         Ok(Arc::new(Self {
-            door: parts.door,
+            authenticator: parts.authenticator,
             guard: parts.guard,
             services: Services::new(parts.packs, agents, config.max_message_bytes, stop)?,
             heartbeat,
@@ -84,10 +84,14 @@ impl Grpc {
     }
 
     /// Serves one connection to its end.
-    pub async fn serve<I>(self: &Arc<Self>, stream: I, ends: Ends, server: &Server)
-    where
+    pub async fn serve<I>(
+        self: &Arc<Self>,
+        stream: I,
+        addresses: ConnectionAddresses,
+        server: &Server,
+    ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        connection::serve(self, stream, ends, server).await;
+        connection::serve(self, stream, addresses, server).await;
     }
 }

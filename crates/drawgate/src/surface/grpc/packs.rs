@@ -4,7 +4,7 @@ mod calls;
 
 use std::sync::Arc;
 
-use drawgate_runtime::packs::{PackRefusal, Packs, Seat};
+use drawgate_runtime::packs::{PackRefusal, PackSlot, Packs};
 use drawgate_sdk::proto::pack_service_server::PackService;
 use drawgate_sdk::proto::{Empty, ExecuteToolResponse, Heartbeat, PackManifest, ToolProgress};
 use drawgate_sdk::statement::Purpose;
@@ -17,33 +17,33 @@ pub use calls::Calls;
 use super::login;
 
 /// The packs' service.
-pub struct PackDoor {
+pub struct PackHandler {
     packs: Arc<Packs>,
     stop: CancellationToken,
 }
 
-impl PackDoor {
+impl PackHandler {
     pub(super) fn new(packs: Arc<Packs>, stop: CancellationToken) -> Self {
         Self { packs, stop }
     }
 }
 
 #[tonic::async_trait]
-impl PackService for PackDoor {
+impl PackService for PackHandler {
     type ConnectStream = Calls;
 
     async fn connect(&self, request: Request<PackManifest>) -> Result<Response<Calls>, Status> {
         let peer = login::peer(&request, Purpose::Pack)?;
-        let claim = seat_of(&request)?.claim().ok_or_else(|| {
+        let reservation = slot_of(&request)?.reserve().ok_or_else(|| {
             Status::failed_precondition(
                 "this connection serves a manifest already; connect again to change it",
             )
         })?;
         let (packs, stop) = (Arc::clone(&self.packs), self.stop.clone());
         let (manifest, owner) = (request.into_inner(), Arc::clone(&peer));
-        // A peer that goes away half-way must not leave a pack behind that nobody attends.
+        // A peer that goes away half-way must not leave a pack behind that no task monitors.
         let registering =
-            tokio::spawn(async move { packs.register(owner, claim, manifest, stop).await });
+            tokio::spawn(async move { packs.register(owner, reservation, manifest, stop).await });
         let outgoing =
             registering.await.map_err(|_| Status::internal("the gateway failed inside"))?;
         Ok(Response::new(Calls::new(outgoing.map_err(status)?, peer)))
@@ -54,9 +54,9 @@ impl PackService for PackDoor {
         request: Request<ExecuteToolResponse>,
     ) -> Result<Response<Empty>, Status> {
         login::peer(&request, Purpose::Pack)?;
-        let line = seat_of(&request)?.line();
-        let given = match line {
-            Some(line) => line.answer(request.into_inner()),
+        let connection = slot_of(&request)?.connection();
+        let given = match connection {
+            Some(connection) => connection.answer(request.into_inner()),
             None => Err(Dropped::Foreign),
         };
         if let Err(dropped) = given {
@@ -68,24 +68,24 @@ impl PackService for PackDoor {
 
     async fn progress(&self, request: Request<ToolProgress>) -> Result<Response<Empty>, Status> {
         login::peer(&request, Purpose::Pack)?;
-        if let Some(line) = seat_of(&request)?.line() {
-            line.progress(request.into_inner());
+        if let Some(connection) = slot_of(&request)?.connection() {
+            connection.progress(request.into_inner());
         }
         Ok(Response::new(Empty {}))
     }
 
     async fn alive(&self, request: Request<Heartbeat>) -> Result<Response<Empty>, Status> {
         login::peer(&request, Purpose::Pack)?;
-        if let Some(line) = seat_of(&request)?.line() {
-            line.alive();
+        if let Some(connection) = slot_of(&request)?.connection() {
+            connection.alive();
         }
         Ok(Response::new(Empty {}))
     }
 }
 
-fn seat_of<T>(request: &Request<T>) -> Result<Arc<Seat>, Status> {
-    let seat = request.extensions().get::<Arc<Seat>>();
-    seat.cloned().ok_or_else(|| Status::internal("this request came by no connection"))
+fn slot_of<T>(request: &Request<T>) -> Result<Arc<PackSlot>, Status> {
+    let slot = request.extensions().get::<Arc<PackSlot>>();
+    slot.cloned().ok_or_else(|| Status::internal("this request came by no connection"))
 }
 
 fn status(refusal: PackRefusal) -> Status {

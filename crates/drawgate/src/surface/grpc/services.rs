@@ -21,20 +21,20 @@ use tower::util::BoxCloneSyncService;
 
 use super::agents::Agents;
 use super::login::{self, Login};
-use super::packs::PackDoor;
+use super::packs::PackHandler;
 use drawgate_runtime::packs::Packs;
 
-type Packed = PackServiceServer<PackDoor>;
-type Folded = FoldServiceServer<Agents>;
-type LoggedIn = LoginServiceServer<Login>;
+type PackServer = PackServiceServer<PackHandler>;
+type FoldServer = FoldServiceServer<Agents>;
+type LoginServer = LoginServiceServer<Login>;
 type Health = tonic_health::pb::health_server::HealthServer<HealthService>;
 type Reflection = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
 
 /// All services of the surface.
 pub(super) struct Services {
-    login: LoggedIn,
-    packs: Packed,
-    agents: Folded,
+    login: LoginServer,
+    packs: PackServer,
+    agents: FoldServer,
     health: Health,
     reflection: Reflection,
     /// The same in the version that most tools still ask for.
@@ -58,11 +58,11 @@ impl Services {
         };
         let reflection = described().build_v1()?.max_decoding_message_size(login::MAX_MESSAGE);
         let alpha = described().build_v1alpha()?.max_decoding_message_size(login::MAX_MESSAGE);
-        let door = PackDoor::new(packs, stop.clone());
+        let handler = PackHandler::new(packs, stop.clone());
         Ok(Self {
-            login: LoggedIn::new(Login).max_decoding_message_size(login::MAX_MESSAGE),
-            packs: Packed::new(door).max_decoding_message_size(max_message),
-            agents: Folded::new(agents).max_decoding_message_size(max_message),
+            login: LoginServer::new(Login).max_decoding_message_size(login::MAX_MESSAGE),
+            packs: PackServer::new(handler).max_decoding_message_size(max_message),
+            agents: FoldServer::new(agents).max_decoding_message_size(max_message),
             health: health.max_decoding_message_size(login::MAX_MESSAGE),
             reflection: BoxCloneSyncService::new(reflection),
             reflection_alpha: BoxCloneSyncService::new(alpha),
@@ -77,9 +77,9 @@ impl Services {
         let path = request.uri().path();
         let service = path.strip_prefix('/').and_then(|path| path.split_once('/'));
         match service.map(|(service, _)| service) {
-            Some(Packed::NAME) => self.packs.clone().call(request).await,
-            Some(Folded::NAME) => self.agents.clone().call(request).await,
-            Some(LoggedIn::NAME) => self.login.clone().call(request).await,
+            Some(PackServer::NAME) => self.packs.clone().call(request).await,
+            Some(FoldServer::NAME) => self.agents.clone().call(request).await,
+            Some(LoginServer::NAME) => self.login.clone().call(request).await,
             Some(Health::NAME) => self.health.clone().call(request).await,
             Some("grpc.reflection.v1.ServerReflection") => {
                 self.reflection.clone().call(request).await
@@ -109,7 +109,7 @@ pub(super) fn not_grpc() -> Response<Body> {
 
 /// The services are well until the gateway stops.
 async fn report_health(reporter: HealthReporter, stop: CancellationToken) {
-    let all = ["", Packed::NAME, Folded::NAME, LoggedIn::NAME];
+    let all = ["", PackServer::NAME, FoldServer::NAME, LoginServer::NAME];
     for service in all {
         reporter.set_service_status(service, ServingStatus::Serving).await;
     }

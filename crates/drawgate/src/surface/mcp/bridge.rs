@@ -36,9 +36,9 @@ const MAX_WAITING: usize = 64;
 /// Messages under way at once; more wait in the pipe.
 const MAX_OPEN: usize = 256;
 
-/// Sees to it that a gateway answers on the socket.
+/// Starts a gateway where none answers on the socket.
 #[async_trait]
-pub trait Gate: Send + Sync {
+pub trait GatewayStarter: Send + Sync {
     /// Returns when one does.
     async fn ensure(&self) -> anyhow::Result<()>;
 }
@@ -52,7 +52,7 @@ pub struct Bridge {
 struct Shared {
     socket: PathBuf,
     agent: Option<Principal>,
-    gate: Arc<dyn Gate>,
+    starter: Arc<dyn GatewayStarter>,
     state: Mutex<State>,
     /// Ends the stream of notices when the input has ended.
     closing: CancellationToken,
@@ -73,12 +73,16 @@ struct State {
 impl Bridge {
     /// A bridge to the gateway at a socket.
     #[must_use]
-    pub fn new(socket: PathBuf, agent: Option<Principal>, gate: Arc<dyn Gate>) -> Self {
+    pub fn new(
+        socket: PathBuf,
+        agent: Option<Principal>,
+        starter: Arc<dyn GatewayStarter>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 socket,
                 agent,
-                gate,
+                starter,
                 state: Mutex::default(),
                 closing: CancellationToken::new(),
             }),
@@ -97,7 +101,7 @@ impl Bridge {
         let tasks = TaskTracker::new();
         let mut input = BufReader::new(input);
         while let Some(line) = read_line(&mut input).await? {
-            let Line::Whole(line) = line else {
+            let InputLine::Whole(line) = line else {
                 let refused = json!({ "jsonrpc": "2.0", "id": null, "error": {
                     "code": super::message::INVALID_REQUEST, "message": format!("a message is larger than {MAX_LINE} bytes") } });
                 lines.send(Bytes::from(refused.to_string())).await?;
@@ -106,7 +110,7 @@ impl Bridge {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let message = Glance::of(&line);
+            let message = MessageSummary::of(&line);
             match message.kind {
                 Kind::Cancel if self.give_up(&message) => {}
                 // What opens or cancels must not be overtaken by what follows it, and an answer to a
@@ -178,7 +182,7 @@ impl Bridge {
     async fn perform(
         self,
         line: Bytes,
-        message: Glance,
+        message: MessageSummary,
         given_up: CancellationToken,
         lines: mpsc::Sender<Bytes>,
         permit: OwnedSemaphorePermit,
@@ -193,7 +197,7 @@ impl Bridge {
 
     /// Notes a request that only the bridge can cancel: without a session the gateway knows it by
     /// its connection alone.
-    fn begin(&self, message: &Glance) -> CancellationToken {
+    fn begin(&self, message: &MessageSummary) -> CancellationToken {
         match message.kind {
             Kind::Alone | Kind::Listen => {
                 let given_up = self.shared.closing.child_token();
@@ -210,7 +214,7 @@ impl Bridge {
     }
 
     /// Cancels such a request. `false` if it is none.
-    fn give_up(&self, message: &Glance) -> bool {
+    fn give_up(&self, message: &MessageSummary) -> bool {
         let request = self.shared.state.lock().open.remove(&message.id);
         request.inspect(CancellationToken::cancel).is_some()
     }
@@ -249,12 +253,12 @@ impl Bridge {
                 self.reopen(lines).await?;
                 self.post(line).await?
             }
-            Err(Lost::BeforeSending(_)) => {
-                self.shared.gate.ensure().await?;
+            Err(NoAnswer::BeforeSending(_)) => {
+                self.shared.starter.ensure().await?;
                 self.reopen(lines).await?;
-                self.post(line).await.map_err(Lost::into_error)?
+                self.post(line).await.map_err(NoAnswer::into_error)?
             }
-            Err(lost @ Lost::Perhaps(_)) => return Err(lost.into_error()),
+            Err(lost @ NoAnswer::Perhaps(_)) => return Err(lost.into_error()),
         };
         if kind == Kind::Initialize {
             self.opened(&answer, lines);
@@ -279,7 +283,7 @@ impl Bridge {
             state.initialize.clone()
         };
         let Some(initialize) = initialize else { return Ok(()) };
-        let answer = self.post(initialize).await.map_err(Lost::into_error)?;
+        let answer = self.post(initialize).await.map_err(NoAnswer::into_error)?;
         self.opened(&answer, lines);
         Ok(())
     }
@@ -339,16 +343,16 @@ impl Bridge {
         Ok(())
     }
 
-    async fn post(&self, line: Bytes) -> Result<Response<Incoming>, Lost> {
+    async fn post(&self, line: Bytes) -> Result<Response<Incoming>, NoAnswer> {
         self.send(Method::POST, line).await
     }
 
-    async fn send(&self, method: Method, body: Bytes) -> Result<Response<Incoming>, Lost> {
+    async fn send(&self, method: Method, body: Bytes) -> Result<Response<Incoming>, NoAnswer> {
         let stream = UnixStream::connect(&self.shared.socket).await;
-        let stream = stream.map_err(|error| Lost::BeforeSending(error.into()))?;
+        let stream = stream.map_err(|error| NoAnswer::BeforeSending(error.into()))?;
         let connected = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) =
-            connected.map_err(|error| Lost::BeforeSending(error.into()))?;
+            connected.map_err(|error| NoAnswer::BeforeSending(error.into()))?;
         tokio::spawn(connection);
         let mut request = Request::builder()
             .method(method)
@@ -362,19 +366,20 @@ impl Bridge {
         if let Some(agent) = &self.shared.agent {
             request = request.header(AS_AGENT, agent.as_str());
         }
-        let request =
-            request.body(Body::from(body)).map_err(|error| Lost::BeforeSending(error.into()))?;
-        sender.send_request(request).await.map_err(|error| Lost::Perhaps(error.into()))
+        let request = request
+            .body(Body::from(body))
+            .map_err(|error| NoAnswer::BeforeSending(error.into()))?;
+        sender.send_request(request).await.map_err(|error| NoAnswer::Perhaps(error.into()))
     }
 }
 
 /// A gateway that did not answer.
-enum Lost {
+enum NoAnswer {
     BeforeSending(anyhow::Error),
     Perhaps(anyhow::Error),
 }
 
-impl Lost {
+impl NoAnswer {
     fn into_error(self) -> anyhow::Error {
         match self {
             Self::BeforeSending(error) | Self::Perhaps(error) => error,
@@ -382,8 +387,8 @@ impl Lost {
     }
 }
 
-impl From<Lost> for anyhow::Error {
-    fn from(lost: Lost) -> Self {
+impl From<NoAnswer> for anyhow::Error {
+    fn from(lost: NoAnswer) -> Self {
         lost.into_error()
     }
 }
@@ -404,15 +409,15 @@ enum Kind {
     Response,
 }
 
-/// What the bridge must know of a message; the gateway is the one that judges it.
+/// What the bridge must know of a message; the gateway validates it.
 #[derive(Debug, PartialEq, Eq)]
-struct Glance {
+struct MessageSummary {
     kind: Kind,
     /// The request's id, or that of the request to cancel, as JSON.
     id: String,
 }
 
-impl Glance {
+impl MessageSummary {
     fn of(line: &[u8]) -> Self {
         let value = json::parse(line).unwrap_or_default();
         let params = &value["params"];
@@ -471,19 +476,21 @@ async fn write_lines(
     Ok(())
 }
 
-enum Line {
+enum InputLine {
     Whole(Bytes),
     TooLong,
 }
 
 /// One line, without its end. A line that is too long is read to its end and dropped.
-async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<Option<Line>> {
+async fn read_line(
+    input: &mut (impl AsyncBufReadExt + Unpin),
+) -> std::io::Result<Option<InputLine>> {
     let mut line = Vec::new();
     let mut too_long = false;
     loop {
         let chunk = input.fill_buf().await?;
         if chunk.is_empty() {
-            return Ok((!line.is_empty()).then(|| Line::Whole(line.into())));
+            return Ok((!line.is_empty()).then(|| InputLine::Whole(line.into())));
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
         let taken = end.unwrap_or(chunk.len());
@@ -495,7 +502,11 @@ async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Resul
         }
         input.consume(taken + usize::from(end.is_some()));
         if end.is_some() {
-            return Ok(Some(if too_long { Line::TooLong } else { Line::Whole(line.into()) }));
+            return Ok(Some(if too_long {
+                InputLine::TooLong
+            } else {
+                InputLine::Whole(line.into())
+            }));
         }
     }
 }
@@ -526,8 +537,8 @@ mod tests {
             ("nonsense".to_owned(), Kind::Request, ""),
         ];
         for (line, kind, id) in rows {
-            let expected = Glance { kind, id: id.to_owned() };
-            assert_eq!(Glance::of(line.as_bytes()), expected, "{line}");
+            let expected = MessageSummary { kind, id: id.to_owned() };
+            assert_eq!(MessageSummary::of(line.as_bytes()), expected, "{line}");
         }
     }
 }

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::era::{Era, PROTOCOL_META};
 use super::http::{Peer, json as json_response};
-use super::line::Line;
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError, open_result, result_bytes,
 };
+use super::reply::ReplyChannel;
 use super::session::InFlight;
 use super::{Mcp, client, finder, questions, tasks};
 use crate::telemetry::Span;
@@ -128,7 +128,7 @@ pub(super) async fn perform_operation(
 fn options(peer: &Peer, call: &ToolInvocation) -> Result<CallOptions, RpcError> {
     Ok(CallOptions {
         progress: reports(peer, call)?,
-        cancel: peer.line.as_ref().map_or_else(CancellationToken::new, |line| line.gone.clone()),
+        cancel: peer.reply.as_ref().map_or_else(CancellationToken::new, |reply| reply.gone.clone()),
         trace: call.meta.get("traceparent").and_then(Value::as_str).and_then(TraceParent::parse),
         page_request: client::page_request(&peer.client),
         client: Arc::clone(&peer.client),
@@ -182,30 +182,30 @@ fn reports(peer: &Peer, call: &ToolInvocation) -> Result<Option<Arc<dyn Progress
             return Err(RpcError::new(INVALID_PARAMS, message));
         }
     };
-    let Some(line) = peer.line.clone() else { return Ok(None) };
+    let Some(reply) = peer.reply.clone() else { return Ok(None) };
     let (era, client) = (peer.era, Arc::clone(&peer.client));
-    Ok(Some(Arc::new(Reports { token, era, client, line })))
+    Ok(Some(Arc::new(Reports { token, era, client, reply })))
 }
 
 struct Reports {
     token: Option<Value>,
     era: Era,
     client: Arc<Client>,
-    line: Line,
+    reply: ReplyChannel,
 }
 
 impl ProgressSink for Reports {
     fn report(&self, mut progress: Map<String, Value>) {
         let Some(token) = &self.token else { return };
         progress.insert("progressToken".to_owned(), token.clone());
-        self.line.mention(
+        self.reply.send_optional(
             &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress }),
         );
     }
 
     fn log(&self, message: Map<String, Value>) {
         if client::wants_log(self.era, &self.client, message.get("level")) {
-            self.line.mention(
+            self.reply.send_optional(
                 &json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": message }),
             );
         }

@@ -7,10 +7,11 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::Mcp;
+use super::caller_view::CallerView;
 use super::http::{Peer, json as json_response};
 use super::message::{RequestId, RpcError, result_bytes};
 use super::methods::with_meta;
-use super::shelf::{self, Kept, Shelf};
+use super::requests::{self, CachePolicy};
 
 /// `completion/complete`.
 pub(super) async fn complete(
@@ -21,10 +22,10 @@ pub(super) async fn complete(
 ) -> Result<Response, RpcError> {
     let mut subject = object(&mut params, "ref")?;
     let argument = object(&mut params, "argument")?;
-    shelf::text(&argument, "name")?;
-    shelf::text(&argument, "value")?;
-    let shelf = Shelf::of(mcp, &peer.caller);
-    let Some(source) = resolve(&shelf, &mut subject)? else {
+    requests::text(&argument, "name")?;
+    requests::text(&argument, "value")?;
+    let view = CallerView::of(mcp, &peer.caller);
+    let Some(source) = resolve(&view, &mut subject)? else {
         let nothing = json!({ "completion": { "values": [], "total": 0, "hasMore": false } });
         let result = with_meta(peer.era, nothing);
         return Ok(json_response(StatusCode::OK, result_bytes(id, &result)));
@@ -37,40 +38,40 @@ pub(super) async fn complete(
         arguments.insert("context".to_owned(), context.into());
     }
     let asked = (&source, Operation::Complete);
-    let call = shelf::invocation(peer.era, id, &mut params, asked, arguments)?;
+    let call = requests::invocation(peer.era, id, &mut params, asked, arguments)?;
     peer.reaches_gate();
-    let result = shelf::tell(mcp, &peer.caller, call).await;
+    let result = requests::call_gate(mcp, &peer.caller, call).await;
     match &result.error {
-        Some(error) => Err(shelf::failure(error, || shelf::invalid("`ref` leads nowhere"))),
-        None => Ok(shelf::respond(peer.era, id, result, Kept::Unsaid)),
+        Some(error) => Err(requests::failure(error, || requests::invalid("`ref` leads nowhere"))),
+        None => Ok(requests::respond(peer.era, id, result, CachePolicy::Unspecified)),
     }
 }
 
 /// Whom to ask, with `ref` turned into the source's own name for it. `None` if the subject is known
 /// and its source does not complete.
 fn resolve(
-    shelf: &Shelf<'_>,
+    view: &CallerView<'_>,
     subject: &mut Map<String, Value>,
 ) -> Result<Option<SourceId>, RpcError> {
-    let snapshot = &shelf.snapshot;
-    let kind = shelf::text(subject, "type")?.to_owned();
+    let snapshot = &view.snapshot;
+    let kind = requests::text(subject, "type")?.to_owned();
     let (key, place, known) = match kind.as_str() {
         "ref/prompt" => {
-            let name = shelf::text(subject, "name")?;
-            ("name", snapshot.find_prompt(name, &shelf.open(Operation::GetPrompt)), false)
+            let name = requests::text(subject, "name")?;
+            ("name", snapshot.find_prompt(name, &view.open(Operation::GetPrompt)), false)
         }
         "ref/resource" => {
-            let uri = shelf::text(subject, "uri")?;
-            let open = shelf.open(Operation::ReadResource);
+            let uri = requests::text(subject, "uri")?;
+            let open = view.open(Operation::ReadResource);
             let listed = snapshot.templates().iter().chain(snapshot.resources());
             let is_it = |item: &Item| item.shown == uri && open.contains(&item.source);
             let known = listed.into_iter().any(is_it);
             ("uri", snapshot.find_template(uri, &open), known)
         }
-        _ => return Err(shelf::invalid("`ref.type` must be `ref/prompt` or `ref/resource`")),
+        _ => return Err(requests::invalid("`ref.type` must be `ref/prompt` or `ref/resource`")),
     };
-    let unknown = shelf::invalid("`ref` leads nowhere");
-    match shelf::only(place, || unknown.clone()) {
+    let unknown = requests::invalid("`ref` leads nowhere");
+    match requests::only(place, || unknown.clone()) {
         Ok((source, own)) => {
             subject.insert(key.to_owned(), own.into());
             Ok(Some(source).filter(|source| snapshot.can(source, Operation::Complete)))
@@ -83,6 +84,6 @@ fn resolve(
 fn object(params: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value>, RpcError> {
     match params.shift_remove(key) {
         Some(Value::Object(object)) => Ok(object),
-        _ => Err(shelf::invalid(format!("`{key}` must be an object"))),
+        _ => Err(requests::invalid(format!("`{key}` must be an object"))),
     }
 }

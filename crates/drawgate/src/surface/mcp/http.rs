@@ -12,12 +12,12 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Map, Value};
 
+use super::call_request::{self, CallRequest};
 use super::era::{self, Era, Headers, LAST_EVENT_ID, SESSION_HEADER};
-use super::line::{Line, Streaming};
 use super::message::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError};
+use super::reply::{ReplyChannel, Streaming};
 use super::session::Session;
-use super::unread::{self, AskedFor};
-use super::{Mcp, client, said, sse, watch};
+use super::{Mcp, client, event_buffer, sse, watch};
 use drawgate_runtime::callers::Identity;
 
 /// How long a body may take to arrive.
@@ -55,16 +55,16 @@ pub(super) struct Peer {
     /// What its program can do.
     pub(super) client: Arc<Client>,
     /// The way to it before the answer, if it takes events.
-    pub(super) line: Option<Line>,
+    pub(super) reply: Option<ReplyChannel>,
     /// The call that the request asks for.
-    asked_for: Option<Arc<AskedFor>>,
+    call_request: Option<Arc<CallRequest>>,
 }
 
 impl Peer {
     /// To be said before the gate is called: from then on it writes the outcome.
     pub(super) fn reaches_gate(&self) {
-        if let Some(asked_for) = &self.asked_for {
-            asked_for.reaches_gate();
+        if let Some(call_request) = &self.call_request {
+            call_request.reaches_gate();
         }
     }
 }
@@ -99,7 +99,7 @@ async fn post(
     let body = match body {
         Ok(body) => body,
         Err(response) => {
-            unread::refused(mcp, &identity, transport, "the request could not be read").await;
+            call_request::refused(mcp, &identity, transport, "the request could not be read").await;
             return *response;
         }
     };
@@ -116,7 +116,7 @@ async fn answer(
     let message = match message::parse(body) {
         Ok(message) => message,
         Err(error) => {
-            unread::refused(mcp, &identity, transport, &error.message).await;
+            call_request::refused(mcp, &identity, transport, &error.message).await;
             return Err(error);
         }
     };
@@ -139,15 +139,15 @@ async fn answer(
                 }
             };
             let given = params.as_ref().ok();
-            let asked_for = AskedFor::of(&identity, transport, &id, &method, given);
+            let call_request = CallRequest::of(&identity, transport, &id, &method, given);
             let done = match params {
                 Ok(params) => {
-                    let sender = Sender { identity, transport, asked_for: asked_for.clone() };
+                    let sender = Sender { identity, transport, call_request: call_request.clone() };
                     request(mcp, sender, headers, &id, &method, params).await
                 }
                 Err(error) => Err(error),
             };
-            unread::noted(mcp, asked_for, done).await.map_err(|error| error.of(&id))
+            call_request::noted(mcp, call_request, done).await.map_err(|error| error.of(&id))
         }
     }
 }
@@ -156,7 +156,7 @@ async fn answer(
 struct Sender {
     identity: Identity,
     transport: Transport,
-    asked_for: Option<Arc<AskedFor>>,
+    call_request: Option<Arc<CallRequest>>,
 }
 
 async fn request(
@@ -167,7 +167,7 @@ async fn request(
     method: &str,
     mut params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    let Sender { identity, transport, asked_for } = sender;
+    let Sender { identity, transport, call_request } = sender;
     let mode = match transport {
         Transport::Http => Headers::Checked,
         Transport::Stdio => Headers::Absent,
@@ -191,7 +191,7 @@ async fn request(
         Some(session) => session.client(),
         None => Arc::new(client::of_request(&mut params)?),
     };
-    let peer = Peer { caller, era, session, client, line: None, asked_for };
+    let peer = Peer { caller, era, session, client, reply: None, call_request };
     let done = match streaming(&peer, method, &params, headers) {
         None => super::methods::dispatch(mcp, peer, id, method, params).await,
         Some(streaming) => respond(mcp, peer, id, method, params, streaming).await,
@@ -234,20 +234,20 @@ async fn respond(
     params: Map<String, Value>,
     streaming: Streaming,
 ) -> Result<Response, RpcError> {
-    let line = match (&peer.session, peer.caller.surface == OVER_HTTP) {
-        (Some(session), true) => Line::resumable(session),
+    let reply = match (&peer.session, peer.caller.surface == OVER_HTTP) {
+        (Some(session), true) => ReplyChannel::resumable(session),
         // Who leaves has cancelled, and over standard input and output nobody comes back.
-        _ => Line::new(),
+        _ => ReplyChannel::new(),
     };
-    let peer = Peer { line: Some(line.clone()), ..peer };
+    let peer = Peer { reply: Some(reply.clone()), ..peer };
     let (mcp, own, method) = (mcp.clone(), id.clone(), method.to_owned());
     let work = Box::pin(async move {
-        let asked_for = peer.asked_for.clone();
+        let call_request = peer.call_request.clone();
         let done = super::methods::dispatch(&mcp, peer, &own, &method, params).await;
         // The error leaves in the stream, so this is the last place that sees it.
-        unread::noted(&mcp, asked_for, done).await
+        call_request::noted(&mcp, call_request, done).await
     });
-    line.respond(id, streaming, work).await
+    reply.respond(id, streaming, work).await
 }
 
 async fn notification(
@@ -321,9 +321,9 @@ async fn get(mcp: &Mcp, identity: Identity, transport: Transport, headers: &Head
 
 /// The stream of a request, after the last event that the client has got.
 fn taken_up(session: &Session, last: &HeaderValue) -> Response {
-    let place = last.to_str().ok().and_then(said::parse_id);
+    let place = last.to_str().ok().and_then(event_buffer::parse_id);
     match place.and_then(|(stream, event)| Some((session.replays.find(stream)?, event))) {
-        Some((said, event)) => sse::response(said.read_after(event).into_body()),
+        Some((buffer, event)) => sse::response(buffer.read_after(event).into_body()),
         None => plain(
             StatusCode::BAD_REQUEST,
             "the stream of this `Last-Event-ID` is not kept (any more); make the request again",

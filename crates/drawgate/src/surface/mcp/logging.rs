@@ -9,25 +9,26 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
+use super::caller_view::CallerView;
 use super::http::Peer;
 use super::message::{RequestId, RpcError};
-use super::shelf::{self, Shelf};
+use super::requests;
 use super::{Mcp, client};
 
 /// A source that does not take its level within this time goes without.
 const TIME: Duration = Duration::from_secs(2);
 
-/// The most verbose level that each source was told.
+/// The most verbose level that was sent to each source.
 #[derive(Default)]
-pub(super) struct Told(Mutex<BTreeMap<SourceId, usize>>);
+pub(super) struct SourceLogLevels(Mutex<BTreeMap<SourceId, usize>>);
 
-impl Told {
-    /// Notes a level. Whether the source must be told.
+impl SourceLogLevels {
+    /// Records a level. Returns whether it must be sent to the source.
     fn note(&self, source: &SourceId, level: usize) -> bool {
-        let mut told = self.0.lock();
-        let is_new = told.get(source).is_none_or(|before| level < *before);
+        let mut log_levels = self.0.lock();
+        let is_new = log_levels.get(source).is_none_or(|before| level < *before);
         if is_new {
-            told.insert(source.clone(), level);
+            log_levels.insert(source.clone(), level);
         }
         is_new
     }
@@ -49,10 +50,10 @@ pub(super) async fn set_level(
     if let Some(session) = &peer.session {
         session.set_log_level(name.clone());
     }
-    let shelf = Shelf::of(mcp, &peer.caller);
+    let view = CallerView::of(mcp, &peer.caller);
     let mut telling = JoinSet::new();
-    for source in shelf.open(Operation::SetLogLevel) {
-        if mcp.inner.told.note(&source, level) {
+    for source in view.open(Operation::SetLogLevel) {
+        if mcp.inner.log_levels.note(&source, level) {
             let mut arguments = Map::new();
             arguments.insert("level".to_owned(), name.as_str().into());
             let call = ToolInvocation {
@@ -72,9 +73,9 @@ pub(super) async fn set_level(
 
 /// The client has its answer soon, whatever a source does with it.
 async fn pass_on(mcp: Mcp, caller: Caller, source: SourceId, call: ToolInvocation) {
-    let told = tokio::time::timeout(TIME, shelf::tell(&mcp, &caller, call)).await;
-    if !told.is_ok_and(|result| result.success) {
-        mcp.inner.told.forget(&source);
+    let sent = tokio::time::timeout(TIME, requests::call_gate(&mcp, &caller, call)).await;
+    if !sent.is_ok_and(|result| result.success) {
+        mcp.inner.log_levels.forget(&source);
     }
 }
 
@@ -84,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_source_is_told_only_of_more() {
-        let told = Told::default();
+        let log_levels = SourceLogLevels::default();
         let (a, b) = (SourceId::new("a").unwrap(), SourceId::new("b").unwrap());
-        assert!(told.note(&a, 3));
-        assert!(!told.note(&a, 3));
-        assert!(!told.note(&a, 5));
-        assert!(told.note(&a, 0));
-        assert!(told.note(&b, 5), "each source for itself");
-        told.forget(&a);
-        assert!(told.note(&a, 7), "a source that was not reached is told again");
+        assert!(log_levels.note(&a, 3));
+        assert!(!log_levels.note(&a, 3));
+        assert!(!log_levels.note(&a, 5));
+        assert!(log_levels.note(&a, 0));
+        assert!(log_levels.note(&b, 5), "each source for itself");
+        log_levels.forget(&a);
+        assert!(log_levels.note(&a, 7), "a source that was not reached is told again");
     }
 }

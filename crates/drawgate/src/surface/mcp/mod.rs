@@ -5,13 +5,15 @@
 
 pub mod bridge;
 mod call;
+mod call_request;
+mod caller_view;
 mod client;
 mod completion;
 mod era;
+mod event_buffer;
 mod finder;
 mod http;
 mod instructions;
-mod line;
 mod lists;
 mod logging;
 mod message;
@@ -20,14 +22,13 @@ mod parameters;
 mod prompts;
 mod questions;
 mod replays;
+mod reply;
+mod requests;
 mod resources;
-mod said;
 mod session;
-mod shelf;
 mod sse;
 mod subscriptions;
 pub mod tasks;
-mod unread;
 mod watch;
 
 use std::sync::Arc;
@@ -51,9 +52,9 @@ struct Inner {
     sessions: Sessions,
     lists: lists::Lists,
     streams: watch::Streams,
-    interests: subscriptions::Interests,
-    told: logging::Told,
-    parameters: parameters::Mirrored,
+    subscription_table: subscriptions::SubscriptionTable,
+    log_levels: logging::SourceLogLevels,
+    parameters: parameters::ParameterHeaders,
     tasks: Option<Tasks>,
     spans: Spans,
     max_body: usize,
@@ -68,9 +69,9 @@ impl Mcp {
             sessions,
             lists: lists::Lists::default(),
             streams: watch::Streams::default(),
-            interests: subscriptions::Interests::default(),
-            told: logging::Told::default(),
-            parameters: parameters::Mirrored::default(),
+            subscription_table: subscriptions::SubscriptionTable::default(),
+            log_levels: logging::SourceLogLevels::default(),
+            parameters: parameters::ParameterHeaders::default(),
             tasks: None,
             spans,
             max_body,

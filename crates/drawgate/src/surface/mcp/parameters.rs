@@ -17,7 +17,7 @@ use super::message::{HEADER_MISMATCH, RpcError};
 
 /// The tools that want headers, found once for each revision of the registry.
 #[derive(Default)]
-pub(super) struct Mirrored(ArcSwapOption<Tools>);
+pub(super) struct ParameterHeaders(ArcSwapOption<Tools>);
 
 struct Tools {
     revision: u64,
@@ -25,7 +25,7 @@ struct Tools {
     tools: HashMap<ToolId, Vec<ParameterHeader>>,
 }
 
-impl Mirrored {
+impl ParameterHeaders {
     /// Checks the headers of a call against its arguments. A tool that the caller can't see has none.
     pub(super) fn check(
         &self,

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::Mcp;
 use super::client::answers;
 use super::http::Peer;
-use super::line::Line;
 use super::message::{INTERNAL_ERROR, RequestId, RpcError};
+use super::reply::ReplyChannel;
 use super::session::Session;
 
 /// How long a person may take.
@@ -95,14 +95,14 @@ pub(super) async fn converse(
     mut call: ToolInvocation,
     options: CallOptions,
 ) -> Result<ToolResult, RpcError> {
-    let conversation = Conversation { mcp, peer, options };
-    let mut page = Page::default();
+    let conversation = QuestionExchange { mcp, peer, options };
+    let mut page = ApprovalPage::default();
     for _ in 0..MAX_ROUNDS {
         let result = Box::pin(page.watch(&conversation, conversation.call(&call))).await;
         let Some(required) = result.input_required.as_deref() else { return Ok(result) };
         // Whatever happens meanwhile: a call that waits in vain is not kept waiting.
-        let parked = Parked { mcp, state: required.state.clone() };
-        page = Page::of(mcp, required);
+        let parked = SuspendedCall { mcp, state: required.state.clone() };
+        page = ApprovalPage::of(mcp, required);
         let own = page.0.is_some();
         let asked = conversation.ask(required, &mut page).await;
         let state = required.state.clone();
@@ -160,13 +160,13 @@ fn asked_too_often(mcp: &Mcp, call: &ToolInvocation) -> RpcError {
     RpcError::new(INTERNAL_ERROR, message)
 }
 
-struct Conversation<'a> {
+struct QuestionExchange<'a> {
     mcp: &'a Mcp,
     peer: &'a Peer,
     options: CallOptions,
 }
 
-impl Conversation<'_> {
+impl QuestionExchange<'_> {
     async fn call(&self, call: &ToolInvocation) -> ToolResult {
         let gateway = &self.mcp.inner.gateway;
         gateway.call(&self.peer.caller, call.clone(), self.options.clone()).await
@@ -185,15 +185,15 @@ impl Conversation<'_> {
     async fn ask(
         &self,
         required: &InputRequired,
-        page: &mut Page,
+        page: &mut ApprovalPage,
     ) -> Result<Map<String, Value>, Unanswered> {
-        let (Some(session), Some(line)) = (&self.peer.session, &self.peer.line) else {
+        let (Some(session), Some(reply)) = (&self.peer.session, &self.peer.reply) else {
             return Ok(Map::new());
         };
         let mut open = self.open(session, required);
         let answers = async {
             for (_, question, message) in &open {
-                line.say(&message_of(&question.id, message));
+                reply.send(&message_of(&question.id, message));
             }
             let mut answers = Map::new();
             for (key, question, _) in &mut open {
@@ -214,7 +214,7 @@ impl Conversation<'_> {
         };
         page.tell(self);
         for (_, question, _) in open {
-            withdraw(line, &question.id, &why);
+            withdraw(reply, &question.id, &why);
         }
         match why {
             Unanswered::Settled => Ok(Map::new()),
@@ -249,8 +249,8 @@ fn message_of(id: &str, request: &Value) -> Value {
     message
 }
 
-fn withdraw(line: &Line, id: &str, why: &Unanswered) {
-    line.mention(&json!({
+fn withdraw(reply: &ReplyChannel, id: &str, why: &Unanswered) {
+    reply.send_optional(&json!({
         "jsonrpc": "2.0",
         "method": "notifications/cancelled",
         "params": { "requestId": id, "reason": why.reason() },
@@ -258,18 +258,18 @@ fn withdraw(line: &Line, id: &str, why: &Unanswered) {
 }
 
 /// A call that a source keeps waiting, and forgets when this is dropped.
-struct Parked<'a> {
+struct SuspendedCall<'a> {
     mcp: &'a Mcp,
     state: Option<String>,
 }
 
-impl Parked<'_> {
+impl SuspendedCall<'_> {
     fn goes_on(mut self) {
         self.state = None;
     }
 }
 
-impl Drop for Parked<'_> {
+impl Drop for SuspendedCall<'_> {
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
             self.mcp.inner.gateway.abandon(&state);
@@ -279,9 +279,9 @@ impl Drop for Parked<'_> {
 
 /// The approval that a client was sent to a page for, until the client has heard of the decision.
 #[derive(Default)]
-struct Page(Option<String>);
+struct ApprovalPage(Option<String>);
 
-impl Page {
+impl ApprovalPage {
     fn of(mcp: &Mcp, required: &InputRequired) -> Self {
         let asked = required.requests.get("approval");
         let id = asked.and_then(|request| request["params"]["elicitationId"].as_str());
@@ -291,7 +291,7 @@ impl Page {
     /// Does the work, and tells the client as soon as a person has decided meanwhile.
     async fn watch<T>(
         &mut self,
-        conversation: &Conversation<'_>,
+        conversation: &QuestionExchange<'_>,
         work: impl Future<Output = T>,
     ) -> T {
         let mut work = std::pin::pin!(work);
@@ -315,11 +315,11 @@ impl Page {
     }
 
     /// Tells the client of the decision, if there is one, once.
-    fn tell(&mut self, conversation: &Conversation<'_>) {
+    fn tell(&mut self, conversation: &QuestionExchange<'_>) {
         let pending = |id: &String| state_of(conversation.mcp, id) == Some(ApprovalState::Pending);
         let Some(id) = self.0.take_if(|id| !pending(id)) else { return };
-        if let Some(line) = &conversation.peer.line {
-            line.say(&json!({
+        if let Some(reply) = &conversation.peer.reply {
+            reply.send(&json!({
                 "jsonrpc": "2.0",
                 "method": "notifications/elicitation/complete",
                 "params": { "elicitationId": id },

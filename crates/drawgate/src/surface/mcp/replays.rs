@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::said::Said;
+use super::event_buffer::EventBuffer;
 
 /// Bytes that are kept of the answers of one session, and of all.
 const MAX_EACH: usize = 8 * 1024 * 1024;
@@ -28,22 +28,22 @@ pub(super) struct Replays {
 }
 
 struct Inner {
-    streams: BTreeMap<u64, Kept>,
+    streams: BTreeMap<u64, StoredStream>,
     bytes: usize,
-    over: usize,
+    finished: usize,
     total: Total,
 }
 
-struct Kept {
-    said: Arc<Said>,
+struct StoredStream {
+    buffer: Arc<EventBuffer>,
     /// When its answer was said, and how much it is.
-    over: Option<(Instant, usize)>,
+    finished: Option<(Instant, usize)>,
 }
 
 impl Replays {
     /// None yet. Nothing can be taken up again where there is no time for it.
     pub(super) fn new(time: Duration, total: Total) -> Self {
-        let inner = Inner { streams: BTreeMap::new(), bytes: 0, over: 0, total };
+        let inner = Inner { streams: BTreeMap::new(), bytes: 0, finished: 0, total };
         Self { time, numbers: AtomicU64::new(1), inner: Mutex::new(inner) }
     }
 
@@ -58,27 +58,27 @@ impl Replays {
     }
 
     /// Enters a stream.
-    pub(super) fn begin(&self, number: u64, said: &Arc<Said>) {
-        let kept = Kept { said: Arc::clone(said), over: None };
-        self.inner.lock().streams.insert(number, kept);
+    pub(super) fn begin(&self, number: u64, buffer: &Arc<EventBuffer>) {
+        let stream = StoredStream { buffer: Arc::clone(buffer), finished: None };
+        self.inner.lock().streams.insert(number, stream);
     }
 
     /// A stream's answer has been said. It is kept, if there is room for it.
-    pub(super) fn over(&self, number: u64) {
+    pub(super) fn finish(&self, number: u64) {
         let mut inner = self.inner.lock();
         inner.prune(self.time);
         // The session may have ended.
-        let Some(kept) = inner.streams.get_mut(&number) else { return };
-        let size = kept.said.size();
-        kept.over = Some((Instant::now(), size));
-        inner.over += 1;
+        let Some(stream) = inner.streams.get_mut(&number) else { return };
+        let size = stream.buffer.size();
+        stream.finished = Some((Instant::now(), size));
+        inner.finished += 1;
         inner.bytes += size;
         let total = inner.total.fetch_add(size, Ordering::Relaxed) + size;
         if total > MAX_ALL {
             inner.remove(number);
         }
-        while inner.bytes > MAX_EACH || inner.over > MAX_STREAMS {
-            let oldest = inner.streams.iter().find(|(_, kept)| kept.over.is_some());
+        while inner.bytes > MAX_EACH || inner.finished > MAX_STREAMS {
+            let oldest = inner.streams.iter().find(|(_, stream)| stream.finished.is_some());
             let Some((number, _)) = oldest else { break };
             let number = *number;
             inner.remove(number);
@@ -86,10 +86,10 @@ impl Replays {
     }
 
     /// A stream that can be taken up.
-    pub(super) fn find(&self, number: u64) -> Option<Arc<Said>> {
+    pub(super) fn find(&self, number: u64) -> Option<Arc<EventBuffer>> {
         let mut inner = self.inner.lock();
         inner.prune(self.time);
-        inner.streams.get(&number).map(|kept| Arc::clone(&kept.said))
+        inner.streams.get(&number).map(|stream| Arc::clone(&stream.buffer))
     }
 
     /// Forgets what has been kept for long enough.
@@ -109,18 +109,20 @@ impl Replays {
 
 impl Inner {
     fn prune(&mut self, time: Duration) {
-        let is_old = |kept: &Kept| kept.over.is_some_and(|(since, _)| since.elapsed() >= time);
+        let is_old = |stream: &StoredStream| {
+            stream.finished.is_some_and(|(since, _)| since.elapsed() >= time)
+        };
         let old: Vec<u64> =
-            self.streams.iter().filter(|(_, kept)| is_old(kept)).map(|(id, _)| *id).collect();
+            self.streams.iter().filter(|(_, stream)| is_old(stream)).map(|(id, _)| *id).collect();
         for number in old {
             self.remove(number);
         }
     }
 
     fn remove(&mut self, number: u64) {
-        if let Some(Kept { over: Some((_, size)), .. }) = self.streams.remove(&number) {
+        if let Some(StoredStream { finished: Some((_, size)), .. }) = self.streams.remove(&number) {
             self.bytes -= size;
-            self.over -= 1;
+            self.finished -= 1;
             self.total.fetch_sub(size, Ordering::Relaxed);
         }
     }
@@ -138,12 +140,12 @@ mod tests {
 
     const TIME: Duration = Duration::from_mins(1);
 
-    fn said(replays: &Replays, bytes: usize) -> u64 {
+    fn add_stream(replays: &Replays, bytes: usize) -> u64 {
         let number = replays.number().unwrap();
-        let said = Arc::new(Said::new(Some(number)));
-        replays.begin(number, &said);
-        said.conclude(&vec![b'x'; bytes]);
-        replays.over(number);
+        let buffer = Arc::new(EventBuffer::new(Some(number)));
+        replays.begin(number, &buffer);
+        buffer.conclude(&vec![b'x'; bytes]);
+        replays.finish(number);
         number
     }
 
@@ -151,12 +153,12 @@ mod tests {
     async fn answers_are_kept_for_a_while_within_bounds() {
         let total = Total::default();
         let one = Replays::new(TIME, Arc::clone(&total));
-        let first = said(&one, 1000);
+        let first = add_stream(&one, 1000);
         assert!(one.find(first).is_some());
-        let larger = [said(&one, MAX_EACH / 2), said(&one, MAX_EACH / 2)];
+        let larger = [add_stream(&one, MAX_EACH / 2), add_stream(&one, MAX_EACH / 2)];
         assert!(one.find(first).is_none() && one.find(larger[1]).is_some(), "the oldest goes");
-        assert!(one.find(said(&one, MAX_EACH)).is_none(), "more than there is room for");
-        let small: Vec<u64> = (0..=MAX_STREAMS).map(|_| said(&one, 1)).collect();
+        assert!(one.find(add_stream(&one, MAX_EACH)).is_none(), "more than there is room for");
+        let small: Vec<u64> = (0..=MAX_STREAMS).map(|_| add_stream(&one, 1)).collect();
         assert!(one.find(small[0]).is_none() && one.find(small[MAX_STREAMS]).is_some());
         tokio::time::advance(TIME).await;
         assert!(one.find(small[MAX_STREAMS]).is_none());
@@ -168,7 +170,7 @@ mod tests {
         let total = Total::default();
         let sessions: Vec<Replays> =
             (0..20).map(|_| Replays::new(TIME, Arc::clone(&total))).collect();
-        let kept = sessions.iter().filter(|one| one.find(said(one, MAX_EACH / 2)).is_some());
+        let kept = sessions.iter().filter(|one| one.find(add_stream(one, MAX_EACH / 2)).is_some());
         assert_eq!(kept.count(), 15, "the ids take room too");
         assert!(total.load(Ordering::Relaxed) <= MAX_ALL);
         drop(sessions);
@@ -179,11 +181,11 @@ mod tests {
     async fn what_is_under_way_stays_and_nothing_does_without_time() {
         let replays = Replays::new(TIME, Total::default());
         let number = replays.number().unwrap();
-        replays.begin(number, &Arc::new(Said::new(Some(number))));
+        replays.begin(number, &Arc::new(EventBuffer::new(Some(number))));
         assert!(replays.find(number).is_some());
         replays.clear();
         assert!(replays.find(number).is_none());
-        replays.over(number);
+        replays.finish(number);
         assert_eq!(Replays::new(Duration::ZERO, Total::default()).number(), None);
     }
 }

@@ -8,13 +8,14 @@ use drawgate_core::model::{ArtifactRef, Caller, Operation, SourceId, ToolError, 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::caller_view::CallerView;
 use super::era::Era;
 use super::http::{Peer, json as json_response};
 use super::message::{
     INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestId, RpcError, result_bytes,
 };
 use super::methods::{complete, cursor, list_of};
-use super::shelf::{self, Kept, Shelf};
+use super::requests::{self, CachePolicy};
 use super::{Mcp, call};
 
 /// A list of more is of no use to anybody.
@@ -60,7 +61,7 @@ pub(super) async fn read(
     id: &RequestId,
     mut params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    let uri = shelf::text(&params, "uri")?.to_owned();
+    let uri = requests::text(&params, "uri")?.to_owned();
     if let Some(hash) = uri.strip_prefix(ArtifactRef::URI_PREFIX) {
         let result = artifact(mcp, peer, &uri, hash).await?;
         let result = complete(peer.era, "resources/read", result);
@@ -70,7 +71,7 @@ pub(super) async fn read(
     let mut arguments = Map::new();
     arguments.insert("uri".to_owned(), own.as_str().into());
     let asked = (&source, Operation::ReadResource);
-    let call = shelf::invocation(peer.era, id, &mut params, asked, arguments)?;
+    let call = requests::invocation(peer.era, id, &mut params, asked, arguments)?;
     let mut result = call::perform_operation(mcp, peer, id, call).await?;
     if let Some(error) = &result.error {
         return Err(failure(peer, error, &uri, &own));
@@ -78,7 +79,7 @@ pub(super) async fn read(
     if let Some(Value::Array(contents)) = result.rest.get_mut("contents") {
         rename(contents, &own, &uri);
     }
-    Ok(shelf::respond(peer.era, id, result, Kept::Privately))
+    Ok(requests::respond(peer.era, id, result, CachePolicy::Private))
 }
 
 /// Whose a resource is, and what it is called there.
@@ -88,9 +89,9 @@ pub(super) fn find(
     era: Era,
     uri: &str,
 ) -> Result<(SourceId, String), RpcError> {
-    let shelf = Shelf::of(mcp, caller);
-    let open = shelf.open(Operation::ReadResource);
-    shelf::only(shelf.snapshot.find_resource(uri, &open), || unknown(era, uri))
+    let view = CallerView::of(mcp, caller);
+    let open = view.open(Operation::ReadResource);
+    requests::only(view.snapshot.find_resource(uri, &open), || unknown(era, uri))
 }
 
 /// Whether this is an artifact of the caller's.
@@ -125,7 +126,7 @@ fn rename(contents: &mut [Value], own: &str, asked: &str) {
 
 /// That a resource is not there has a code of its own in each era, whichever its server speaks.
 fn failure(peer: &Peer, error: &ToolError, asked: &str, own: &str) -> RpcError {
-    let failed = shelf::failure(error, || unknown(peer.era, asked));
+    let failed = requests::failure(error, || unknown(peer.era, asked));
     let named = failed.data.as_ref().and_then(|data| data.get("uri")).and_then(Value::as_str);
     let missing =
         failed.code == RESOURCE_NOT_FOUND || (failed.code == INVALID_PARAMS && named == Some(own));
@@ -139,7 +140,7 @@ pub(super) fn unknown(era: Era, uri: &str) -> RpcError {
         Era::Stateless => INVALID_PARAMS,
     };
     let uri = if uri.len() <= MAX_URI { uri.to_owned() } else { shown_name(uri) };
-    shelf::refused(code, "resource not found").with_data(json!({ "uri": uri }))
+    requests::refused(code, "resource not found").with_data(json!({ "uri": uri }))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]

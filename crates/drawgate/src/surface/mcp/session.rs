@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::message::RequestId;
 use super::questions::Questions;
 use super::replays::{Replays, Total};
-use super::subscriptions::Subscribed;
+use super::subscriptions::Subscriptions;
 
 /// How many requests of one session may be open at once.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -33,7 +33,7 @@ pub(super) struct Session {
     /// What the client was asked and has not answered.
     pub(super) questions: Arc<Questions>,
     /// The resources that the client wants to hear of.
-    pub(super) subscribed: Arc<Subscribed>,
+    pub(super) subscribed: Arc<Subscriptions>,
     /// The streams that the client can take up again.
     pub(super) replays: Arc<Replays>,
     primes: AtomicBool,

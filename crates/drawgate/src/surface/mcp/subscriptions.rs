@@ -1,4 +1,4 @@
-//! Who wants to hear of which resources: kept for each listener, counted for each resource.
+//! Subscriptions to resources, by listener and by resource.
 //!
 //! Every subscription passes the gate. A source is told when a client's last listener has left, and
 //! asked again when it has been away. What it reports reaches the streams of `watch`.
@@ -14,11 +14,12 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Mcp;
+use super::caller_view::CallerView;
 use super::era::Era;
 use super::http::Peer;
 use super::message::{INVALID_REQUEST, RpcError};
+use super::requests;
 use super::resources;
-use super::shelf::{self, Shelf};
 
 /// Resources that one listener may subscribe to.
 pub(super) const MAX_EACH: usize = 256;
@@ -38,9 +39,9 @@ pub(super) struct Resource {
     pub(super) own: String,
 }
 
-/// What one listener has subscribed to, by the URIs that it used.
+/// The subscriptions of one listener, by the URIs that it used.
 #[derive(Default)]
-pub(super) struct Subscribed(Mutex<State>);
+pub(super) struct Subscriptions(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -49,25 +50,25 @@ struct State {
     ended: bool,
 }
 
-/// What became of the wish to subscribe.
+/// The outcome of adding a subscription.
 #[derive(Debug, PartialEq, Eq)]
-enum Reserved {
+enum Reservation {
     New,
     Already,
     Full,
 }
 
-impl Subscribed {
-    fn reserve(&self, asked: &str, resource: &Resource) -> Reserved {
+impl Subscriptions {
+    fn reserve(&self, asked: &str, resource: &Resource) -> Reservation {
         let mut state = self.0.lock();
         if state.resources.contains_key(asked) {
-            return Reserved::Already;
+            return Reservation::Already;
         }
         if state.ended || state.resources.len() >= MAX_EACH || asked.len() > MAX_URI {
-            return Reserved::Full;
+            return Reservation::Full;
         }
         state.resources.insert(asked.to_owned(), resource.clone());
-        Reserved::New
+        Reservation::New
     }
 
     fn take(&self, asked: &str) -> Option<Resource> {
@@ -105,21 +106,21 @@ fn renamed(asked: &str, own: &str, changed: &str) -> Option<String> {
     is_part.then(|| format!("{asked}{below}"))
 }
 
-/// What all listeners together want to hear of.
-pub(super) struct Interests {
-    kept: Mutex<BTreeMap<Resource, Arc<Holders>>>,
+/// The subscriptions of all listeners.
+pub(super) struct SubscriptionTable {
+    kept: Mutex<BTreeMap<Resource, Arc<Listeners>>>,
     /// Sources whose reports are being passed on.
     heard: Mutex<BTreeSet<SourceId>>,
     shares: Arc<Shares>,
     updates: broadcast::Sender<Arc<Resource>>,
 }
 
-/// Those who listen to one resource. The lock is held while the source is asked, so that its answers
+/// The listeners of one resource. The lock is held while the source is asked, so that its answers
 /// to one and to the other can't cross.
-type Holders = tokio::sync::Mutex<Vec<Holder>>;
+type Listeners = tokio::sync::Mutex<Vec<Listener>>;
 
 /// One listener of a resource.
-struct Holder {
+struct Listener {
     caller: Caller,
     _share: Share,
 }
@@ -145,7 +146,7 @@ impl Drop for Share {
     }
 }
 
-impl Default for Interests {
+impl Default for SubscriptionTable {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
@@ -156,7 +157,7 @@ impl Default for Interests {
     }
 }
 
-impl Interests {
+impl SubscriptionTable {
     /// Resources as they change.
     pub(super) fn updates(&self) -> broadcast::Receiver<Arc<Resource>> {
         self.updates.subscribe()
@@ -172,10 +173,10 @@ impl Interests {
         Some(Share { shares: Arc::clone(&self.shares), principal: principal.clone() })
     }
 
-    fn holders(&self, resource: &Resource) -> Option<Arc<Holders>> {
+    fn listeners(&self, resource: &Resource) -> Option<Arc<Listeners>> {
         let mut kept = self.kept.lock();
-        if let Some(holders) = kept.get(resource) {
-            return Some(Arc::clone(holders));
+        if let Some(listeners) = kept.get(resource) {
+            return Some(Arc::clone(listeners));
         }
         if kept.len() >= MAX_ALL {
             return None;
@@ -183,21 +184,21 @@ impl Interests {
         Some(Arc::clone(kept.entry(resource.clone()).or_default()))
     }
 
-    /// Forgets a resource that nobody listens to.
+    /// Removes a resource without listeners.
     fn tidy(&self, resource: &Resource) {
         let mut kept = self.kept.lock();
         // Others take their part under this lock, so that one means only the table itself.
-        let unused = kept.get(resource).is_some_and(|holders| {
-            Arc::strong_count(holders) == 1
-                && holders.try_lock().is_ok_and(|holders| holders.is_empty())
+        let unused = kept.get(resource).is_some_and(|listeners| {
+            Arc::strong_count(listeners) == 1
+                && listeners.try_lock().is_ok_and(|listeners| listeners.is_empty())
         });
         if unused {
             kept.remove(resource);
         }
     }
 
-    /// Whether anybody listens to something of this source; if not, its reports are no longer heard.
-    fn concern(&self, source: &SourceId) -> bool {
+    /// Whether a resource of this source has listeners; if not, its reports are no longer followed.
+    fn is_heard(&self, source: &SourceId) -> bool {
         let mut heard = self.heard.lock();
         let any = self.kept.lock().keys().any(|resource| resource.source == *source);
         if !any {
@@ -206,10 +207,10 @@ impl Interests {
         any
     }
 
-    fn of_source(&self, source: &SourceId) -> Vec<(Resource, Arc<Holders>)> {
+    fn of_source(&self, source: &SourceId) -> Vec<(Resource, Arc<Listeners>)> {
         let kept = self.kept.lock();
         let own = kept.iter().filter(|(resource, _)| resource.source == *source);
-        own.map(|(resource, holders)| (resource.clone(), Arc::clone(holders))).collect()
+        own.map(|(resource, listeners)| (resource.clone(), Arc::clone(listeners))).collect()
     }
 }
 
@@ -219,7 +220,7 @@ pub(super) async fn subscribe(
     peer: &Peer,
     params: &Map<String, Value>,
 ) -> Result<Value, RpcError> {
-    let asked = shelf::text(params, "uri")?.to_owned();
+    let asked = requests::text(params, "uri")?.to_owned();
     let Some(session) = &peer.session else { return Ok(json!({})) };
     // What is stored never changes, so there is nothing to hear of it.
     if resources::is_artifact(mcp, peer, &asked).await? {
@@ -235,8 +236,8 @@ pub(super) async fn subscribe(
     }
     match join(mcp, &peer.caller, peer.era, &session.subscribed, asked).await {
         Ok(()) => Ok(json!({})),
-        Err(NotJoined::Early(error)) => Err(error),
-        Err(NotJoined::ByGate(error)) => {
+        Err(SubscribeError::BeforeGate(error)) => Err(error),
+        Err(SubscribeError::FromGate(error)) => {
             peer.reaches_gate();
             Err(error)
         }
@@ -249,7 +250,7 @@ pub(super) async fn unsubscribe(
     peer: &Peer,
     params: &Map<String, Value>,
 ) -> Result<Value, RpcError> {
-    let asked = shelf::text(params, "uri")?;
+    let asked = requests::text(params, "uri")?;
     let left = peer.session.as_ref().and_then(|session| session.subscribed.take(asked));
     if let Some(resource) = left {
         let (mcp, caller) = (mcp.clone(), peer.caller.clone());
@@ -260,16 +261,16 @@ pub(super) async fn unsubscribe(
 }
 
 /// Why a listener is not subscribed to a resource.
-pub(super) enum NotJoined {
+pub(super) enum SubscribeError {
     /// The gate was not asked.
-    Early(RpcError),
+    BeforeGate(RpcError),
     /// The gate refused, and has written it down.
-    ByGate(RpcError),
+    FromGate(RpcError),
 }
 
-impl From<RpcError> for NotJoined {
+impl From<RpcError> for SubscribeError {
     fn from(error: RpcError) -> Self {
-        Self::Early(error)
+        Self::BeforeGate(error)
     }
 }
 
@@ -278,19 +279,19 @@ pub(super) async fn join(
     mcp: &Mcp,
     caller: &Caller,
     era: Era,
-    subscribed: &Arc<Subscribed>,
+    subscribed: &Arc<Subscriptions>,
     asked: String,
-) -> Result<(), NotJoined> {
+) -> Result<(), SubscribeError> {
     let (source, own) = resources::find(mcp, caller, era, &asked)?;
-    if !Shelf::of(mcp, caller).snapshot.can(&source, Operation::Subscribe) {
+    if !CallerView::of(mcp, caller).snapshot.can(&source, Operation::Subscribe) {
         let message = "this resource's server does not tell of changes";
-        return Err(shelf::refused(INVALID_REQUEST, message).into());
+        return Err(requests::refused(INVALID_REQUEST, message).into());
     }
     let resource = Resource { source, own };
     match subscribed.reserve(&asked, &resource) {
-        Reserved::Already => return Ok(()),
-        Reserved::Full => return Err(too_many().into()),
-        Reserved::New => {}
+        Reservation::Already => return Ok(()),
+        Reservation::Full => return Err(too_many().into()),
+        Reservation::New => {}
     }
     let (mcp, caller) = (mcp.clone(), caller.clone());
     let (subscribed, uri) = (Arc::clone(subscribed), asked.clone());
@@ -307,15 +308,15 @@ pub(super) async fn join(
     match joined.await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(Some(error))) => {
-            let error = shelf::failure(&error, || resources::unknown(era, &asked));
-            Err(NotJoined::ByGate(error))
+            let error = requests::failure(&error, || resources::unknown(era, &asked));
+            Err(SubscribeError::FromGate(error))
         }
         Ok(Err(None)) | Err(_) => Err(too_many().into()),
     }
 }
 
 /// Gives up all that a listener had.
-pub(super) async fn release(mcp: &Mcp, caller: &Caller, subscribed: &Subscribed) {
+pub(super) async fn release(mcp: &Mcp, caller: &Caller, subscribed: &Subscriptions) {
     for resource in subscribed.end() {
         remove(mcp, caller, &resource).await;
     }
@@ -323,37 +324,37 @@ pub(super) async fn release(mcp: &Mcp, caller: &Caller, subscribed: &Subscribed)
 
 /// Adds a listener; the gate's error, or none if there is no room.
 async fn add(mcp: &Mcp, caller: &Caller, resource: &Resource) -> Result<(), Option<ToolError>> {
-    let interests = &mcp.inner.interests;
-    let share = interests.share(&caller.principal).ok_or(None)?;
-    let holders = interests.holders(resource).ok_or(None)?;
-    let mut held = holders.lock().await;
+    let subscription_table = &mcp.inner.subscription_table;
+    let share = subscription_table.share(&caller.principal).ok_or(None)?;
+    let listeners = subscription_table.listeners(resource).ok_or(None)?;
+    let mut held = listeners.lock().await;
     hear(mcp, &resource.source);
-    let result = shelf::tell(mcp, caller, about(resource, Operation::Subscribe)).await;
+    let result = requests::call_gate(mcp, caller, about(resource, Operation::Subscribe)).await;
     if result.error.is_none() {
-        held.push(Holder { caller: caller.clone(), _share: share });
+        held.push(Listener { caller: caller.clone(), _share: share });
     }
     drop(held);
-    drop(holders);
-    interests.tidy(resource);
+    drop(listeners);
+    subscription_table.tidy(resource);
     result.error.map_or(Ok(()), |error| Err(Some(error)))
 }
 
 async fn remove(mcp: &Mcp, caller: &Caller, resource: &Resource) {
-    let interests = &mcp.inner.interests;
-    let Some(holders) = interests.holders(resource) else { return };
-    let mut held = holders.lock().await;
-    if leave(&mut held, caller) == Left::Last {
+    let subscription_table = &mcp.inner.subscription_table;
+    let Some(listeners) = subscription_table.listeners(resource) else { return };
+    let mut held = listeners.lock().await;
+    if leave(&mut held, caller) == Remaining::Last {
         // Whether or not the source has understood, this client listens no more.
-        shelf::tell(mcp, caller, about(resource, Operation::Unsubscribe)).await;
+        requests::call_gate(mcp, caller, about(resource, Operation::Unsubscribe)).await;
     }
     drop(held);
-    drop(holders);
-    interests.tidy(resource);
+    drop(listeners);
+    subscription_table.tidy(resource);
 }
 
 /// Who is left of a client's listeners after one of them.
 #[derive(Debug, PartialEq, Eq)]
-enum Left {
+enum Remaining {
     /// It was not there.
     Nobody,
     /// Others of the same client listen.
@@ -361,11 +362,11 @@ enum Left {
     Last,
 }
 
-fn leave(held: &mut Vec<Holder>, caller: &Caller) -> Left {
-    let is_own = |holder: &Holder| is_one_client(&holder.caller, caller);
-    let Some(place) = held.iter().position(is_own) else { return Left::Nobody };
+fn leave(held: &mut Vec<Listener>, caller: &Caller) -> Remaining {
+    let is_own = |listener: &Listener| is_one_client(&listener.caller, caller);
+    let Some(place) = held.iter().position(is_own) else { return Remaining::Nobody };
     held.swap_remove(place);
-    if held.iter().any(is_own) { Left::One } else { Left::Last }
+    if held.iter().any(is_own) { Remaining::One } else { Remaining::Last }
 }
 
 /// Sources tell clients apart by who they are and by their session; the grants that a caller carries
@@ -386,12 +387,12 @@ fn about(resource: &Resource, operation: Operation) -> ToolInvocation {
 }
 
 fn too_many() -> RpcError {
-    shelf::refused(INVALID_REQUEST, "too many subscriptions; give up another first")
+    requests::refused(INVALID_REQUEST, "too many subscriptions; give up another first")
 }
 
 /// Passes on what a source reports, as long as somebody listens to something of it.
 fn hear(mcp: &Mcp, source: &SourceId) {
-    if mcp.inner.interests.heard.lock().insert(source.clone()) {
+    if mcp.inner.subscription_table.heard.lock().insert(source.clone()) {
         // Before the source is asked, so that its first report is not missed.
         let connection = Connection::of(mcp, source);
         let (mcp, source) = (mcp.clone(), source.clone());
@@ -406,15 +407,15 @@ fn hear(mcp: &Mcp, source: &SourceId) {
 }
 
 async fn pass_on(mcp: &Mcp, id: &SourceId, mut connection: Connection) {
-    let interests = &mcp.inner.interests;
+    let subscription_table = &mcp.inner.subscription_table;
     let mut registry = mcp.inner.gateway.registry_changes();
-    while interests.concern(id) {
+    while subscription_table.is_heard(id) {
         tokio::select! {
             event = connection.next() => {
                 if let Some(SourceEvent::ResourceUpdated { uri }) = event {
                     let changed = Resource { source: id.clone(), own: uri };
                     // Without a stream at the moment there is nobody to tell.
-                    let _ = interests.updates.send(Arc::new(changed));
+                    let _ = subscription_table.updates.send(Arc::new(changed));
                     continue;
                 }
             }
@@ -432,18 +433,18 @@ async fn pass_on(mcp: &Mcp, id: &SourceId, mut connection: Connection) {
 
 /// Subscribes anew at a source that was away or has been replaced.
 async fn again(mcp: &Mcp, source: &SourceId) {
-    for (resource, holders) in mcp.inner.interests.of_source(source) {
-        let held = holders.lock().await;
-        for (place, Holder { caller, .. }) in held.iter().enumerate() {
+    for (resource, listeners) in mcp.inner.subscription_table.of_source(source) {
+        let held = listeners.lock().await;
+        for (place, Listener { caller, .. }) in held.iter().enumerate() {
             let mut earlier = held.iter().take(place);
             let told = earlier.any(|earlier| is_one_client(&earlier.caller, caller));
             if !told {
-                shelf::tell(mcp, caller, about(&resource, Operation::Subscribe)).await;
+                requests::call_gate(mcp, caller, about(&resource, Operation::Subscribe)).await;
             }
         }
         drop(held);
-        drop(holders);
-        mcp.inner.interests.tidy(&resource);
+        drop(listeners);
+        mcp.inner.subscription_table.tidy(&resource);
     }
 }
 

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use drawgate_core::model::{ToolInvocation, ToolResult};
 use drawgate_core::pipeline::CallOptions;
-use drawgate_runtime::tasks::{Begun, Format, LIFETIME_MS, Outcome, Status, Task, Tasks};
+use drawgate_runtime::tasks::{Format, LIFETIME_MS, Outcome, Status, Task, TaskOrResult, Tasks};
 use drawgate_runtime::time::iso;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -66,12 +66,12 @@ pub(super) async fn call(
     let asked = call.tool_id.clone();
     peer.reaches_gate();
     let result = match tasks.begin(&peer.caller, call, options).await {
-        Begun::Task(task) => {
+        TaskOrResult::Task(task) => {
             let mut task = summary(&task);
             task.insert("resultType".to_owned(), "task".into());
             return Ok(answer(id, task));
         }
-        Begun::Done(result) => result,
+        TaskOrResult::Done(result) => result,
     };
     if let Some(error) = result.error.as_ref().filter(|error| is_bad_state(error)) {
         return Err(RpcError::new(INVALID_PARAMS, error.message.clone()));

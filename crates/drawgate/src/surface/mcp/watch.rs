@@ -15,13 +15,13 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use super::caller_view::CallerView;
 use super::era::Era;
 use super::http::Peer;
 use super::lists::Prepared;
 use super::message::{RequestId, RpcError, result_bytes};
 use super::session::Session;
-use super::shelf::Shelf;
-use super::subscriptions::{Resource, Subscribed};
+use super::subscriptions::{Resource, Subscriptions};
 use super::{Mcp, sse, subscriptions, tasks};
 use drawgate_runtime::callers::Identity;
 
@@ -38,7 +38,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A client that does not take an event for this long is gone.
 const SLOW_CLIENT: Duration = Duration::from_secs(30);
 /// How long sources may take to accept the subscriptions of a stream.
-const TIME_TO_JOIN: Duration = Duration::from_secs(10);
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The streams that are open.
 #[derive(Default)]
@@ -57,24 +57,24 @@ impl Streams {
         self.closed.clone()
     }
 
-    fn enter(&self, principal: &Principal) -> Option<Place> {
+    fn enter(&self, principal: &Principal) -> Option<OpenStream> {
         let mut open = self.open.lock();
         let own = open.get(principal).copied().unwrap_or_default();
         if own >= MAX_STREAMS_EACH || open.values().sum::<usize>() >= MAX_STREAMS {
             return None;
         }
         open.insert(principal.clone(), own + 1);
-        Some(Place { open: Arc::clone(&self.open), principal: principal.clone() })
+        Some(OpenStream { open: Arc::clone(&self.open), principal: principal.clone() })
     }
 }
 
 /// An open stream, until this is dropped.
-struct Place {
+struct OpenStream {
     open: Arc<Mutex<HashMap<Principal, usize>>>,
     principal: Principal,
 }
 
-impl Drop for Place {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         let mut open = self.open.lock();
         if let Some(own) = open.get_mut(&self.principal) {
@@ -93,7 +93,7 @@ pub(super) fn session_stream(
     session: &Arc<Session>,
     surface: Surface,
 ) -> Response {
-    let Some(place) = mcp.inner.streams.enter(&session.principal) else { return too_many() };
+    let Some(open_stream) = mcp.inner.streams.enter(&session.principal) else { return too_many() };
     let Identity { principal, carried } = identity;
     let session_id = Some(session.id.clone());
     let caller = Caller { principal, session: session_id, surface, carried, lineage: None };
@@ -109,7 +109,7 @@ pub(super) fn session_stream(
         // Holding the session keeps it from ending as idle while somebody listens.
         _session: Some(Arc::clone(session)),
     };
-    watcher.respond(place)
+    watcher.respond(open_stream)
 }
 
 /// The stream of `subscriptions/listen`.
@@ -126,7 +126,7 @@ pub(super) fn subscription(
         tasks::check(peer)?;
     }
     let task_ids = task_ids.into_iter().flatten().filter_map(Value::as_str);
-    let Some(place) = mcp.inner.streams.enter(&peer.caller.principal) else {
+    let Some(open_stream) = mcp.inner.streams.enter(&peer.caller.principal) else {
         return Ok(too_many());
     };
     let is_wanted = |list: &List| wanted.get(list.member()) == Some(&Value::Bool(true));
@@ -143,7 +143,7 @@ pub(super) fn subscription(
         id: Some(id.clone()),
         _session: None,
     };
-    Ok(watcher.respond(place))
+    Ok(watcher.respond(open_stream))
 }
 
 fn too_many() -> Response {
@@ -198,19 +198,19 @@ struct Watcher {
     uris: Vec<String>,
     /// Tasks to hear of.
     tasks: Vec<String>,
-    subscribed: Arc<Subscribed>,
+    subscribed: Arc<Subscriptions>,
     /// The request that asked for the stream, where one did.
     id: Option<RequestId>,
     _session: Option<Arc<Session>>,
 }
 
 impl Watcher {
-    fn respond(self, place: Place) -> Response {
+    fn respond(self, open_stream: OpenStream) -> Response {
         let (events, received) = mpsc::channel(4);
         let gone = CancellationToken::new();
         let guard = gone.clone().drop_guard();
         tokio::spawn(async move {
-            let _place = place;
+            let _open_stream = open_stream;
             tokio::select! {
                 () = self.run(&events) => {}
                 () = gone.cancelled() => {}
@@ -237,7 +237,7 @@ impl Watcher {
         let inner = &self.mcp.inner;
         let mut registry = inner.gateway.registry_changes();
         let mut grants = inner.gateway.grant_changes();
-        let mut updates = inner.interests.updates();
+        let mut updates = inner.subscription_table.updates();
         let mut tasks = inner.tasks.as_ref().map(drawgate_runtime::tasks::Tasks::subscribe);
         let mut known = inner.lists.of(&inner.gateway, &self.caller);
         let mut next = vec![self.open().await];
@@ -297,7 +297,7 @@ impl Watcher {
     /// Subscribes to what the caller may use. What is missing from the result, in the client's
     /// order, was not to be had.
     async fn join_all(&self) -> Vec<&str> {
-        let until = Instant::now() + TIME_TO_JOIN;
+        let until = Instant::now() + SUBSCRIBE_TIMEOUT;
         let mut joined = Vec::new();
         for uri in &self.uris {
             let asked = subscriptions::join(
@@ -318,7 +318,9 @@ impl Watcher {
     /// That a resource has changed, for those who asked and may still use it.
     fn updated(&self, changed: &Resource) -> Option<Bytes> {
         let uri = self.subscribed.name(changed)?;
-        if !Shelf::of(&self.mcp, &self.caller).open(Operation::Subscribe).contains(&changed.source)
+        if !CallerView::of(&self.mcp, &self.caller)
+            .open(Operation::Subscribe)
+            .contains(&changed.source)
         {
             return None;
         }
@@ -373,14 +375,14 @@ mod tests {
     fn streams_are_bounded_for_each_and_for_all() {
         let streams = Streams::default();
         let principal = |number: usize| Principal::new(&format!("a{number}")).unwrap();
-        let fill = |principal: &Principal| -> Vec<Place> {
+        let fill = |principal: &Principal| -> Vec<OpenStream> {
             std::iter::from_fn(|| streams.enter(principal)).collect()
         };
         let mut first = fill(&principal(0));
         assert_eq!(first.len(), MAX_STREAMS_EACH);
         first.pop();
         assert!(streams.enter(&principal(0)).is_some());
-        let all: Vec<Place> = (1..20).flat_map(|number| fill(&principal(number))).collect();
+        let all: Vec<OpenStream> = (1..20).flat_map(|number| fill(&principal(number))).collect();
         assert_eq!(first.len() + all.len(), MAX_STREAMS);
         drop((first, all));
         assert!(streams.open.lock().is_empty());

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::table::{Act, Case};
-use super::{World, at_once, for_each_act};
+use super::{Fixture, at_once, for_each_act};
 use crate::operations::Disk;
-use crate::support::Place;
+use crate::support::TestFolder;
 
 const CHANGES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 
@@ -42,10 +42,10 @@ fn lost(database: &'static str, table: &str) -> Fault {
 }
 
 /// Every change of a table that an act makes, as it is done once with nothing wrong.
-fn touched(world: &World, act: &Act) -> BTreeSet<(&'static str, String, &'static str)> {
+fn touched(fixture: &Fixture, act: &Act) -> BTreeSet<(&'static str, String, &'static str)> {
     let mut triggers = Vec::new();
     for database in ["drawgate.db", "audit.db"] {
-        let connection = world.database(database);
+        let connection = fixture.database(database);
         let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'";
         let names = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
         let tables: Vec<String> = connection
@@ -68,10 +68,10 @@ fn touched(world: &World, act: &Act) -> BTreeSet<(&'static str, String, &'static
             }
         }
     }
-    world.perform(&world.case(act)).unwrap();
+    fixture.perform(&fixture.case(act)).unwrap();
     let mut touched = BTreeSet::new();
     for (database, table, change, name) in triggers {
-        let connection = world.database(database);
+        let connection = fixture.database(database);
         let sql = "SELECT count(*) FROM probe WHERE at = ?1";
         let count: u32 = connection.query_row(sql, [&name], |row| row.get(0)).unwrap();
         connection.execute_batch(&format!("DROP TRIGGER {name}")).unwrap();
@@ -80,14 +80,14 @@ fn touched(world: &World, act: &Act) -> BTreeSet<(&'static str, String, &'static
         }
     }
     for database in ["drawgate.db", "audit.db"] {
-        world.database(database).execute_batch("DROP TABLE probe").unwrap();
+        fixture.database(database).execute_batch("DROP TABLE probe").unwrap();
     }
     touched
 }
 
 /// A fault for each of these changes.
-fn faults(world: &World, act: &Act) -> Vec<Fault> {
-    let touched = touched(world, act);
+fn faults(fixture: &Fixture, act: &Act) -> Vec<Fault> {
+    let touched = touched(fixture, act);
     let tables: BTreeSet<_> =
         touched.iter().map(|(database, table, _)| (*database, table)).collect();
     let at = touched.iter().map(|(database, table, change)| trigger(database, table, change, ""));
@@ -100,51 +100,51 @@ fn faults(world: &World, act: &Act) -> Vec<Fault> {
 /// Does an act while something is wrong; then everything agrees, also after a restart, and what was
 /// not done can be done. Returns whether it was done.
 fn check(
-    world: &mut World,
+    fixture: &mut Fixture,
     act: &Act,
     what: &str,
-    wrong: impl FnOnce(&World, &Case, &mut dyn FnMut()),
+    wrong: impl FnOnce(&Fixture, &Case, &mut dyn FnMut()),
 ) -> bool {
-    let case = world.case(act);
-    let before = world.done(act.kind);
+    let case = fixture.case(act);
+    let before = fixture.done(act.kind);
     let mut answer = Ok(());
-    wrong(world, &case, &mut || answer = world.perform(&case));
+    wrong(fixture, &case, &mut || answer = fixture.perform(&case));
     let context = format!("{} with {what}: {answer:?}", act.kind);
-    let done = (case.is_done)(world).unwrap_or_else(|| panic!("in part. {context}"));
+    let done = (case.is_done)(fixture).unwrap_or_else(|| panic!("in part. {context}"));
     assert!(done || answer.is_err(), "the operator was told that it was done. {context}");
     // Of a pack that is enabled and can't be started, the command says so without an error.
     let is_told = answer.as_ref().map_or_else(String::is_empty, |()| true);
     assert!(!done || is_told, "the operator was told that it failed. {context}");
     for token in &case.until_done {
-        assert_eq!(world.is_known(token), !done, "tokens in memory. {context}");
+        assert_eq!(fixture.is_known(token), !done, "tokens in memory. {context}");
     }
-    let is_logged = world.done(act.kind) > before;
+    let is_logged = fixture.done(act.kind) > before;
     assert!(done || !is_logged, "never logged as done. {context}");
     if done && is_logged {
         return true;
     }
-    world.restart();
-    assert_eq!((case.is_done)(world), Some(done), "after a restart. {context}");
+    fixture.restart();
+    assert_eq!((case.is_done)(fixture), Some(done), "after a restart. {context}");
     for token in &case.until_done {
-        assert_eq!(world.is_known(token), !done, "tokens after a restart. {context}");
+        assert_eq!(fixture.is_known(token), !done, "tokens after a restart. {context}");
     }
-    assert_eq!(world.done(act.kind) - before, usize::from(done), "the log. {context}");
-    world.check_log();
+    assert_eq!(fixture.done(act.kind) - before, usize::from(done), "the log. {context}");
+    fixture.check_log();
     if !done {
-        world.perform(&case).unwrap_or_else(|error| panic!("again: {error}. {context}"));
-        assert_eq!((case.is_done)(world), Some(true), "done again. {context}");
-        assert_eq!(world.done(act.kind) - before, 1, "the log at last. {context}");
+        fixture.perform(&case).unwrap_or_else(|error| panic!("again: {error}. {context}"));
+        assert_eq!((case.is_done)(fixture), Some(true), "done again. {context}");
+        assert_eq!(fixture.done(act.kind) - before, 1, "the log at last. {context}");
     }
     done
 }
 
 #[test]
 fn a_fault_at_any_statement_leaves_store_memory_and_log_agreeing() {
-    for_each_act(|world, act| {
+    for_each_act(|fixture, act| {
         let mut failed = 0;
-        for Fault { database, put, end } in faults(world, act) {
-            let done = check(world, act, &format!("`{put}` in {database}"), |world, _, act| {
-                let connection = world.database(database);
+        for Fault { database, put, end } in faults(fixture, act) {
+            let done = check(fixture, act, &format!("`{put}` in {database}"), |fixture, _, act| {
+                let connection = fixture.database(database);
                 connection.execute_batch(&put).unwrap();
                 act();
                 connection.execute_batch(&end).unwrap();
@@ -157,10 +157,10 @@ fn a_fault_at_any_statement_leaves_store_memory_and_log_agreeing() {
 
 #[test]
 fn a_database_that_another_program_holds_leaves_store_memory_and_log_agreeing() {
-    for_each_act(|world, act| {
+    for_each_act(|fixture, act| {
         for database in ["drawgate.db", "audit.db"] {
-            let done = check(world, act, &format!("{database} held"), |world, _, act| {
-                let connection = world.database(database);
+            let done = check(fixture, act, &format!("{database} held"), |fixture, _, act| {
+                let connection = fixture.database(database);
                 connection.execute_batch("BEGIN IMMEDIATE").unwrap();
                 act();
                 connection.execute_batch("ROLLBACK").unwrap();
@@ -174,8 +174,8 @@ fn a_database_that_another_program_holds_leaves_store_memory_and_log_agreeing() 
 struct ReadOnly(Vec<PathBuf>);
 
 impl ReadOnly {
-    fn database(world: &World, name: &str) -> Option<Self> {
-        let data = world.place.data();
+    fn database(fixture: &Fixture, name: &str) -> Option<Self> {
+        let data = fixture.place.data();
         Self::make(vec![data.join(name), data.join(format!("{name}-wal"))])
     }
 
@@ -202,11 +202,11 @@ impl Drop for ReadOnly {
 
 #[test]
 fn a_database_that_is_read_only_leaves_store_memory_and_log_agreeing() {
-    for_each_act(|world, act| {
+    for_each_act(|fixture, act| {
         for database in ["drawgate.db", "audit.db"] {
             let mut tried = false;
-            let done = check(world, act, &format!("{database} read-only"), |world, _, act| {
-                let files = ReadOnly::database(world, database);
+            let done = check(fixture, act, &format!("{database} read-only"), |fixture, _, act| {
+                let files = ReadOnly::database(fixture, database);
                 tried = files.is_some();
                 act();
             });
@@ -219,11 +219,11 @@ fn a_database_that_is_read_only_leaves_store_memory_and_log_agreeing() {
 fn a_full_disk_leaves_store_memory_and_log_agreeing() {
     let (tried, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     at_once(|act| {
-        let place = Place::new("");
+        let place = TestFolder::new("");
         let Some(disk) = Disk::under(place.path()) else { return };
-        let mut world = World::new(place, act);
+        let mut fixture = Fixture::new(place, act);
         for _ in 0..3 {
-            let done = check(&mut world, act, "a full disk", |_, _, act| {
+            let done = check(&mut fixture, act, "a full disk", |_, _, act| {
                 disk.fill();
                 act();
                 disk.relieve();
@@ -231,7 +231,7 @@ fn a_full_disk_leaves_store_memory_and_log_agreeing() {
             tried.fetch_add(1, Ordering::Relaxed);
             failed.fetch_add(usize::from(!done), Ordering::Relaxed);
         }
-        world.end();
+        fixture.end();
         drop(disk);
     });
     let (tried, failed) = (tried.into_inner(), failed.into_inner());
@@ -239,8 +239,8 @@ fn a_full_disk_leaves_store_memory_and_log_agreeing() {
 }
 
 /// Puts something in the place of a file while an act is tried.
-fn in_the_way(world: &World, path: &Path, act: &mut dyn FnMut()) {
-    let aside = world.place.path().join("aside");
+fn in_the_way(fixture: &Fixture, path: &Path, act: &mut dyn FnMut()) {
+    let aside = fixture.place.path().join("aside");
     let was_there = std::fs::rename(path, &aside).is_ok();
     std::fs::create_dir(path).unwrap();
     std::fs::write(path.join("file"), "").unwrap();
@@ -253,22 +253,22 @@ fn in_the_way(world: &World, path: &Path, act: &mut dyn FnMut()) {
 
 #[test]
 fn a_file_that_can_not_be_changed_leaves_store_memory_and_log_agreeing() {
-    for_each_act(|world, act| {
-        let file: fn(&World, &str) -> PathBuf = match act.kind {
-            "key_added" | "key_removed" => |world, _| {
-                let next = format!(".authorized_keys.{}", world.gateway().child.id());
-                world.place.data().join(next)
+    for_each_act(|fixture, act| {
+        let file: fn(&Fixture, &str) -> PathBuf = match act.kind {
+            "key_added" | "key_removed" => |fixture, _| {
+                let next = format!(".authorized_keys.{}", fixture.gateway().child.id());
+                fixture.place.data().join(next)
             },
             "artifact_removed" => {
-                |world, hash| world.place.data().join("artifacts").join(&hash[..2]).join(hash)
+                |fixture, hash| fixture.place.data().join("artifacts").join(&hash[..2]).join(hash)
             }
             "toolpack_enabled" | "toolpack_disabled" => {
-                |world, id| world.place.path().join("toolpacks").join(id).join("toolpack.json")
+                |fixture, id| fixture.place.path().join("toolpacks").join(id).join("toolpack.json")
             }
             _ => return,
         };
-        let done = check(world, act, "something in the way", |world, case, act| {
-            in_the_way(world, &file(world, &case.args[2]), act);
+        let done = check(fixture, act, "something in the way", |fixture, case, act| {
+            in_the_way(fixture, &file(fixture, &case.args[2]), act);
         });
         assert!(!done, "{}", act.kind);
     });
@@ -277,16 +277,16 @@ fn a_file_that_can_not_be_changed_leaves_store_memory_and_log_agreeing() {
 /// By then the folder has been moved already.
 #[test]
 fn a_lock_file_that_can_not_be_replaced_leaves_folder_lock_and_log_agreeing() {
-    for_each_act(|world, act| {
+    for_each_act(|fixture, act| {
         if !["toolpack_installed", "toolpack_updated", "toolpack_removed"].contains(&act.kind) {
             return;
         }
         // So that there is a lock file.
-        world.perform(&world.case(act)).unwrap();
-        let lock = world.place.path().join("toolpacks.lock");
+        fixture.perform(&fixture.case(act)).unwrap();
+        let lock = fixture.place.path().join("toolpacks.lock");
         assert!(lock.exists());
         let mut tried = false;
-        let done = check(world, act, "a lock file that can't be replaced", |_, _, act| {
+        let done = check(fixture, act, "a lock file that can't be replaced", |_, _, act| {
             let file = ReadOnly::make(vec![lock]);
             tried = file.is_some();
             act();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::table::{Act, Case};
-use super::{World, for_each_act, until};
+use super::{Fixture, for_each_act, until};
 
 /// Kills at moments of no choice.
 const ROUNDS: u64 = 4;
@@ -27,72 +27,72 @@ enum Step {
 
 const STEPS: [Step; 4] = [Step::Intent, Step::Owed, Step::Changed, Step::Outcome];
 
-fn hold(world: &World, database: &str) -> Connection {
-    let connection = world.database(database);
+fn hold(fixture: &Fixture, database: &str) -> Connection {
+    let connection = fixture.database(database);
     connection.busy_timeout(Duration::from_secs(5)).unwrap();
     connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     connection
 }
 
-fn owed(world: &World) -> u32 {
+fn owed(fixture: &Fixture) -> u32 {
     let sql = "SELECT count(*) FROM owed";
-    world.reading("drawgate.db").query_row(sql, [], |row| row.get(0)).unwrap()
+    fixture.reading("drawgate.db").query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
 /// Begins an act and kills the gateway at a step of it.
-fn kill_at(world: &mut World, act: &Act, case: &Case, step: Step) {
-    let (begun, done) = (world.begun(act.kind), world.done(act.kind));
-    let store = hold(world, "drawgate.db");
-    let mut command = world.begin(case);
-    until("the intent is in the log", || world.begun(act.kind) > begun);
+fn kill_at(fixture: &mut Fixture, act: &Act, case: &Case, step: Step) {
+    let (begun, done) = (fixture.begun(act.kind), fixture.done(act.kind));
+    let store = hold(fixture, "drawgate.db");
+    let mut command = fixture.begin(case);
+    until("the intent is in the log", || fixture.begun(act.kind) > begun);
     // What is held stays held until the gateway is dead.
     let mut held = vec![store];
     if step != Step::Intent {
-        let log = hold(world, "audit.db");
+        let log = hold(fixture, "audit.db");
         held.clear();
         held.push(log);
-        until("the outcome is owed", || owed(world) > 0);
+        until("the outcome is owed", || owed(fixture) > 0);
     }
     if matches!(step, Step::Changed | Step::Outcome) {
-        until("the change is in force", || (case.is_done)(world) == Some(true));
+        until("the change is in force", || (case.is_done)(fixture) == Some(true));
     }
     if step == Step::Outcome {
-        let store = hold(world, "drawgate.db");
+        let store = hold(fixture, "drawgate.db");
         held.clear();
         held.push(store);
-        until("the outcome is in the log", || world.done(act.kind) > done);
+        until("the outcome is in the log", || fixture.done(act.kind) > done);
     }
-    world.kill();
+    fixture.kill();
     drop(held);
     command.wait().unwrap();
 }
 
 /// The act is wholly there or not at all, the log says which, and what was not done can be done.
 /// Returns whether it was.
-fn check(world: &World, act: &Act, case: &Case, before: usize, when: &str) -> bool {
+fn check(fixture: &Fixture, act: &Act, case: &Case, before: usize, when: &str) -> bool {
     let context = format!("{} killed {when}", act.kind);
-    let done = (case.is_done)(world).unwrap_or_else(|| panic!("in part. {context}"));
-    assert_eq!(world.done(act.kind) - before, usize::from(done), "the log. {context}");
+    let done = (case.is_done)(fixture).unwrap_or_else(|| panic!("in part. {context}"));
+    assert_eq!(fixture.done(act.kind) - before, usize::from(done), "the log. {context}");
     for token in &case.until_done {
-        assert_eq!(world.is_known(token), !done, "tokens. {context}");
+        assert_eq!(fixture.is_known(token), !done, "tokens. {context}");
     }
-    world.check_log();
+    fixture.check_log();
     if !done {
-        world.perform(case).unwrap_or_else(|error| panic!("again: {error}. {context}"));
-        assert_eq!((case.is_done)(world), Some(true), "done again. {context}");
+        fixture.perform(case).unwrap_or_else(|error| panic!("again: {error}. {context}"));
+        assert_eq!((case.is_done)(fixture), Some(true), "done again. {context}");
     }
     done
 }
 
 #[test]
 fn killed_at_any_step_an_act_is_wholly_done_or_not_at_all() {
-    for_each_act(|world, act| {
+    for_each_act(|fixture, act| {
         for step in STEPS {
-            let case = world.case(act);
-            let before = world.done(act.kind);
-            kill_at(world, act, &case, step);
-            world.start();
-            let done = check(world, act, &case, before, &format!("at {step:?}"));
+            let case = fixture.case(act);
+            let before = fixture.done(act.kind);
+            kill_at(fixture, act, &case, step);
+            fixture.start();
+            let done = check(fixture, act, &case, before, &format!("at {step:?}"));
             match step {
                 Step::Intent => assert!(!done, "{} killed at {step:?}", act.kind),
                 // Files are changed after that, so that both may be.
@@ -105,18 +105,18 @@ fn killed_at_any_step_an_act_is_wholly_done_or_not_at_all() {
 
 #[test]
 fn killed_at_any_moment_an_act_is_wholly_done_or_not_at_all() {
-    for_each_act(|world, act| {
+    for_each_act(|fixture, act| {
         for round in 0..ROUNDS {
-            let case = world.case(act);
-            let before = world.done(act.kind);
-            let mut command = world.begin(&case);
+            let case = fixture.case(act);
+            let before = fixture.done(act.kind);
+            let mut command = fixture.begin(&case);
             // Spread over the time that a command takes.
             std::thread::sleep(Duration::from_millis(10 + 35 * round));
-            world.kill();
+            fixture.kill();
             // It may have found no gateway, and do the act itself.
             command.wait().unwrap();
-            world.start();
-            check(world, act, &case, before, &format!("in round {round}"));
+            fixture.start();
+            check(fixture, act, &case, before, &format!("in round {round}"));
         }
     });
 }

@@ -16,12 +16,12 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
 use crate::oauth::world as oauth;
-use crate::support::{Gateway, Place};
+use crate::support::{Gateway, TestFolder};
 use table::{ACTS, Act, Case};
 
 /// A gateway of its own for one kind of act.
-struct World {
-    place: Place,
+struct Fixture {
+    place: TestFolder,
     /// Where its protected server is.
     _far: Option<Far>,
     gateway: Option<Gateway>,
@@ -35,12 +35,12 @@ struct Far {
     server: oauth::World,
 }
 
-/// Runs a check for each act, each in a world of its own.
-fn for_each_act(check: fn(&mut World, &Act)) {
+/// Runs a check for each act, each in a fixture of its own.
+fn for_each_act(check: fn(&mut Fixture, &Act)) {
     at_once(|act| {
-        let mut world = World::new(Place::new(""), act);
-        check(&mut world, act);
-        world.end();
+        let mut fixture = Fixture::new(TestFolder::new(""), act);
+        check(&mut fixture, act);
+        fixture.end();
     });
 }
 
@@ -83,15 +83,15 @@ fn agree(output: ChildStdout) {
     lines.for_each(drop);
 }
 
-impl World {
-    fn new(place: Place, act: &Act) -> Self {
+impl Fixture {
+    fn new(place: TestFolder, act: &Act) -> Self {
         let far = act.config.contains("URL").then(Far::start);
         let url = far.as_ref().map(|far| far.server.url()).unwrap_or_default();
         place.configure(&act.config.replace("URL", &url));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let mut world = Self { place, _far: far, gateway: None, runtime, count: Cell::new(0) };
-        world.start();
-        world
+        let mut fixture = Self { place, _far: far, gateway: None, runtime, count: Cell::new(0) };
+        fixture.start();
+        fixture
     }
 
     fn start(&mut self) {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{World, until};
+use super::{Fixture, until};
 use crate::peers::fixture::key;
-use crate::support::Place;
+use crate::support::TestFolder;
 
 /// One kind of act.
 pub(super) struct Act {
@@ -13,11 +13,11 @@ pub(super) struct Act {
     /// `URL` stands for the protected server's address.
     pub(super) config: &'static str,
     /// Sees to it that the act can be done, for the n-th time.
-    pub(super) prepare: fn(&World, u32) -> Case,
+    pub(super) prepare: fn(&Fixture, u32) -> Case,
 }
 
 /// Looks whether an act was done.
-type Look = dyn Fn(&World) -> Option<bool>;
+type Look = dyn Fn(&Fixture) -> Option<bool>;
 
 /// One time that an act is done.
 pub(super) struct Case {
@@ -30,13 +30,13 @@ pub(super) struct Case {
 }
 
 impl Case {
-    fn new(args: &[&str], is_done: impl Fn(&World) -> bool + 'static) -> Self {
-        Self::of_two(args, move |world| [is_done(world); 2])
+    fn new(args: &[&str], is_done: impl Fn(&Fixture) -> bool + 'static) -> Self {
+        Self::of_two(args, move |fixture| [is_done(fixture); 2])
     }
 
     /// The same, where two things must agree.
-    fn of_two(args: &[&str], are_done: impl Fn(&World) -> [bool; 2] + 'static) -> Self {
-        let is_done = move |world: &World| match are_done(world) {
+    fn of_two(args: &[&str], are_done: impl Fn(&Fixture) -> [bool; 2] + 'static) -> Self {
+        let is_done = move |fixture: &Fixture| match are_done(fixture) {
             [one, other] if one == other => Some(one),
             [_, _] => None,
         };
@@ -83,101 +83,101 @@ pub(super) const ACTS: &[Act] = &[
 ];
 
 /// What a server needs before its gateway starts.
-pub(super) fn before_start(place: &Place) {
+pub(super) fn before_start(place: &TestFolder) {
     if !place.path().join("tools.json").exists() {
         describe(place, 0);
     }
 }
 
-fn grants(world: &World) -> Vec<Value> {
-    world.json(&["grants", "list"])
+fn grants(fixture: &Fixture) -> Vec<Value> {
+    fixture.json(&["grants", "list"])
 }
 
-fn grant_issued(_: &World, n: u32) -> Case {
+fn grant_issued(_: &Fixture, n: u32) -> Case {
     let capability = format!("cap.{n}");
-    Case::new(&["grants", "add", &capability.clone(), "--scope", "workspace"], move |world| {
-        grants(world).iter().any(|grant| grant["capability"] == *capability)
+    Case::new(&["grants", "add", &capability.clone(), "--scope", "workspace"], move |fixture| {
+        grants(fixture).iter().any(|grant| grant["capability"] == *capability)
     })
 }
 
-fn grant_revoked(world: &World, n: u32) -> Case {
+fn grant_revoked(fixture: &Fixture, n: u32) -> Case {
     let capability = format!("cap.{n}");
     let id = ["grants", "add", &capability, "--scope", "workspace", "--quiet"];
-    let id = world.place.ok(&id).trim().to_owned();
-    Case::new(&["grants", "revoke", &id.clone()], move |world| {
-        !grants(world).iter().any(|grant| grant["grantId"] == *id)
+    let id = fixture.place.ok(&id).trim().to_owned();
+    Case::new(&["grants", "revoke", &id.clone()], move |fixture| {
+        !grants(fixture).iter().any(|grant| grant["grantId"] == *id)
     })
 }
 
 /// Adds an agent with a capability and returns its name and its token.
-fn agent(world: &World, n: u32) -> (String, String) {
+fn agent(fixture: &Fixture, n: u32) -> (String, String) {
     let name = format!("agent{n}");
-    let added = world.place.ok(&["agents", "add", &name, "--capability", "cap", "--quiet"]);
+    let added = fixture.place.ok(&["agents", "add", &name, "--capability", "cap", "--quiet"]);
     (name, added.trim().to_owned())
 }
 
 /// The agent's registration.
-fn registered(world: &World, name: &str) -> Option<Value> {
-    world.json(&["agents", "list"]).into_iter().find(|agent| agent["name"] == name)
+fn registered(fixture: &Fixture, name: &str) -> Option<Value> {
+    fixture.json(&["agents", "list"]).into_iter().find(|agent| agent["name"] == name)
 }
 
 /// The grants of an agent.
-fn held(world: &World, name: &str) -> usize {
+fn held(fixture: &Fixture, name: &str) -> usize {
     let scope = format!("user:{name}");
-    grants(world).iter().filter(|grant| grant["scope"] == *scope).count()
+    grants(fixture).iter().filter(|grant| grant["scope"] == *scope).count()
 }
 
-fn standing_revoked(world: &World, n: u32) -> Case {
-    let (name, _) = agent(world, n);
-    Case::of_two(&["grants", "revoke", &format!("standing:{name}:cap")], move |world| {
-        let stored = registered(world, &name).unwrap()["capabilities"] == json!([]);
-        [stored, held(world, &name) == 0]
+fn standing_revoked(fixture: &Fixture, n: u32) -> Case {
+    let (name, _) = agent(fixture, n);
+    Case::of_two(&["grants", "revoke", &format!("standing:{name}:cap")], move |fixture| {
+        let stored = registered(fixture, &name).unwrap()["capabilities"] == json!([]);
+        [stored, held(fixture, &name) == 0]
     })
 }
 
-fn agent_added(_: &World, n: u32) -> Case {
+fn agent_added(_: &Fixture, n: u32) -> Case {
     let name = format!("agent{n}");
-    Case::of_two(&["agents", "add", &name.clone(), "--capability", "cap"], move |world| {
-        [registered(world, &name).is_some(), held(world, &name) == 1]
+    Case::of_two(&["agents", "add", &name.clone(), "--capability", "cap"], move |fixture| {
+        [registered(fixture, &name).is_some(), held(fixture, &name) == 1]
     })
 }
 
-fn agent_rotated(world: &World, n: u32) -> Case {
-    let (name, token) = agent(world, n);
-    let before = registered(world, &name).unwrap()["createdAt"].clone();
-    let mut case = Case::new(&["agents", "rotate", &name.clone()], move |world| {
-        registered(world, &name).unwrap()["createdAt"] != before
+fn agent_rotated(fixture: &Fixture, n: u32) -> Case {
+    let (name, token) = agent(fixture, n);
+    let before = registered(fixture, &name).unwrap()["createdAt"].clone();
+    let mut case = Case::new(&["agents", "rotate", &name.clone()], move |fixture| {
+        registered(fixture, &name).unwrap()["createdAt"] != before
     });
     case.until_done.push(token);
     case
 }
 
-fn agent_removed(world: &World, n: u32) -> Case {
-    let (name, token) = agent(world, n);
-    world.place.ok(&["grants", "add", "more", "--agent", &name]);
-    let mut case = Case::of_two(&["agents", "remove", &name.clone()], move |world| {
-        let gone = registered(world, &name).is_none();
+fn agent_removed(fixture: &Fixture, n: u32) -> Case {
+    let (name, token) = agent(fixture, n);
+    fixture.place.ok(&["grants", "add", "more", "--agent", &name]);
+    let mut case = Case::of_two(&["agents", "remove", &name.clone()], move |fixture| {
+        let gone = registered(fixture, &name).is_none();
         // Both of its grants, or none.
-        let whole = held(world, &name) == if gone { 0 } else { 2 };
+        let whole = held(fixture, &name) == if gone { 0 } else { 2 };
         [gone, gone == whole]
     });
     case.until_done.push(token);
     case
 }
 
-fn approval_decided(world: &World, n: u32) -> Case {
+fn approval_decided(fixture: &Fixture, n: u32) -> Case {
     let arguments = json!({ "path": "a.txt", "content": n.to_string() });
-    world.call("vfs_write", arguments.clone());
-    let all = |world: &World| world.json(&["approvals", "list", "--all"]);
-    let asked = all(world).into_iter().find(|one| one["arguments"] == arguments).unwrap();
+    fixture.call("vfs_write", arguments.clone());
+    let all = |fixture: &Fixture| fixture.json(&["approvals", "list", "--all"]);
+    let asked = all(fixture).into_iter().find(|one| one["arguments"] == arguments).unwrap();
     let id = asked["id"].as_str().unwrap().to_owned();
-    Case::new(&["approvals", "deny", &id.clone()], move |world| {
-        all(world).iter().any(|one| one["id"] == *id && one["state"] == "denied")
+    Case::new(&["approvals", "deny", &id.clone()], move |fixture| {
+        all(fixture).iter().any(|one| one["id"] == *id && one["state"] == "denied")
     })
 }
 
 /// Has the server describe its tool in other words.
-fn describe(place: &Place, n: u32) {
+fn describe(place: &TestFolder, n: u32) {
     let tool =
         json!({ "name": "add", "description": words(n), "inputSchema": { "type": "object" } });
     let next = place.path().join("next.json");
@@ -189,46 +189,46 @@ fn words(n: u32) -> String {
     format!("Adds, in edition {n}.")
 }
 
-fn tool_accepted(world: &World, n: u32) -> Case {
-    describe(&world.place, n);
+fn tool_accepted(fixture: &Fixture, n: u32) -> Case {
+    describe(&fixture.place, n);
     let review = || {
-        let shown = world.place.run(&["servers", "review", "s", "--json"]);
+        let shown = fixture.place.run(&["servers", "review", "s", "--json"]);
         serde_json::from_slice::<Value>(&shown.stdout).unwrap_or_default()
     };
     until("the change is seen", || review().to_string().contains(&words(n)));
     let digest = review()["digest"].as_str().unwrap().to_owned();
-    Case::new(&["servers", "review", "s", "--accept", &digest], move |world| {
-        let tools = world.json(&["tools", "list"]);
+    Case::new(&["servers", "review", "s", "--accept", &digest], move |fixture| {
+        let tools = fixture.json(&["tools", "list"]);
         tools.iter().any(|tool| tool["tool"]["description"] == words(n))
     })
 }
 
-fn is_logged_in(world: &World) -> bool {
-    let all = world.json(&["servers", "list"]);
+fn is_logged_in(fixture: &Fixture) -> bool {
+    let all = fixture.json(&["servers", "list"]);
     all.iter().any(|server| server["id"] == "far" && server["login"]["state"] == "active")
 }
 
-fn server_login(world: &World, _: u32) -> Case {
-    if is_logged_in(world) {
-        world.place.ok(&["servers", "logout", "far"]);
+fn server_login(fixture: &Fixture, _: u32) -> Case {
+    if is_logged_in(fixture) {
+        fixture.place.ok(&["servers", "logout", "far"]);
     }
     Case::new(&["servers", "login", "far"], is_logged_in)
 }
 
-fn server_logout(world: &World, n: u32) -> Case {
-    if !is_logged_in(world) {
-        world.perform(&server_login(world, n)).unwrap();
+fn server_logout(fixture: &Fixture, n: u32) -> Case {
+    if !is_logged_in(fixture) {
+        fixture.perform(&server_login(fixture, n)).unwrap();
     }
-    Case::new(&["servers", "logout", "far"], |world| !is_logged_in(world))
+    Case::new(&["servers", "logout", "far"], |fixture| !is_logged_in(fixture))
 }
 
-fn artifact_removed(world: &World, n: u32) -> Case {
-    world.call("fixture__big", json!({ "bytes": 1_100_000 + 16 * n }));
-    let all = |world: &World| world.json(&["artifacts", "list"]);
-    let hash = all(world)[0]["sha256"].as_str().unwrap().to_owned();
-    Case::of_two(&["artifacts", "remove", &hash.clone()], move |world| {
-        let file = world.place.data().join("artifacts").join(&hash[..2]).join(&hash);
-        [!all(world).iter().any(|one| one["sha256"] == *hash), !file.exists()]
+fn artifact_removed(fixture: &Fixture, n: u32) -> Case {
+    fixture.call("fixture__big", json!({ "bytes": 1_100_000 + 16 * n }));
+    let all = |fixture: &Fixture| fixture.json(&["artifacts", "list"]);
+    let hash = all(fixture)[0]["sha256"].as_str().unwrap().to_owned();
+    Case::of_two(&["artifacts", "remove", &hash.clone()], move |fixture| {
+        let file = fixture.place.data().join("artifacts").join(&hash[..2]).join(&hash);
+        [!all(fixture).iter().any(|one| one["sha256"] == *hash), !file.exists()]
     })
 }
 
@@ -236,29 +236,29 @@ fn key_text() -> String {
     key(1).public_key().to_openssh().unwrap()
 }
 
-fn has_key(world: &World, name: &str) -> bool {
-    world.place.json(&["keys", "list"])["keys"]
+fn has_key(fixture: &Fixture, name: &str) -> bool {
+    fixture.place.json(&["keys", "list"])["keys"]
         .as_array()
         .unwrap()
         .iter()
         .any(|key| key["name"] == name)
 }
 
-fn key_added(_: &World, n: u32) -> Case {
+fn key_added(_: &Fixture, n: u32) -> Case {
     let name = format!("pack{n}");
-    Case::new(&["keys", "add", "--pack", &name.clone(), &key_text()], move |world| {
-        has_key(world, &name)
+    Case::new(&["keys", "add", "--pack", &name.clone(), &key_text()], move |fixture| {
+        has_key(fixture, &name)
     })
 }
 
-fn key_removed(world: &World, n: u32) -> Case {
+fn key_removed(fixture: &Fixture, n: u32) -> Case {
     let name = format!("pack{n}");
-    world.place.ok(&["keys", "add", "--pack", &name, &key_text()]);
-    Case::new(&["keys", "remove", "--pack", &name.clone()], move |world| !has_key(world, &name))
+    fixture.place.ok(&["keys", "add", "--pack", &name, &key_text()]);
+    Case::new(&["keys", "remove", "--pack", &name.clone()], move |fixture| !has_key(fixture, &name))
 }
 
 /// Writes a pack of this version, and returns its folder.
-fn source(world: &World, id: &str, version: u32) -> String {
+fn source(fixture: &Fixture, id: &str, version: u32) -> String {
     let tool = json!({
         "name": format!("{id}_say"), "type": "command", "description": "Says it.",
         "command_template": "echo -- {{what}}",
@@ -268,57 +268,59 @@ fn source(world: &World, id: &str, version: u32) -> String {
     });
     let version = format!("1.0.{version}");
     let manifest = json!({ "id": id, "name": id, "version": version, "tools": [tool] });
-    let folder = world.place.path().join("sources").join(id);
+    let folder = fixture.place.path().join("sources").join(id);
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("toolpack.json"), manifest.to_string()).unwrap();
     folder.to_str().unwrap().to_owned()
 }
 
 /// Installs a pack and returns its id.
-fn pack(world: &World, n: u32) -> String {
+fn pack(fixture: &Fixture, n: u32) -> String {
     let id = format!("pack{n}");
-    world.place.ok(&["toolpacks", "install", &source(world, &id, 1)]);
+    fixture.place.ok(&["toolpacks", "install", &source(fixture, &id, 1)]);
     id
 }
 
 /// The installed pack, which is whole.
-fn installed(world: &World, id: &str) -> Option<Value> {
-    let verified = world.place.run(&["toolpacks", "lock", "verify"]);
+fn installed(fixture: &Fixture, id: &str) -> Option<Value> {
+    let verified = fixture.place.run(&["toolpacks", "lock", "verify"]);
     assert!(verified.status.success(), "{verified:?}");
-    let all = world.place.json(&["toolpacks", "list"]);
+    let all = fixture.place.json(&["toolpacks", "list"]);
     all["toolpacks"].as_array().unwrap().iter().find(|pack| pack["id"] == id).cloned()
 }
 
-fn toolpack_installed(world: &World, n: u32) -> Case {
+fn toolpack_installed(fixture: &Fixture, n: u32) -> Case {
     let id = format!("pack{n}");
-    let folder = source(world, &id, 1);
-    Case::new(&["toolpacks", "install", &folder], move |world| installed(world, &id).is_some())
+    let folder = source(fixture, &id, 1);
+    Case::new(&["toolpacks", "install", &folder], move |fixture| installed(fixture, &id).is_some())
 }
 
-fn toolpack_updated(world: &World, n: u32) -> Case {
-    let id = pack(world, n);
-    source(world, &id, 2);
-    Case::new(&["toolpacks", "update", &id.clone(), "--yes"], move |world| {
-        installed(world, &id).unwrap()["version"] == "1.0.2"
+fn toolpack_updated(fixture: &Fixture, n: u32) -> Case {
+    let id = pack(fixture, n);
+    source(fixture, &id, 2);
+    Case::new(&["toolpacks", "update", &id.clone(), "--yes"], move |fixture| {
+        installed(fixture, &id).unwrap()["version"] == "1.0.2"
     })
 }
 
-fn is_enabled(world: &World, id: &str) -> bool {
-    installed(world, id).unwrap()["state"] == "enabled"
+fn is_enabled(fixture: &Fixture, id: &str) -> bool {
+    installed(fixture, id).unwrap()["state"] == "enabled"
 }
 
-fn toolpack_enabled(world: &World, n: u32) -> Case {
-    let id = pack(world, n);
-    Case::new(&["toolpacks", "enable", &id.clone()], move |world| is_enabled(world, &id))
+fn toolpack_enabled(fixture: &Fixture, n: u32) -> Case {
+    let id = pack(fixture, n);
+    Case::new(&["toolpacks", "enable", &id.clone()], move |fixture| is_enabled(fixture, &id))
 }
 
-fn toolpack_disabled(world: &World, n: u32) -> Case {
-    let id = pack(world, n);
-    world.place.ok(&["toolpacks", "enable", &id]);
-    Case::new(&["toolpacks", "disable", &id.clone()], move |world| !is_enabled(world, &id))
+fn toolpack_disabled(fixture: &Fixture, n: u32) -> Case {
+    let id = pack(fixture, n);
+    fixture.place.ok(&["toolpacks", "enable", &id]);
+    Case::new(&["toolpacks", "disable", &id.clone()], move |fixture| !is_enabled(fixture, &id))
 }
 
-fn toolpack_removed(world: &World, n: u32) -> Case {
-    let id = pack(world, n);
-    Case::new(&["toolpacks", "remove", &id.clone()], move |world| installed(world, &id).is_none())
+fn toolpack_removed(fixture: &Fixture, n: u32) -> Case {
+    let id = pack(fixture, n);
+    Case::new(&["toolpacks", "remove", &id.clone()], move |fixture| {
+        installed(fixture, &id).is_none()
+    })
 }

@@ -3,9 +3,9 @@
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use super::doors::ASKING;
+use super::authentication::ASKING;
 use crate::callers::ready;
-use crate::support::{Place, text};
+use crate::support::{TestFolder, text};
 
 /// Arguments whose dangerous part stands where nobody looks; what must be seen of it.
 fn rows() -> Vec<(&'static str, String, &'static str)> {
@@ -24,7 +24,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
 
 #[tokio::test]
 async fn approval_truncation() {
-    let place = Place::new(ASKING);
+    let place = TestFolder::new(ASKING);
     let gateway = ready(&place).await;
     for (row, content, wanted) in rows() {
         let arguments = json!({ "path": "a", "content": content });

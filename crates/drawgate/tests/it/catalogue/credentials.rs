@@ -7,7 +7,7 @@ use super::recorder::{Kind, Recorder};
 use super::{attacker, record};
 use crate::callers::{agent, ready};
 use crate::load::offers;
-use crate::support::{Gateway, Place};
+use crate::support::{Gateway, TestFolder};
 
 /// Calls of each era to each server.
 const CALLS: usize = 200;
@@ -57,7 +57,7 @@ async fn token_passthrough() {
         recorders.push((kind, Recorder::start(kind).await));
     }
     let mut config: String = recorders.iter().map(|(_, recorder)| recorder.config(OWN)).collect();
-    let place = Place::new("");
+    let place = TestFolder::new("");
     config += &attacker(&place, &format!("env = {{ OWN = \"{OWN}\" }}"));
     place.configure(&config);
     let gateway = place.serve_with(|command| {
@@ -103,7 +103,7 @@ const REFERENCES: &[&str] = &[
 #[tokio::test]
 async fn env_expand_leak() {
     const VALUE: &str = "expanded-value-of-it";
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let all: Vec<Value> = REFERENCES.iter().map(|text| json!(text)).collect();
     let described = json!([{ "name": "read", "description": REFERENCES.join(" "), "inputSchema": {
         "type": "object", "properties": { "a": { "type": "string", "default": REFERENCES[0], "enum": all } },
@@ -160,7 +160,7 @@ const TRUSTED_ELSEWHERE: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn proxy_header_trust() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = ready(&place).await;
     let nobody = agent(&place, "nobody", &[]);
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": {

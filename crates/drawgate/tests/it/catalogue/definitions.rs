@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{attacker, record};
 use crate::callers::agent;
 use crate::load::{events, offers};
-use crate::support::{Place, eventually};
+use crate::support::{TestFolder, eventually};
 
 /// What a model might take for an order.
 const ORDERS: &[&str] = &[
@@ -53,7 +53,7 @@ fn corpus() -> Vec<Value> {
 async fn tool_poisoning_and_line_jumping() {
     let corpus = corpus();
     assert_eq!(corpus.len(), 60);
-    let place = Place::new("");
+    let place = TestFolder::new("");
     std::fs::write(place.path().join("tools.json"), Value::from(corpus.clone()).to_string())
         .unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/changing.py");
@@ -107,7 +107,7 @@ async fn tool_poisoning_and_line_jumping() {
 
 #[tokio::test]
 async fn hint_trust_and_annotations_lie() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let rule = "[approvals]\nhold_seconds = 0\n[policy.defaults]\nfallback = \"allow\"\n[[policy.rules]]\nid = \"ask\"\n\
                 action = \"connector.action\"\ndecision = \"allow_with_confirm\"\n";
     let action = "[servers.x.tools.delete_file]\npolicy_action = \"connector.action\"\n";

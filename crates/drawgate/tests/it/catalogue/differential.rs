@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::{attacker, record};
 use crate::load::{Client, offers};
-use crate::support::{Gateway, Place};
+use crate::support::{Gateway, TestFolder};
 
 /// Bodies, of which half have some name twice.
 const BODIES: usize = 10_000;
@@ -97,7 +97,7 @@ async fn post(gateway: &Gateway, sender: &mut SendRequest<Body>, body: String) -
 
 #[tokio::test]
 async fn parser_differential() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     place.configure(&attacker(&place, ""));
     let gateway = place.serve();
     offers(&gateway, "x__echo").await;
@@ -133,7 +133,7 @@ async fn parser_differential() {
 async fn cross_client_leak() {
     const CLIENTS: usize = 32;
     const EACH: usize = 160;
-    let place = Place::new(&crate::load::fixture());
+    let place = TestFolder::new(&crate::load::fixture());
     let gateway = Arc::new(place.serve());
     offers(&gateway, "fixture__echo").await;
     let clients = (0..CLIENTS).map(|client| {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::misbehaving;
 use crate::load::{events, offers};
-use crate::support::{Gateway, Place, eventually};
+use crate::support::{Gateway, TestFolder, eventually};
 
 /// Name in the catalogue, which is the server's mode too; settings of the server; what comes back.
 const ROWS: &[(&str, &str, Expected)] = &[
@@ -48,7 +48,7 @@ async fn upstream_result_and_stdio_upstream() {
     for (mode, more, _) in ROWS {
         config += &misbehaving(mode, mode, more);
     }
-    let place = Place::new(&config);
+    let place = TestFolder::new(&config);
     let gateway = place.serve();
     for name in ROWS.iter().map(|(mode, ..)| *mode).chain(["good"]) {
         offers(&gateway, &format!("{name}__echo")).await;
@@ -70,7 +70,7 @@ async fn upstream_result_and_stdio_upstream() {
 #[tokio::test]
 async fn stdin_not_read() {
     let config = misbehaving("deaf", "stdin_not_read", "timeout_seconds = 10");
-    let place = Place::new(&(config + &misbehaving("good", "echo", "")));
+    let place = TestFolder::new(&(config + &misbehaving("good", "echo", "")));
     let gateway = place.serve();
     for tool in ["deaf__echo", "good__echo"] {
         offers(&gateway, tool).await;
@@ -88,7 +88,7 @@ async fn stdin_not_read() {
 #[tokio::test]
 async fn exit_at_start() {
     let config = misbehaving("never", "exit_at_start", "");
-    let place = Place::new(&(config + &misbehaving("good", "echo", "")));
+    let place = TestFolder::new(&(config + &misbehaving("good", "echo", "")));
     let gateway = place.serve();
     offers(&gateway, "good__echo").await;
     eventually("the failure is seen", async || {
@@ -132,7 +132,7 @@ fn is_alive(pid: u32) -> bool {
 async fn ignores_stdin_close_and_grandchildren() {
     for mode in ["grandchildren", "ignores_stdin_close"] {
         for removed in [true, false] {
-            let place = Place::new(&misbehaving("tree", mode, ""));
+            let place = TestFolder::new(&misbehaving("tree", mode, ""));
             let gateway = place.serve();
             offers(&gateway, "tree__echo").await;
             let all = eventually("the tree has grown", async || {

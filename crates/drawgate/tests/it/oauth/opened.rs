@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::world::{World, browse};
 use super::{files, place};
-use crate::support::{Place, eventually, text};
+use crate::support::{TestFolder, eventually, text};
 
 /// Where the authorization server says that people agree, and what begins the address that is opened.
 const OPENED: [(&str, &str); 17] = [
@@ -110,12 +110,12 @@ const VARIABLES: [(&str, &str, bool); 6] = [
 
 /// A desktop whose `xdg-open` writes down how it was called, byte for byte.
 struct Desktop {
-    place: Place,
+    place: TestFolder,
 }
 
 impl Desktop {
     /// It is a loud one, and a bad one: as some have done, it lets a shell read the address again.
-    fn new(place: Place) -> Self {
+    fn new(place: TestFolder) -> Self {
         let desktop = Self { place };
         std::fs::create_dir(desktop.folder()).unwrap();
         std::fs::create_dir(desktop.records()).unwrap();

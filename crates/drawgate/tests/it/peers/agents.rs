@@ -105,7 +105,7 @@ async fn the_same_tools_by_the_same_rules_over_grpc_and_over_mcp() {
     sees(&research, &[]).await;
     assert_eq!(call(&research, "read_file", file).await, Err("UNAVAILABLE".to_owned()));
     let grpc = events(&peers.place).into_iter().filter(|event| event["surface"] == "grpc");
-    assert!(grpc.count() >= 7, "calls over gRPC are in the log, by their door");
+    assert!(grpc.count() >= 7, "calls over gRPC are in the log, by their surface");
 }
 
 /// The same by tokens with the same capabilities.

@@ -6,11 +6,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use ssh_key::private::{Ed25519Keypair, PrivateKey};
 
 use super::wire::{RawAgent, RawPack, Wire};
-use crate::support::{Gateway, Place};
+use crate::support::{Gateway, TestFolder};
 
 /// A gateway in a process of its own, and its list of authorised keys.
 pub(crate) struct Peers {
-    pub(crate) place: Place,
+    pub(crate) place: TestFolder,
     pub(crate) gateway: Gateway,
 }
 
@@ -22,7 +22,7 @@ impl Peers {
 
     /// The same, with a configuration.
     pub(crate) fn start_with(config: &str, lines: &[String]) -> Self {
-        let place = Place::new(config);
+        let place = TestFolder::new(config);
         std::fs::DirBuilder::new().mode(0o700).create(place.data()).unwrap();
         authorize(&place, lines);
         let gateway = place.serve();
@@ -55,7 +55,7 @@ impl Peers {
     }
 }
 
-fn authorize(place: &Place, lines: &[String]) {
+fn authorize(place: &TestFolder, lines: &[String]) {
     let next = place.data().join("authorized_keys.next");
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&next).unwrap();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use drawgate_sdk::statement::Purpose;
 
 use super::{Wire, key};
-use crate::support::{Place, text};
+use crate::support::{TestFolder, text};
 
 fn public(number: u8, comment: &str) -> String {
     let mut public = key(number).public_key().clone();
@@ -18,11 +18,11 @@ fn fingerprint(number: u8) -> String {
     key(number).fingerprint(ssh_key::HashAlg::Sha256).to_string()
 }
 
-fn file(place: &Place) -> String {
+fn file(place: &TestFolder) -> String {
     std::fs::read_to_string(place.data().join("authorized_keys")).unwrap()
 }
 
-fn refused(place: &Place, args: &[&str]) -> String {
+fn refused(place: &TestFolder, args: &[&str]) -> String {
     let output = place.run(args);
     assert!(!output.status.success(), "{args:?}: {}", text(&output.stdout));
     text(&output.stderr)
@@ -30,7 +30,7 @@ fn refused(place: &Place, args: &[&str]) -> String {
 
 #[test]
 fn a_key_comes_from_a_file_from_standard_input_or_as_text() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     std::fs::write(place.path().join("id.pub"), format!("{}\n", public(1, "me@here"))).unwrap();
     let said = place.ok(&["keys", "add", "--pack", "files", "id.pub"]);
     assert!(said.contains(&fingerprint(1)), "{said}");
@@ -72,7 +72,7 @@ fn a_key_comes_from_a_file_from_standard_input_or_as_text() {
 
 #[test]
 fn what_can_not_be_a_key_is_refused_with_the_reason() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text).unwrap();
     let private = key(1).to_openssh(ssh_key::LineEnding::LF).unwrap();
     write("private", &private);
@@ -104,7 +104,7 @@ fn what_can_not_be_a_key_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_running_gateway_takes_changes_over_at_once() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     place.ok(&["keys", "add", "--pack", "files", &public(1, "")]);
     let mut wire = Wire::connect(&gateway.address).await;
@@ -120,10 +120,10 @@ async fn a_running_gateway_takes_changes_over_at_once() {
 /// The data folder is each one's own, the file of keys is not.
 #[test]
 fn gateways_that_share_a_file_lose_no_key() {
-    let shared = Place::new("");
+    let shared = TestFolder::new("");
     let keys = shared.path().join("keys");
     let config = format!("[grpc]\nkeys = \"{}\"\n", keys.display());
-    let places: Vec<Place> = (0..4).map(|_| Place::new(&config)).collect();
+    let places: Vec<TestFolder> = (0..4).map(|_| TestFolder::new(&config)).collect();
     std::thread::scope(|scope| {
         for (number, place) in (0_u8..).zip(&places) {
             scope.spawn(move || {
@@ -137,7 +137,7 @@ fn gateways_that_share_a_file_lose_no_key() {
     assert_eq!(shared_names(&places[0]).len(), 12);
 }
 
-fn shared_names(place: &Place) -> Vec<String> {
+fn shared_names(place: &TestFolder) -> Vec<String> {
     let keys = place.json(&["keys", "list"]);
     let keys = keys["keys"].as_array().unwrap();
     keys.iter().map(|key| key["name"].as_str().unwrap().to_owned()).collect()
@@ -145,7 +145,7 @@ fn shared_names(place: &Place) -> Vec<String> {
 
 #[test]
 fn removal_takes_what_is_meant_and_nothing_else() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     place.ok(&["keys", "list"]);
     let written = format!(
         "# packs\r\npack=\"a\",tools=\"*\" {one}\r\n\nagent=\"a\" {one}\nnonsense\nagent=\"b\" {one}\nagent=\"b\" {two}",

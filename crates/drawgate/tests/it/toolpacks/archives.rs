@@ -12,9 +12,9 @@ use std::path::Path;
 use hostile::archive;
 use tar::{COMMIT, TOP, Tar};
 
-use super::github::{Stand, locked};
+use super::github::{FileServer, locked};
 use super::refusal;
-use crate::support::Place;
+use crate::support::TestFolder;
 
 /// Name, what is expected (one of several), and why.
 const ROWS: &str = include_str!("../../../../drawgate-runtime/src/toolpacks/catalogue.tsv");
@@ -33,7 +33,7 @@ fn tree(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 /// What lies in the place, but for the gateway's own data.
-fn around(place: &Place) -> BTreeSet<String> {
+fn around(place: &TestFolder) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     tree(place.path(), &mut found);
     let data = place.data().display().to_string();
@@ -41,11 +41,11 @@ fn around(place: &Place) -> BTreeSet<String> {
     found
 }
 
-fn install(place: &Place, source: &str) -> std::process::Output {
+fn install(place: &TestFolder, source: &str) -> std::process::Output {
     place.run(&["toolpacks", "install", source])
 }
 
-fn assert_refused(place: &Place, name: &str, before: &BTreeSet<String>) {
+fn assert_refused(place: &TestFolder, name: &str, before: &BTreeSet<String>) {
     let said = refusal(&install(place, "octo/pack@v1"));
     assert!(!said.contains("panicked") && said.len() < 2000, "{name}: {said}");
     assert!(said.chars().all(|c| c == '\n' || !c.is_control()), "{name}: {said:?}");
@@ -53,7 +53,7 @@ fn assert_refused(place: &Place, name: &str, before: &BTreeSet<String>) {
 }
 
 /// Files and folders of ordinary modes, which can be taken away again.
-fn assert_installed(place: &Place, name: &str, before: &BTreeSet<String>) {
+fn assert_installed(place: &TestFolder, name: &str, before: &BTreeSet<String>) {
     let output = install(place, "octo/pack@v1");
     assert!(output.status.success(), "{name}: {output:?}");
     assert_eq!(locked(place, "pack")["commit"], COMMIT, "{name}");
@@ -74,8 +74,8 @@ fn assert_installed(place: &Place, name: &str, before: &BTreeSet<String>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_archive_of_the_catalogue_is_taken_or_leaves_nothing() {
-    let github = Stand::start().await;
-    let place = Place::new(&github.config());
+    let github = FileServer::start().await;
+    let place = TestFolder::new(&github.config());
     // Once used, so that what stays for good is there.
     github.publish_archive("v1", COMMIT, archive("ok_plain"));
     place.ok(&["toolpacks", "install", "octo/pack@v1"]);
@@ -110,7 +110,7 @@ async fn every_archive_of_the_catalogue_is_taken_or_leaves_nothing() {
 }
 
 /// Whether an archive for which both are right is installed; it is taken away again.
-fn is_taken(place: &Place) -> bool {
+fn is_taken(place: &TestFolder) -> bool {
     let taken = install(place, "octo/pack@v1").status.success();
     if taken {
         place.ok(&["toolpacks", "remove", "pack"]);
@@ -121,8 +121,8 @@ fn is_taken(place: &Place) -> bool {
 /// When a file was made is no part of what it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_does_not_change_the_hash() {
-    let github = Stand::start().await;
-    let place = Place::new(&github.config());
+    let github = FileServer::start().await;
+    let place = TestFolder::new(&github.config());
     let ordinary = Tar::pack().entry(&format!("{TOP}a"), b'0', b"").packed();
     let hashes = [archive("mtime_future"), ordinary].map(|archive| {
         github.publish_archive("v1", COMMIT, archive);

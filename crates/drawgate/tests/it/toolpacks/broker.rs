@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{install_and_enable, listed, path_with, program, said};
-use crate::support::{Gateway, Place, text};
+use crate::support::{Gateway, TestFolder, text};
 
 /// What the pack's script does for each row. `@SECRET@` and `@VICTIM@` are files outside.
 const SCRIPT: &str = r#"case "$1" in
@@ -21,7 +21,7 @@ esac
 echo TRIED
 "#;
 
-fn write_pack(place: &Place, secret: &Path, victim: &Path) -> std::path::PathBuf {
+fn write_pack(place: &TestFolder, secret: &Path, victim: &Path) -> std::path::PathBuf {
     let rows =
         ["read_symlink", "write_symlink", "fifo", "devzero", "names", "shadow", "ansi", "jsonrpc"];
     let pack = json!({
@@ -40,14 +40,14 @@ fn write_pack(place: &Place, secret: &Path, victim: &Path) -> std::path::PathBuf
     folder
 }
 
-struct World {
-    place: Place,
+struct Fixture {
+    place: TestFolder,
     gateway: Gateway,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
-        let place = Place::new("");
+        let place = TestFolder::new("");
         std::fs::write(place.path().join("secret.txt"), "the-secret-outside").unwrap();
         std::fs::write(place.path().join("victim.txt"), "untouched").unwrap();
         let bin = program(&place, "gh", "#!/bin/sh\necho the real one\n");
@@ -83,50 +83,50 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn links_and_pipes_in_the_workspace_lead_nowhere() {
-    let world = World::new().await;
-    world.leave("read_symlink").await;
-    let said = world.refused("vfs_read", json!({ "path": "result.txt" })).await;
+    let fixture = Fixture::new().await;
+    fixture.leave("read_symlink").await;
+    let said = fixture.refused("vfs_read", json!({ "path": "result.txt" })).await;
     assert!(!said.contains("the-secret-outside"), "{said}");
-    world.leave("write_symlink").await;
-    world.refused("vfs_write", json!({ "path": "out.txt", "content": "pwned" })).await;
-    let victim = std::fs::read_to_string(world.place.path().join("victim.txt")).unwrap();
+    fixture.leave("write_symlink").await;
+    fixture.refused("vfs_write", json!({ "path": "out.txt", "content": "pwned" })).await;
+    let victim = std::fs::read_to_string(fixture.place.path().join("victim.txt")).unwrap();
     assert_eq!(victim, "untouched");
-    world.leave("fifo").await;
-    world.refused("vfs_read", json!({ "path": "out.bin" })).await;
-    world.leave("devzero").await;
+    fixture.leave("fifo").await;
+    fixture.refused("vfs_read", json!({ "path": "out.bin" })).await;
+    fixture.leave("devzero").await;
     for path in ["big.out", "env.out"] {
-        let said = world.refused("vfs_read", json!({ "path": path })).await;
+        let said = fixture.refused("vfs_read", json!({ "path": path })).await;
         assert!(!said.contains("canary-of-the-gateway"), "{said}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_and_programs_in_the_workspace_are_only_names_and_files() {
-    let world = World::new().await;
-    world.leave("names").await;
-    let listing = world.call("vfs_list", json!({})).await;
+    let fixture = Fixture::new().await;
+    fixture.leave("names").await;
+    let listing = fixture.call("vfs_list", json!({})).await;
     assert_ne!(listing["isError"], true, "{listing}");
     assert!(!said(&listing).contains('\u{1b}'), "{listing}");
     assert!(said(&listing).contains("$(id)"), "{listing}");
-    world.leave("shadow").await;
-    let answer = world.call("ask_gh", json!({})).await;
+    fixture.leave("shadow").await;
+    let answer = fixture.call("ask_gh", json!({})).await;
     assert!(
         said(&answer).contains("the real one") && !said(&answer).contains("ESCAPED"),
         "{answer}"
     );
     // The next run of the script needs `sh`, which the workspace now has one of too.
-    world.leave("shadow").await;
+    fixture.leave("shadow").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_is_data_and_nothing_else() {
-    let world = World::new().await;
-    let answer = world.leave("jsonrpc").await;
+    let fixture = Fixture::new().await;
+    let answer = fixture.leave("jsonrpc").await;
     assert!(said(&answer).contains("{\"jsonrpc\":\"2.0\",\"id\":1"), "{answer}");
-    world.leave("ansi").await;
-    let printed = world.place.run(&["tools", "call", "leave", "row=ansi"]);
+    fixture.leave("ansi").await;
+    let printed = fixture.place.run(&["tools", "call", "leave", "row=ansi"]);
     assert!(text(&printed.stdout).contains("all good"), "{printed:?}");
-    let kept = [world.place.log(), world.place.ok(&["audit", "export", "--json"])];
+    let kept = [fixture.place.log(), fixture.place.ok(&["audit", "export", "--json"])];
     for text in kept {
         assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
     }

@@ -13,7 +13,7 @@ use tokio::net::TcpSocket;
 use super::echo::{Echo, TOKEN, escaped};
 use super::{command, install, listed, path_with, program};
 use crate::leaks::encodings;
-use crate::support::{Gateway, Place, reserved_port, text, unless_gone};
+use crate::support::{Gateway, TestFolder, reserved_port, text, unless_gone};
 
 /// The variables, one for each place that takes one.
 const VARIABLES: [&str; 16] = [
@@ -159,7 +159,7 @@ const LINGERER: &str =
     "#!/bin/sh\necho \"it is $CNRY_COMMAND\"\necho \"told $CNRY_COMMAND\" >&2\nexec sleep 600\n";
 
 struct Stage {
-    place: Place,
+    place: TestFolder,
     gateway: Gateway,
     echo: Echo,
     /// Keeps a port on which nobody listens.
@@ -172,7 +172,7 @@ impl Stage {
     async fn new() -> Self {
         let echo = Echo::start().await;
         let (nobody, dead) = reserved_port();
-        let place = Place::new("");
+        let place = TestFolder::new("");
         let bin = program(&place, "teller", TELLER);
         program(&place, "lingerer", LINGERER);
         let dying = place.path().join("dying.py");

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::notes::Notes;
 use super::remote::{self, Remote};
 use super::{commands, example_at, install, install_and_enable, write};
-use crate::support::{Place, eventually, reserved_port, text};
+use crate::support::{TestFolder, eventually, reserved_port, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_doctor_names_what_is_wrong_and_what_to_do() {
     let (remote, api) = (Remote::start(&[("search", "Searches.")]).await, Notes::start().await);
     let (_nobody, dead) = reserved_port();
-    let place = Place::new("");
+    let place = TestFolder::new("");
     install(&place, &write(&place, &remote::pack("dead", &dead, &[("dead_tool", "search")])));
     let mut wanting = remote::pack("wanting", &remote.address, &[("wanting_tool", "search")]);
     wanting["connectors"][0]["mcp"]["headers"] = json!({ "Authorization": "env:PACK_TEST_UNSET" });
@@ -58,7 +58,7 @@ async fn a_doctor_names_what_is_wrong_and_what_to_do() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_doctor_finds_an_api_that_is_down() {
     let (_nobody, dead) = reserved_port();
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let spec = example_at(&place, "openapi-local", "127.0.0.1:8087", &dead);
     install_and_enable(&place, &spec);
     // Its tools are known without the API, and are listed.
@@ -73,7 +73,7 @@ async fn a_doctor_finds_an_api_that_is_down() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unknown_operation_is_refused_with_the_nearest_name() {
     let api = Notes::start().await;
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let folder = example_at(&place, "openapi-local", "\"getNote\"", "\"getNoet\"");
     // Only the manifest says it wrongly.
     let spec = folder.join("spec/notes.json");
@@ -115,7 +115,7 @@ async fn an_unknown_operation_is_refused_with_the_nearest_name() {
 
 #[test]
 fn validate_reports_everything_at_once() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let bad = json!({
         "id": "Bad Id", "version": "1.0.0", "colour": "red",
         "connectors": [{ "id": "a", "type": "mcp" }, { "id": "a", "type": "graphql" }],
@@ -155,7 +155,7 @@ fn validate_reports_everything_at_once() {
 
 #[test]
 fn validate_finds_what_would_keep_a_folder_from_being_installed() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     place.ok(&["toolpacks", "new", "my-pack"]);
     for way in ["./my-pack", "my-pack", "my-pack/toolpack.json"] {
         assert_eq!(place.ok(&["toolpacks", "validate", way]), format!("{way}: valid\n"));
@@ -172,7 +172,7 @@ fn validate_finds_what_would_keep_a_folder_from_being_installed() {
 
 #[test]
 fn programs_that_run_their_arguments_are_warned_of() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let pack = json!({
         "id": "build", "name": "Build", "version": "1.0.0",
         "tools": [{
@@ -194,7 +194,7 @@ fn programs_that_run_their_arguments_are_warned_of() {
 
 #[test]
 fn the_published_schema_is_current() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let printed = place.ok(&["toolpacks", "schema"]);
     let published = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/toolpack.schema.json");
     let published = std::fs::read_to_string(published).unwrap();
@@ -207,7 +207,7 @@ fn the_published_schema_is_current() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_that_fails_later_says_so() {
     let remote = Remote::start(&[("search", "Searches.")]).await;
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let pack = remote::pack("far", &remote.address, &[("far_search", "search")]);
     install_and_enable(&place, &write(&place, &pack));
@@ -222,7 +222,7 @@ async fn a_pack_that_fails_later_says_so() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_whose_server_never_came_is_answered_with_the_reason() {
     let (_nobody, address) = reserved_port();
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let alone = remote::pack("far", &address, &[("search", "search")]);
     let mut beside = remote::pack("half", &address, &[("find", "search")]);

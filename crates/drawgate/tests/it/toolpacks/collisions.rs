@@ -1,11 +1,11 @@
 //! Names that somebody else has.
 
 use super::{commands, install, install_and_enable, listed, refusal, write};
-use crate::support::Place;
+use crate::support::TestFolder;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_can_not_take_names_from_others() {
-    let place = Place::new("[servers.taken]\ncommand = \"true\"\nenabled = false\n");
+    let place = TestFolder::new("[servers.taken]\ncommand = \"true\"\nenabled = false\n");
     let gateway = place.serve();
     listed(&gateway, "vfs_read").await;
     let builtin = write(&place, &commands("greedy", &[("vfs_read", "cat -- {{file}}")]));
@@ -41,7 +41,7 @@ async fn a_pack_can_not_take_names_from_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_gets_a_packs_id_or_names_later_wins_over_it() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let pack = write(&place, &commands("files", &[("files_look", "ls -- {{dir}}")]));
     install_and_enable(&place, &pack);

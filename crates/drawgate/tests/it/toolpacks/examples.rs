@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::remote::Remote;
 use super::{events, example, example_at, install_and_enable, listed, path_with, program, said};
-use crate::support::Place;
+use crate::support::TestFolder;
 
 const NAMES: [&str; 4] = ["github-cli", "mcp-streamable", "openapi-local", "project-search"];
 
@@ -14,7 +14,7 @@ const GH: &str = "#!/bin/sh\nfor word in \"$@\"; do echo \"<$word>\"; done\necho
 
 #[test]
 fn all_examples_are_valid_and_say_what_they_do() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     for name in NAMES {
         let folder = example(name);
         let valid = place.ok(&["toolpacks", "validate", folder.to_str().unwrap()]);
@@ -30,7 +30,7 @@ fn all_examples_are_valid_and_say_what_they_do() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn github_cli_runs_gh_with_exactly_its_arguments() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let bin = program(&place, "gh", GH);
     let gateway = place.serve_with(|command| {
         command.env("PATH", path_with(&bin));
@@ -81,7 +81,7 @@ async fn mcp_streamable_passes_calls_on() {
         ("get-env", "Not in the pack."),
     ])
     .await;
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let folder = example_at(&place, "mcp-streamable", "127.0.0.1:3001", &remote.address);
     install_and_enable(&place, &folder);
@@ -96,7 +96,7 @@ async fn mcp_streamable_passes_calls_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn project_search_works_at_once() {
-    let place = Place::new("[toolpacks.packs.project-search]\nworkspace = \"project\"\n");
+    let place = TestFolder::new("[toolpacks.packs.project-search]\nworkspace = \"project\"\n");
     let project = place.path().join("project");
     std::fs::create_dir_all(project.join("src")).unwrap();
     std::fs::write(project.join("src/main.rs"), "fn main() {\n    let answer = 42;\n}\n").unwrap();

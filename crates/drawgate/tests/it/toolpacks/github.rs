@@ -15,46 +15,46 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::support::Place;
+use crate::support::TestFolder;
 
 #[derive(Default)]
-struct Shelf {
+struct Served {
     answers: Mutex<BTreeMap<String, Vec<u8>>>,
     refusal: Mutex<Option<(StatusCode, HeaderMap)>>,
     tokens: Mutex<Vec<String>>,
 }
 
 /// A server of files at fixed paths.
-pub(super) struct Stand {
+pub(super) struct FileServer {
     /// `127.0.0.1:PORT`.
     pub(super) address: String,
-    shelf: Arc<Shelf>,
+    served: Arc<Served>,
     serving: JoinHandle<()>,
 }
 
-impl Drop for Stand {
+impl Drop for FileServer {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
 /// Serves these texts at these paths.
-pub(super) async fn serve(files: Vec<(&str, String)>) -> Stand {
-    let stand = Stand::start().await;
+pub(super) async fn serve(files: Vec<(&str, String)>) -> FileServer {
+    let file_server = FileServer::start().await;
     for (path, text) in files {
-        stand.put(path, text.into_bytes());
+        file_server.put(path, text.into_bytes());
     }
-    stand
+    file_server
 }
 
-impl Stand {
+impl FileServer {
     pub(super) async fn start() -> Self {
-        let shelf = Arc::<Shelf>::default();
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&shelf));
+        let served = Arc::<Served>::default();
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&served));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, shelf, serving }
+        Self { address, served, serving }
     }
 
     /// A configuration that takes this for GitHub.
@@ -81,27 +81,27 @@ impl Stand {
         let headers = headers.iter().map(|(name, value)| {
             (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
         });
-        *self.shelf.refusal.lock() = Some((status, headers.collect()));
+        *self.served.refusal.lock() = Some((status, headers.collect()));
     }
 
     /// The credentials that it was sent.
     pub(super) fn tokens(&self) -> Vec<String> {
-        self.shelf.tokens.lock().clone()
+        self.served.tokens.lock().clone()
     }
 
     fn put(&self, path: &str, body: Vec<u8>) {
-        self.shelf.answers.lock().insert(path.to_owned(), body);
+        self.served.answers.lock().insert(path.to_owned(), body);
     }
 }
 
-async fn answer(State(shelf): State<Arc<Shelf>>, uri: Uri, headers: HeaderMap) -> Response {
+async fn answer(State(served): State<Arc<Served>>, uri: Uri, headers: HeaderMap) -> Response {
     if let Some(token) = headers.get("authorization") {
-        shelf.tokens.lock().push(token.to_str().unwrap().to_owned());
+        served.tokens.lock().push(token.to_str().unwrap().to_owned());
     }
-    if let Some(refusal) = shelf.refusal.lock().clone() {
+    if let Some(refusal) = served.refusal.lock().clone() {
         return refusal.into_response();
     }
-    match shelf.answers.lock().get(uri.path()) {
+    match served.answers.lock().get(uri.path()) {
         Some(body) => body.clone().into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
@@ -138,7 +138,7 @@ pub(super) fn commit(digit: char) -> String {
 }
 
 /// What the lock file says about a pack.
-pub(super) fn locked(place: &Place, id: &str) -> Value {
+pub(super) fn locked(place: &TestFolder, id: &str) -> Value {
     let text = std::fs::read(place.path().join("toolpacks.lock")).unwrap();
     serde_json::from_slice::<Value>(&text).unwrap()["toolpacks"][id].clone()
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{install_and_enable, listed, path_with, program, refusal, said, write};
-use crate::support::{Place, text};
+use crate::support::{TestFolder, text};
 
 /// Prints each argument on a line of its own, so that two can't be taken for one.
 const GH: &str = "#!/bin/sh\nfor word in \"$@\"; do printf '<%s>\\n' \"$word\"; done\n";
@@ -60,7 +60,7 @@ fn pack() -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_argument_stays_one_argument() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let bin = program(&place, "gh", GH);
     let gateway = place.serve_with(|command| {
         command.env("PATH", path_with(&bin));
@@ -152,7 +152,7 @@ fn pack_of(tools: &[Value]) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_table_holds_behind_a_gateway() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     for name in ["gh", "grep", "wc"] {
         program(&place, name, RECORDER);
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::commands;
-use super::github::{Stand, locked};
-use crate::support::{Place, text};
+use super::github::{FileServer, locked};
+use crate::support::{TestFolder, text};
 
 /// Kills of the command alone, and of the command and the gateway that it talks to.
 const KILLS: u32 = 25;
@@ -26,21 +26,21 @@ fn digit(number: u32) -> char {
     if number.is_multiple_of(2) { 'a' } else { 'b' }
 }
 
-struct World {
-    github: Stand,
-    place: Place,
+struct Fixture {
+    github: FileServer,
+    place: TestFolder,
     /// Every version that was ever published, with what the lock must say about it.
     published: u32,
 }
 
-impl World {
+impl Fixture {
     async fn new() -> Self {
-        let github = Stand::start().await;
-        let place = Place::new(&github.config());
-        let mut world = Self { github, place, published: 0 };
-        world.publish();
-        world.place.ok(&["toolpacks", "install", "octo/pack"]);
-        world
+        let github = FileServer::start().await;
+        let place = TestFolder::new(&github.config());
+        let mut fixture = Self { github, place, published: 0 };
+        fixture.publish();
+        fixture.place.ok(&["toolpacks", "install", "octo/pack"]);
+        fixture
     }
 
     /// Another version under the same reference, by its own commit.
@@ -81,36 +81,36 @@ fn kill(mut child: Child, after: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_kills_leave_the_old_or_the_new() {
-    let mut world = World::new().await;
+    let mut fixture = Fixture::new().await;
     let mut outcomes = [0, 0];
     for with_gateway in [false, true] {
         // How long it takes when nobody kills it, so that the kills come at all stages.
-        let gateway = with_gateway.then(|| world.place.serve());
-        world.publish();
+        let gateway = with_gateway.then(|| fixture.place.serve());
+        fixture.publish();
         let begun = Instant::now();
-        assert!(world.update().wait().unwrap().success());
+        assert!(fixture.update().wait().unwrap().success());
         // A machine that has stalled meanwhile does not make every kill come late.
         let whole = begun.elapsed().min(LONGEST);
-        assert_eq!(world.check(), world.published);
+        assert_eq!(fixture.check(), fixture.published);
         drop(gateway);
         for round in 0..KILLS {
-            let before = world.check();
-            world.publish();
+            let before = fixture.check();
+            fixture.publish();
             let after = whole * round / (KILLS - 1);
             if with_gateway {
-                let mut gateway = world.place.serve();
-                let command = world.update();
+                let mut gateway = fixture.place.serve();
+                let command = fixture.update();
                 std::thread::sleep(after);
                 gateway.child.kill().unwrap();
                 kill(command, Duration::ZERO);
             } else {
-                kill(world.update(), after);
+                kill(fixture.update(), after);
             }
-            let now = world.check();
+            let now = fixture.check();
             assert!(
-                now == before || now == world.published,
+                now == before || now == fixture.published,
                 "{before}, {now}, {}",
-                world.published
+                fixture.published
             );
             outcomes[usize::from(now != before)] += 1;
         }
@@ -118,10 +118,10 @@ async fn fifty_kills_leave_the_old_or_the_new() {
     assert_eq!(outcomes.iter().sum::<u32>(), 2 * KILLS);
     assert!(outcomes[0] > 0, "no kill came before the change: {outcomes:?}");
     // And nothing is in the way of the next one.
-    world.publish();
-    assert!(world.update().wait().unwrap().success());
-    assert_eq!(world.check(), world.published);
+    fixture.publish();
+    assert!(fixture.update().wait().unwrap().success());
+    assert_eq!(fixture.check(), fixture.published);
     let leftovers =
-        std::fs::read_dir(world.place.path().join("toolpacks/.staging")).unwrap().count();
+        std::fs::read_dir(fixture.place.path().join("toolpacks/.staging")).unwrap().count();
     assert_eq!(leftovers, 0, "what was staged is swept away");
 }

@@ -7,12 +7,12 @@ use super::{
     commands, events, example_at, install, install_and_enable, listed, refusal, said, write,
 };
 use crate::streams::Events;
-use crate::support::{Place, eventually, text};
+use crate::support::{TestFolder, eventually, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_comes_and_goes_while_a_client_is_connected() {
     let api = Notes::start().await;
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     listed(&gateway, "vfs_read").await;
     let pid = gateway.child.id();
@@ -77,7 +77,7 @@ async fn a_pack_comes_and_goes_while_a_client_is_connected() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_enabled_without_a_gateway_is_there_when_one_starts() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let folder = write(&place, &commands("words", &[("say", "echo -- {{what}}")]));
     install(&place, &folder);
     let enabled = place.ok(&["toolpacks", "enable", "words"]);
@@ -93,7 +93,7 @@ async fn what_is_enabled_without_a_gateway_is_there_when_one_starts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_what_was_touched_is_started_again() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let one = write(&place, &commands("one", &[("first", "echo -- {{what}}")]));
     let two = write(&place, &commands("two", &[("second", "echo -- {{what}}")]));
@@ -122,7 +122,7 @@ async fn only_what_was_touched_is_started_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_that_was_edited_or_put_there_by_hand_is_not_used() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let folder = write(&place, &commands("words", &[("say", "echo -- {{what}}")]));
     install(&place, &folder);
     place.ok(&["toolpacks", "enable", "words"]);
@@ -166,7 +166,7 @@ async fn a_pack_that_was_edited_or_put_there_by_hand_is_not_used() {
 
 #[test]
 fn a_new_pack_is_valid_and_can_be_installed() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let written = place.ok(&["toolpacks", "new", "my-pack"]);
     assert!(written.contains("drawgate toolpacks install ./my-pack"), "{written}");
     assert_eq!(place.ok(&["toolpacks", "validate", "./my-pack"]), "./my-pack: valid\n");
@@ -181,7 +181,7 @@ fn a_new_pack_is_valid_and_can_be_installed() {
 
 #[test]
 fn nothing_is_made_where_nobody_uses_packs() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     assert!(place.ok(&["toolpacks", "list"]).contains("drawgate toolpacks install"));
     assert!(!place.path().join("toolpacks").exists());
     let unknown = place.run(&["toolpacks", "show", "none"]);

@@ -23,7 +23,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Place, eventually, text};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 /// The folder of an example that ships with the program.
 fn example(name: &str) -> PathBuf {
@@ -31,7 +31,7 @@ fn example(name: &str) -> PathBuf {
 }
 
 /// A copy of an example, with an address of the test's own in place of the written one.
-fn example_at(place: &Place, name: &str, written: &str, address: &str) -> PathBuf {
+fn example_at(place: &TestFolder, name: &str, written: &str, address: &str) -> PathBuf {
     let folder = place.path().join("sources").join(name);
     copy(&example(name), &folder, &|text| text.replace(written, address));
     folder
@@ -68,7 +68,7 @@ fn command(name: &str, template: &str) -> Value {
 }
 
 /// Writes a pack into a folder from which it can be installed.
-fn write(place: &Place, manifest: &Value) -> PathBuf {
+fn write(place: &TestFolder, manifest: &Value) -> PathBuf {
     let folder = place.path().join("sources").join(manifest["id"].as_str().unwrap());
     std::fs::create_dir_all(&folder).unwrap();
     let body = serde_json::to_vec_pretty(manifest).unwrap();
@@ -76,11 +76,11 @@ fn write(place: &Place, manifest: &Value) -> PathBuf {
     folder
 }
 
-fn install(place: &Place, folder: &Path) -> Value {
+fn install(place: &TestFolder, folder: &Path) -> Value {
     place.json(&["toolpacks", "install", folder.to_str().unwrap()])
 }
 
-fn install_and_enable(place: &Place, folder: &Path) -> Value {
+fn install_and_enable(place: &TestFolder, folder: &Path) -> Value {
     let installed = install(place, folder);
     place.json(&["toolpacks", "enable", installed["id"].as_str().unwrap()])
 }
@@ -105,14 +105,14 @@ fn said(result: &Value) -> &str {
 }
 
 /// The events of a kind.
-fn events(place: &Place, kind: &str) -> Vec<Value> {
+fn events(place: &TestFolder, kind: &str) -> Vec<Value> {
     let log = place.ok(&["audit", "export", "--json"]);
     let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event["kind"] == kind).collect()
 }
 
 /// Makes a program in a folder of the place, for the gateway's `PATH`.
-fn program(place: &Place, name: &str, script: &str) -> PathBuf {
+fn program(place: &TestFolder, name: &str, script: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let folder = place.path().join("bin");
     std::fs::create_dir_all(&folder).unwrap();

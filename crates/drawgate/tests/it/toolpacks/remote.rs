@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 #[derive(Default)]
-struct Mind {
+struct Behaviour {
     tools: Mutex<Vec<(String, String)>>,
     authorization: Mutex<Vec<String>>,
     /// Whoever is still connected gets no answer but this.
@@ -25,13 +25,13 @@ struct Mind {
 pub(super) struct Remote {
     /// `127.0.0.1:PORT`.
     pub(super) address: String,
-    mind: Arc<Mind>,
+    behaviour: Arc<Behaviour>,
     serving: JoinHandle<()>,
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.mind.is_gone.store(true, Ordering::SeqCst);
+        self.behaviour.is_gone.store(true, Ordering::SeqCst);
         self.serving.abort();
     }
 }
@@ -44,11 +44,11 @@ impl Remote {
 
     /// The same at a place of the test's choice.
     pub(super) fn start_on(listener: TcpListener, tools: &[(&str, &str)]) -> Self {
-        let mind = Arc::<Mind>::default();
-        let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&mind));
+        let behaviour = Arc::<Behaviour>::default();
+        let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&behaviour));
         let address = listener.local_addr().unwrap().to_string();
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        let remote = Self { address, mind, serving };
+        let remote = Self { address, behaviour, serving };
         remote.describe(tools);
         remote
     }
@@ -56,12 +56,12 @@ impl Remote {
     /// From now on it has these tools.
     pub(super) fn describe(&self, tools: &[(&str, &str)]) {
         let owned = |(name, words): &(&str, &str)| ((*name).to_owned(), (*words).to_owned());
-        *self.mind.tools.lock() = tools.iter().map(owned).collect();
+        *self.behaviour.tools.lock() = tools.iter().map(owned).collect();
     }
 
     /// The credentials that it was sent.
     pub(super) fn authorization(&self) -> Vec<String> {
-        self.mind.authorization.lock().clone()
+        self.behaviour.authorization.lock().clone()
     }
 }
 
@@ -79,15 +79,15 @@ pub(super) fn pack(id: &str, address: &str, tools: &[(&str, &str)]) -> Value {
 }
 
 async fn answer(
-    State(mind): State<Arc<Mind>>,
+    State(behaviour): State<Arc<Behaviour>>,
     headers: HeaderMap,
     Json(message): Json<Value>,
 ) -> Response {
-    if mind.is_gone.load(Ordering::SeqCst) {
+    if behaviour.is_gone.load(Ordering::SeqCst) {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     }
     if let Some(value) = headers.get("authorization") {
-        mind.authorization.lock().push(value.to_str().unwrap().to_owned());
+        behaviour.authorization.lock().push(value.to_str().unwrap().to_owned());
     }
     let params = &message["params"];
     let result = match message["method"].as_str().unwrap_or_default() {
@@ -96,7 +96,7 @@ async fn answer(
             "serverInfo": { "name": "remote", "version": "1" },
         }),
         "tools/list" => {
-            let list = mind.tools.lock().clone();
+            let list = behaviour.tools.lock().clone();
             let tool = |(name, words): (String, String)| json!({ "name": name, "description": words, "inputSchema": { "type": "object" } });
             json!({ "tools": list.into_iter().map(tool).collect::<Vec<_>>() })
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::remote::{self, Remote};
 use super::{commands, install, install_and_enable, listed, path_with, program, said, write};
-use crate::support::{Place, text, unless_gone};
+use crate::support::{TestFolder, text, unless_gone};
 
 /// Put together here, so that this file does not hold it.
 fn canary(what: &str) -> String {
@@ -32,7 +32,7 @@ fn holding(folder: &Path, needle: &str, found: &mut Vec<String>) {
 async fn a_value_of_the_environment_is_shown_nowhere() {
     let (header, variable) = (canary("header"), canary("variable"));
     let remote = Remote::start(&[("search", "Searches.")]).await;
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let bin = program(
         &place,
         "teller",
@@ -93,7 +93,7 @@ async fn a_value_of_the_environment_is_shown_nowhere() {
 
 #[test]
 fn a_missing_variable_is_named_and_its_pack_left_out() {
-    let place = Place::new(
+    let place = TestFolder::new(
         "[servers.wanting]\nurl = \"http://127.0.0.1:9/mcp\"\nheaders = { Authorization = \"env:SERVER_TEST_UNSET\" }\n",
     );
     let mut pack = remote::pack("far", "127.0.0.1:9", &[("far_search", "search")]);

@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::remote::{self, Remote};
 use super::{install, install_and_enable, listed, write};
-use crate::support::{Place, eventually, reserved_port, text};
+use crate::support::{TestFolder, eventually, reserved_port, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_behind_a_pack_changes_waits_for_a_person() {
     let remote = Remote::start(&[("search", "Searches."), ("fetch", "Fetches.")]).await;
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let mut pack =
         remote::pack("far", &remote.address, &[("far_search", "search"), ("far_fetch", "fetch")]);
     let gateway = place.serve();
@@ -40,7 +40,7 @@ async fn what_a_server_behind_a_pack_changes_waits_for_a_person() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_whose_server_is_not_there_comes_when_it_is() {
     let (reserved, address) = reserved_port();
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let gateway = place.serve();
     let pack = remote::pack("late", &address, &[("late_search", "search")]);
     install(&place, &write(&place, &pack));

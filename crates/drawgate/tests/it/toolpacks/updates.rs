@@ -3,9 +3,9 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::github::{Stand, commit, locked};
+use super::github::{FileServer, commit, locked};
 use super::{commands, listed, refusal};
-use crate::support::{Place, text};
+use crate::support::{TestFolder, text};
 
 fn version(number: &str, tools: &[(&str, &str)]) -> Value {
     let mut manifest = commands("pack", tools);
@@ -15,8 +15,8 @@ fn version(number: &str, tools: &[(&str, &str)]) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reference_is_pinned_to_its_commit_and_hashes() {
-    let github = Stand::start().await;
-    let place = Place::new(&github.config());
+    let github = FileServer::start().await;
+    let place = TestFolder::new(&github.config());
     github.publish("v1.0.0", &commit('a'), &version("1.0.0", &[("say", "echo -- {{what}}")]));
     let installed = place
         .command(&["toolpacks", "install", "octo/pack@v1.0.0"])
@@ -52,8 +52,8 @@ async fn a_reference_is_pinned_to_its_commit_and_hashes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_update_shows_the_difference_and_waits_for_a_yes() {
-    let github = Stand::start().await;
-    let place = Place::new(&github.config());
+    let github = FileServer::start().await;
+    let place = TestFolder::new(&github.config());
     let gateway = place.serve();
     github.publish(
         "main",
@@ -98,7 +98,7 @@ async fn an_update_shows_the_difference_and_waits_for_a_yes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_is_asked_again_too() {
-    let place = Place::new("");
+    let place = TestFolder::new("");
     let folder = super::write(&place, &version("1.0.0", &[("say", "echo -- {{what}}")]));
     super::install(&place, &folder);
     assert_eq!(place.ok(&["toolpacks", "update", "pack"]), "`pack` is up to date\n");
@@ -111,8 +111,8 @@ async fn a_folder_is_asked_again_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_of_github_are_explained() {
-    let github = Stand::start().await;
-    let place = Place::new(&github.config());
+    let github = FileServer::start().await;
+    let place = TestFolder::new(&github.config());
     let install = |source: &str| refusal(&place.run(&["toolpacks", "install", source]));
     let missing = install("octo/none");
     assert!(

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::line::Line;
+use super::outbox::Outbox;
 use super::{Shared, convert};
 use crate::telemetry::Span;
 
@@ -23,55 +23,55 @@ use crate::telemetry::Span;
 pub(super) struct Calls {
     shared: Arc<Shared>,
     caller: Arc<Caller>,
-    line: Line,
+    outbox: Outbox,
     open: Arc<Mutex<HashMap<String, CancellationToken>>>,
-    /// Places for calls whose results were not taken yet.
-    places: Arc<Semaphore>,
+    /// Permits for calls whose results the agent has not received yet.
+    permits: Arc<Semaphore>,
     tasks: TaskTracker,
 }
 
 /// A call under way, until this is dropped.
-struct Entered {
+struct ActiveCall {
     open: Arc<Mutex<HashMap<String, CancellationToken>>>,
     id: String,
 }
 
-impl Drop for Entered {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         self.open.lock().remove(&self.id);
     }
 }
 
 impl Calls {
-    pub(super) fn new(shared: Arc<Shared>, caller: Arc<Caller>, line: Line) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, caller: Arc<Caller>, outbox: Outbox) -> Self {
         // More than the gate lets this caller have under way would only wait to be refused.
-        let places = shared.gateway.settings().max_calls_per_caller;
+        let permits = shared.gateway.settings().max_calls_per_caller;
         Self {
             shared,
             caller,
-            line,
+            outbox,
             open: Arc::default(),
-            places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             tasks: TaskTracker::new(),
         }
     }
 
     /// Starts a call. One that can't be started is answered at once, by the message returned.
     pub(super) async fn start(&self, call: ToolCall) -> Result<(), Message> {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             let message = "too many of your calls are under way; wait for some to end";
             return Err(self.refuse(call, ErrorCode::RateLimited, message).await);
         };
-        let cancel = self.line.until_over();
-        let Some(entered) = self.enter(&call.request_id, &cancel) else {
+        let cancel = self.outbox.until_over();
+        let Some(active) = self.enter(&call.request_id, &cancel) else {
             let message = "a call with this `request_id` is under way; choose another";
             return Err(self.refuse(call, ErrorCode::Conflict, message).await);
         };
-        let (shared, caller, line) =
-            (Arc::clone(&self.shared), Arc::clone(&self.caller), self.line.clone());
+        let (shared, caller, outbox) =
+            (Arc::clone(&self.shared), Arc::clone(&self.caller), self.outbox.clone());
         self.tasks.spawn(async move {
-            let answer = perform(&shared, &caller, call, cancel, &line).await;
-            give(entered, place, &line, answer).await;
+            let answer = perform(&shared, &caller, call, cancel, &outbox).await;
+            deliver(active, permit, &outbox, answer).await;
         });
         Ok(())
     }
@@ -81,13 +81,13 @@ impl Calls {
         refuse(&self.shared, &self.caller, call, ToolError::new(code, message)).await
     }
 
-    fn enter(&self, id: &str, cancel: &CancellationToken) -> Option<Entered> {
+    fn enter(&self, id: &str, cancel: &CancellationToken) -> Option<ActiveCall> {
         let mut open = self.open.lock();
         if open.contains_key(id) {
             return None;
         }
         open.insert(id.to_owned(), cancel.clone());
-        Some(Entered { open: Arc::clone(&self.open), id: id.to_owned() })
+        Some(ActiveCall { open: Arc::clone(&self.open), id: id.to_owned() })
     }
 
     /// Cancels a call. One that has ended meanwhile has been answered.
@@ -109,11 +109,16 @@ impl Calls {
 }
 
 /// Hands a result over. Its id is free by then: the agent may use it again as soon as it reads this.
-async fn give(entered: Entered, place: OwnedSemaphorePermit, line: &Line, answer: Message) {
-    drop(entered);
+async fn deliver(
+    active: ActiveCall,
+    permit: OwnedSemaphorePermit,
+    outbox: &Outbox,
+    answer: Message,
+) {
+    drop(active);
     // If nobody listens, the result is in the audit log at least.
-    let _ = line.say(answer).await;
-    drop(place);
+    let _ = outbox.send(answer).await;
+    drop(permit);
 }
 
 async fn perform(
@@ -121,7 +126,7 @@ async fn perform(
     caller: &Caller,
     call: ToolCall,
     cancel: CancellationToken,
-    line: &Line,
+    outbox: &Outbox,
 ) -> Message {
     let max = shared.gateway.settings().max_argument_bytes;
     let arguments = match arguments(&call.input_json, max) {
@@ -133,7 +138,7 @@ async fn perform(
     };
     let trace = TraceParent::parse(&call.traceparent);
     let span = shared.spans.start(trace.as_ref());
-    let reports = call.progress.then(|| Arc::new(Reports::new(&call.request_id, line)));
+    let reports = call.progress.then(|| Arc::new(Reports::new(&call.request_id, outbox)));
     let options = CallOptions {
         progress: reports.clone().map(|reports| reports as Arc<dyn ProgressSink>),
         cancel,
@@ -153,7 +158,7 @@ async fn perform(
     }
     if let Some(last) = reports.and_then(|reports| reports.held.lock().take()) {
         // If nobody listens, there is nobody to tell.
-        let _ = line.say(last).await;
+        let _ = outbox.send(last).await;
     }
     convert::result(call.request_id, &result)
 }
@@ -182,20 +187,20 @@ fn arguments(text: &str, max: u64) -> Result<Map<String, Value>, String> {
 
 struct Reports {
     id: String,
-    line: Line,
+    outbox: Outbox,
     /// The last report, if there was no room for it: it comes before the result.
     held: Mutex<Option<Message>>,
 }
 
 impl Reports {
-    fn new(id: &str, line: &Line) -> Self {
-        Self { id: id.to_owned(), line: line.clone(), held: Mutex::default() }
+    fn new(id: &str, outbox: &Outbox) -> Self {
+        Self { id: id.to_owned(), outbox: outbox.clone(), held: Mutex::default() }
     }
 }
 
 impl ProgressSink for Reports {
     fn report(&self, progress: Map<String, Value>) {
         let report = convert::progress(self.id.clone(), &progress);
-        *self.held.lock() = self.line.mention(report).err();
+        *self.held.lock() = self.outbox.try_send(report).err();
     }
 }

@@ -8,8 +8,8 @@ use drawgate_sdk::proto::AgentMessage;
 use tonic::Status;
 use tonic::codegen::tokio_stream::{Stream, StreamExt};
 
-use super::line::{Gone, Line};
-use super::open::Place;
+use super::open_conversations::OpenConversation;
+use super::outbox::{Outbox, OutboxClosed};
 use super::registered::Registered;
 use super::{Agent, Shared, register};
 
@@ -32,14 +32,14 @@ pub(super) enum Stop {
     /// It hears why.
     Refused(Status),
     /// Nobody listens.
-    Gone,
+    Closed,
     /// It does not read, or does not answer.
     Silent,
 }
 
-impl From<Gone> for Stop {
-    fn from(_: Gone) -> Self {
-        Self::Gone
+impl From<OutboxClosed> for Stop {
+    fn from(_: OutboxClosed) -> Self {
+        Self::Closed
     }
 }
 
@@ -47,13 +47,18 @@ impl From<Gone> for Stop {
 pub(super) struct Conversation {
     shared: Arc<Shared>,
     agent: Agent,
-    line: Line,
-    _place: Place,
+    outbox: Outbox,
+    _open: OpenConversation,
 }
 
 impl Conversation {
-    pub(super) fn new(shared: Arc<Shared>, agent: Agent, line: Line, place: Place) -> Self {
-        Self { shared, agent, line, _place: place }
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        agent: Agent,
+        outbox: Outbox,
+        open: OpenConversation,
+    ) -> Self {
+        Self { shared, agent, outbox, _open: open }
     }
 
     /// Converses until one side ends it; then its calls are cancelled.
@@ -64,17 +69,17 @@ impl Conversation {
         let stop = tokio::select! {
             stop = self.converse(&mut incoming) => stop,
             () = self.agent.cut.cancelled() => Stop::Refused(Status::unavailable("this connection was ended")),
-            () = self.line.over() => Stop::Gone,
-            () = self.line.stuck() => Stop::Silent,
+            () = self.outbox.over() => Stop::Closed,
+            () = self.outbox.stuck() => Stop::Silent,
         };
         if let Stop::Refused(status) = &stop {
-            self.line.refuse(status.clone()).await;
+            self.outbox.refuse(status.clone()).await;
         }
-        self.line.end();
+        self.outbox.end();
         match stop {
             // Whoever waited for room only knows that nobody listens.
-            Stop::Done | Stop::Refused(_) | Stop::Gone if self.line.is_stuck() => Ended::Silent,
-            Stop::Done | Stop::Refused(_) | Stop::Gone => Ended::Over,
+            Stop::Done | Stop::Refused(_) | Stop::Closed if self.outbox.is_stuck() => Ended::Silent,
+            Stop::Done | Stop::Refused(_) | Stop::Closed => Ended::Over,
             Stop::Silent => Ended::Silent,
         }
     }
@@ -87,7 +92,7 @@ impl Conversation {
             Ok(caller) => Arc::new(caller),
             Err(status) => return Stop::Refused(status),
         };
-        let mut registered = Registered::new(&self.shared, &self.line, caller);
+        let mut registered = Registered::new(&self.shared, &self.outbox, caller);
         match registered.run(incoming).await {
             Ok(()) => Stop::Done,
             Err(stop) => stop,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drawgate_core::model::{Caller, ErrorCode};
 use drawgate_core::pipeline::UNREAD;
-use drawgate_sdk::proto::agent_message::Message as Heard;
+use drawgate_sdk::proto::agent_message::Message as AgentRequest;
 use drawgate_sdk::proto::gateway_message::Message;
 use drawgate_sdk::proto::{AgentMessage, Heartbeat, Shutdown, ToolCall};
 use tokio::sync::watch;
@@ -16,11 +16,11 @@ use tonic::{Code, Status};
 
 use super::calls::Calls;
 use super::conversation::{Stop, stopping};
-use super::line::Line;
 use super::lists::Listed;
-use super::{PATIENCE, Shared};
+use super::outbox::Outbox;
+use super::{MAX_MISSED_HEARTBEATS, Shared};
 
-/// Between two looks at an agent's list: many packs may come at once.
+/// Least time between two checks of an agent's list: many packs may connect at once.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest id that an agent may choose.
 const MAX_ID: usize = 256;
@@ -30,62 +30,62 @@ const OWN_HEARTBEAT: &str = "gateway:";
 /// A conversation after the registration.
 pub(super) struct Registered<'a> {
     shared: &'a Shared,
-    line: &'a Line,
+    outbox: &'a Outbox,
     caller: Arc<Caller>,
     calls: Calls,
     known: Listed,
     registry: watch::Receiver<u64>,
     grants: watch::Receiver<u64>,
-    /// When to look at the list again, and when that was done last.
-    due: Option<Instant>,
-    looked: Instant,
-    /// Heartbeats since the agent was heard last.
-    quiet: u32,
+    /// When to check the list of tools again, and when that was done last.
+    refresh_at: Option<Instant>,
+    refreshed: Instant,
+    /// Heartbeats since the last message of the agent.
+    unanswered: u32,
     beats: u64,
-    /// The agent has said all.
+    /// The agent has closed its side.
     is_closed: bool,
     is_stopping: bool,
 }
 
 impl<'a> Registered<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, line: &'a Line, caller: Arc<Caller>) -> Self {
+    pub(super) fn new(shared: &'a Arc<Shared>, outbox: &'a Outbox, caller: Arc<Caller>) -> Self {
         Self {
             // Before the first look, so that nothing is missed.
             registry: shared.gateway.registry_changes(),
             grants: shared.gateway.grant_changes(),
-            calls: Calls::new(Arc::clone(shared), Arc::clone(&caller), line.clone()),
+            calls: Calls::new(Arc::clone(shared), Arc::clone(&caller), outbox.clone()),
             known: shared.lists.of(&shared.gateway, &caller),
             shared,
-            line,
+            outbox,
             caller,
-            due: None,
-            looked: Instant::now(),
-            quiet: 0,
+            refresh_at: None,
+            refreshed: Instant::now(),
+            unanswered: 0,
             beats: 0,
             is_closed: false,
             is_stopping: false,
         }
     }
 
-    /// Converses until the agent has said all and heard all, or something stops it.
+    /// Runs until the agent has closed its side and all its calls are answered, or something stops it.
     pub(super) async fn run<I>(&mut self, incoming: &mut I) -> Result<(), Stop>
     where
         I: Stream<Item = Result<AgentMessage, Status>> + Unpin,
     {
-        self.line.say(Message::Welcome(self.known.welcome(&self.caller))).await?;
+        self.outbox.send(Message::Welcome(self.known.welcome(&self.caller))).await?;
         let heartbeat = self.shared.heartbeat;
-        let mut beat = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let shared = self.shared;
         let mut stopped = pin!(shared.stop.cancelled());
         loop {
             tokio::select! {
-                heard = next(self.line, incoming), if !self.is_closed => self.hear(heard).await?,
+                received = next(self.outbox, incoming), if !self.is_closed => self.receive(received).await?,
                 () = self.calls.ended(), if self.is_closed || self.is_stopping => return self.finish(),
-                changed = self.registry.changed() => self.look_soon(changed.is_ok())?,
-                changed = self.grants.changed() => self.look_soon(changed.is_ok())?,
-                () = at(self.due) => self.look().await?,
-                _ = beat.tick() => self.beat().await?,
+                changed = self.registry.changed() => self.schedule_refresh(changed.is_ok())?,
+                changed = self.grants.changed() => self.schedule_refresh(changed.is_ok())?,
+                () = at(self.refresh_at) => self.refresh_tools().await?,
+                _ = ticks.tick() => self.heartbeat().await?,
                 () = &mut stopped, if !self.is_stopping => self.stop().await?,
             }
         }
@@ -96,15 +96,18 @@ impl<'a> Registered<'a> {
         if self.is_stopping { Err(Stop::Refused(stopping())) } else { Ok(()) }
     }
 
-    async fn hear(&mut self, heard: Option<Result<AgentMessage, Status>>) -> Result<(), Stop> {
-        self.quiet = 0;
-        let Some(heard) = heard else {
+    async fn receive(
+        &mut self,
+        received: Option<Result<AgentMessage, Status>>,
+    ) -> Result<(), Stop> {
+        self.unanswered = 0;
+        let Some(received) = received else {
             self.is_closed = true;
             self.calls.last();
             return Ok(());
         };
-        let heard = match heard {
-            Ok(heard) => heard,
+        let received = match received {
+            Ok(received) => received,
             Err(status) => {
                 if status.code() == Code::OutOfRange {
                     self.too_large(&status).await;
@@ -112,14 +115,14 @@ impl<'a> Registered<'a> {
                 return Err(Stop::Refused(status));
             }
         };
-        match heard.message {
-            Some(Heard::Call(call)) => self.call(call).await,
-            Some(Heard::Cancel(cancel)) => {
+        match received.message {
+            Some(AgentRequest::Call(call)) => self.call(call).await,
+            Some(AgentRequest::Cancel(cancel)) => {
                 self.calls.cancel(&cancel.request_id);
                 Ok(())
             }
-            Some(Heard::Heartbeat(question)) => self.answer(question).await,
-            Some(Heard::Register(_)) => {
+            Some(AgentRequest::Heartbeat(question)) => self.answer(question).await,
+            Some(AgentRequest::Register(_)) => {
                 Err(Stop::Refused(Status::failed_precondition("you are registered already")))
             }
             // Something of a later version of the contract.
@@ -127,7 +130,7 @@ impl<'a> Registered<'a> {
         }
     }
 
-    /// A message that is larger than any may be: what else than a call?
+    /// Records a message that is too large as a refused call, which is all that it can have been.
     async fn too_large(&self, status: &Status) {
         let call = ToolCall { tool_name: UNREAD.to_owned(), ..ToolCall::default() };
         self.calls.refuse(call, ErrorCode::InvalidArguments, status.message()).await;
@@ -146,7 +149,7 @@ impl<'a> Registered<'a> {
             self.calls.start(call).await.err()
         };
         match refused {
-            Some(refusal) => Ok(self.line.say(refusal).await?),
+            Some(refusal) => Ok(self.outbox.send(refusal).await?),
             None => Ok(()),
         }
     }
@@ -158,41 +161,40 @@ impl<'a> Registered<'a> {
         if question.request_id.len() > MAX_ID {
             return Err(Stop::Refused(bad_id()));
         }
-        Ok(self.line.say(Message::Heartbeat(question)).await?)
+        Ok(self.outbox.send(Message::Heartbeat(question)).await?)
     }
 
-    /// Asks a silent agent whether it is there. Grants end by themselves too, so the list is also
-    /// looked at now and then.
-    async fn beat(&mut self) -> Result<(), Stop> {
-        // An agent that has said all can't answer; the connection's own pings watch over it.
+    /// Sends a heartbeat to a silent agent. Grants also expire, so the list is checked here too.
+    async fn heartbeat(&mut self) -> Result<(), Stop> {
+        // An agent that has closed its side can't answer; the connection's own pings watch over it.
         if !self.is_closed {
-            self.quiet += 1;
-            if self.quiet >= PATIENCE {
+            self.unanswered += 1;
+            if self.unanswered >= MAX_MISSED_HEARTBEATS {
                 return Err(Stop::Silent);
             }
             self.beats += 1;
             let request_id = format!("{OWN_HEARTBEAT}{}", self.beats);
-            self.line.say(Message::Heartbeat(Heartbeat { request_id })).await?;
+            self.outbox.send(Message::Heartbeat(Heartbeat { request_id })).await?;
         }
-        self.look_soon(true)
+        self.schedule_refresh(true)
     }
 
-    fn look_soon(&mut self, is_there: bool) -> Result<(), Stop> {
+    fn schedule_refresh(&mut self, is_there: bool) -> Result<(), Stop> {
         if !is_there {
             return Err(Stop::Refused(stopping()));
         }
-        let soon = (self.looked + LIST_PAUSE).max(Instant::now());
-        self.due.get_or_insert(soon);
+        let soon = (self.refreshed + LIST_PAUSE).max(Instant::now());
+        self.refresh_at.get_or_insert(soon);
         Ok(())
     }
 
-    /// Tells the agent of its list if it is another one now.
-    async fn look(&mut self) -> Result<(), Stop> {
-        self.due = None;
-        self.looked = Instant::now();
+    /// Sends the agent its list of tools if that has changed.
+    async fn refresh_tools(&mut self) -> Result<(), Stop> {
+        self.refresh_at = None;
+        self.refreshed = Instant::now();
         let now = self.shared.lists.of(&self.shared.gateway, &self.caller);
         if now.differs(&self.known) {
-            self.line.say(Message::ToolsChanged(now.changed())).await?;
+            self.outbox.send(Message::ToolsChanged(now.changed())).await?;
             self.known = now;
         }
         Ok(())
@@ -202,16 +204,16 @@ impl<'a> Registered<'a> {
         self.is_stopping = true;
         self.calls.last();
         let reason = "the gateway is stopping".to_owned();
-        Ok(self.line.say(Message::Shutdown(Shutdown { reason })).await?)
+        Ok(self.outbox.send(Message::Shutdown(Shutdown { reason })).await?)
     }
 }
 
 /// The next message, read only when an answer to it would find room.
-async fn next<I>(line: &Line, incoming: &mut I) -> Option<Result<AgentMessage, Status>>
+async fn next<I>(outbox: &Outbox, incoming: &mut I) -> Option<Result<AgentMessage, Status>>
 where
     I: Stream<Item = Result<AgentMessage, Status>> + Unpin,
 {
-    line.room().await;
+    outbox.room().await;
     incoming.next().await
 }
 

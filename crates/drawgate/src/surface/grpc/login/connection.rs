@@ -12,9 +12,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::surface::grpc::Ends;
+use crate::surface::grpc::ConnectionAddresses;
 use drawgate_runtime::peers::Peer;
-use drawgate_runtime::peers::{Door, End, Ending, Refusal, Refused};
+use drawgate_runtime::peers::{
+    DisconnectReason, Disconnection, PeerAuthenticator, Refusal, Refused,
+};
 
 /// How long a connection may take to prove itself.
 const LOGIN_TIME: Duration = Duration::from_secs(20);
@@ -27,10 +29,10 @@ pub struct Authority(pub Arc<str>);
 
 /// One HTTP/2 connection.
 pub struct Connection {
-    door: Arc<Door>,
+    authenticator: Arc<PeerAuthenticator>,
     number: u64,
-    ends: Ends,
-    ending: Arc<Ending>,
+    addresses: ConnectionAddresses,
+    disconnection: Arc<Disconnection>,
     /// When it must have logged in.
     until: Instant,
     proved: CancellationToken,
@@ -45,12 +47,12 @@ struct State {
     failures: usize,
     /// Challenges that were not answered yet.
     open: Vec<String>,
-    peer: Option<Known>,
+    peer: Option<LoggedInPeer>,
     is_over: bool,
 }
 
 /// Who is at the other end.
-struct Known {
+struct LoggedInPeer {
     /// The session's hash, which takes the same time to compare whatever was sent.
     session: [u8; 32],
     peer: Arc<Peer>,
@@ -59,13 +61,16 @@ struct Known {
 impl Connection {
     /// A connection between these two addresses.
     #[must_use]
-    pub fn new(door: &Arc<Door>, ends: Ends) -> Arc<Self> {
-        let ending = Arc::new(Ending::default());
+    pub fn new(
+        authenticator: &Arc<PeerAuthenticator>,
+        addresses: ConnectionAddresses,
+    ) -> Arc<Self> {
+        let disconnection = Arc::new(Disconnection::default());
         let connection = Arc::new(Self {
-            number: door.enter(&ending, ends.remote),
-            door: Arc::clone(door),
-            ends,
-            ending,
+            number: authenticator.connect(&disconnection, addresses.remote),
+            authenticator: Arc::clone(authenticator),
+            addresses,
+            disconnection,
             until: Instant::now() + LOGIN_TIME,
             proved: CancellationToken::new(),
             used: CancellationToken::new(),
@@ -77,26 +82,26 @@ impl Connection {
 
     /// Cuts it if it does not get on.
     async fn watch(self: Arc<Self>) {
-        let over = self.ending.token();
+        let over = self.disconnection.token();
         tokio::select! {
             // The end of a connection stands for both.
             biased;
             () = over.cancelled() => {
-                if self.ending.has_made_room() {
+                if self.disconnection.was_evicted() {
                     self.note(&Refusal::NoRoom.into()).await;
                 }
                 return;
             }
             () = self.proved.cancelled() => {}
             () = tokio::time::sleep_until(self.until) => {
-                self.ending.cut();
+                self.disconnection.cut();
                 return self.note(&Refusal::Timeout.into()).await;
             }
         }
         tokio::select! {
             () = self.used.cancelled() => {}
             () = over.cancelled() => {}
-            () = tokio::time::sleep(IDLE_TIME) => self.ending.end(End::Idle),
+            () = tokio::time::sleep(IDLE_TIME) => self.disconnection.end(DisconnectReason::Idle),
         }
     }
 
@@ -104,7 +109,7 @@ impl Connection {
     /// operator, too many attempts.
     #[must_use]
     pub fn cut(&self) -> &CancellationToken {
-        self.ending.token()
+        self.disconnection.token()
     }
 
     /// Who proved itself here.
@@ -114,29 +119,31 @@ impl Connection {
     }
 
     /// To be called when the connection is over; `otherwise` is why, if nobody has said so before.
-    pub async fn ended(&self, otherwise: End) {
+    pub async fn ended(&self, otherwise: DisconnectReason) {
         self.proved.cancel();
-        self.ending.cut();
-        self.door.leave(self.number);
+        self.disconnection.cut();
+        self.authenticator.disconnect(self.number);
         let peer = {
             let mut state = self.state.lock();
             let was_over = std::mem::replace(&mut state.is_over, true);
             state.peer.take().filter(|_| !was_over)
         };
-        if let Some(Known { peer, .. }) = peer {
-            let end = self.ending.reason().unwrap_or(otherwise);
-            self.door.note_departure(&peer.terms, &peer.session, peer.remote, end).await;
+        if let Some(LoggedInPeer { peer, .. }) = peer {
+            let end = self.disconnection.reason().unwrap_or(otherwise);
+            self.authenticator
+                .record_disconnect(&peer.terms, &peer.session, peer.remote, end)
+                .await;
         }
     }
 
     async fn give_up(&self, refused: Refused) -> Status {
         self.note(&refused).await;
-        self.ending.cut();
+        self.disconnection.cut();
         status(refused.refusal)
     }
 
     async fn note(&self, refused: &Refused) {
-        self.door.note_refusal(refused, self.ends.remote).await;
+        self.authenticator.record_refusal(refused, self.addresses.remote).await;
     }
 }
 

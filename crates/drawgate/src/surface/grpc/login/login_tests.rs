@@ -8,10 +8,10 @@ use http::HeaderValue;
 use tonic::Code;
 
 use super::*;
-use crate::surface::grpc::Ends;
+use crate::surface::grpc::ConnectionAddresses;
 use crate::surface::guard::Guard;
-use drawgate_runtime::peers::testing::{AUTHORITY, REMOTE, TestDoor, TestKey};
-use drawgate_runtime::peers::{Door, End, NONCE_SECONDS};
+use drawgate_runtime::peers::testing::{AUTHORITY, REMOTE, TestAuthenticator, TestKey};
+use drawgate_runtime::peers::{DisconnectReason, NONCE_SECONDS, PeerAuthenticator};
 
 /// One connection to a door.
 struct Caller {
@@ -20,9 +20,9 @@ struct Caller {
 }
 
 impl Caller {
-    fn new(door: &Arc<Door>) -> Self {
-        let ends = Ends { local: Ipv4Addr::LOCALHOST.into(), remote: REMOTE };
-        let connection = Connection::new(door, ends);
+    fn new(authenticator: &Arc<PeerAuthenticator>) -> Self {
+        let addresses = ConnectionAddresses { local: Ipv4Addr::LOCALHOST.into(), remote: REMOTE };
+        let connection = Connection::new(authenticator, addresses);
         Self { connection, guard: Guard::new(AUTHORITY.parse().unwrap(), &[], &[]) }
     }
 
@@ -81,15 +81,15 @@ impl Caller {
     }
 }
 
-fn door() -> (TestDoor, TestKey) {
+fn authenticator() -> (TestAuthenticator, TestKey) {
     let key = TestKey::ed25519();
-    (TestDoor::new(&format!("pack=\"files\",tools=\"*\" {}\n", key.public)), key)
+    (TestAuthenticator::new(&format!("pack=\"files\",tools=\"*\" {}\n", key.public)), key)
 }
 
 #[tokio::test]
 async fn a_login_opens_its_connection() {
-    let (test, key) = door();
-    let caller = Caller::new(&test.door);
+    let (test, key) = authenticator();
+    let caller = Caller::new(&test.authenticator);
     let session = caller.log_in(&key).await.unwrap();
     let request = caller.call(Some(&session)).await.unwrap();
     let found = peer(&request, Purpose::Pack).unwrap();
@@ -97,16 +97,16 @@ async fn a_login_opens_its_connection() {
     assert!(found.terms.tools.allows("anything"));
     assert_ne!(found.session, session, "the public name is not the secret");
     assert_eq!(peer(&request, Purpose::Agent).unwrap_err().code(), Code::PermissionDenied);
-    caller.connection.ended(End::Left).await;
-    caller.connection.ended(End::Lost).await;
+    caller.connection.ended(DisconnectReason::Left).await;
+    caller.connection.ended(DisconnectReason::Lost).await;
     assert_eq!(test.events(), ["peer_connected", "peer_disconnected left"]);
     assert_eq!(caller.call(Some(&session)).await.unwrap_err().code(), Code::Unauthenticated);
 }
 
 #[tokio::test]
 async fn a_session_counts_on_its_own_connection_alone() {
-    let (test, key) = door();
-    let (first, second) = (Caller::new(&test.door), Caller::new(&test.door));
+    let (test, key) = authenticator();
+    let (first, second) = (Caller::new(&test.authenticator), Caller::new(&test.authenticator));
     let session = first.log_in(&key).await.unwrap();
     let other = second.log_in(&key).await.unwrap();
     assert_ne!(session, other);
@@ -130,8 +130,8 @@ async fn a_session_counts_on_its_own_connection_alone() {
 
 #[tokio::test]
 async fn nothing_but_the_open_services_is_reached_without_a_login() {
-    let (test, _) = door();
-    let caller = Caller::new(&test.door);
+    let (test, _) = authenticator();
+    let caller = Caller::new(&test.authenticator);
     let open = [
         "/drawgate.v1.LoginService/Challenge",
         "/grpc.health.v1.Health/Check",
@@ -160,19 +160,19 @@ async fn nothing_but_the_open_services_is_reached_without_a_login() {
 
 #[tokio::test]
 async fn one_login_for_each_connection_and_few_attempts() {
-    let (test, key) = door();
-    let caller = Caller::new(&test.door);
+    let (test, key) = authenticator();
+    let caller = Caller::new(&test.authenticator);
     caller.log_in(&key).await.unwrap();
     assert!(caller.log_in(&key).await.is_err(), "a second login");
     assert!(!caller.connection.cut().is_cancelled());
-    let stranger = Caller::new(&test.door);
+    let stranger = Caller::new(&test.authenticator);
     for attempt in 1..=3 {
         assert!(!stranger.connection.cut().is_cancelled(), "{attempt}");
         let refused = stranger.submit("x", "y").await.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated);
     }
     assert!(stranger.connection.cut().is_cancelled());
-    let asking = Caller::new(&test.door);
+    let asking = Caller::new(&test.authenticator);
     for _ in 0..4 {
         asking.challenge("").await.unwrap();
     }
@@ -189,12 +189,12 @@ async fn one_login_for_each_connection_and_few_attempts() {
 
 #[tokio::test]
 async fn who_has_to_make_room_is_written_down() {
-    let (test, _) = door();
-    let first = Caller::new(&test.door);
+    let (test, _) = authenticator();
+    let first = Caller::new(&test.authenticator);
     let mut others = Vec::new();
     while !first.connection.cut().is_cancelled() {
         assert!(others.len() < 1000, "there is room for everybody");
-        others.push(Caller::new(&test.door));
+        others.push(Caller::new(&test.authenticator));
     }
     let noted = async {
         while test.events().is_empty() {
@@ -206,15 +206,15 @@ async fn who_has_to_make_room_is_written_down() {
     let body = test.store.events().pop().unwrap().body;
     assert!(body.contains(&format!("\"remote\":\"{REMOTE}\"")), "{body}");
     // Its end is told once, and who ends by itself afterwards has not been refused.
-    first.connection.ended(End::Lost).await;
-    others[0].connection.ended(End::Left).await;
+    first.connection.ended(DisconnectReason::Lost).await;
+    others[0].connection.ended(DisconnectReason::Left).await;
     assert_eq!(test.events().len(), 1);
 }
 
 #[tokio::test]
 async fn a_proof_is_worth_nothing_later_or_elsewhere() {
-    let (test, key) = door();
-    let (first, second) = (Caller::new(&test.door), Caller::new(&test.door));
+    let (test, key) = authenticator();
+    let (first, second) = (Caller::new(&test.authenticator), Caller::new(&test.authenticator));
     let (statement, signature) = first.proof(&key).await;
     let unused = first.proof(&key).await;
     first.submit(&statement, &signature).await.unwrap();
@@ -223,7 +223,7 @@ async fn a_proof_is_worth_nothing_later_or_elsewhere() {
     assert!(second.submit(&statement, &signature).await.is_err());
     assert!(second.submit(&unused.0, &unused.1).await.is_err());
     test.clock.advance(u64::from(NONCE_SECONDS) * 1000 + 1);
-    let refused = Caller::new(&test.door).submit(&unused.0, &unused.1).await.unwrap_err();
+    let refused = Caller::new(&test.authenticator).submit(&unused.0, &unused.1).await.unwrap_err();
     assert!(refused.message().contains("too old"), "{refused:?}");
     let expected = [
         "peer_connected",
@@ -237,13 +237,13 @@ async fn a_proof_is_worth_nothing_later_or_elsewhere() {
 
 #[tokio::test]
 async fn strangers_learn_nothing_about_keys() {
-    let (test, key) = door();
+    let (test, key) = authenticator();
     let stranger = TestKey::ed25519();
-    let caller = Caller::new(&test.door);
+    let caller = Caller::new(&test.authenticator);
     let unknown = caller.log_in(&stranger).await.unwrap_err();
     let (statement, _) = caller.proof(&key).await;
     let bad = caller.submit(&statement, &key.sign(LOGIN_NAMESPACE, "x")).await.unwrap_err();
-    let other = Caller::new(&test.door);
+    let other = Caller::new(&test.authenticator);
     let (statement, _) = other.proof(&key).await;
     let statement = statement.replace("name=files", "name=other");
     let wrong = other.submit(&statement, &key.sign(LOGIN_NAMESPACE, &statement)).await.unwrap_err();
@@ -257,23 +257,23 @@ async fn strangers_learn_nothing_about_keys() {
 
 #[tokio::test]
 async fn a_withdrawn_key_cuts_the_connection() {
-    let (test, key) = door();
-    let caller = Caller::new(&test.door);
+    let (test, key) = authenticator();
+    let caller = Caller::new(&test.authenticator);
     let session = caller.log_in(&key).await.unwrap();
     let request = caller.call(Some(&session)).await.unwrap();
     std::fs::write(test.folder.path().join("authorized_keys"), "").unwrap();
-    test.door.reload();
+    test.authenticator.reload();
     assert!(caller.connection.cut().is_cancelled());
     assert!(peer(&request, Purpose::Pack).is_err(), "also for requests that are here already");
-    caller.connection.ended(End::Left).await;
+    caller.connection.ended(DisconnectReason::Left).await;
     assert_eq!(test.events(), ["peer_connected", "peer_disconnected key_removed"]);
-    assert!(Caller::new(&test.door).log_in(&key).await.is_err());
+    assert!(Caller::new(&test.authenticator).log_in(&key).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_has_twenty_seconds_to_log_in() {
-    let (test, key) = door();
-    let (idle, busy) = (Caller::new(&test.door), Caller::new(&test.door));
+    let (test, key) = authenticator();
+    let (idle, busy) = (Caller::new(&test.authenticator), Caller::new(&test.authenticator));
     busy.log_in(&key).await.unwrap();
     tokio::time::advance(Duration::from_secs(19)).await;
     assert!(!idle.connection.cut().is_cancelled());
@@ -287,8 +287,8 @@ async fn a_connection_has_twenty_seconds_to_log_in() {
 
 #[tokio::test(start_paused = true)]
 async fn a_login_must_be_used() {
-    let (test, key) = door();
-    let (idle, busy) = (Caller::new(&test.door), Caller::new(&test.door));
+    let (test, key) = authenticator();
+    let (idle, busy) = (Caller::new(&test.authenticator), Caller::new(&test.authenticator));
     idle.log_in(&key).await.unwrap();
     let session = busy.log_in(&key).await.unwrap();
     busy.call(Some(&session)).await.unwrap();
@@ -296,14 +296,14 @@ async fn a_login_must_be_used() {
     tokio::time::advance(Duration::from_mins(10)).await;
     tokio::task::yield_now().await;
     assert!(!busy.connection.cut().is_cancelled());
-    idle.connection.ended(End::Left).await;
+    idle.connection.ended(DisconnectReason::Left).await;
     assert_eq!(test.events().last().unwrap(), "peer_disconnected idle");
 }
 
 #[tokio::test]
 async fn a_connection_is_for_what_it_was_proved_for() {
-    let (test, key) = door();
-    let caller = Caller::new(&test.door);
+    let (test, key) = authenticator();
+    let caller = Caller::new(&test.authenticator);
     let session = caller.log_in(&key).await.unwrap();
     let path = "/drawgate.v1.FoldService/Converse";
     let refused = caller.admitted(path, Some(&session), ()).await.unwrap_err();
@@ -312,8 +312,8 @@ async fn a_connection_is_for_what_it_was_proved_for() {
 
 #[tokio::test]
 async fn who_takes_a_login_back_does_not_stay_half_inside() {
-    let (test, key) = door();
-    let caller = Caller::new(&test.door);
+    let (test, key) = authenticator();
+    let caller = Caller::new(&test.authenticator);
     let (statement, signature) = caller.proof(&key).await;
     {
         let mut submitted = std::pin::pin!(caller.submit(&statement, &signature));
@@ -324,14 +324,14 @@ async fn who_takes_a_login_back_does_not_stay_half_inside() {
     while test.events().is_empty() || caller.connection.peer().is_none() {
         tokio::task::yield_now().await;
     }
-    caller.connection.ended(End::Lost).await;
+    caller.connection.ended(DisconnectReason::Lost).await;
     assert_eq!(test.events(), ["peer_connected", "peer_disconnected lost"]);
 }
 
 #[tokio::test]
 async fn the_gateway_proves_itself_to_those_who_ask() {
-    let (test, _) = door();
-    let caller = Caller::new(&test.door);
+    let (test, _) = authenticator();
+    let caller = Caller::new(&test.authenticator);
     assert_eq!(caller.challenge("").await.unwrap().server_signature, "");
     let challenge = caller.challenge("my-own-nonce").await.unwrap();
     assert!((1..=20).contains(&challenge.expires_in_seconds), "no longer than the login may take");
@@ -348,8 +348,8 @@ async fn the_gateway_proves_itself_to_those_who_ask() {
 
 #[tokio::test]
 async fn another_authority_or_a_web_page_does_not_get_in() {
-    let (test, _) = door();
-    let caller = Caller::new(&test.door);
+    let (test, _) = authenticator();
+    let caller = Caller::new(&test.authenticator);
     let admit = async |uri: &str, headers: &[(&'static str, &'static str)]| {
         let mut request = http::Request::new(());
         *request.uri_mut() = uri.parse().unwrap();

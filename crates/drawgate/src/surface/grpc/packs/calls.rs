@@ -9,7 +9,7 @@ use drawgate_sources::pack::{Ending, Outgoing};
 use tonic::Status;
 use tonic::codegen::tokio_stream::Stream;
 
-use drawgate_runtime::peers::{End, Peer};
+use drawgate_runtime::peers::{DisconnectReason, Peer};
 
 /// What a pack reads.
 pub struct Calls {
@@ -23,8 +23,8 @@ impl Calls {
         Self { outgoing, peer, is_over: false }
     }
 
-    fn last_word(&self) -> Option<Status> {
-        farewell(self.outgoing.connection().ending(), self.peer.reason())
+    fn final_status(&self) -> Option<Status> {
+        end_status(self.outgoing.connection().ending(), self.peer.reason())
     }
 }
 
@@ -37,19 +37,21 @@ impl Stream for Calls {
         }
         let message = ready!(Pin::new(&mut self.outgoing).poll_next(cx));
         self.is_over = message.is_none();
-        Poll::Ready(message.map(Ok).or_else(|| self.last_word().map(Err)))
+        Poll::Ready(message.map(Ok).or_else(|| self.final_status().map(Err)))
     }
 }
 
 /// Why the stream ends, so that a pack knows whether to come back: `UNAVAILABLE` means later, anything
 /// else that an operator or an author must look.
-fn farewell(ending: Option<Ending>, reason: Option<End>) -> Option<Status> {
+fn end_status(ending: Option<Ending>, reason: Option<DisconnectReason>) -> Option<Status> {
     match (ending, reason) {
         // What the key stands for now is said at the next login.
-        (_, Some(End::KeyRemoved)) => {
+        (_, Some(DisconnectReason::KeyRemoved)) => {
             Some(Status::unavailable("the key of this pack was changed or removed; log in again"))
         }
-        (_, Some(End::Kicked)) => Some(Status::unavailable("an operator ended this connection")),
+        (_, Some(DisconnectReason::Kicked)) => {
+            Some(Status::unavailable("an operator ended this connection"))
+        }
         (Some(Ending::Replaced), _) => Some(Status::aborted(
             "another connection of this pack has taken its place; run one of them",
         )),
@@ -70,16 +72,16 @@ mod tests {
     #[test]
     fn the_status_says_whether_to_come_back() {
         let rows = [
-            (Ending::Cut, Some(End::KeyRemoved), Some(Code::Unavailable)),
-            (Ending::Gone, Some(End::Kicked), Some(Code::Unavailable)),
+            (Ending::Cut, Some(DisconnectReason::KeyRemoved), Some(Code::Unavailable)),
+            (Ending::Gone, Some(DisconnectReason::Kicked), Some(Code::Unavailable)),
             (Ending::Cut, None, Some(Code::Unavailable)),
             (Ending::Replaced, None, Some(Code::Aborted)),
-            (Ending::Silent, Some(End::Silent), Some(Code::Unavailable)),
+            (Ending::Silent, Some(DisconnectReason::Silent), Some(Code::Unavailable)),
             (Ending::Stopping, None, None),
             (Ending::Gone, None, None),
         ];
         for (ending, reason, code) in rows {
-            let status = farewell(Some(ending), reason);
+            let status = end_status(Some(ending), reason);
             assert_eq!(status.map(|status| status.code()), code, "{ending:?} {reason:?}");
         }
     }

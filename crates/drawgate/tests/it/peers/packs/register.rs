@@ -8,7 +8,7 @@ use super::{
     any, call, code, departed, full, is_listed, next, one, output, said, two, two_packs, unlisted,
 };
 use crate::peers::{Peers, key, key_line, manifest, tool};
-use crate::support::{Place, eventually};
+use crate::support::{TestFolder, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pack_brings_its_tools_and_takes_them_along() {
@@ -117,7 +117,7 @@ async fn a_refusal_names_every_fault_and_leaves_nothing() {
 }
 
 /// Installs a toolpack `kit` with the tool `look`.
-fn install_kit(place: &Place) {
+fn install_kit(place: &TestFolder) {
     let folder = place.path().join("sources/kit");
     std::fs::create_dir_all(&folder).unwrap();
     let toolpack = json!({ "id": "kit", "name": "kit", "version": "1.0.0", "tools": [{

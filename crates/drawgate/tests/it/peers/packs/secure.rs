@@ -1,4 +1,4 @@
-//! The same door under TLS, and the services that every gRPC server has.
+//! The same address under TLS, and the services that every gRPC server has.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use tonic_reflection::pb::v1alpha;
 
 use super::{full, next, output, two_packs};
 use crate::peers::{RawPack, Wire, key};
-use crate::support::Place;
+use crate::support::TestFolder;
 
 const CERTIFICATE: &[u8] = include_bytes!("../../callers/cert.pem");
 
@@ -44,7 +44,7 @@ fn agreed(stream: &TlsStream<TcpStream>) -> Option<&[u8]> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_tls_the_handshake_tells_packs_from_others() {
-    let place = Place::new("[server.tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n");
+    let place = TestFolder::new("[server.tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n");
     std::fs::write(place.path().join("cert.pem"), CERTIFICATE).unwrap();
     let key_file = include_bytes!("../../callers/key.pem");
     std::fs::write(place.path().join("key.pem"), key_file).unwrap();
@@ -120,7 +120,7 @@ async fn health_and_reflection_are_open_to_everybody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_door_that_is_shut_is_not_there() {
-    let place = Place::new("[grpc]\nenabled = false\n");
+    let place = TestFolder::new("[grpc]\nenabled = false\n");
     let gateway = place.serve();
     let wire = Wire::connect(&gateway.address).await;
     assert!(wire.challenge().await.is_err());

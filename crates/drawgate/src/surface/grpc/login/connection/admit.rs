@@ -48,12 +48,12 @@ impl Connection {
         guard: &Guard,
         request: &mut Request<B>,
     ) -> Result<(), Status> {
-        let authority = guard.authority(request.uri(), request.headers(), self.ends.local);
+        let authority = guard.authority(request.uri(), request.headers(), self.addresses.local);
         let authority = Authority(authority.map_err(Status::permission_denied)?.into());
         let path = request.uri().path();
-        let peer = self.recognise(request.headers());
+        let peer = self.find_peer(request.headers());
         match &peer {
-            Some(peer) => self.direct(peer, path)?,
+            Some(peer) => self.check_route(peer, path)?,
             None if OPEN.iter().any(|prefix| path.starts_with(prefix)) => {}
             None => {
                 self.note(&Refusal::NoSession.into()).await;
@@ -70,7 +70,7 @@ impl Connection {
     }
 
     /// Whether a peer may go where it wants to, and whether it begins its work there.
-    fn direct(&self, peer: &Peer, path: &str) -> Result<(), Status> {
+    fn check_route(&self, peer: &Peer, path: &str) -> Result<(), Status> {
         for (service, beginning, purpose) in SERVED {
             if let Some(method) = path.strip_prefix(service) {
                 check_purpose(peer, purpose)?;
@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// The peer, if the request has its session.
-    fn recognise(&self, headers: &HeaderMap) -> Option<Arc<Peer>> {
+    fn find_peer(&self, headers: &HeaderMap) -> Option<Arc<Peer>> {
         let mut sent = headers.get_all(SESSION_METADATA).iter();
         let (Some(session), None) = (sent.next(), sent.next()) else { return None };
         let session = hash(session.as_bytes());

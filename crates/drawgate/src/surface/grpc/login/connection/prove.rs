@@ -7,9 +7,11 @@ use drawgate_sdk::statement::{SERVER_NAMESPACE, server_statement};
 use tokio::time::Instant;
 use tonic::Status;
 
-use super::{Authority, Connection, Known, hash, status};
+use super::{Authority, Connection, LoggedInPeer, hash, status};
 use drawgate_runtime::peers::Peer;
-use drawgate_runtime::peers::{Attempt, Authorized, End, NONCE_SECONDS, Refusal, Refused};
+use drawgate_runtime::peers::{
+    DisconnectReason, KeyTerms, LoginAttempt, NONCE_SECONDS, Refusal, Refused,
+};
 
 /// Challenges for one connection.
 const MAX_CHALLENGES: usize = 4;
@@ -32,7 +34,7 @@ impl Connection {
                 "`client_nonce` must be at most 256 visible ASCII characters",
             ));
         }
-        let nonce = self.door.challenge(self.number);
+        let nonce = self.authenticator.challenge(self.number);
         let is_too_much = {
             let mut state = self.state.lock();
             state.challenges += 1;
@@ -42,7 +44,7 @@ impl Connection {
         if is_too_much {
             return Err(self.give_up(Refusal::TooMany.into()).await);
         }
-        let identity = self.door.identity().map_err(|error| {
+        let identity = self.authenticator.identity().map_err(|error| {
             tracing::error!(error = format!("{error:#}"), "the gateway has no identity");
             Status::unavailable("the gateway has no identity; its operator finds why in its log")
         })?;
@@ -83,45 +85,43 @@ impl Connection {
         u32::try_from(left).unwrap_or(NONCE_SECONDS).clamp(1, NONCE_SECONDS)
     }
 
-    fn judge(
-        &self,
-        authority: &Authority,
-        proof: &ProveRequest,
-    ) -> Result<Arc<Authorized>, Refused> {
-        let attempt = Attempt {
+    fn judge(&self, authority: &Authority, proof: &ProveRequest) -> Result<Arc<KeyTerms>, Refused> {
+        let attempt = LoginAttempt {
             connection: self.number,
             authority: &authority.0,
             statement: &proof.statement,
             signature: &proof.signature,
         };
         let mut state = self.state.lock();
-        let terms = self.door.prove(&attempt, &mut state.open)?;
+        let terms = self.authenticator.prove(&attempt, &mut state.open)?;
         if state.peer.is_some() || state.is_over {
             return Err(refused(Refusal::TooMany, &terms));
         }
         Ok(terms)
     }
 
-    async fn open(&self, terms: &Arc<Authorized>) -> Result<String, Status> {
-        if let Err(refusal) = self.door.join(self.number, terms, &self.ending) {
+    async fn open(&self, terms: &Arc<KeyTerms>) -> Result<String, Status> {
+        if let Err(refusal) = self.authenticator.log_in(self.number, terms, &self.disconnection) {
             return Err(self.fail(refused(refusal, terms)).await);
         }
         let peer = Arc::new(Peer {
             purpose: terms.purpose,
             name: terms.name.clone(),
             terms: Arc::clone(terms),
-            session: format!("grpc-{}", self.door.unique()),
-            remote: self.ends.remote,
-            cut: self.ending.token().clone(),
-            ending: Arc::clone(&self.ending),
+            session: format!("grpc-{}", self.authenticator.unique()),
+            remote: self.addresses.remote,
+            cut: self.disconnection.token().clone(),
+            disconnection: Arc::clone(&self.disconnection),
         });
-        if let Err(error) = self.door.note_arrival(terms, &peer.session, self.ends.remote).await {
+        if let Err(error) =
+            self.authenticator.record_login(terms, &peer.session, self.addresses.remote).await
+        {
             tracing::error!(error = %error, "a peer can't be written down and is refused");
-            self.ending.cut();
+            self.disconnection.cut();
             return Err(Status::unavailable("the audit log can't be written; try again later"));
         }
-        let session = self.door.secret();
-        let known = Known { session: hash(session.as_bytes()), peer };
+        let session = self.authenticator.secret();
+        let known = LoggedInPeer { session: hash(session.as_bytes()), peer };
         let late = {
             let mut state = self.state.lock();
             if state.is_over || state.peer.is_some() {
@@ -132,11 +132,16 @@ impl Connection {
         };
         if let Some(late) = late {
             // Gone while it was written down, or proved twice at once.
-            self.door.leave(self.number);
-            self.door
-                .note_departure(&late.peer.terms, &late.peer.session, late.peer.remote, End::Lost)
+            self.authenticator.disconnect(self.number);
+            self.authenticator
+                .record_disconnect(
+                    &late.peer.terms,
+                    &late.peer.session,
+                    late.peer.remote,
+                    DisconnectReason::Lost,
+                )
                 .await;
-            self.ending.cut();
+            self.disconnection.cut();
             return Err(Status::aborted("this connection has ended; connect again"));
         }
         self.proved.cancel();
@@ -158,7 +163,7 @@ impl Connection {
     }
 }
 
-fn refused(refusal: Refusal, terms: &Authorized) -> Refused {
+fn refused(refusal: Refusal, terms: &KeyTerms) -> Refused {
     Refused {
         refusal,
         purpose: Some(terms.purpose),

@@ -1,0 +1,262 @@
+//! The task of one source: asks for its manifest, registers it, follows changes, retries what fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::super::pins::{Accepted, PinStore};
+use super::super::{
+    Absence, Acceptance, BadTool, Held, Origin, Quarantined, Registration, RegistrationError,
+    Registry, ReviewError, SourceTerms,
+};
+use super::status::{SourceState, SourceStatus};
+use crate::clock::Clock;
+use crate::guard;
+use crate::model::{McpManifest, Principal, shown_name};
+use crate::source::ToolSource;
+use crate::store::StoreError;
+
+/// A server that announces changes all the time is asked no more often than this.
+pub(super) const REFRESH_PAUSE: Duration = Duration::from_secs(1);
+/// The first and the longest pause before a failed source is asked again.
+pub(super) const FIRST_RETRY: Duration = Duration::from_millis(500);
+pub(super) const LAST_RETRY: Duration = Duration::from_mins(1);
+/// How long one manifest may take, at the very most: sources have limits of their own, and a first
+/// start may have to download the server.
+pub(super) const MANIFEST_TIME: Duration = Duration::from_mins(11);
+
+/// The task of one source.
+pub(super) struct SupervisedSource {
+    pub(super) registry: Arc<Registry>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) source: Arc<dyn ToolSource>,
+    pub(super) terms: Mutex<SourceTerms>,
+    pub(super) origin: Origin,
+    /// What the source said last, to be registered again under other terms.
+    pub(super) manifest: Mutex<Option<McpManifest>>,
+    pub(super) status: Mutex<SourceStatus>,
+    pub(super) settled: watch::Sender<u64>,
+    /// Held while tools are registered or marked as gone, so that an acceptance can't mix with either.
+    pub(super) pin_store: Arc<tokio::sync::Mutex<PinStore>>,
+    /// Told when somebody needs the source, which is then tried again without waiting.
+    pub(super) again: Arc<Notify>,
+}
+
+impl SupervisedSource {
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut changes = self.source.changes();
+        let mut pause = FIRST_RETRY;
+        loop {
+            if let Some(changes) = &mut changes {
+                changes.mark_unchanged();
+            }
+            let asked = Instant::now();
+            let worked = self.refresh().await;
+            self.settled.send_modify(|count| *count += 1);
+            self.wait(&mut changes, worked, pause).await;
+            let least = if worked { REFRESH_PAUSE } else { REFRESH_PAUSE.min(pause) };
+            tokio::time::sleep_until(asked + least).await;
+            pause = if worked { FIRST_RETRY } else { (pause * 2).min(LAST_RETRY) };
+        }
+    }
+
+    /// Until the source announces a change or, if it failed, until it is time to try again or somebody
+    /// needs it.
+    async fn wait(
+        &self,
+        changes: &mut Option<watch::Receiver<u64>>,
+        worked: bool,
+        pause: Duration,
+    ) {
+        let announced = async {
+            let heard = match changes {
+                Some(changes) => changes.changed().await.is_ok(),
+                None => false,
+            };
+            if !heard {
+                std::future::pending::<()>().await;
+            }
+        };
+        if worked {
+            announced.await;
+        } else {
+            let due = tokio::time::timeout(pause, announced);
+            tokio::select! {
+                _ = due => {}
+                () = self.again.notified() => {}
+            }
+        }
+    }
+
+    /// Asks once. `true` if there is nothing to retry.
+    async fn refresh(&self) -> bool {
+        let asked = self.ask().await;
+        let mut pin_store = self.pin_store.lock().await;
+        match asked {
+            Ok(manifest) => self.register(&mut pin_store, manifest).await,
+            Err(problem) => self.failed(problem),
+        }
+    }
+
+    async fn ask(&self) -> Result<McpManifest, String> {
+        let asked = guard::catch(self.source.manifest());
+        match tokio::time::timeout(MANIFEST_TIME, asked).await {
+            Ok(Ok(Ok(manifest))) => Ok(manifest),
+            Ok(Ok(Err(error))) => Err(error.to_string()),
+            Ok(Err(guard::Panicked)) => Err("the source failed inside".to_owned()),
+            Err(_) => Err(format!("no answer within {} s", MANIFEST_TIME.as_secs())),
+        }
+    }
+
+    pub(super) fn registration(&self, manifest: McpManifest) -> Registration {
+        Registration {
+            manifest,
+            terms: self.terms.lock().clone(),
+            origin: self.origin,
+            source: Arc::clone(&self.source),
+        }
+    }
+
+    /// Registers what is trusted of a manifest. `true` if there is nothing to retry.
+    async fn register(&self, pin_store: &mut PinStore, manifest: McpManifest) -> bool {
+        let server = format!("{} {}", manifest.name, manifest.version);
+        *self.manifest.lock() = Some(manifest.clone());
+        // What speaks for another source is refused below; nothing of it is worth a pin.
+        let sifted = if manifest.server_id == *self.source.id() {
+            pin_store.sift(manifest).await
+        } else {
+            Ok(manifest)
+        };
+        let manifest = match sifted {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                return self.failed(format!("its definitions can't be compared: {error}"));
+            }
+        };
+        let result = self.registry.replace(self.registration(manifest));
+        self.note(server, result, pin_store.held());
+        pin_store.report().await;
+        true
+    }
+
+    pub(super) fn note(
+        &self,
+        server: String,
+        result: Result<Vec<BadTool>, RegistrationError>,
+        held: &[Held],
+    ) {
+        let now = self.clock.now_ms();
+        let mut status = self.status.lock();
+        status.server = Some(server);
+        status.quarantined = held.iter().map(Quarantined::from).collect();
+        status.failures = 0;
+        match result {
+            Ok(left_out) => {
+                for tool in &left_out {
+                    tracing::warn!(source = %status.id, tool = shown_name(&tool.tool), reason = tool.reason, "a tool was left out");
+                }
+                let snapshot = self.registry.snapshot();
+                let tools = snapshot
+                    .entries()
+                    .filter(|entry| entry.id.source() == self.source.id())
+                    .count();
+                tracing::info!(source = %status.id, tools, "source ready");
+                self.some_absent();
+                status.become_state(SourceState::Ready, now);
+                status.tools = tools;
+                status.left_out = left_out;
+                status.problem = None;
+            }
+            Err(error) => {
+                tracing::error!(source = %status.id, error = %error, "source refused");
+                self.absent(&error.to_string());
+                status.become_state(SourceState::Refused, now);
+                status.problem = Some(error.to_string());
+            }
+        }
+    }
+
+    pub(super) async fn accept(
+        self: Arc<Self>,
+        actor: &Principal,
+        accepted: &[Acceptance],
+    ) -> Result<Vec<Held>, ReviewError> {
+        let acts = self.pin_store.lock().await.acts();
+        // First the turn, then the pins: another act may end this source, which waits for its pins.
+        let turn = acts.turn().await;
+        let mut pin_store = Arc::clone(&self.pin_store).lock_owned().await;
+        let Accepted { found, outcomes, record, write } = pin_store.accept(actor, accepted)?;
+        let memory = async move {
+            pin_store.trust(record);
+            let ready = self.status.lock().state != SourceState::Failed;
+            // Of a source that is gone, it counts when the source comes back.
+            if let Some(manifest) = pin_store.whole().filter(|_| ready) {
+                self.register(&mut pin_store, manifest).await;
+            }
+        };
+        turn.act(outcomes, vec![write], memory).await?;
+        Ok(found)
+    }
+
+    /// Reads and writes the pins that other terms need, so that [`set_terms`](Self::set_terms) needs
+    /// no store.
+    pub(super) async fn prepare(&self, terms: &SourceTerms) -> Result<(), StoreError> {
+        let mut pin_store = self.pin_store.lock().await;
+        let manifest = self.manifest.lock().clone();
+        match manifest {
+            Some(manifest) => {
+                pin_store.prepare_trust(self.origin.trust_under(terms), &manifest).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Registers what the source said last under other terms.
+    pub(super) async fn set_terms(&self, terms: SourceTerms) {
+        let mut pin_store = self.pin_store.lock().await;
+        pin_store.set_trust(self.origin.trust_under(&terms));
+        *self.terms.lock() = terms;
+        let manifest = self.manifest.lock().clone();
+        let is_there = self.status.lock().state != SourceState::Failed;
+        if let Some(manifest) = manifest.filter(|_| is_there) {
+            self.register(&mut pin_store, manifest).await;
+        }
+        // What is left of it is registered under the earlier terms.
+        if matches!(self.status.lock().state, SourceState::Failed | SourceState::Refused) {
+            self.registry.remove(self.source.id());
+        }
+    }
+
+    /// Callers who may use the source hear why it offers nothing.
+    fn absent(&self, problem: &str) {
+        let id = self.source.id();
+        let mut absence = Absence::failed(id, &self.terms.lock(), problem);
+        absence.names.extend(self.source.missing().into_keys());
+        absence.again = Some(Arc::clone(&self.again));
+        self.registry.set_absent(id, absence);
+    }
+
+    /// The source is there. Callers who may use it hear why it does not offer some of its tools.
+    fn some_absent(&self) {
+        let id = self.source.id();
+        match Absence::of_some(id, &self.terms.lock(), self.source.missing()) {
+            Some(absence) => self.registry.set_absent(id, absence),
+            None => self.registry.clear_absent(id),
+        }
+    }
+
+    fn failed(&self, problem: String) -> bool {
+        self.registry.set_down(self.source.id());
+        self.absent(&problem);
+        let mut status = self.status.lock();
+        tracing::warn!(source = %status.id, problem, "source failed; it will be tried again");
+        status.become_state(SourceState::Failed, self.clock.now_ms());
+        status.tools = 0;
+        status.problem = Some(problem);
+        status.failures += 1;
+        false
+    }
+}

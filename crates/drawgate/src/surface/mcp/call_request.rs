@@ -1,0 +1,109 @@
+//! Requests for a call that never reach the gate, because they can't be read as one: the gate is told
+//! of them, so that they have their outcome in the audit log like every other call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::response::Response;
+use drawgate_core::model::{Caller, ErrorCode, ToolError};
+use drawgate_core::pipeline::UNREAD;
+use serde_json::{Map, Value};
+
+use super::Mcp;
+use super::http::Transport;
+use super::message::{INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError};
+use drawgate_runtime::callers::Identity;
+
+/// A request for a call, until the gate has answered it.
+pub(super) struct CallRequest {
+    caller: Caller,
+    tool: String,
+    request_id: String,
+    is_answered: AtomicBool,
+}
+
+impl CallRequest {
+    /// The call that a request asks for; `None` if it asks for something else.
+    pub(super) fn of(
+        identity: &Identity,
+        transport: Transport,
+        id: &RequestId,
+        method: &str,
+        params: Option<&Map<String, Value>>,
+    ) -> Option<Arc<Self>> {
+        let tool = match method {
+            "tools/call" => {
+                let name = params.and_then(|params| params.get("name")?.as_str());
+                name.unwrap_or(UNREAD)
+            }
+            "resources/read" => "@resources/read",
+            "resources/subscribe" => "@resources/subscribe",
+            "prompts/get" => "@prompts/get",
+            "completion/complete" => "@completion/complete",
+            _ => return None,
+        };
+        Some(Arc::new(Self {
+            caller: caller(identity, transport),
+            tool: tool.to_owned(),
+            request_id: id.label(),
+            is_answered: AtomicBool::new(false),
+        }))
+    }
+
+    /// From here on the gate writes the outcome.
+    pub(super) fn reaches_gate(&self) {
+        self.is_answered.store(true, Ordering::Release);
+    }
+
+    /// Has the gate write a refusal, if it has not answered the call itself.
+    async fn refused(&self, mcp: &Mcp, error: &RpcError) {
+        if !self.is_answered.swap(true, Ordering::AcqRel) {
+            let error = ToolError::new(code_of(error), error.message.clone());
+            // The client hears it in the protocol's own form.
+            mcp.inner.gateway.refuse(&self.caller, &self.tool, &self.request_id, error).await;
+        }
+    }
+}
+
+/// Passes an answer on; if it is an error that the gate does not know of, the gate is told first.
+pub(super) async fn noted(
+    mcp: &Mcp,
+    call_request: Option<Arc<CallRequest>>,
+    done: Result<Response, RpcError>,
+) -> Result<Response, RpcError> {
+    match done {
+        Ok(response) => Ok(response),
+        Err(error) => {
+            if let Some(call_request) = call_request {
+                call_request.refused(mcp, &error).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Has the gate write down a message that can't be read at all.
+pub(super) async fn refused(mcp: &Mcp, identity: &Identity, transport: Transport, why: &str) {
+    let error = ToolError::new(ErrorCode::InvalidArguments, why);
+    mcp.inner.gateway.refuse(&caller(identity, transport), UNREAD, "", error).await;
+}
+
+fn caller(identity: &Identity, transport: Transport) -> Caller {
+    let surface = transport.surface();
+    let Identity { principal, carried } = identity;
+    Caller {
+        principal: principal.clone(),
+        session: None,
+        surface,
+        carried: Arc::clone(carried),
+        lineage: None,
+    }
+}
+
+const fn code_of(error: &RpcError) -> ErrorCode {
+    match error.code {
+        RESOURCE_NOT_FOUND => ErrorCode::ResourceNotFound,
+        INTERNAL_ERROR => ErrorCode::Unavailable,
+        _ => ErrorCode::InvalidArguments,
+    }
+}

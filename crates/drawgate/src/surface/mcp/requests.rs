@@ -1,0 +1,141 @@
+//! What sources offer beside tools: where a name leads, how the gate is asked for it, and how its
+//! answer reads in the protocol.
+
+use axum::response::Response;
+use drawgate_core::model::{
+    Caller, Disclosure, ErrorCode, Operation, SourceId, ToolError, ToolInvocation, ToolResult,
+    shown_name,
+};
+use drawgate_core::pipeline::CallOptions;
+use drawgate_core::registry::ItemMatch;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::era::Era;
+use super::http::json as json_response;
+use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes};
+use super::methods::stateless_meta;
+use super::{Mcp, call, client};
+
+/// The one source of a name and its own name for it. `unknown` is the error of a name that leads
+/// nowhere.
+pub(super) fn only(
+    place: ItemMatch,
+    unknown: impl FnOnce() -> RpcError,
+) -> Result<(SourceId, String), RpcError> {
+    match place {
+        ItemMatch::One(source, own) => Ok((source, own)),
+        ItemMatch::Several(names) => {
+            let message = format!("several have this name; use one of `{}`", names.join("`, `"));
+            Err(refused(INVALID_PARAMS, message).with_data(json!({ "candidates": names })))
+        }
+        ItemMatch::Missing => Err(unknown()),
+    }
+}
+
+/// A call of the gate for something beside tools.
+pub(super) fn invocation(
+    era: Era,
+    id: &RequestId,
+    params: &mut Map<String, Value>,
+    (source, operation): (&SourceId, Operation),
+    arguments: Map<String, Value>,
+) -> Result<ToolInvocation, RpcError> {
+    let input = client::input(era, params)?;
+    let meta = call::meta(params)?;
+    Ok(ToolInvocation {
+        tool_id: source.to_string(),
+        request_id: id.label(),
+        arguments,
+        meta,
+        operation,
+        input,
+        ..ToolInvocation::default()
+    })
+}
+
+/// Makes a call of the gate that can't lead to questions.
+pub(super) async fn call_gate(mcp: &Mcp, caller: &Caller, call: ToolInvocation) -> ToolResult {
+    mcp.inner.gateway.call(caller, call, CallOptions::default()).await
+}
+
+/// A text parameter that must be there.
+pub(super) fn text<'a>(params: &'a Map<String, Value>, key: &str) -> Result<&'a str, RpcError> {
+    let text = params.get(key).and_then(Value::as_str);
+    text.ok_or_else(|| invalid(format!("`{key}` must be a string")))
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> RpcError {
+    RpcError::new(INVALID_PARAMS, message)
+}
+
+/// A refusal of a request that was in order as such.
+pub(super) fn refused(code: i64, message: impl Into<String>) -> RpcError {
+    RpcError::new(code, message).with_status(StatusCode::OK)
+}
+
+/// That there is no such thing, as far as this caller may know.
+pub(super) fn unknown(what: &str, name: &str) -> RpcError {
+    refused(INVALID_PARAMS, format!("unknown {what} `{}`", shown_name(name)))
+}
+
+/// The gate's error in the protocol's form. What the caller may not use reads as what is not there.
+pub(super) fn failure(error: &ToolError, unknown: impl FnOnce() -> RpcError) -> RpcError {
+    let hidden = error.disclosure == Disclosure::ToolIsHidden
+        || matches!(error.code, ErrorCode::PermissionDenied | ErrorCode::ResourceNotFound);
+    if hidden {
+        return unknown();
+    }
+    if let Some(relayed) = call::relayed(error) {
+        return relayed.with_status(StatusCode::OK);
+    }
+    let code = match error.code {
+        ErrorCode::InvalidArguments | ErrorCode::Conflict => INVALID_PARAMS,
+        _ => INTERNAL_ERROR,
+    };
+    let mut data = json!({ "code": error.code });
+    if let Some(details) = &error.details {
+        data["details"] = details.clone();
+    }
+    refused(code, format!("{}: {}", error.code, error.message)).with_data(data)
+}
+
+/// How long a client may cache a result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CachePolicy {
+    /// As long as its source says, by this caller only.
+    Private,
+    /// The protocol does not say.
+    Unspecified,
+}
+
+/// A source's result, in the form of the caller's era.
+pub(super) fn respond(
+    era: Era,
+    id: &RequestId,
+    result: ToolResult,
+    cache: CachePolicy,
+) -> Response {
+    if let Some(questions) = call::input_required_value(&result) {
+        return json_response(StatusCode::OK, result_bytes(id, &questions));
+    }
+    let mut members = result.rest;
+    let kind = members.shift_remove("resultType");
+    match era {
+        Era::Sessions => {}
+        Era::Stateless => {
+            members.insert("resultType".to_owned(), kind.unwrap_or_else(|| "complete".into()));
+            let (key, about) = stateless_meta();
+            match members.get_mut("_meta") {
+                Some(Value::Object(meta)) => drop(meta.insert(key, about)),
+                _ => drop(members.insert("_meta".to_owned(), json!({ key: about }))),
+            }
+            if cache == CachePolicy::Private {
+                let ttl = members.get("ttlMs").and_then(Value::as_u64).unwrap_or_default();
+                members.insert("ttlMs".to_owned(), ttl.into());
+                members.insert("cacheScope".to_owned(), "private".into());
+            }
+        }
+    }
+    json_response(StatusCode::OK, result_bytes(id, &Value::Object(members)))
+}
