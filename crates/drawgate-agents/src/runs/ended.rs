@@ -42,28 +42,33 @@ impl Finish {
 }
 
 impl Runs {
-    /// Lets a run work in a task of its own.
+    /// Lets a run work in a task of its own. When the gateway stops, it is left where it is.
     pub(super) fn drive(&self, run: Arc<Live>) {
         let runs = self.clone();
+        let stopping = self.0.stopping.clone();
         self.0.tasks.spawn(async move {
-            let inner = &runs.0;
-            let finish = tokio::select! {
-                biased;
-                // It goes on with the next start.
-                () = inner.stopping.cancelled() => return,
-                () = run.cancel.cancelled() => {
-                    let reason = run.cancel_reason.lock().clone();
-                    let reason = reason.unwrap_or_else(|| "the run above it ended".to_owned());
-                    Finish::because(Ending::Cancelled, reason)
-                }
-                finish = Session::open(&runs, &run) => match finish {
-                    Ok(finish) => finish,
-                    Err(error) => return inner.suspend(&run, &error),
-                },
-                () = run.time.passed() => Finish::because(Ending::Deadline, inner.time_is_over(&run)),
-            };
-            runs.end(&run, finish).await;
+            stopping.run_until_cancelled_owned(runs.work(&run)).await;
         });
+    }
+
+    /// Works until there is an end, and ends the run with it.
+    async fn work(&self, run: &Arc<Live>) {
+        let finish = tokio::select! {
+            biased;
+            () = run.cancel.cancelled() => {
+                let reason = run.cancel_reason.lock().clone();
+                let reason = reason.unwrap_or_else(|| "the run above it ended".to_owned());
+                Finish::because(Ending::Cancelled, reason)
+            }
+            finish = Session::open(self, run) => match finish {
+                Ok(finish) => finish,
+                Err(error) => return self.0.suspend(run, &error),
+            },
+            () = run.time.passed() => {
+                Finish::because(Ending::Deadline, self.0.time_is_over(run))
+            }
+        };
+        self.end(run, finish).await;
     }
 
     /// Takes a run up again that was suspended.
@@ -94,10 +99,7 @@ impl Runs {
         changes.extend(message.as_ref().map(Change::Message));
         while let Err(error) = inner.store.commit(&changes).await {
             tracing::error!(%error, run = %run.id, "the end of a run can't be stored yet");
-            tokio::select! {
-                () = inner.stopping.cancelled() => return,
-                () = tokio::time::sleep(STORE_PAUSE) => {}
-            }
+            tokio::time::sleep(STORE_PAUSE).await;
         }
         inner.conclude(run, record, message).await;
     }

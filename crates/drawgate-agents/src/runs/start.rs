@@ -17,7 +17,8 @@ use super::record::{Parent, Report, RunRecord, Step, StepBody};
 use super::store::Change;
 use super::{Inner, Runs};
 use crate::model::{Message, UnknownModel};
-use crate::profile::{Budget, Profile, ToolChoice};
+use crate::profile::{Budget, Profile};
+use crate::source::READ;
 
 /// A run that is to be started.
 pub struct NewRun {
@@ -188,9 +189,16 @@ impl Runs {
     }
 }
 
-fn tool_patterns(choice: &ToolChoice) -> Result<ToolPatterns, ToolPatternError> {
+/// The tools that runs of a profile may use: those that it names, its own, and the one by which long
+/// results are read.
+fn tool_patterns(profile: &Profile) -> Result<ToolPatterns, ToolPatternError> {
+    let choice = &profile.tools;
     let allowed = match &choice.allowed {
-        Some(allowed) => ToolPatterns::only(allowed.iter().map(String::as_str))?,
+        Some(allowed) => {
+            let own = profile.custom.iter().map(|tool| tool.name.as_str());
+            let named = allowed.iter().map(String::as_str).chain(own);
+            ToolPatterns::only(named.chain([READ]))?
+        }
         None => ToolPatterns::default(),
     };
     allowed.without(choice.denied.iter().map(String::as_str))
@@ -264,8 +272,7 @@ impl Inner {
             None => None,
         };
         let id: Arc<str> = record.id.as_str().into();
-        let choice = &record.profile.tools;
-        let tools = tool_patterns(choice).map_err(|error| StartError::Tools {
+        let tools = tool_patterns(&record.profile).map_err(|error| StartError::Tools {
             profile: record.profile.name.clone(),
             reason: error.to_string(),
         })?;

@@ -93,10 +93,10 @@ impl RunStore {
         found.into_iter().filter_map(open).collect()
     }
 
-    /// All runs, oldest first.
+    /// All runs, oldest first, parents before their children.
     pub(crate) async fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         let mut runs: Vec<RunRecord> = self.all(RUN, self.documents.documents(RUN).await?);
-        runs.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        runs.sort_by(|a, b| (a.created_at, a.depth, &a.id).cmp(&(b.created_at, b.depth, &b.id)));
         Ok(runs)
     }
 

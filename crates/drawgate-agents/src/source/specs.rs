@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 pub(super) const SPAWN: &str = "spawn_agent";
 pub(super) const WAIT: &str = "wait_agents";
 pub(super) const SIGNAL: &str = "signal_parent";
-pub(super) const READ: &str = "artifact_read";
+pub(crate) const READ: &str = "artifact_read";
 pub(super) const SEARCH: &str = "web_search";
 
 /// The longest time that `wait_agents` waits, in seconds.

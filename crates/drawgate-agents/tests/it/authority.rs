@@ -69,8 +69,9 @@ async fn a_grant_that_is_revoked_stops_the_next_call_of_a_grandchild() {
     let deep = profile("deep", "");
     let rules = vec![
         write().containing("leaf"),
-        Rule::calls([("spawn_agent", json!({ "prompt": "leaf" }))]).containing("middle"),
-        Rule::calls([("spawn_agent", json!({ "prompt": "middle" }))]),
+        Rule::calls([("spawn_agent", json!({ "prompt": "leaf" }))]).containing("middle").at_turn(0),
+        Rule::calls([("spawn_agent", json!({ "prompt": "middle" }))]).at_turn(0),
+        Rule::text("done"),
     ];
     let gate = TestGate::with(TestStore::default()).await;
     gate.grant("local", "source.agents", None).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drawgate_agents::runs::Ending;
-use drawgate_agents::runs::record::{ModelOutcome, StepBody};
+use drawgate_agents::runs::record::{ModelOutcome, Step, StepBody};
 use drawgate_agents::testing::fake_models::{Answer, Rule};
 use drawgate_core::model::ToolOutput;
 use drawgate_core::policy::ApprovalState;
@@ -14,13 +14,14 @@ use super::support::{Bench, PATIENCE, limits, profile};
 
 /// A source with a tool that echoes, and one that always fails.
 fn source() -> std::sync::Arc<FakeSource> {
-    let tools = vec![tool("echo", &json!(null)), tool("fail", &json!(null))];
+    let tools = ["echo", "fail", "long"].map(|name| tool(name, &json!(null))).to_vec();
     FakeSource::new("t", tools, |name, arguments| match name {
         "echo" => Ok(ToolOutput::text(
             arguments
                 .get("text")
                 .map_or_else(String::new, |text| text.as_str().unwrap_or_default().to_owned()),
         )),
+        "long" => Ok(ToolOutput::text("word ".repeat(2_000))),
         _ => Ok(ToolOutput::failure("no luck")),
     })
 }
@@ -34,6 +35,7 @@ async fn bench(more: &str, rules: Vec<Rule>) -> Bench {
 #[tokio::test]
 async fn endings_name_their_reason_and_keep_the_last_text() {
     let said = || Rule::calls([("t__echo", json!({ "text": "x" }))]).at_turn(0);
+    let said_again = || Rule::calls([("t__echo", json!({ "text": "y" }))]).at_turn(1);
     let cases: Vec<(&str, &str, Vec<Rule>, Ending, &str)> = vec![
         ("a key that is wrong", "", vec![Rule::status(401, &[], json!({}))], Ending::Failed, "401"),
         (
@@ -78,8 +80,8 @@ async fn endings_name_their_reason_and_keep_the_last_text() {
         ("no tokens", "budget: {tokens: 20}", vec![Rule::text("hello")], Ending::Budget, "tokens"),
         (
             "no calls",
-            "budget: {tool_calls: 0}",
-            vec![said(), Rule::text("done")],
+            "budget: {tool_calls: 1}",
+            vec![said(), said_again(), Rule::text("done")],
             Ending::Budget,
             "tool calls",
         ),
@@ -111,7 +113,7 @@ async fn a_provider_that_is_busy_is_asked_again() {
     let end = bench.end_of(&id).await;
     assert_eq!(end.ending, Ending::Failed);
     let shown = bench.runs.show(&id).await.unwrap().unwrap();
-    let failed = |step: &&drawgate_agents::runs::record::Step| {
+    let failed = |step: &&Step| {
         matches!(&step.body, StepBody::Model { outcome: Some(ModelOutcome::Failed { .. }), .. })
     };
     assert_eq!(shown.steps.iter().filter(failed).count(), 5, "{:?}", shown.steps);
@@ -120,7 +122,24 @@ async fn a_provider_that_is_busy_is_asked_again() {
 
 #[tokio::test]
 async fn a_stream_that_breaks_is_asked_again_once_and_counts_as_spent() {
-    let rules = vec![Rule::text("a text that never arrives as a whole").dropped_after(400)];
+    let event = |name: &str, data: serde_json::Value| format!("event: {name}\ndata: {data}\n\n");
+    let usage = json!({ "input_tokens": 25, "output_tokens": 1 });
+    let pieces = vec![
+        event("message_start", json!({ "type": "message_start", "message": { "usage": usage } })),
+        event(
+            "content_block_start",
+            json!({
+                "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" },
+            }),
+        ),
+        event(
+            "content_block_delta",
+            json!({
+                "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": "Hel" },
+            }),
+        ),
+    ];
+    let rules = vec![Rule::new(Answer::Raw(pieces))];
     let bench = bench("", rules).await;
     let (id, end) = bench.run("a", "go").await;
     assert_eq!(end.ending, Ending::Failed, "{end:?}");
@@ -183,32 +202,60 @@ async fn an_approval_stops_the_clock_and_the_call_goes_on() {
     assert_eq!((end.ending, end.text.as_str()), (Ending::Done, "done"), "{end:?}");
 }
 
-#[tokio::test]
-async fn a_conversation_that_grows_too_long_is_made_shorter_and_goes_on() {
-    let long = "word ".repeat(2_000);
-    let call = |turn: usize| Rule::calls([("t__echo", json!({ "text": long }))]).at_turn(turn);
-    let mut rules =
-        vec![Rule::text("SUMMARY: echoed a lot").containing("Summarise the work so far")];
-    rules.extend((0..6).map(call));
-    rules.push(Rule::text("done"));
+/// The marks of what was taken out of a conversation.
+fn relieved(steps: &[Step]) -> Vec<&'static str> {
+    let mark = |step: &Step| match &step.body {
+        StepBody::Trimmed { .. } => Some("trimmed"),
+        StepBody::Summary { .. } => Some("summary"),
+        _ => None,
+    };
+    steps.iter().filter_map(mark).collect()
+}
+
+async fn small_context(rules: Vec<Rule>) -> Bench {
     let gate = TestGate::with(TestStore::default()).await;
     gate.grant("local", "*", None).await;
-    let bench =
-        Bench::on(gate, &[&profile("a", "max_turns: 20")], rules, limits(12_000, 500)).await;
+    let profile = profile("a", "max_turns: 20");
+    let bench = Bench::on(gate, &[&profile], rules, limits(12_000, 500)).await;
     bench.gate.register(source()).await.unwrap();
+    bench
+}
+
+#[tokio::test]
+async fn old_results_are_left_out_of_a_long_conversation() {
+    let mut rules: Vec<Rule> =
+        (0..8).map(|turn| Rule::calls([("t__long", json!({}))]).at_turn(turn)).collect();
+    rules.push(Rule::text("done"));
+    let bench = small_context(rules).await;
     let (id, end) = bench.run("a", "go").await;
-    let shown = bench.runs.show(&id).await.unwrap().unwrap();
-    let kinds: Vec<&str> = shown
-        .steps
-        .iter()
-        .filter_map(|step| match &step.body {
-            StepBody::Trimmed { .. } => Some("trimmed"),
-            StepBody::Summary { .. } => Some("summary"),
-            _ => None,
-        })
-        .collect();
-    assert!(kinds.contains(&"trimmed") && kinds.contains(&"summary"), "{kinds:?} {end:?}");
     assert_eq!((end.ending, end.text.as_str()), (Ending::Done, "done"), "{end:?}");
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    let marks = relieved(&shown.steps);
+    assert!(marks.len() > 1 && marks.iter().all(|mark| *mark == "trimmed"), "{marks:?}");
+}
+
+#[tokio::test]
+async fn a_summary_takes_the_place_of_a_conversation_that_can_not_be_trimmed() {
+    let long = "word ".repeat(2_000);
+    let call = |turn: usize| Rule::calls([("t__echo", json!({ "text": long }))]).at_turn(turn);
+    let mut rules = vec![
+        Rule::text("echoed a lot").containing("Summarise the work so far"),
+        Rule::text("done").containing("Summary of the work so far:\n\nechoed a lot"),
+    ];
+    rules.extend((0..6).map(call));
+    let bench = small_context(rules).await;
+    let (id, end) = bench.run("a", "go").await;
+    assert_eq!((end.ending, end.text.as_str()), (Ending::Done, "done"), "{end:?}");
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    assert_eq!(relieved(&shown.steps), ["summary"]);
+}
+
+#[tokio::test]
+async fn a_provider_that_finds_the_conversation_too_long_ends_the_run_when_nothing_can_go() {
+    let error = json!({ "error": { "type": "invalid_request_error", "message": "prompt is too long: 300000 tokens" } });
+    let bench = bench("", vec![Rule::status(400, &[], error)]).await;
+    let (_, end) = bench.run("a", "go").await;
+    assert_eq!(end.ending, Ending::Context, "{end:?}");
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use arc_swap::ArcSwap;
 use drawgate_agents::model::config::{ModelsConfig, ProviderConfig, ProvidersConfig};
 use drawgate_agents::model::{Api, ModelLimits, Models};
 use drawgate_agents::profile::{Budget, Profile, parse};
-use drawgate_agents::runs::{ConfiguredModels, End, NewRun, Origin, RunSettings, Runs, RunsParts, StartError};
+use drawgate_agents::runs::{
+    ConfiguredModels, End, NewRun, Origin, RunSettings, Runs, RunsParts, StartError,
+};
 use drawgate_agents::source::{AgentTools, ProfileTools, Profiles};
 use drawgate_agents::testing::fake_models::{FakeModels, Rule};
 use drawgate_core::model::SourceId;
