@@ -13,6 +13,7 @@ mod files;
 mod grants;
 mod keys;
 mod packs;
+mod profiles;
 mod servers;
 mod status;
 mod toolpacks;
@@ -25,6 +26,7 @@ pub use error::OperationError;
 pub use grants::NewGrant;
 pub use keys::{AddKey, GatewayKey, KeyFaultView, KeyListView, KeyOwner, KeyView, RemoveKeys};
 pub use packs::PackDetails;
+pub use profiles::{AcceptProfile, ShownProfile};
 pub use servers::{Accept, Review, ServerReport, ServersQuery, SourceReport, StartedLogin};
 pub use status::Status;
 pub use toolpacks::{
@@ -48,6 +50,7 @@ use crate::assemble::Toolpacks;
 use crate::callers::Callers;
 use crate::packs::Packs;
 use crate::peers::PeerAuthenticator;
+use crate::profiles::Profiles;
 use crate::tasks::Tasks;
 
 /// Everything that an operator can do to a gateway, or look at.
@@ -72,6 +75,8 @@ pub struct Operations {
     pub callers: Arc<Callers>,
     /// Installed toolpacks.
     pub toolpacks: Arc<Toolpacks>,
+    /// Profiles of agents.
+    pub profiles: Arc<Profiles>,
     /// Where packs and agents come in.
     pub authenticator: Arc<PeerAuthenticator>,
     /// The packs that have come in.

@@ -41,15 +41,20 @@ impl Background {
 }
 
 impl Runtime {
-    /// Begins to follow the configuration file, logins and the log's head, and to tidy up from time to
+    /// Begins to follow the configuration file, logins, profiles and the log's head, and to tidy up from time to
     /// time. `look` has the configuration looked at without waiting.
     pub fn start_upkeep(self: &Arc<Self>, look: Arc<Notify>) {
         let runtime = || Arc::clone(self);
         self.background.spawn(follow_config(runtime(), look));
         self.background.spawn(follow_logins(runtime()));
+        self.background.spawn(follow_profiles(runtime()));
         self.background.spawn(send_heads(runtime()));
         self.background.spawn(tidy(runtime()));
     }
+}
+
+async fn follow_profiles(runtime: Arc<Runtime>) {
+    runtime.operations.profiles.follow().await;
 }
 
 async fn send_heads(runtime: Arc<Runtime>) {

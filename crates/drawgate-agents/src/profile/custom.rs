@@ -79,8 +79,8 @@ impl Reader<'_> {
     fn name(&mut self) -> String {
         let name = self.required_text("name");
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
-        if !name.is_empty() && !(starts && name.len() <= 64 && name.chars().all(legal)) {
+        let starts = name.is_empty() || name.starts_with(|c: char| c.is_ascii_lowercase());
+        if !starts || name.len() > 64 || !name.chars().all(legal) {
             let message = "must begin with a letter and have up to 64 of `a-z`, `0-9` and `_`";
             self.findings.problem(&self.place.key("name"), message);
         }
@@ -90,13 +90,11 @@ impl Reader<'_> {
     /// A text that must be there; empty if it is not.
     fn required_text(&mut self, key: &str) -> String {
         let place = self.place.key(key);
-        match self.fields.get(key) {
-            Some(value) => self.findings.text(&place, value).unwrap_or_default().to_owned(),
-            None => {
-                self.findings.problem(&place, "missing");
-                String::new()
-            }
-        }
+        let Some(value) = self.fields.get(key) else {
+            self.findings.problem(&place, "missing");
+            return String::new();
+        };
+        self.findings.text(&place, value).unwrap_or_default().to_owned()
     }
 
     /// The prompt, with the white space around it: it may matter to the model.
@@ -208,9 +206,8 @@ fn parameter(
     }
     let mut schema = fields.clone();
     let is_required = match fields.get("required") {
-        None => !fields.contains_key("default"),
-        // The names of an object's own members that must be there, as in JSON Schema.
-        Some(Value::Array(_)) => !fields.contains_key("default"),
+        // A list names the members of an object that must be there, as in JSON Schema.
+        None | Some(Value::Array(_)) => !fields.contains_key("default"),
         Some(value) => {
             schema.shift_remove("required");
             findings.boolean(&place.key("required"), value)?

@@ -1,6 +1,6 @@
 //! The fields and tools of other programs, as data.
 //!
-//! There is one set of fields for all files: those of Drawgate, of Claude Code, of OpenCode and of
+//! There is one set of fields for all files: those of Drawgate, of Claude Code, of `OpenCode` and of
 //! Gemini CLI. Nothing depends on which program a file was written for.
 
 /// A field of a profile.

@@ -1,5 +1,7 @@
 //! The front matter of a Markdown file: cut out, and read as YAML with the line of every value.
 
+use std::fmt::Write as _;
+
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
@@ -95,7 +97,7 @@ fn with_quotes(front: &str) -> Option<(Node, Vec<String>)> {
         match loose_text(line) {
             Some((key, text)) => {
                 keys.push(key.to_owned());
-                all.push_str(&format!("{key}: '{}'\n", text.replace('\'', "''")));
+                let _ = writeln!(all, "{key}: '{}'", text.replace('\'', "''"));
             }
             None => all.push_str(line),
         }

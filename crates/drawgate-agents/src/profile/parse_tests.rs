@@ -331,17 +331,15 @@ fn minutes_become_seconds_unless_the_budget_has_some() {
 #[test]
 fn files_of_other_programs_are_read_as_they_are() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profiles");
-    let mut shown = String::new();
+    let mut shown = Vec::new();
     for found in crate::profile::read_folders(&[folder]) {
         let Parsed { profile, warnings } = found.parsed.unwrap();
         let Profile { name, model, tools, budget, max_turns, temperature, .. } = profile;
         let file = found.path.file_name().unwrap().display();
-        shown += &format!("{file}: {name}, {model:?}, {max_turns:?}, {temperature:?}\n");
-        shown += &format!("  allowed {:?}\n  denied {:?}\n", tools.allowed, tools.denied);
-        shown += &format!("  {}\n", serde_json::to_string(&budget).unwrap());
-        for warning in warnings {
-            shown += &format!("  warning: {warning}\n");
-        }
+        shown.push(format!("{file}: {name}, {model:?}, {max_turns:?}, {temperature:?}"));
+        shown.push(format!("  allowed {:?}\n  denied {:?}", tools.allowed, tools.denied));
+        shown.push(format!("  {}", serde_json::to_string(&budget).unwrap()));
+        shown.extend(warnings.iter().map(|warning| format!("  warning: {warning}")));
     }
-    insta::assert_snapshot!(shown);
+    insta::assert_snapshot!(shown.join("\n"));
 }

@@ -217,6 +217,7 @@ impl Runtime {
         self.operations.packs.set_terms(sources::base_terms(&loaded.config));
         if self.start == Start::Sources {
             self.trust(loaded).await;
+            self.operations.profiles.reconfigure(loaded).await;
             // What can't be set up has been reported, and the rest is in force.
             let _ = self.apply_builtin(loaded).await;
             self.operations.toolpacks.release_ids(loaded).await;

@@ -51,6 +51,7 @@ use crate::anchors::Anchors;
 use crate::callers::Callers;
 use crate::config::{self, Config, Loaded};
 use crate::operations::Operations;
+use crate::profiles::Profiles;
 use crate::tasks::{Format, Tasks};
 use crate::upkeep::Background;
 use edits::Files;
@@ -197,6 +198,7 @@ impl Runtime {
             supervisor: supervisor.clone(),
             audit: audit.clone(),
             store,
+            profiles: Profiles::open(&*documents, loaded).await?,
             documents,
             logins,
             sealing,
@@ -238,6 +240,7 @@ impl Runtime {
         if self.start == Start::Nothing {
             return Ok(());
         }
+        self.operations.profiles.refresh().await;
         // What can't be set up has been reported.
         let _ = self.apply_builtin(loaded).await;
         // They are there at once, and nobody should find them missing.

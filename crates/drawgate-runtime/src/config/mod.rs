@@ -14,6 +14,7 @@ mod grpc;
 mod load;
 mod oauth;
 mod problem;
+mod profiles;
 mod schema;
 mod sections;
 mod servers;
@@ -41,6 +42,7 @@ pub use grpc::Grpc;
 pub use load::{ConfigOrigin, DEFAULT_FILE, Loaded, NO_FILE, NOT_STARTED};
 pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
+pub use profiles::Profiles;
 pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
@@ -72,6 +74,8 @@ pub struct Config {
     pub builtin: Builtin,
     /// Installed toolpacks.
     pub toolpacks: Toolpacks,
+    /// Profiles of agents that the gateway runs.
+    pub profiles: Profiles,
     /// How much a sandboxed program may use.
     pub sandbox: ResourceLimits,
     /// Outgoing requests of tools.
@@ -109,6 +113,7 @@ impl Default for Config {
             servers: BTreeMap::new(),
             builtin: Builtin::default(),
             toolpacks: Toolpacks::default(),
+            profiles: Profiles::default(),
             sandbox: ResourceLimits::default(),
             egress: Egress::default(),
             local: Local::default(),

@@ -74,6 +74,18 @@ pub enum OperationError {
         /// What it has in common with others.
         conflicts: Vec<String>,
     },
+    /// No file has a profile of this name, and none was accepted.
+    #[error("there is no profile `{0}`")]
+    UnknownProfile(String),
+    /// The profile's file has problems, or is gone.
+    #[error("the file of `{0}` can't be used")]
+    ProfileUnusable(String),
+    /// The profile's file is not what a person was shown.
+    #[error("`{0}` has changed since it was shown; look at it once more")]
+    ProfileChanged(String),
+    /// The profile does not count anyway.
+    #[error("`{0}` is not accepted")]
+    ProfileNotAccepted(String),
     /// The work on the folder of toolpacks failed. The text has its causes.
     #[error("{0}")]
     Toolpack(ToolpackError),

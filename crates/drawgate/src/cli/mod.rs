@@ -17,6 +17,7 @@ pub mod machine;
 mod mcp;
 mod output;
 mod packs;
+mod profiles;
 mod review;
 mod running;
 mod sandbox;
@@ -118,6 +119,9 @@ enum Command {
     /// Install, enable and check toolpacks: commands, MCP servers and HTTP APIs as tools
     #[command(subcommand)]
     Toolpacks(toolpacks::ToolpacksCommand),
+    /// Check, show and accept profiles: agents that the gateway runs
+    #[command(subcommand)]
+    Profiles(profiles::ProfilesCommand),
     /// Manage the SSH keys of packs and agents that connect over gRPC
     #[command(subcommand)]
     Keys(keys::KeysCommand),
@@ -214,6 +218,11 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 return done;
             }
         }
+        Command::Profiles(command) => {
+            if let Some(done) = profiles::run_alone(command, Output::new(cli.globals.json)) {
+                return done;
+            }
+        }
         _ => {}
     }
     let context = context(cli.globals)?;
@@ -232,6 +241,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Artifacts(command) => artifacts::run(command, context).await,
         Command::Toolpacks(command) => toolpacks::run(command, context).await,
         Command::Keys(command) => keys::run(command, context).await,
+        Command::Profiles(command) => profiles::run(command, context).await,
         Command::Packs(command) => packs::run(command, context).await,
         Command::Connect(args) => connect_client(&args, &context).await,
         Command::Init(_)

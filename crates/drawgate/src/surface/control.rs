@@ -22,9 +22,9 @@ use drawgate_core::registry::{Held, Provider};
 use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::assemble::Edits;
 use drawgate_runtime::operations::{
-    Accept, AddKey, AgentToken, Commit, Decision, ExactArguments, GatewayKey, KeyListView, KeyView,
+    Accept, AcceptProfile, AddKey, AgentToken, Commit, Decision, ExactArguments, GatewayKey, KeyListView, KeyView,
     ListedApproval, NewAgent, NewCall, NewGrant, Operations, PackDetails, Prune, Pruned,
-    RemoveKeys, Reveal, Review, ServerReport, ServersQuery, StartedLogin, Status, ToolpackList,
+    RemoveKeys, Reveal, Review, ServerReport, ServersQuery, ShownProfile, StartedLogin, Status, ToolpackList,
     ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
@@ -86,6 +86,8 @@ impl Control {
             .route("/toolpacks/{id}/disable", post(disable_toolpack))
             .route("/toolpacks/{id}/doctor", get(examine_toolpack))
             .route("/toolpacks.lock", get(verify_toolpacks))
+            .route("/profiles", get(profiles))
+            .route("/profiles/{name}", get(profile).post(accept_profile).delete(remove_profile))
             .route("/audit/prune", post(prune))
             .route("/mcp", any(bridge))
             .with_state(self)
@@ -345,6 +347,27 @@ async fn examine_toolpack(
 
 async fn verify_toolpacks(State(control): State<Control>) -> Answer<Vec<Finding>> {
     Ok(Json(control.operations.verify_toolpacks().await?))
+}
+
+async fn profiles(State(control): State<Control>) -> Json<Vec<ShownProfile>> {
+    Json(control.operations.profiles().await)
+}
+
+async fn profile(State(control): State<Control>, Path(name): Path<String>) -> Answer<ShownProfile> {
+    Ok(Json(control.operations.profile(&name).await?))
+}
+
+async fn accept_profile(
+    State(control): State<Control>,
+    Path(name): Path<String>,
+    Json(accept): Json<AcceptProfile>,
+) -> Answer<ShownProfile> {
+    Ok(Json(control.operations.accept_profile(&actor(), &name, accept).await?))
+}
+
+async fn remove_profile(State(control): State<Control>, Path(name): Path<String>) -> Answer<Done> {
+    control.operations.remove_profile(&actor(), &name).await?;
+    DONE
 }
 
 async fn prune(State(control): State<Control>, Json(prune): Json<Prune>) -> Answer<Pruned> {

@@ -27,6 +27,7 @@ mod load;
 mod oauth;
 mod operations;
 mod peers;
+mod profiles;
 mod promises;
 mod protocol;
 mod questions;

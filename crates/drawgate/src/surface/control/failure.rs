@@ -54,6 +54,12 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::UnknownKey => shows("keys"),
         OperationError::UnknownPack(_) => Some("`drawgate packs list` shows those that are".into()),
         OperationError::UnknownArtifact(_) => shows("artifacts"),
+        OperationError::UnknownProfile(_) | OperationError::ProfileNotAccepted(_) => {
+            shows("profiles")
+        }
+        OperationError::ProfileUnusable(name) => {
+            Some(format!("`drawgate profiles show {name}` shows why"))
+        }
         OperationError::Approval(ApprovalError::Unknown(_)) => shows("approvals"),
         OperationError::Grant(GrantError::Unknown(_)) => shows("grants"),
         OperationError::Review(ReviewError::NoServer(_)) => shows("servers"),
@@ -66,6 +72,7 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::NotLoggedIn(_)
         | OperationError::NoLogin(_)
         | OperationError::ToolpackChanged
+        | OperationError::ProfileChanged(_)
         | OperationError::ToolpackConflict { .. }
         | OperationError::Toolpack(_)
         | OperationError::ToolpackId(_)

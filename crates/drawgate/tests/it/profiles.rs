@@ -1,0 +1,75 @@
+//! Profiles of agents, from their files to the operator's consent.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::{Place, eventually, text};
+
+const HELPER: &str = "---\nname: helper\ndescription: Helps\ntools: [vfs_read]\nceiling: [file.read]\n\
+                      budget: {tokens: 1000}\npermissionMode: plan\n---\nHelp.\n";
+
+fn place(files: &[(&str, &str)]) -> Place {
+    let place = Place::new("");
+    fs::create_dir(place.path().join("agents")).unwrap();
+    for (name, content) in files {
+        fs::write(place.path().join("agents").join(name), content).unwrap();
+    }
+    place
+}
+
+#[test]
+fn checks_name_every_mistake_and_need_no_gateway() {
+    let bad = "---\nname: bad\nbudget: {token: 5}\ntemperature: hot\n---\nHelp.\n";
+    let place = place(&[("bad.md", bad), ("helper.md", HELPER)]);
+    let output = place.run(&["profiles", "check"]);
+    assert!(!output.status.success());
+    insta::assert_snapshot!(text(&output.stdout).replace(&place.path().display().to_string(), "."), @r"
+    agents/bad.md: can't be used
+      problem: line 3: `budget.token`: unknown field; did you mean `tokens`?
+      problem: line 4: `temperature`: must be a number from 0 to 2
+    agents/helper.md: `helper` is valid
+      warning: line 7: `permissionMode`: ignored: a file can't permit calls; grants and policy rules do
+    ");
+    let report = place.json(&["profiles", "check", "agents/helper.md"]);
+    assert_eq!(report[0]["valid"], true);
+    assert!(!place.data().exists(), "a check leaves no data folder behind");
+}
+
+#[test]
+fn a_profile_is_shown_accepted_and_removed_without_a_gateway() {
+    let place = place(&[("helper.md", HELPER)]);
+    let state = || place.json(&["profiles", "list"])[0]["state"].clone();
+    assert_eq!(state(), json!("new"));
+    let refused = place.run(&["profiles", "accept", "helper"]);
+    assert!(!refused.status.success());
+    assert!(text(&refused.stderr).contains("add `--yes`"), "{}", text(&refused.stderr));
+    let shown = place.ok(&["profiles", "accept", "helper", "--yes"]);
+    for line in
+        ["tools         vfs_read", "ceiling       file.read", "1000 tokens", "permissionMode"]
+    {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(shown.ends_with("accepted `helper`\n"), "{shown}");
+    assert_eq!(state(), json!("accepted"));
+    assert!(place.ok(&["profiles", "show", "helper"]).contains("instructions:\nHelp.\n"));
+    assert!(place.ok(&["audit", "tail"]).contains("profile_accepted"));
+    place.ok(&["profiles", "remove", "helper"]);
+    assert_eq!(state(), json!("new"));
+    let unknown = place.run(&["profiles", "show", "nobody"]);
+    assert!(text(&unknown.stderr).contains("`drawgate profiles list` shows them"));
+}
+
+#[tokio::test]
+async fn a_running_gateway_follows_the_files() {
+    let place = place(&[("helper.md", HELPER)]);
+    let _gateway = place.serve();
+    place.ok(&["profiles", "accept", "--all", "--yes"]);
+    assert_eq!(place.json(&["profiles", "show", "helper"])["state"], "accepted");
+    fs::write(place.path().join("agents/helper.md"), HELPER.replace("Help.", "Harm.")).unwrap();
+    eventually("the change", async || {
+        let shown = place.json(&["profiles", "show", "helper"]);
+        (shown["state"] == "changed").then_some(())
+    })
+    .await;
+}
