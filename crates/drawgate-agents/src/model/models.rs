@@ -9,6 +9,7 @@ use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::egress::address::to_uri;
 use drawgate_sources::suggest::nearest;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::codec::codec;
@@ -98,8 +99,7 @@ impl Models {
             return Err(ModelError::new(ModelErrorKind::Rejected, message));
         };
         let answer = provider.whole(&codec(provider.api).models_url(&provider.base), None).await?;
-        let models = ["data", "models"].into_iter().find_map(|name| answer.get(name));
-        if models.is_none_or(|models| !models.is_array() && !models.is_null()) {
+        if !lists_models(&answer) {
             let message = format!(
                 "provider `{}`: the answer is not a list of models; check its `kind` and `url`",
                 provider.name
@@ -163,6 +163,12 @@ impl Models {
         };
         UnknownModel::Name { name: name.to_owned(), advice }
     }
+}
+
+/// Whether an answer is a list of models, which may be empty.
+fn lists_models(answer: &Value) -> bool {
+    let models = ["data", "models"].into_iter().find_map(|name| answer.get(name));
+    models.is_some_and(|models| models.is_array() || models.is_null())
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {

@@ -29,15 +29,16 @@ fn turn(text: &str, max_output: u64) -> Turn {
 
 #[tokio::test]
 async fn conversations_at_the_same_time_get_their_own_answers() {
-    let rules = (0..20).map(|n| Rule::text(&format!("answer {n}")).containing(&format!("<{n}>")));
+    let rules =
+        (0..20).map(|n| Rule::text(&format!("answer {n:02}")).containing(&format!("<{n:02}>")));
     let server = FakeModels::start(rules.collect()).await.unwrap();
     let models = models(&server);
     let asked = (0..20).flat_map(|n| Api::ALL.map(|api| (n, api))).map(|(n, api)| {
         let model: Arc<dyn Model> = models.resolve(Some(&format!("{}/m", api.as_str()))).unwrap();
         async move {
-            let reply = model.turn(&turn(&format!("question <{n}>"), 100), &()).await.unwrap();
-            assert_eq!(reply.text(), format!("answer {n}"), "{api:?}");
-            estimate::input_tokens(&turn(&format!("question <{n}>"), 100))
+            let reply = model.turn(&turn(&format!("question <{n:02}>"), 100), &()).await.unwrap();
+            assert_eq!(reply.text(), format!("answer {n:02}"), "{api:?}");
+            estimate::input_tokens(&turn(&format!("question <{n:02}>"), 100))
         }
     });
     let counted: u64 = futures_util::future::join_all(asked).await.into_iter().sum();
