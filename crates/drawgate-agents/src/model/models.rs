@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::codec::codec;
-use super::config::{ConfigFault, ModelsConfig, ProvidersConfig, faults};
+use super::config::{ModelsConfig, ProvidersConfig};
 use super::http::{Provider, SILENCE};
 use super::search::{self, SearchReply};
 use super::{Api, Model, ModelError, ModelErrorKind, ModelLimits, Reply, Turn, TurnSink};
@@ -46,12 +46,10 @@ pub enum UnknownModel {
 }
 
 impl Models {
-    /// The models of a configuration. Keys are looked up with each request.
-    pub fn new(
-        providers: &ProvidersConfig,
-        names: &ModelsConfig,
-        host: &Arc<Host>,
-    ) -> Result<Self, ConfigFault> {
+    /// The models of a configuration. Keys are looked up with each request. A provider whose address
+    /// can't be read is left out; [`faults`](super::config::faults) names it.
+    #[must_use]
+    pub fn new(providers: &ProvidersConfig, names: &ModelsConfig, host: &Arc<Host>) -> Self {
         Self::with_silence(providers, names, host, SILENCE)
     }
 
@@ -61,10 +59,7 @@ impl Models {
         names: &ModelsConfig,
         host: &Arc<Host>,
         silence: Duration,
-    ) -> Result<Self, ConfigFault> {
-        if let Some(fault) = faults(providers, names).into_iter().next() {
-            return Err(fault);
-        }
+    ) -> Self {
         let configured = providers.iter().filter_map(|(name, config)| {
             let base = config.base().ok()?;
             let reach = Reach::own(&to_uri(&base).ok()?);
@@ -80,7 +75,7 @@ impl Models {
             });
             Some((name.clone(), Configured { provider, models: config.models.clone() }))
         });
-        Ok(Self { providers: configured.collect(), names: names.clone() })
+        Self { providers: configured.collect(), names: names.clone() }
     }
 
     /// The model of a name: an alias, or `provider/model`. Without a name, the default.

@@ -18,7 +18,7 @@ fn host() -> Arc<Host> {
 
 fn models(providers: Value, names: Value) -> Models {
     let providers = serde_json::from_value(providers).unwrap();
-    Models::new(&providers, &serde_json::from_value(names).unwrap(), &host()).unwrap()
+    Models::new(&providers, &serde_json::from_value(names).unwrap(), &host())
 }
 
 /// A provider of each API, all at one server, with this key.

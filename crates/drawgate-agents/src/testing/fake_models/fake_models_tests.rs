@@ -6,6 +6,7 @@ use drawgate_host::secrets::Secrets;
 use serde_json::json;
 
 use super::*;
+use crate::model::config::ModelsConfig;
 use crate::model::{Message, Model, Models, Stop, Turn, estimate};
 
 fn models(server: &FakeModels) -> Models {
@@ -14,7 +15,7 @@ fn models(server: &FakeModels) -> Models {
     let providers: serde_json::Map<_, _> =
         Api::ALL.iter().map(|api| (api.as_str().to_owned(), provider(*api))).collect();
     let providers = serde_json::from_value(Value::Object(providers)).unwrap();
-    Models::new(&providers, &Default::default(), &host).unwrap()
+    Models::new(&providers, &ModelsConfig::default(), &host)
 }
 
 fn turn(text: &str, max_output: u64) -> Turn {
