@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "`json!` stands in the tables as it is")]
+
 use serde_json::json;
 
 use super::*;
@@ -30,13 +32,30 @@ fn piece(index: Option<u64>, id: Option<&str>, name: Option<&str>, arguments: Va
     piece
 }
 
-/// The pieces of two calls for Paris and Rome as different servers send them.
+/// Reads the pieces of two calls, for Paris and Rome, as a server sends them.
+#[track_caller]
+fn check_pieces(what: &str, sent: &[Value], [first, second]: [&str; 2]) {
+    for reason in ["tool_calls", "stop"] {
+        let reply = read(Api::OpenaiChat, &pieces(sent, reason)).unwrap();
+        let expected =
+            [call(first, json!({"city": "Paris"})), call(second, json!({"city": "Rome"}))];
+        assert_eq!(reply.parts, expected, "{what}");
+        assert_eq!(reply.stop, Stop::Calls, "{what}");
+    }
+}
+
+fn paris() -> Value {
+    json!("{\"city\":\"Paris\"}")
+}
+
+fn rome() -> Value {
+    json!("{\"city\":\"Rome\"}")
+}
+
 #[test]
-fn pieces_of_calls_find_their_calls() {
+fn numbered_pieces_find_their_calls() {
     let name = Some("weather");
-    let paris = || json!("{\"city\":\"Paris\"}");
-    let rome = || json!("{\"city\":\"Rome\"}");
-    let cases: [(&str, Vec<Value>, [&str; 2]); 8] = [
+    for (what, sent, ids) in [
         (
             "numbered, pieces in turn",
             vec![
@@ -59,6 +78,15 @@ fn pieces_of_calls_find_their_calls() {
             vec![piece(Some(0), None, name, paris()), piece(Some(0), None, name, rome())],
             ["drawgate-call-0", "drawgate-call-1"],
         ),
+    ] {
+        check_pieces(what, &sent, ids);
+    }
+}
+
+#[test]
+fn pieces_without_numbers_find_their_calls() {
+    let name = Some("weather");
+    for (what, sent, ids) in [
         (
             "without numbers",
             vec![
@@ -77,6 +105,15 @@ fn pieces_of_calls_find_their_calls() {
             ],
             ["drawgate-call-0", "drawgate-call-1"],
         ),
+    ] {
+        check_pieces(what, &sent, ids);
+    }
+}
+
+#[test]
+fn pieces_of_odd_servers_find_their_calls() {
+    let name = Some("weather");
+    for (what, sent, ids) in [
         (
             "names repeated in each piece",
             vec![
@@ -100,15 +137,8 @@ fn pieces_of_calls_find_their_calls() {
             vec![piece(Some(0), Some("a"), name, paris()), piece(Some(1), Some("a"), name, rome())],
             ["a", "drawgate-call-1"],
         ),
-    ];
-    for (what, sent, [first, second]) in cases {
-        for reason in ["tool_calls", "stop"] {
-            let reply = read(Api::OpenaiChat, &pieces(&sent, reason)).unwrap();
-            let expected =
-                [call(first, json!({"city": "Paris"})), call(second, json!({"city": "Rome"}))];
-            assert_eq!(reply.parts, expected, "{what}");
-            assert_eq!(reply.stop, Stop::Calls, "{what}");
-        }
+    ] {
+        check_pieces(what, &sent, ids);
     }
 }
 

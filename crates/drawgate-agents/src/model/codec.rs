@@ -121,8 +121,10 @@ impl Seed {
         self.id(given)
     }
 
+    /// One more candidate than there are ids, so that one of them is free.
     fn make_up(&self) -> String {
-        (self.taken.len()..)
+        let first = self.taken.len();
+        (first..=first.saturating_mul(2))
             .map(|number| format!("{MADE_UP}{number}"))
             .find(|id| !self.taken.contains(id))
             .unwrap_or_default()

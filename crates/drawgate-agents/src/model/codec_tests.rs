@@ -113,7 +113,7 @@ pub(super) fn read_for(api: Api, turn: &Turn, stream: &str) -> Result<Reply, Mod
 
 /// A stream of events with these data.
 pub(super) fn stream(events: &[Value]) -> String {
-    events.iter().map(|data| format!("data: {data}\n\n")).collect()
+    events.iter().map(|data| format!("data: {data}\n\n")).collect::<Vec<_>>().concat()
 }
 
 /// A call with an object as its arguments.
@@ -306,8 +306,8 @@ fn a_stream_breaks_off_before_or_after_output() {
 fn unknown_events_and_comments_are_ignored() {
     let noise = ": keep-alive\n\nevent: news\ndata: {\"type\":\"news\",\"news\":[1]}\n\nid: 7\n\n";
     for Recorded { api, calls, .. } in RECORDED {
-        let noisy = calls.replace("\n\n", &format!("\n\n{noise}"));
-        assert_eq!(read(api, &noisy), read(api, calls), "{api:?}");
+        let disturbed = calls.replace("\n\n", &format!("\n\n{noise}"));
+        assert_eq!(read(api, &disturbed), read(api, calls), "{api:?}");
     }
 }
 

@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::super::codec_tests::question;
+use super::super::config::ModelsConfig;
 use super::super::{Model, Models, Stop};
 use super::*;
 use crate::testing::fake_models::{Answer, FakeModels, Rule};
@@ -14,7 +15,7 @@ fn model_at(api: Api, url: &str, silence: Duration, concurrency: u32) -> Arc<dyn
     let host = Arc::new(Host::new(Secrets::new(BTreeMap::new()), None).unwrap());
     let provider = json!({"p": {"kind": api, "url": url, "concurrency": concurrency}});
     let providers = serde_json::from_value(provider).unwrap();
-    let models = Models::with_silence(&providers, &Default::default(), &host, silence).unwrap();
+    let models = Models::with_silence(&providers, &ModelsConfig::default(), &host, silence);
     models.resolve(Some("p/m")).unwrap()
 }
 

@@ -9,10 +9,11 @@ use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::egress::address::to_uri;
 use drawgate_sources::suggest::nearest;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::codec::codec;
-use super::config::{ConfigFault, ModelsConfig, ProvidersConfig, faults};
+use super::config::{ModelsConfig, ProvidersConfig};
 use super::http::{Provider, SILENCE};
 use super::search::{self, SearchReply};
 use super::{Api, Model, ModelError, ModelErrorKind, ModelLimits, Reply, Turn, TurnSink};
@@ -45,12 +46,10 @@ pub enum UnknownModel {
 }
 
 impl Models {
-    /// The models of a configuration. Keys are looked up with each request.
-    pub fn new(
-        providers: &ProvidersConfig,
-        names: &ModelsConfig,
-        host: &Arc<Host>,
-    ) -> Result<Self, ConfigFault> {
+    /// The models of a configuration. Keys are looked up with each request. A provider whose address
+    /// can't be read is left out; [`faults`](super::config::faults) names it.
+    #[must_use]
+    pub fn new(providers: &ProvidersConfig, names: &ModelsConfig, host: &Arc<Host>) -> Self {
         Self::with_silence(providers, names, host, SILENCE)
     }
 
@@ -60,10 +59,7 @@ impl Models {
         names: &ModelsConfig,
         host: &Arc<Host>,
         silence: Duration,
-    ) -> Result<Self, ConfigFault> {
-        if let Some(fault) = faults(providers, names).into_iter().next() {
-            return Err(fault);
-        }
+    ) -> Self {
         let configured = providers.iter().filter_map(|(name, config)| {
             let base = config.base().ok()?;
             let reach = Reach::own(&to_uri(&base).ok()?);
@@ -79,7 +75,7 @@ impl Models {
             });
             Some((name.clone(), Configured { provider, models: config.models.clone() }))
         });
-        Ok(Self { providers: configured.collect(), names: names.clone() })
+        Self { providers: configured.collect(), names: names.clone() }
     }
 
     /// The model of a name: an alias, or `provider/model`. Without a name, the default.
@@ -98,8 +94,7 @@ impl Models {
             return Err(ModelError::new(ModelErrorKind::Rejected, message));
         };
         let answer = provider.whole(&codec(provider.api).models_url(&provider.base), None).await?;
-        let models = ["data", "models"].into_iter().find_map(|name| answer.get(name));
-        if models.is_none_or(|models| !models.is_array() && !models.is_null()) {
+        if !lists_models(&answer) {
             let message = format!(
                 "provider `{}`: the answer is not a list of models; check its `kind` and `url`",
                 provider.name
@@ -163,6 +158,12 @@ impl Models {
         };
         UnknownModel::Name { name: name.to_owned(), advice }
     }
+}
+
+/// Whether an answer is a list of models, which may be empty.
+fn lists_models(answer: &Value) -> bool {
+    let models = ["data", "models"].into_iter().find_map(|name| answer.get(name));
+    models.is_some_and(|models| models.is_array() || models.is_null())
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use drawgate_host::secrets::Secrets;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::model::codec_tests::question;
@@ -18,7 +18,7 @@ fn host() -> Arc<Host> {
 
 fn models(providers: Value, names: Value) -> Models {
     let providers = serde_json::from_value(providers).unwrap();
-    Models::new(&providers, &serde_json::from_value(names).unwrap(), &host()).unwrap()
+    Models::new(&providers, &serde_json::from_value(names).unwrap(), &host())
 }
 
 /// A provider of each API, all at one server, with this key.
@@ -133,14 +133,19 @@ async fn providers_are_checked_by_their_list_of_models() {
     assert_eq!(elsewhere.check("a").await.unwrap_err().kind, ModelErrorKind::Key);
 }
 
-#[tokio::test]
-async fn a_server_that_lists_no_models_fails_the_check() {
-    let server = FakeModels::start(Vec::new()).await.unwrap();
-    // The fake's own list of requests is JSON, and no list of models.
-    let url = format!("http://{}/requests?", server.address());
-    let models = models(json!({"a": {"kind": "openai", "url": url}}), json!({}));
-    let error = models.check("a").await.unwrap_err();
-    assert!([ModelErrorKind::Malformed, ModelErrorKind::Rejected].contains(&error.kind), "{error}");
+#[test]
+fn lists_of_models() {
+    for (answer, expected) in [
+        (json!({"data": [{"id": "m"}]}), true),
+        (json!({"models": []}), true),
+        // Ollama without any model.
+        (json!({"object": "list", "data": null}), true),
+        (json!({"data": "m"}), false),
+        (json!([]), false),
+        (json!({"status": "ok"}), false),
+    ] {
+        assert_eq!(lists_models(&answer), expected, "{answer}");
+    }
 }
 
 #[tokio::test]

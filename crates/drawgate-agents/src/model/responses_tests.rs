@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "`json!` stands in the tables as it is")]
+
 use serde_json::json;
 
 use super::*;
@@ -79,7 +81,7 @@ fn errors() {
         ),
         (ended("response.failed", json!({})), ModelErrorKind::Broken),
     ] {
-        let error = read(Api::Openai, &stream(&[event.clone()])).unwrap_err();
+        let error = read(Api::Openai, &stream(std::slice::from_ref(&event))).unwrap_err();
         assert_eq!(error.kind, kind, "{event}");
     }
 }

@@ -90,7 +90,7 @@ mod tests {
     fn a_provider_may_ask_for_a_minute() {
         let pause =
             |asked, jitter| pause(&error(ModelErrorKind::RateLimited, Some(asked)), 1, jitter);
-        assert_eq!(pause(60, 1.0), Some(Duration::from_secs(60)));
+        assert_eq!(pause(60, 1.0), Some(Duration::from_mins(1)));
         assert_eq!(pause(61, 0.0), None);
         assert_eq!(pause(0, 1.0), Some(FIRST_PAUSE));
     }

@@ -1,3 +1,5 @@
+#![expect(clippy::needless_pass_by_value, reason = "`json!` stands in the tables as it is")]
+
 use super::*;
 
 fn answer(grounding: Value) -> Value {

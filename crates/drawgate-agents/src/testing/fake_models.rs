@@ -186,13 +186,11 @@ impl Shared {
         let rule = asked.as_ref().and_then(|asked| {
             self.rules.iter().find(|rule| asked.fits(rule)).map(|rule| (asked, &rule.reply))
         });
-        match rule {
-            Some((asked, answer)) => self.follow(asked, answer),
-            None => {
-                let error = json!({"error": {"message": "no rule of the fake server fits"}});
-                Reply::Now(Pieces::status(StatusCode::NOT_FOUND, error.to_string()))
-            }
-        }
+        let Some((asked, answer)) = rule else {
+            let error = json!({"error": {"message": "no rule of the fake server fits"}});
+            return Reply::Now(Pieces::status(StatusCode::NOT_FOUND, error.to_string()));
+        };
+        self.follow(asked, answer)
     }
 
     fn is_welcome(&self, received: &Received) -> bool {

@@ -6,6 +6,7 @@ use drawgate_host::secrets::Secrets;
 use serde_json::json;
 
 use super::*;
+use crate::model::config::ModelsConfig;
 use crate::model::{Message, Model, Models, Stop, Turn, estimate};
 
 fn models(server: &FakeModels) -> Models {
@@ -14,7 +15,7 @@ fn models(server: &FakeModels) -> Models {
     let providers: serde_json::Map<_, _> =
         Api::ALL.iter().map(|api| (api.as_str().to_owned(), provider(*api))).collect();
     let providers = serde_json::from_value(Value::Object(providers)).unwrap();
-    Models::new(&providers, &Default::default(), &host).unwrap()
+    Models::new(&providers, &ModelsConfig::default(), &host)
 }
 
 fn turn(text: &str, max_output: u64) -> Turn {
@@ -29,15 +30,16 @@ fn turn(text: &str, max_output: u64) -> Turn {
 
 #[tokio::test]
 async fn conversations_at_the_same_time_get_their_own_answers() {
-    let rules = (0..20).map(|n| Rule::text(&format!("answer {n}")).containing(&format!("<{n}>")));
+    let rules =
+        (0..20).map(|n| Rule::text(&format!("answer {n:02}")).containing(&format!("<{n:02}>")));
     let server = FakeModels::start(rules.collect()).await.unwrap();
     let models = models(&server);
     let asked = (0..20).flat_map(|n| Api::ALL.map(|api| (n, api))).map(|(n, api)| {
         let model: Arc<dyn Model> = models.resolve(Some(&format!("{}/m", api.as_str()))).unwrap();
         async move {
-            let reply = model.turn(&turn(&format!("question <{n}>"), 100), &()).await.unwrap();
-            assert_eq!(reply.text(), format!("answer {n}"), "{api:?}");
-            estimate::input_tokens(&turn(&format!("question <{n}>"), 100))
+            let reply = model.turn(&turn(&format!("question <{n:02}>"), 100), &()).await.unwrap();
+            assert_eq!(reply.text(), format!("answer {n:02}"), "{api:?}");
+            estimate::input_tokens(&turn(&format!("question <{n:02}>"), 100))
         }
     });
     let counted: u64 = futures_util::future::join_all(asked).await.into_iter().sum();
