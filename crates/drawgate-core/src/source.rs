@@ -9,7 +9,9 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
-use crate::model::{CapabilityGrant, Client, InputGiven, Lineage, McpManifest, SourceId, ToolOutput, TraceParent};
+use crate::model::{
+    CapabilityGrant, Client, InputGiven, Lineage, McpManifest, SourceId, ToolOutput, TraceParent,
+};
 pub use crate::pipeline::PermittedCall;
 
 /// Something that offers tools.

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod anchors;
 pub mod assemble;
 pub mod callers;
@@ -14,6 +15,7 @@ pub mod operations;
 pub mod packs;
 pub mod peers;
 pub mod profiles;
+pub mod providers;
 pub mod refusals;
 pub mod tasks;
 pub mod time;

@@ -14,6 +14,8 @@ mod grants;
 mod keys;
 mod packs;
 mod profiles;
+mod providers;
+mod runs;
 mod servers;
 mod status;
 mod toolpacks;
@@ -27,6 +29,8 @@ pub use grants::NewGrant;
 pub use keys::{AddKey, GatewayKey, KeyFaultView, KeyListView, KeyOwner, KeyView, RemoveKeys};
 pub use packs::PackDetails;
 pub use profiles::{AcceptProfile, ShownProfile};
+pub use providers::{ProviderReport, ProviderState};
+pub use runs::{RunEvents, RunEventsQuery, StartRun, StartedRun};
 pub use servers::{Accept, Review, ServerReport, ServersQuery, SourceReport, StartedLogin};
 pub use status::Status;
 pub use toolpacks::{
@@ -46,11 +50,13 @@ use drawgate_core::store::{AuditLog, Documents, Store};
 use drawgate_host::seal::SealingKey;
 use drawgate_sources::mcp::oauth::Logins;
 
+use crate::agents::Agents;
 use crate::assemble::Toolpacks;
 use crate::callers::Callers;
 use crate::packs::Packs;
 use crate::peers::PeerAuthenticator;
 use crate::profiles::Profiles;
+use crate::providers::Providers;
 use crate::tasks::Tasks;
 
 /// Everything that an operator can do to a gateway, or look at.
@@ -81,6 +87,10 @@ pub struct Operations {
     pub authenticator: Arc<PeerAuthenticator>,
     /// The packs that have come in.
     pub packs: Arc<Packs>,
+    /// The providers of models.
+    pub providers: Arc<Providers>,
+    /// Agents that the gateway runs itself.
+    pub agents: Arc<Agents>,
     /// The local user's token.
     pub admin: Secret<String>,
     /// How acts are done.

@@ -48,6 +48,7 @@ impl Runtime {
         self.background.spawn(follow_config(runtime(), look));
         self.background.spawn(follow_logins(runtime()));
         self.background.spawn(follow_profiles(runtime()));
+        self.background.spawn(follow_agents(runtime()));
         self.background.spawn(send_heads(runtime()));
         self.background.spawn(tidy(runtime()));
     }
@@ -55,6 +56,17 @@ impl Runtime {
 
 async fn follow_profiles(runtime: Arc<Runtime>) {
     runtime.operations.profiles.follow().await;
+}
+
+/// Takes up the runs of before, and keeps the tools of agents in line with their profiles.
+async fn follow_agents(runtime: Arc<Runtime>) {
+    let agents = &runtime.operations.agents;
+    match agents.runs.recover().await {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(count, "runs of agents go on"),
+        Err(error) => tracing::error!(%error, "runs of agents can't be taken up again"),
+    }
+    agents.follow().await;
 }
 
 async fn send_heads(runtime: Arc<Runtime>) {
@@ -71,6 +83,9 @@ async fn tidy(runtime: Arc<Runtime>) {
             tracing::warn!(error = %error, "the audit log's head could not be signed");
         }
         runtime.operations.settle().await;
+        if let Err(error) = runtime.operations.agents.runs.sweep().await {
+            tracing::warn!(%error, "old runs could not be removed");
+        }
         if let Some(tasks) = runtime.operations.tasks.get() {
             tasks.sweep().await;
         }

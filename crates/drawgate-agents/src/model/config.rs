@@ -45,6 +45,10 @@ pub struct ModelsConfig {
     /// The model where none is named: an alias, or `provider/model`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// The model of a Gemini provider by which `web_search` searches; without one, the tool is not
+    /// offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     /// Short names, each for a `provider/model`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub aliases: BTreeMap<String, String>,

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use drawgate_core::audit::{EventDraft, EventKind};
+use drawgate_core::model::Principal;
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::store::{Artifacts, AuditLog, Documents, Store, StoreError};
 use drawgate_host::seal::SealingKey;
@@ -155,6 +156,23 @@ impl Runs {
             }
             Some(_) | None => false,
         }
+    }
+
+    /// Cancels all runs of a principal.
+    pub fn cancel_of(&self, principal: &Principal, reason: &str) {
+        let live = self.0.live.lock();
+        let own = live.values().filter(|run| run.record.lock().principal == *principal);
+        let ids: Vec<Arc<str>> = own.map(|run| Arc::clone(&run.id)).collect();
+        drop(live);
+        for id in ids {
+            self.cancel(&id, reason);
+        }
+    }
+
+    /// Whether a run of this id is known and has not ended.
+    #[must_use]
+    pub fn is_at_work(&self, id: &str) -> bool {
+        self.0.find(id).is_some_and(|run| run.end().is_none())
     }
 
     /// Waits until a run has ended. `None` if it is not known.

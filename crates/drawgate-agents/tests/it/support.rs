@@ -176,7 +176,7 @@ fn models(fake: &FakeModels, limits: ModelLimits) -> Models {
         .collect();
     let names = ModelsConfig { default: Some("anthropic/fake".to_owned()), ..Default::default() };
     let host = Arc::new(Host::new(Secrets::new(BTreeMap::new()), None).unwrap());
-    Models::new(&providers, &names, &host).unwrap()
+    Models::new(&providers, &names, &host)
 }
 
 fn parts(

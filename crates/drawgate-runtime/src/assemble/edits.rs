@@ -214,10 +214,13 @@ impl Runtime {
         self.host.egress.trust(files.authorities);
         self.host.processes.limit_memory(loaded.config.limits.sandbox_memory_mb);
         self.apply_logins(loaded, logins);
+        self.operations.providers.apply(loaded);
         self.operations.packs.set_terms(sources::base_terms(&loaded.config));
         if self.start == Start::Sources {
             self.trust(loaded).await;
             self.operations.profiles.reconfigure(loaded).await;
+            let terms = sources::base_terms(&loaded.config);
+            self.operations.agents.configure(loaded, terms).await;
             // What can't be set up has been reported, and the rest is in force.
             let _ = self.apply_builtin(loaded).await;
             self.operations.toolpacks.release_ids(loaded).await;

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
+use drawgate_agents::runs::RunsParts;
 use drawgate_core::acts::{Acts, ActsParts};
 use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayControl, GatewayParts, GatewaySettings};
@@ -47,11 +48,13 @@ use drawgate_sources::mcp::oauth::Logins;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
+use crate::agents::Agents;
 use crate::anchors::Anchors;
 use crate::callers::Callers;
 use crate::config::{self, Config, Loaded};
 use crate::operations::Operations;
 use crate::profiles::Profiles;
+use crate::providers::Providers;
 use crate::tasks::{Format, Tasks};
 use crate::upkeep::Background;
 use edits::Files;
@@ -192,6 +195,19 @@ impl Runtime {
         let packs =
             packs::open(&loaded.config, control.gateway(), &supervisor, &host, &authenticator);
         let parts = toolpacks::Parts::of(&host, &supervisor, &audit, &documents);
+        let profiles = Profiles::open(&*documents, loaded).await?;
+        let providers = Arc::new(Providers::new(loaded, &host));
+        let run_parts = |settings| RunsParts {
+            gateway: control.gateway().clone(),
+            store: Arc::clone(&store),
+            documents: Arc::clone(&documents),
+            key: sealing.clone(),
+            audit: Arc::clone(&audit),
+            artifacts: Arc::clone(&artifacts),
+            models: providers.clone(),
+            settings,
+        };
+        let own_agents = Agents::new(loaded.config.runs.clone(), run_parts, &profiles, &supervisor);
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
@@ -206,6 +222,8 @@ impl Runtime {
             toolpacks: Toolpacks::new(parts, dir.path(), start, loaded),
             authenticator,
             packs,
+            providers,
+            agents: own_agents,
             admin,
             acts,
             tasks: OnceLock::new(),
@@ -245,6 +263,7 @@ impl Runtime {
         let _ = self.apply_builtin(loaded).await;
         // They are there at once, and nobody should find them missing.
         self.supervisor.settle(BUILTIN_TIME).await;
+        self.operations.agents.configure(loaded, sources::base_terms(&loaded.config)).await;
         self.apply_servers(loaded).await;
         self.operations.toolpacks.refresh().await;
         Ok(())
@@ -292,6 +311,8 @@ impl Runtime {
     /// Calls under way should have ended.
     pub async fn close(&self) {
         self.background.stop().await;
+        // They are left where they are, and go on with the next start.
+        self.operations.agents.runs.close().await;
         self.supervisor.close().await;
         if let Err(error) = self.audit.close().await {
             tracing::error!(error = %error, "the audit log could not be closed");

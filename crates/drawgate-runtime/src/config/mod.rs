@@ -27,6 +27,8 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
+use drawgate_agents::model::config::{ModelsConfig, ProvidersConfig};
+use drawgate_agents::runs::RunSettings;
 use drawgate_core::model::SourceId;
 use drawgate_host::sandbox::ResourceLimits;
 use drawgate_sources::Kinds;
@@ -94,6 +96,12 @@ pub struct Config {
     pub artifacts: Artifacts,
     /// Logs and traces.
     pub telemetry: Telemetry,
+    /// Providers of models, by name.
+    pub providers: ProvidersConfig,
+    /// Names for models.
+    pub models: ModelsConfig,
+    /// Limits on agents that the gateway runs itself.
+    pub runs: RunSettings,
     /// The kinds of sources that servers and toolpacks may be.
     #[serde(skip)]
     pub kinds: Kinds,
@@ -123,6 +131,9 @@ impl Default for Config {
             audit: Audit::default(),
             artifacts: Artifacts::default(),
             telemetry: Telemetry::default(),
+            providers: ProvidersConfig::new(),
+            models: ModelsConfig::default(),
+            runs: RunSettings::default(),
             kinds: Kinds::default(),
         }
     }

@@ -156,6 +156,7 @@ impl Operations {
         if let Some(tasks) = self.tasks.get() {
             tasks.forget(&name).await;
         }
+        self.agents.runs.cancel_of(&name, "its agent was removed");
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drawgate_agents::runs::StartError;
 use drawgate_core::acts::ActError;
 use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError};
 use drawgate_core::policy::{ApprovalError, GrantError};
@@ -52,6 +53,9 @@ pub enum OperationError {
     /// No pack of this id is connected.
     #[error("no pack `{0}` is connected")]
     UnknownPack(String),
+    /// No provider of models has this name.
+    #[error("there is no provider `{0}`")]
+    UnknownProvider(String),
     /// No artifact has this hash.
     #[error("there is no artifact `{0}`")]
     UnknownArtifact(String),
@@ -74,6 +78,24 @@ pub enum OperationError {
         /// What it has in common with others.
         conflicts: Vec<String>,
     },
+    /// The file of a profile waits for an operator's word.
+    #[error("profile `{0}` is not accepted, or its file has changed since")]
+    ProfileWaits(String),
+    /// No run has this id, or several end like this.
+    #[error("there is no run `{0}`")]
+    UnknownRun(String),
+    /// No conversation has this id, or several end like this.
+    #[error("there is no thread `{0}`")]
+    UnknownThread(String),
+    /// The run has ended.
+    #[error("run `{0}` is not at work")]
+    NotRunning(String),
+    /// The run is at work, or part of another one's work.
+    #[error("run `{0}` can't be resumed: it is at work, or was started by another run")]
+    NotResumable(String),
+    /// A run can't be started.
+    #[error(transparent)]
+    Run(#[from] StartError),
     /// No file has a profile of this name, and none was accepted.
     #[error("there is no profile `{0}`")]
     UnknownProfile(String),

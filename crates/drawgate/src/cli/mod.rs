@@ -18,8 +18,11 @@ mod mcp;
 mod output;
 mod packs;
 mod profiles;
+mod providers;
 mod review;
+mod run;
 mod running;
+mod runs;
 mod sandbox;
 mod serve;
 mod servers;
@@ -119,6 +122,16 @@ enum Command {
     /// Install, enable and check toolpacks: commands, MCP servers and HTTP APIs as tools
     #[command(subcommand)]
     Toolpacks(toolpacks::ToolpacksCommand),
+    /// Run an agent: its text goes to standard output, what it does to standard error
+    ///
+    /// Ctrl-C cancels the run and everything below it. With `--json`, one event a line.
+    Run(run::RunArgs),
+    /// List, show, follow, cancel and resume runs of agents
+    #[command(subcommand)]
+    Runs(runs::RunsCommand),
+    /// List and continue conversations with agents
+    #[command(subcommand)]
+    Threads(runs::ThreadsCommand),
     /// Check, show and accept profiles: agents that the gateway runs
     #[command(subcommand)]
     Profiles(profiles::ProfilesCommand),
@@ -128,6 +141,9 @@ enum Command {
     /// List, show and disconnect packs: programs that connect over gRPC and offer tools
     #[command(subcommand)]
     Packs(packs::PacksCommand),
+    /// List and check providers of models
+    #[command(subcommand)]
+    Providers(providers::ProvidersCommand),
     /// Try the sandbox that tools run in, and see what this machine can enforce
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
@@ -243,6 +259,10 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Keys(command) => keys::run(command, context).await,
         Command::Profiles(command) => profiles::run(command, context).await,
         Command::Packs(command) => packs::run(command, context).await,
+        Command::Providers(command) => providers::run(command, context).await,
+        Command::Run(args) => run::run(args, context).await,
+        Command::Runs(command) => runs::run(command, context).await,
+        Command::Threads(command) => runs::run_threads(command, context).await,
         Command::Connect(args) => connect_client(&args, &context).await,
         Command::Init(_)
         | Command::Config(_)

@@ -13,6 +13,7 @@ use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Json, Router};
+use drawgate_agents::runs::{RunDetails, RunSummary, ThreadSummary};
 use drawgate_core::model::{
     Caller, CapabilityGrant, ErrorCode, Principal, Surface, ToolError, ToolResult,
 };
@@ -22,10 +23,11 @@ use drawgate_core::registry::{Held, Provider};
 use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::assemble::Edits;
 use drawgate_runtime::operations::{
-    Accept, AcceptProfile, AddKey, AgentToken, Commit, Decision, ExactArguments, GatewayKey, KeyListView, KeyView,
-    ListedApproval, NewAgent, NewCall, NewGrant, Operations, PackDetails, Prune, Pruned,
-    RemoveKeys, Reveal, Review, ServerReport, ServersQuery, ShownProfile, StartedLogin, Status, ToolpackList,
-    ToolpackView,
+    Accept, AcceptProfile, AddKey, AgentToken, Commit, Decision, ExactArguments, GatewayKey,
+    KeyListView, KeyView, ListedApproval, NewAgent, NewCall, NewGrant, Operations, PackDetails,
+    ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents,
+    RunEventsQuery, ServerReport, ServersQuery, ShownProfile, StartRun, StartedLogin, StartedRun,
+    Status, ToolpackList, ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;
@@ -80,6 +82,8 @@ impl Control {
             .route("/artifacts/{hash}", get(artifact).delete(remove_artifact))
             .route("/packs", get(packs))
             .route("/packs/{id}", get(pack).delete(kick_pack))
+            .route("/providers", get(providers))
+            .route("/providers/{name}/check", post(check_provider))
             .route("/toolpacks", get(toolpacks).post(install_toolpack))
             .route("/toolpacks/{id}", get(toolpack).delete(remove_toolpack))
             .route("/toolpacks/{id}/enable", post(enable_toolpack))
@@ -88,6 +92,12 @@ impl Control {
             .route("/toolpacks.lock", get(verify_toolpacks))
             .route("/profiles", get(profiles))
             .route("/profiles/{name}", get(profile).post(accept_profile).delete(remove_profile))
+            .route("/runs", get(runs).post(start_run))
+            .route("/runs/{id}", get(run).delete(cancel_run))
+            .route("/runs/{id}/events", get(run_events))
+            .route("/runs/{id}/resume", post(resume_run))
+            .route("/threads", get(threads))
+            .route("/threads/{id}", get(thread))
             .route("/audit/prune", post(prune))
             .route("/mcp", any(bridge))
             .with_state(self)
@@ -304,6 +314,17 @@ async fn kick_pack(State(control): State<Control>, Path(id): Path<String>) -> An
     DONE
 }
 
+async fn providers(State(control): State<Control>) -> Json<Vec<ProviderReport>> {
+    Json(control.operations.providers())
+}
+
+async fn check_provider(
+    State(control): State<Control>,
+    Path(name): Path<String>,
+) -> Answer<ProviderState> {
+    Ok(Json(control.operations.check_provider(&name).await?))
+}
+
 async fn toolpacks(State(control): State<Control>) -> Answer<ToolpackList> {
     Ok(Json(control.operations.toolpacks().await?))
 }
@@ -368,6 +389,47 @@ async fn accept_profile(
 async fn remove_profile(State(control): State<Control>, Path(name): Path<String>) -> Answer<Done> {
     control.operations.remove_profile(&actor(), &name).await?;
     DONE
+}
+
+async fn runs(State(control): State<Control>) -> Answer<Vec<RunSummary>> {
+    Ok(Json(control.operations.runs().await?))
+}
+
+async fn start_run(
+    State(control): State<Control>,
+    Json(start): Json<StartRun>,
+) -> Answer<StartedRun> {
+    let caller = caller(start.agent.clone());
+    Ok(Json(control.operations.start_run(caller, start).await?))
+}
+
+async fn run(State(control): State<Control>, Path(id): Path<String>) -> Answer<RunDetails> {
+    Ok(Json(control.operations.run(&id).await?))
+}
+
+async fn cancel_run(State(control): State<Control>, Path(id): Path<String>) -> Answer<Done> {
+    control.operations.cancel_run(&actor(), &id).await?;
+    DONE
+}
+
+async fn run_events(
+    State(control): State<Control>,
+    Path(id): Path<String>,
+    Query(query): Query<RunEventsQuery>,
+) -> Answer<RunEvents> {
+    Ok(Json(control.operations.run_events(&id, query).await?))
+}
+
+async fn resume_run(State(control): State<Control>, Path(id): Path<String>) -> Answer<StartedRun> {
+    Ok(Json(control.operations.resume_run(caller(None), &id).await?))
+}
+
+async fn threads(State(control): State<Control>) -> Answer<Vec<ThreadSummary>> {
+    Ok(Json(control.operations.threads().await?))
+}
+
+async fn thread(State(control): State<Control>, Path(id): Path<String>) -> Answer<Vec<RunDetails>> {
+    Ok(Json(control.operations.thread(&id).await?))
 }
 
 async fn prune(State(control): State<Control>, Json(prune): Json<Prune>) -> Answer<Pruned> {

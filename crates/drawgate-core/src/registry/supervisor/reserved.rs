@@ -20,6 +20,8 @@ pub enum Holder {
     Server,
     /// An installed toolpack.
     Toolpack,
+    /// An agent that the gateway runs itself.
+    Agent,
 }
 
 impl fmt::Display for Holder {
@@ -27,6 +29,7 @@ impl fmt::Display for Holder {
         formatter.write_str(match self {
             Self::Server => "a server of the gateway",
             Self::Toolpack => "an installed toolpack",
+            Self::Agent => "an agent of the gateway",
         })
     }
 }

@@ -53,9 +53,18 @@ fn advice(error: &OperationError) -> Option<String> {
         }
         OperationError::UnknownKey => shows("keys"),
         OperationError::UnknownPack(_) => Some("`drawgate packs list` shows those that are".into()),
+        OperationError::UnknownProvider(_) => shows("providers"),
         OperationError::UnknownArtifact(_) => shows("artifacts"),
         OperationError::UnknownProfile(_) | OperationError::ProfileNotAccepted(_) => {
             shows("profiles")
+        }
+        OperationError::ProfileWaits(name) => {
+            Some(format!("`drawgate profiles accept {name}` shows what it may do, and accepts it"))
+        }
+        OperationError::UnknownRun(_) => shows("runs"),
+        OperationError::UnknownThread(_) => shows("threads"),
+        OperationError::NotRunning(id) => {
+            Some(format!("`drawgate runs show {id}` shows how it ended"))
         }
         OperationError::ProfileUnusable(name) => {
             Some(format!("`drawgate profiles show {name}` shows why"))
@@ -64,6 +73,8 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::Grant(GrantError::Unknown(_)) => shows("grants"),
         OperationError::Review(ReviewError::NoServer(_)) => shows("servers"),
         OperationError::NameIsLocal
+        | OperationError::NotResumable(_)
+        | OperationError::Run(_)
         | OperationError::NameIsReserved(_)
         | OperationError::ConfiguredGrant(_)
         | OperationError::NotOperator

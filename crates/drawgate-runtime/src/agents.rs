@@ -1,0 +1,167 @@
+//! Agents that the gateway runs itself: their runs, and their tools in the registry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use drawgate_agents::model::Models;
+use drawgate_agents::profile::Profile;
+use drawgate_agents::runs::{ConfiguredModels, RunSettings, Runs, RunsParts};
+use drawgate_agents::source::{self, AgentTools, ProfileTools};
+use drawgate_core::model::SourceId;
+use drawgate_core::registry::{Holder, Origin, SourceSupervisor, SourceTerms};
+use drawgate_core::source::ToolSource;
+
+use crate::config::Loaded;
+use crate::profiles::Profiles;
+use crate::providers::Providers;
+
+/// The id of the source of the tools for agents.
+const SOURCE: &str = "agents";
+
+impl ConfiguredModels for Providers {
+    fn models(&self) -> Arc<Models> {
+        Self::models(self)
+    }
+}
+
+impl source::Profiles for Profiles {
+    fn get(&self, name: &str) -> Option<Arc<Profile>> {
+        Self::get(self, name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.accepted().iter().map(|profile| profile.name.clone()).collect()
+    }
+}
+
+/// The agents of a gateway.
+pub struct Agents {
+    /// Their runs.
+    pub runs: Runs,
+    settings: Arc<ArcSwap<RunSettings>>,
+    profiles: Arc<Profiles>,
+    supervisor: Arc<SourceSupervisor>,
+    /// One change of the tools at a time.
+    offered: tokio::sync::Mutex<Offered>,
+}
+
+/// The tools that are registered, and under which terms.
+#[derive(Default)]
+struct Offered {
+    terms: SourceTerms,
+    /// The model by which the web is searched.
+    search: Option<String>,
+    /// Each source, with what it was made from.
+    sources: BTreeMap<SourceId, String>,
+}
+
+/// A source that is to be registered.
+struct Offer {
+    made_from: String,
+    source: Arc<dyn ToolSource>,
+    terms: SourceTerms,
+}
+
+impl Agents {
+    pub(crate) fn new(
+        settings: RunSettings,
+        parts: impl FnOnce(Arc<ArcSwap<RunSettings>>) -> RunsParts,
+        profiles: &Arc<Profiles>,
+        supervisor: &Arc<SourceSupervisor>,
+    ) -> Arc<Self> {
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
+        Arc::new(Self {
+            runs: Runs::new(parts(Arc::clone(&settings))),
+            settings,
+            profiles: Arc::clone(profiles),
+            supervisor: Arc::clone(supervisor),
+            offered: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Puts the settings of a configuration into force, and registers the tools under its terms.
+    pub(crate) async fn configure(&self, loaded: &Loaded, terms: SourceTerms) {
+        self.settings.store(Arc::new(loaded.config.runs.clone()));
+        let mut offered = self.offered.lock().await;
+        if offered.terms != terms {
+            for id in std::mem::take(&mut offered.sources).into_keys() {
+                self.supervisor.remove(&id).await;
+            }
+            offered.terms = terms;
+        }
+        offered.search.clone_from(&loaded.config.models.search);
+        self.offer(&mut offered).await;
+    }
+
+    /// Brings the tools in line with the profiles that count now.
+    pub async fn refresh(&self) {
+        self.offer(&mut *self.offered.lock().await).await;
+    }
+
+    /// Follows the profiles.
+    pub(crate) async fn follow(&self) {
+        let mut changes = self.profiles.subscribe();
+        while changes.changed().await.is_ok() {
+            self.refresh().await;
+        }
+    }
+
+    async fn offer(&self, offered: &mut Offered) {
+        let wanted = self.wanted(offered);
+        let ids: BTreeSet<SourceId> = wanted.keys().cloned().collect();
+        self.supervisor.reserve(Holder::Agent, ids).await;
+        let made_from = |id: &SourceId| wanted.get(id).map(|offer| offer.made_from.as_str());
+        let gone: Vec<SourceId> = offered
+            .sources
+            .iter()
+            .filter(|(id, before)| made_from(id) != Some(before.as_str()))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in gone {
+            self.supervisor.remove(&id).await;
+            offered.sources.remove(&id);
+        }
+        for (id, offer) in wanted {
+            if offered.sources.contains_key(&id) {
+                continue;
+            }
+            match self.supervisor.add(offer.source, offer.terms, Origin::Declared) {
+                Ok(()) => drop(offered.sources.insert(id, offer.made_from)),
+                Err(error) => {
+                    tracing::error!(source = %id, %error, "tools of agents could not be set up");
+                    self.supervisor.report_unusable(&id, &[], error.to_string());
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, offered: &Offered) -> BTreeMap<SourceId, Offer> {
+        let mut wanted = BTreeMap::new();
+        if let Ok(id) = SourceId::new(SOURCE) {
+            let profiles: Arc<dyn source::Profiles> = self.profiles.clone();
+            let search = offered.search.clone();
+            let tools = AgentTools::new(id.clone(), self.runs.clone(), profiles, search.clone());
+            wanted.insert(
+                id,
+                Offer {
+                    made_from: search.unwrap_or_default(),
+                    source: Arc::new(tools),
+                    terms: AgentTools::terms(offered.terms.clone()),
+                },
+            );
+        }
+        let profiles = self.profiles.accepted();
+        for profile in profiles.into_iter().filter(|profile| ProfileTools::any(profile)) {
+            let made_from = profile.hash.clone();
+            if let Ok(tools) = ProfileTools::new(profile, self.runs.clone()) {
+                let terms = tools.terms(offered.terms.clone());
+                wanted.insert(
+                    tools.id().clone(),
+                    Offer { made_from, source: Arc::new(tools), terms },
+                );
+            }
+        }
+        wanted
+    }
+}

@@ -1,0 +1,226 @@
+//! `drawgate run`: an agent at work, shown as it works.
+
+use std::io::{IsTerminal, Read as _, stdin};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use drawgate_agents::profile::Budget;
+use drawgate_agents::runs::{Ending, Happened, RunEvent};
+use drawgate_core::registry::visible_text;
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{RunEvents, StartRun, StartedRun};
+use serde_json::json;
+
+use super::Context;
+use super::backend::{Backend, part};
+
+/// How long one look at events waits.
+const WAIT_MS: u64 = 10_000;
+/// Characters of arguments and results that are shown.
+const SHOWN: usize = 160;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// The agent's profile; `drawgate profiles list` shows them
+    profile: String,
+    /// What it is to do; read from standard input without it
+    prompt: Option<String>,
+    /// Another model than the profile's, as `provider/model` or an alias
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Go on with a conversation; `drawgate threads list` shows them
+    #[arg(long, value_name = "THREAD")]
+    thread: Option<String>,
+    /// Print the run's id and return at once; `drawgate runs follow ID` shows the rest
+    #[arg(long)]
+    detach: bool,
+}
+
+/// Limits of one run and what is below it, tighter than the profile's.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct BudgetArgs {
+    /// Tokens that it may use
+    #[arg(long, value_name = "N")]
+    tokens: Option<u64>,
+    /// US dollars that it may cost
+    #[arg(long, value_name = "USD")]
+    cost_usd: Option<f64>,
+    /// Seconds that it may take
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Tool calls that it may make
+    #[arg(long, value_name = "N")]
+    tool_calls: Option<u64>,
+}
+
+impl BudgetArgs {
+    const fn budget(self) -> Budget {
+        let Self { tokens, cost_usd, seconds, tool_calls } = self;
+        Budget { tokens, cost_usd, seconds, tool_calls, runs: None }
+    }
+}
+
+pub(super) async fn run(args: RunArgs, context: Context) -> anyhow::Result<ExitCode> {
+    let prompt = prompt(args.prompt)?;
+    let backend = Backend::open(&context, Start::Sources).await?;
+    if args.detach && !backend.is_running() {
+        backend.close().await;
+        bail!("no gateway runs here to go on with it; `drawgate serve` starts one");
+    }
+    let start = StartRun {
+        profile: args.profile,
+        prompt,
+        model: args.model,
+        budget: args.budget.budget(),
+        thread: args.thread,
+        agent: None,
+    };
+    let done = begin(&start, args.detach, &context, &backend).await;
+    backend.close().await;
+    done
+}
+
+async fn begin(
+    start: &StartRun,
+    detach: bool,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<ExitCode> {
+    let StartedRun { id } = backend.post("/runs", start).await?;
+    if detach {
+        context.out.either(&json!({ "id": id }), || id.clone())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    follow(&id, context, backend).await
+}
+
+fn prompt(given: Option<String>) -> anyhow::Result<String> {
+    if let Some(prompt) = given.filter(|prompt| prompt != "-") {
+        return Ok(prompt);
+    }
+    if stdin().is_terminal() {
+        bail!("say what it is to do: `drawgate run PROFILE \"PROMPT\"`, or pipe it in");
+    }
+    let mut text = String::new();
+    stdin().lock().read_to_string(&mut text).context("the prompt can't be read")?;
+    Ok(text)
+}
+
+/// Shows a run until it ends. Ctrl-C cancels it and everything below it.
+pub(super) async fn follow(
+    id: &str,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<ExitCode> {
+    let mut after = 0;
+    let mut shown = Shown::default();
+    let mut cancelled = false;
+    loop {
+        let path = format!("/runs/{}/events?after={after}&wait_ms={WAIT_MS}", part(id));
+        let answer: RunEvents = tokio::select! {
+            answer = backend.get(&path) => answer?,
+            interrupted = tokio::signal::ctrl_c(), if !cancelled => {
+                interrupted.context("Ctrl-C can't be noticed")?;
+                cancelled = true;
+                eprintln!("\ndrawgate: cancelling");
+                // It may have ended just now.
+                let _ = backend.delete(&format!("/runs/{}", part(id))).await;
+                continue;
+            }
+        };
+        for event in &answer.events {
+            after = event.seq;
+            shown.show(event, context)?;
+            if let (Happened::Ended { ending, .. }, true) = (&event.body, event.run == id) {
+                return Ok(code(*ending));
+            }
+        }
+        if answer.ended {
+            bail!("the run has ended; `drawgate runs show {id}` shows how");
+        }
+    }
+}
+
+fn code(ending: Ending) -> ExitCode {
+    match ending {
+        Ending::Done => ExitCode::SUCCESS,
+        Ending::Failed
+        | Ending::Cancelled
+        | Ending::Budget
+        | Ending::Deadline
+        | Ending::Context
+        | Ending::Stuck
+        | Ending::Invalid => ExitCode::FAILURE,
+    }
+}
+
+/// What is on the terminal: the text of the first run on standard output, all else on standard error.
+#[derive(Default)]
+struct Shown {
+    /// Whether the last text did not end its line.
+    in_line: bool,
+}
+
+impl Shown {
+    fn show(&mut self, event: &RunEvent, context: &Context) -> anyhow::Result<()> {
+        if context.out.is_json() {
+            return context.out.raw(format!("{}\n", serde_json::to_string(event)?).as_bytes());
+        }
+        if let (Happened::Text { text }, 0) = (&event.body, event.depth) {
+            self.in_line = !text.ends_with('\n');
+            return context.out.raw(visible_text(text).as_bytes());
+        }
+        let Some(line) = line(event) else { return Ok(()) };
+        if std::mem::take(&mut self.in_line) {
+            context.out.raw(b"\n")?;
+        }
+        let indent = "  ".repeat(usize::from(event.depth));
+        let who = if event.depth == 0 { String::new() } else { format!("[{}] ", event.profile) };
+        eprintln!("{indent}{}", visible_text(&format!("{who}{line}")));
+        Ok(())
+    }
+}
+
+/// An event in one line; nothing for those that a person need not see.
+fn line(event: &RunEvent) -> Option<String> {
+    match &event.body {
+        Happened::Call { tool, arguments, .. } => {
+            Some(format!("-> {tool} {}", short(&arguments.to_string())))
+        }
+        Happened::Result { tool, error: None, text, .. } => {
+            Some(format!("<- {tool}: {}", short(text)))
+        }
+        Happened::Result { tool, error: Some(_), text, .. } => {
+            Some(format!("<- {tool} failed: {}", short(text)))
+        }
+        Happened::Message { from, text } => {
+            let from = from.as_deref().unwrap_or("you");
+            Some(format!("message from {from}: {}", short(text)))
+        }
+        Happened::Retry { reason, pause_ms } => {
+            Some(format!("asking the model again in {pause_ms} ms: {}", short(reason)))
+        }
+        Happened::Phase { phase: drawgate_agents::runs::Phase::Waiting } => Some(
+            "waiting for a person: `drawgate approvals list` shows what is to be decided"
+                .to_owned(),
+        ),
+        Happened::Phase { .. } | Happened::Started { .. } | Happened::Text { .. } => None,
+        Happened::Ended { ending, reason, tokens, cost_usd, .. } => {
+            let reason = reason.as_ref().map(|reason| format!(", {reason}")).unwrap_or_default();
+            let cost = if *cost_usd > 0.0 { format!(", ${cost_usd:.4}") } else { String::new() };
+            Some(format!("{}: {tokens} tokens{cost}{reason} (run {})", ending.as_str(), event.run))
+        }
+    }
+}
+
+/// The beginning of a text, in one line.
+pub(super) fn short(text: &str) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut shown: String = line.chars().take(SHOWN).collect();
+    if shown.len() < line.len() {
+        shown.push('…');
+    }
+    shown
+}
