@@ -13,6 +13,7 @@ mod follow;
 pub mod operations;
 pub mod packs;
 pub mod peers;
+pub mod providers;
 pub mod refusals;
 pub mod tasks;
 pub mod time;

@@ -13,6 +13,7 @@ mod files;
 mod grants;
 mod keys;
 mod packs;
+mod providers;
 mod servers;
 mod status;
 mod toolpacks;
@@ -25,6 +26,7 @@ pub use error::OperationError;
 pub use grants::NewGrant;
 pub use keys::{AddKey, GatewayKey, RemoveKeys, ShownFault, ShownKey, ShownKeys, Whose};
 pub use packs::PackDetails;
+pub use providers::{ProviderReport, ProviderState};
 pub use servers::{Accept, LoginBegun, Review, ServerReport, ServersQuery, SourceReport};
 pub use status::Status;
 pub use toolpacks::{Afterwards, AllPacks, Commit, ShownPack, ShownTool, tools_of};
@@ -46,6 +48,7 @@ use crate::assemble::Toolpacks;
 use crate::callers::Callers;
 use crate::packs::Packs;
 use crate::peers::Door;
+use crate::providers::Providers;
 use crate::tasks::Tasks;
 
 /// Everything that an operator can do to a gateway, or look at.
@@ -74,6 +77,8 @@ pub struct Operations {
     pub door: Arc<Door>,
     /// The packs that have come in.
     pub packs: Arc<Packs>,
+    /// The providers of models.
+    pub providers: Providers,
     /// The local user's token.
     pub admin: Secret<String>,
     /// How acts are done.

@@ -12,7 +12,7 @@ pub struct Tidy {
     pub put_only: fn(&mut Map<String, Value>, Value),
 }
 
-/// Removes what only Rust knows: nulls, integer widths, defaults that say nothing, and the line
+/// Removes what only Rust knows: nulls, widths of numbers, defaults that say nothing, and the line
 /// breaks of doc comments.
 pub fn tidy(schema: &mut Value, how: Tidy) {
     match schema {
@@ -33,7 +33,17 @@ pub fn tidy(schema: &mut Value, how: Tidy) {
                 map.remove("anyOf");
                 (how.put_only)(map, only);
             }
-            map.values_mut().for_each(|value| tidy(value, how));
+            for (key, value) in map.iter_mut() {
+                match value {
+                    // The keys in there are names, and may be called like keywords.
+                    Value::Object(named)
+                        if matches!(key.as_str(), "properties" | "definitions") =>
+                    {
+                        named.values_mut().for_each(|schema| tidy(schema, how));
+                    }
+                    value => tidy(value, how),
+                }
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
@@ -42,7 +52,7 @@ pub fn tidy(schema: &mut Value, how: Tidy) {
 fn is_noise(key: &str, value: &Value, how: Tidy) -> bool {
     match key {
         "default" => (how.is_idle)(value),
-        "format" => value.as_str().is_some_and(|name| name.starts_with("uint")),
+        "format" => value.as_str().is_some_and(|name| name.starts_with("uint") || name == "double"),
         _ => false,
     }
 }

@@ -40,7 +40,9 @@ impl Setting {
         self.0.starts_with(REFERENCE) && self.variable().is_none()
     }
 
-    fn shown(&self) -> &str {
+    /// The value as it may be shown: `env:NAME`, or [`MASK`].
+    #[must_use]
+    pub fn shown(&self) -> &str {
         if self.variable().is_some() { &self.0 } else { MASK }
     }
 }

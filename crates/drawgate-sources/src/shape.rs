@@ -104,7 +104,9 @@ impl<'a, V: Voice> Walk<'a, V> {
             return self.keep_word(&words, value, path);
         }
         match (schema.get("type").and_then(Value::as_str), value) {
-            (None, _) | (Some("boolean"), Value::Bool(_)) => true,
+            (None, _) | (Some("boolean"), Value::Bool(_)) | (Some("number"), Value::Number(_)) => {
+                true
+            }
             (Some("object"), Value::Object(map)) => self.keep_object(schema, map, path),
             (Some("array"), Value::Array(items)) => self.keep_array(schema, items, path),
             (Some("string"), Value::String(text)) => {
@@ -227,6 +229,7 @@ impl<'a, V: Voice> Walk<'a, V> {
             "array" => "an array",
             "boolean" => "true or false",
             "integer" => "a whole number",
+            "number" => "a number",
             _ => "a string",
         };
         let message =

@@ -214,6 +214,7 @@ impl Runtime {
         self.host.egress.trust(files.authorities);
         self.host.processes.limit_memory(loaded.config.limits.sandbox_memory_mb);
         self.apply_logins(loaded, logins);
+        self.operations.providers.apply(loaded);
         self.operations.packs.set_terms(sources::base_terms(&loaded.config));
         if self.start == Start::Sources {
             self.trust(loaded).await;

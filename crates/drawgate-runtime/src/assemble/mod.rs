@@ -51,6 +51,7 @@ use crate::anchors::Anchors;
 use crate::callers::Callers;
 use crate::config::{self, Config, Loaded};
 use crate::operations::Operations;
+use crate::providers::Providers;
 use crate::tasks::{Format, Tasks};
 use crate::upkeep::Background;
 use edits::Files;
@@ -202,6 +203,7 @@ impl Runtime {
             toolpacks: Toolpacks::new(parts, dir.path(), start, loaded),
             door,
             packs,
+            providers: Providers::new(loaded, &host),
             admin,
             acts,
             tasks: OnceLock::new(),

@@ -100,6 +100,17 @@ impl Loaded {
         ))
     }
 
+    /// Why no provider of models is asked, if this configuration may not: it would be sent secrets of the
+    /// environment, and what agents read.
+    #[must_use]
+    pub fn withholds_providers(&self) -> Option<String> {
+        let file = self.path.as_deref().filter(|_| self.chosen == Chosen::Found)?;
+        Some(format!(
+            "not asked: the configuration in the current folder was found, not named; run with `--config {}`",
+            file.display()
+        ))
+    }
+
     /// Why a server is not used, if this configuration may not: it is a program, or it would be sent a
     /// secret of the environment.
     #[must_use]

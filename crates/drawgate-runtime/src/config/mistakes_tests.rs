@@ -28,6 +28,39 @@ fn every_mistake_is_explained() {
 
 const CASES: &[Case] = &[
     Case {
+        name: "providers and models",
+        text: "[providers.local]
+kind = \"openai_chat\"
+url = \"localhost:11434\"
+key = \"sk-literal\"
+models.\"qwen3:8b\" = { max_output = 200000 }
+[models]
+default = \"lokal/qwen3:8b\"
+",
+        said: "drawgate.toml:3:1: error: addresses begin with `http://` or `https://`, not with `localhost:`
+drawgate.toml:4:1: warning: the key stands in the file; write `env:NAME`
+drawgate.toml:5:8: error: `max_output` must be at least 1 and less than `context_tokens`
+drawgate.toml:7:1: error: there is no provider `lokal` with that model; add `[providers.lokal]`, or name another
+",
+    },
+    Case {
+        name: "a price that is no number",
+        text: "[providers.paid]
+kind = \"openai\"
+models.m.usd_per_million = { input = \"3\", output = 1.5 }
+",
+        said: "drawgate.toml:3:38: error: `input` must be a number, not a string
+",
+    },
+    Case {
+        name: "a kind of provider that does not exist",
+        text: "[providers.local]
+kind = \"ollama\"
+",
+        said: "drawgate.toml:2:8: error: unknown kind `ollama`; use `anthropic`, `openai`, `openai_chat` or `gemini`
+",
+    },
+    Case {
         name: "a name that is not protected",
         text: "[builtin]\nunprotected = [\"AGENT.MD\"]\n",
         said: "drawgate.toml:2:16: error: `AGENT.MD` is not a protected name; did you mean `AGENT.md`?\n",

@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
+use drawgate_agents::model::config::{ModelsConfig, ProvidersConfig};
 use drawgate_core::model::SourceId;
 use drawgate_host::sandbox::ResourceLimits;
 use drawgate_sources::Kinds;
@@ -90,6 +91,10 @@ pub struct Config {
     pub artifacts: Artifacts,
     /// Logs and traces.
     pub telemetry: Telemetry,
+    /// Providers of models, by name.
+    pub providers: ProvidersConfig,
+    /// Names for models.
+    pub models: ModelsConfig,
     /// The kinds of sources that servers and toolpacks may be.
     #[serde(skip)]
     pub kinds: Kinds,
@@ -118,6 +123,8 @@ impl Default for Config {
             audit: Audit::default(),
             artifacts: Artifacts::default(),
             telemetry: Telemetry::default(),
+            providers: ProvidersConfig::new(),
+            models: ModelsConfig::default(),
             kinds: Kinds::default(),
         }
     }

@@ -52,6 +52,9 @@ pub enum OperationError {
     /// No pack of this id is connected.
     #[error("no pack `{0}` is connected")]
     UnknownPack(String),
+    /// No provider of models has this name.
+    #[error("there is no provider `{0}`")]
+    UnknownProvider(String),
     /// No artifact has this hash.
     #[error("there is no artifact `{0}`")]
     UnknownArtifact(String),

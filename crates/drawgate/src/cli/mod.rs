@@ -17,6 +17,7 @@ pub mod machine;
 mod mcp;
 mod output;
 mod packs;
+mod providers;
 mod review;
 mod running;
 mod sandbox;
@@ -124,6 +125,9 @@ enum Command {
     /// List, show and disconnect packs: programs that connect over gRPC and offer tools
     #[command(subcommand)]
     Packs(packs::PacksCommand),
+    /// List and check providers of models
+    #[command(subcommand)]
+    Providers(providers::ProvidersCommand),
     /// Try the sandbox that tools run in, and see what this machine can enforce
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
@@ -233,6 +237,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Toolpacks(command) => toolpacks::run(command, context).await,
         Command::Keys(command) => keys::run(command, context).await,
         Command::Packs(command) => packs::run(command, context).await,
+        Command::Providers(command) => providers::run(command, context).await,
         Command::Connect(args) => connect_client(&args, &context).await,
         Command::Init(_)
         | Command::Config(_)

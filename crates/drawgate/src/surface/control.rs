@@ -23,9 +23,9 @@ use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::assemble::Edits;
 use drawgate_runtime::operations::{
     Accept, AddKey, AgentToken, AllPacks, Commit, Decision, ExactArguments, GatewayKey,
-    ListedApproval, LoginBegun, NewAgent, NewCall, NewGrant, Operations, PackDetails, Prune,
-    Pruned, RemoveKeys, Reveal, Review, ServerReport, ServersQuery, ShownKey, ShownKeys, ShownPack,
-    Status,
+    ListedApproval, LoginBegun, NewAgent, NewCall, NewGrant, Operations, PackDetails,
+    ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, ServerReport,
+    ServersQuery, ShownKey, ShownKeys, ShownPack, Status,
 };
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;
@@ -80,6 +80,8 @@ impl Control {
             .route("/artifacts/{hash}", get(artifact).delete(remove_artifact))
             .route("/packs", get(packs))
             .route("/packs/{id}", get(pack).delete(kick_pack))
+            .route("/providers", get(providers))
+            .route("/providers/{name}/check", post(check_provider))
             .route("/toolpacks", get(toolpacks).post(install_toolpack))
             .route("/toolpacks/{id}", get(toolpack).delete(remove_toolpack))
             .route("/toolpacks/{id}/enable", post(enable_toolpack))
@@ -299,6 +301,17 @@ async fn pack(State(control): State<Control>, Path(id): Path<String>) -> Answer<
 async fn kick_pack(State(control): State<Control>, Path(id): Path<String>) -> Answer<Done> {
     control.operations.kick_pack(&actor(), &id).await?;
     DONE
+}
+
+async fn providers(State(control): State<Control>) -> Json<Vec<ProviderReport>> {
+    Json(control.operations.providers())
+}
+
+async fn check_provider(
+    State(control): State<Control>,
+    Path(name): Path<String>,
+) -> Answer<ProviderState> {
+    Ok(Json(control.operations.check_provider(&name).await?))
 }
 
 async fn toolpacks(State(control): State<Control>) -> Answer<AllPacks> {

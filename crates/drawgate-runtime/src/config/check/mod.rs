@@ -8,6 +8,7 @@ mod servers;
 
 use std::collections::BTreeSet;
 
+use drawgate_agents::model::config::faults;
 use drawgate_core::policy::Rule;
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,6 +31,7 @@ impl Config {
         self.check_limits(&mut problems);
         self.check_policy(&mut problems);
         self.check_telemetry(&mut problems);
+        self.check_providers(&mut problems);
         for (name, server) in &self.servers {
             servers::check(self, name, server, &mut problems);
         }
@@ -83,6 +85,21 @@ impl Config {
                     problems.push(problem.hint("give each its own"));
                 }
                 Ok(rule) => drop(seen.insert(rule.id)),
+            }
+        }
+    }
+
+    fn check_providers(&self, problems: &mut Vec<Problem>) {
+        for fault in faults(&self.providers, &self.models) {
+            let key = fault.path.iter().fold(String::new(), |table, key| child(&table, key));
+            problems.push(Problem::error(key, fault.message));
+        }
+        for (name, provider) in &self.providers {
+            let literal = provider.key.as_ref().filter(|key| key.variable().is_none());
+            if literal.is_some_and(|key| !key.is_broken_reference()) {
+                let key = child(&child("providers", name), "key");
+                let message = "the key stands in the file";
+                problems.push(Problem::warning(key, message).hint("write `env:NAME`"));
             }
         }
     }

@@ -53,6 +53,7 @@ fn advice(error: &OperationError) -> Option<String> {
         }
         OperationError::UnknownKey => shows("keys"),
         OperationError::UnknownPack(_) => Some("`drawgate packs list` shows those that are".into()),
+        OperationError::UnknownProvider(_) => shows("providers"),
         OperationError::UnknownArtifact(_) => shows("artifacts"),
         OperationError::Approval(ApprovalError::Unknown(_)) => shows("approvals"),
         OperationError::Grant(GrantError::Unknown(_)) => shows("grants"),

@@ -1,0 +1,78 @@
+//! `drawgate providers`: who is asked for models, and whether they answer.
+
+use std::process::ExitCode;
+
+use super::Context;
+use super::backend::{Backend, part};
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{ProviderReport, ProviderState};
+use serde_json::json;
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum ProvidersCommand {
+    /// List the configured providers
+    List,
+    /// Ask providers for their lists of models, which shows that addresses and keys are right
+    Check {
+        /// The provider [default: all of them]
+        name: Option<String>,
+    },
+}
+
+const EMPTY: &str = "no providers yet; add `[providers.NAME]` to the configuration";
+
+pub(super) async fn run(command: ProvidersCommand, context: Context) -> anyhow::Result<ExitCode> {
+    let backend = Backend::open(&context, Start::Nothing).await?;
+    let done = perform(command, &context, &backend).await;
+    backend.close().await;
+    done
+}
+
+async fn perform(
+    command: ProvidersCommand,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<ExitCode> {
+    let all: Vec<ProviderReport> = backend.get("/providers").await?;
+    match command {
+        ProvidersCommand::List => {
+            let header = ["provider", "kind", "url", "key", "at once", "models"];
+            context.out.table(&all, &header, all.iter().map(row).collect(), EMPTY)?;
+            if let Some(reason) = all.iter().find_map(|provider| provider.withheld.as_ref()) {
+                eprintln!("drawgate: {reason}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        ProvidersCommand::Check { name } => {
+            let names = name
+                .map_or_else(|| all.into_iter().map(|one| one.name).collect(), |name| vec![name]);
+            check(&names, context, backend).await
+        }
+    }
+}
+
+async fn check(names: &[String], context: &Context, backend: &Backend) -> anyhow::Result<ExitCode> {
+    let mut states: Vec<ProviderState> = Vec::new();
+    for name in names {
+        let path = format!("/providers/{}/check", part(name));
+        states.push(backend.post(&path, &json!({})).await?);
+    }
+    let rows = states.iter().map(|state| {
+        let outcome = if state.ok { "ok" } else { "has problems" };
+        vec![state.name.clone(), outcome.to_owned(), state.message.clone()]
+    });
+    context.out.table(&states, &["provider", "state", "details"], rows.collect(), EMPTY)?;
+    let all_ok = states.iter().all(|state| state.ok);
+    Ok(if all_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn row(provider: &ProviderReport) -> Vec<String> {
+    vec![
+        provider.name.clone(),
+        provider.kind.clone(),
+        provider.url.clone(),
+        provider.key.clone().unwrap_or_else(|| "(none)".to_owned()),
+        provider.concurrency.to_string(),
+        provider.models.join(" "),
+    ]
+}
