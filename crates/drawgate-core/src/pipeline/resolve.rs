@@ -40,7 +40,7 @@ impl Gateway {
         };
         let registry = self.parts.registry.peek();
         let resolution = match call.operation {
-            Operation::CallTool => registry.resolve(&call.tool_id, visible),
+            Operation::CallTool => registry.resolve(&call.tool_id, caller, visible),
             beside => registry.operation(&call.tool_id, beside),
         };
         drop(registry);

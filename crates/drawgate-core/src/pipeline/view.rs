@@ -26,9 +26,9 @@ impl View {
         &self.held
     }
 
-    /// The tools that a run is held to.
-    fn tools(&self) -> Option<&ToolPatterns> {
-        self.lineage.as_ref().map(|run| &run.bounds.tools)
+    /// What decides about the tools that a run is shown, beside what it holds.
+    fn run(&self) -> Option<(&str, &ToolPatterns)> {
+        self.lineage.as_ref().map(|run| (&*run.profile, &run.bounds.tools))
     }
 
     /// Whether the caller may see and call a tool, or use what an operation beside tools gives.
@@ -44,7 +44,7 @@ impl View {
 
 impl PartialEq for View {
     fn eq(&self, other: &Self) -> bool {
-        self.held == other.held && self.tools() == other.tools()
+        self.held == other.held && self.run() == other.run()
     }
 }
 

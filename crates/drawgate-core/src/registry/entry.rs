@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::offered::{self, Offered};
 use super::schema::{CompiledSchema, normalised};
-use super::{Snapshot, Trust, names, visible};
+use super::{Audience, Snapshot, Trust, names, visible};
 use crate::canonical;
 use crate::fair::FairSlots;
 use crate::model::{
@@ -106,6 +106,8 @@ pub struct ToolTerms {
     pub max_output_bytes: Option<usize>,
     /// Its own line cap.
     pub max_output_lines: Option<usize>,
+    /// Whom it is for.
+    pub audience: Option<Audience>,
 }
 
 /// The operator's terms for a source.
@@ -133,6 +135,8 @@ pub struct SourceTerms {
     pub validation: Validation,
     /// What the operator configured it to be: with another one, it is another server.
     pub identity: String,
+    /// Whom its tools are for.
+    pub audience: Audience,
 }
 
 impl Default for SourceTerms {
@@ -151,6 +155,7 @@ impl Default for SourceTerms {
             trust: Trust::Pin,
             validation: Validation::Gate,
             identity: String::new(),
+            audience: Audience::Everyone,
         }
     }
 }
@@ -189,6 +194,8 @@ pub struct Entry {
     pub wire: WireName,
     /// The author's definition.
     pub spec: McpToolSpec,
+    /// Whom it is for.
+    pub audience: Audience,
     /// What a caller needs, in order, each once.
     pub requires: Vec<Capability>,
     /// The policy action.
@@ -236,7 +243,7 @@ impl Entry {
     /// calls.
     #[must_use]
     pub(crate) fn is_for(&self, lineage: Option<&Lineage>) -> bool {
-        lineage.is_none_or(|run| run.bounds.tools.admits(self))
+        self.audience.includes(lineage) && lineage.is_none_or(|run| run.bounds.tools.admits(self))
     }
 
     /// As a list for programs shows it.
@@ -268,6 +275,7 @@ impl Entry {
     pub(super) fn same_as(&self, other: &Self) -> bool {
         self.id == other.id
             && self.wire == other.wire
+            && self.audience == other.audience
             && self.definition == other.definition
             && self.requires == other.requires
             && self.listing == other.listing
@@ -362,6 +370,7 @@ impl Part<'_> {
             confirm: self.own.requires_confirmation == Some(true)
                 || annotations.requires_confirmation == Some(true),
             idempotent: self.own.idempotent,
+            audience: self.own.audience.unwrap_or_else(|| self.terms.audience.clone()),
             limits: Limits {
                 timeout: self.own.timeout.unwrap_or(limits.timeout),
                 max_output_bytes: self.own.max_output_bytes.unwrap_or(limits.max_output_bytes),

@@ -4,6 +4,7 @@
 //! why. Readers take an immutable [`Snapshot`] and never wait.
 
 mod absent;
+mod audience;
 mod catalog;
 mod contents;
 mod declared;
@@ -26,6 +27,7 @@ mod visible;
 mod wanted;
 
 pub use absent::Absence;
+pub use audience::Audience;
 pub use catalog::{Item, ItemMatch};
 pub use declared::declared_faults;
 pub use definitions::Provider;

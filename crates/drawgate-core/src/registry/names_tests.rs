@@ -45,7 +45,7 @@ fn wire_names() {
 fn awkward_names_get_a_name_of_their_own() {
     use crate::model::ToolOutput;
     use crate::registry::{Naming, Origin, Registration, Registry, SourceTerms};
-    use crate::testing::{FakeSource, tool};
+    use crate::testing::{FakeSource, caller, tool};
 
     let (long, longer) = ("x".repeat(129), "x".repeat(5_000));
     let names = [
@@ -87,7 +87,8 @@ fn awkward_names_get_a_name_of_their_own() {
                 assert_eq!(entry.id.tool(), safe);
             }
             for written in [entry.wire.as_str(), entry.id.as_str()] {
-                let crate::registry::Resolution::Found(found) = snapshot.resolve(written, |_| true)
+                let crate::registry::Resolution::Found(found) =
+                    snapshot.resolve(written, &caller("ann"), |_| true)
                 else {
                     panic!("{written}")
                 };

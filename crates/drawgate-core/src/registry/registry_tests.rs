@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{Capability, McpToolSpec, SourceId, ToolId, ToolOutput};
-use crate::testing::{FakeSource, tool};
+use crate::testing::{FakeSource, caller, run_of, tool};
 
 fn source_of(id: &str, tools: Vec<McpToolSpec>) -> Arc<FakeSource> {
     FakeSource::new(id, tools, |_, _| Ok(ToolOutput::text("ok")))
@@ -362,7 +362,7 @@ fn a_source_that_is_down_is_not_listed_but_resolved() {
     let snapshot = registry.snapshot();
     assert_eq!(snapshot.available().count(), 1);
     assert_eq!(snapshot.entries().count(), 2);
-    assert!(matches!(snapshot.resolve("s__a", |_| true), Resolution::Found(_)));
+    assert!(matches!(snapshot.resolve("s__a", &caller("ann"), |_| true), Resolution::Found(_)));
     discover(&registry, "s", &["a"]);
     assert_eq!(registry.snapshot().available().count(), 2);
 }
@@ -374,7 +374,7 @@ fn names_are_looked_up_and_never_guessed() {
     discover(&registry, "t", &["both"]);
     put(&registry, "f", plain(&["flat", "s"]), flat(), Origin::Declared).unwrap();
     let snapshot = registry.snapshot();
-    let found = |name: &str| match snapshot.resolve(name, |_| true) {
+    let found = |name: &str| match snapshot.resolve(name, &caller("ann"), |_| true) {
         Resolution::Found(entry) => entry.id.to_string(),
         Resolution::Ambiguous(list) => {
             list.iter().map(ToString::to_string).collect::<Vec<_>>().join("|")
@@ -420,7 +420,7 @@ fn a_bare_name_is_ambiguous_only_among_what_the_caller_sees() {
     }
     let snapshot = registry.snapshot();
     let seen = |visible: &[&str]| match snapshot
-        .resolve("x", |e| visible.contains(&e.id.source().as_str()))
+        .resolve("x", &caller("ann"), |e| visible.contains(&e.id.source().as_str()))
     {
         Resolution::Found(entry) => vec![entry.id.to_string()],
         Resolution::Ambiguous(list) => list.iter().map(ToString::to_string).collect(),
@@ -429,6 +429,103 @@ fn a_bare_name_is_ambiguous_only_among_what_the_caller_sees() {
     assert_eq!(seen(&[]), Vec::<String>::new());
     assert_eq!(seen(&["t"]), ["t:x"]);
     assert_eq!(seen(&["s", "u"]), ["s:x", "u:x"], "and the hidden one is not a candidate");
+}
+
+/// Terms of tools with their own names, for an audience.
+fn flat_for(audience: &Audience) -> SourceTerms {
+    SourceTerms { audience: audience.clone(), ..flat() }
+}
+
+fn profile(name: &str) -> Audience {
+    Audience::Profile(name.into())
+}
+
+#[test]
+fn a_wire_name_is_unique_among_what_one_caller_can_be_shown() {
+    use Audience::{Everyone, Runs};
+    let cases = [
+        (Everyone, Everyone, false),
+        (Everyone, Runs, false),
+        (Runs, Runs, false),
+        (Everyone, profile("a"), false),
+        (Runs, profile("a"), false),
+        (profile("a"), profile("a"), false),
+        (profile("a"), profile("b"), true),
+    ];
+    for (one, other, fits) in cases {
+        for (first, second) in [(&one, &other), (&other, &one)] {
+            for name in ["summarize", "SUMMAR1ZE"] {
+                let registry = Registry::default();
+                let tools = plain(&["summarize"]);
+                put(&registry, "s", tools, flat_for(first), Origin::Declared).unwrap();
+                let put = put(&registry, "t", plain(&[name]), flat_for(second), Origin::Declared);
+                assert_eq!(put.is_ok(), fits, "{name} for {second:?} beside {first:?}");
+                let Err(RegistrationError::Refused { taken, .. }) = put else { continue };
+                assert_eq!(taken[0].holder.to_string(), "s:summarize");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_for_everyone_is_held_by_the_tools_of_all_profiles() {
+    let registry = Registry::default();
+    for name in ["a", "b"] {
+        let terms = flat_for(&profile(name));
+        put(&registry, name, plain(&["summarize"]), terms, Origin::Declared).unwrap();
+    }
+    let refused = put(&registry, "s", plain(&["summarize"]), flat(), Origin::Declared);
+    let Err(RegistrationError::Refused { taken, .. }) = refused else { panic!("taken") };
+    let holders: Vec<String> = taken.iter().map(|taken| taken.holder.to_string()).collect();
+    assert_eq!(holders, ["a:summarize", "b:summarize"]);
+    registry.retire(&sid("a"));
+    registry.retire(&sid("b"));
+    put(&registry, "s", plain(&["summarize"]), flat(), Origin::Declared).unwrap();
+    assert_eq!(wires(&registry), ["summarize"], "who is gone for good makes way");
+}
+
+#[test]
+fn names_lead_to_tools_for_the_caller_alone() {
+    let registry = Registry::default();
+    let own = ToolTerms { audience: Some(Audience::Everyone), ..ToolTerms::default() };
+    let terms =
+        SourceTerms { tools: [("open".to_owned(), own)].into(), ..flat_for(&Audience::Runs) };
+    put(&registry, "r", plain(&["spawn", "open"]), terms, Origin::Declared).unwrap();
+    for name in ["a", "b"] {
+        let terms = flat_for(&profile(name));
+        put(&registry, name, plain(&["summarize"]), terms, Origin::Declared).unwrap();
+    }
+    discover(&registry, "z", &["summarize"]);
+    let snapshot = registry.snapshot();
+    let outside = caller("ann");
+    let run = |profile: &str| run_of(&outside, profile, crate::model::Bounds::default());
+    let child = run_of(&run("a"), "b", crate::model::Bounds::default());
+    for (name, outside_, a, b, other) in [
+        ("open", "r:open", "r:open", "r:open", "r:open"),
+        ("spawn", "-", "r:spawn", "r:spawn", "r:spawn"),
+        ("r:spawn", "-", "r:spawn", "r:spawn", "r:spawn"),
+        // A tool for others leaves the name to what the caller can see.
+        ("summarize", "z:summarize", "a:summarize", "b:summarize", "z:summarize"),
+        ("a:summarize", "-", "a:summarize", "-", "-"),
+        ("z__summarize", "z:summarize", "z:summarize", "z:summarize", "z:summarize"),
+    ] {
+        let found = |caller: &crate::model::Caller| match snapshot.resolve(name, caller, |_| true) {
+            Resolution::Found(entry) => entry.id.to_string(),
+            Resolution::Ambiguous(list) => format!("{list:?}"),
+            Resolution::Unknown => "-".to_owned(),
+        };
+        let found = [&outside, &run("a"), &run("b"), &child, &run("other")].map(found);
+        assert_eq!(found, [outside_, a, b, b, other], "{name}");
+    }
+}
+
+#[test]
+fn another_audience_is_another_revision() {
+    let registry = Registry::default();
+    for (audience, revision) in [(Audience::Runs, 1), (Audience::Runs, 1), (profile("a"), 2)] {
+        put(&registry, "s", plain(&["x"]), flat_for(&audience), Origin::Declared).unwrap();
+        assert_eq!(registry.snapshot().revision(), revision, "{audience:?}");
+    }
 }
 
 #[test]
@@ -491,7 +588,7 @@ fn reading_never_waits_for_a_registration() {
     while !writer.is_finished() {
         let snapshot = registry.snapshot();
         assert!(
-            matches!(snapshot.resolve("s:a", |_| true), Resolution::Found(_)),
+            matches!(snapshot.resolve("s:a", &caller("ann"), |_| true), Resolution::Found(_)),
             "never half registered"
         );
         assert!(snapshot.entries().count() >= 1);

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 use super::catalog::SourceCatalog;
 use super::contents::{Contents, Gone};
 use super::offered::Offered;
-use super::{Entry, UI_RESOURCES, names, search};
-use crate::model::{SourceId, ToolId, WireName};
+use super::{Audience, Entry, UI_RESOURCES, names, search};
+use crate::model::{Caller, Lineage, SourceId, ToolId};
 use crate::source::ToolSource;
 
 /// An immutable view of all tools.
@@ -17,9 +17,12 @@ use crate::source::ToolSource;
 pub struct Snapshot {
     revision: u64,
     contents: Contents,
+    /// Tools that are not for one profile alone.
     by_wire: HashMap<String, Arc<Entry>>,
+    /// Tools for one profile, by its name.
+    by_profile: HashMap<Arc<str>, HashMap<String, Arc<Entry>>>,
     by_bare: HashMap<String, Vec<Arc<Entry>>>,
-    skeletons: HashMap<String, ToolId>,
+    by_skeleton: HashMap<String, Vec<Arc<Entry>>>,
     catalog: SourceCatalog,
     /// Made when somebody searches for the first time.
     index: OnceLock<search::Index>,
@@ -40,8 +43,13 @@ impl Snapshot {
         let catalog = catalog(&contents);
         let mut snapshot = Self { revision, catalog, ..Self::default() };
         for (id, entry) in &contents.entries {
-            snapshot.by_wire.insert(entry.wire.to_string(), Arc::clone(entry));
-            snapshot.skeletons.insert(names::skeleton(entry.wire.as_str()), id.clone());
+            let wires = match &entry.audience {
+                Audience::Everyone | Audience::Runs => &mut snapshot.by_wire,
+                Audience::Profile(name) => snapshot.by_profile.entry(Arc::clone(name)).or_default(),
+            };
+            wires.insert(entry.wire.to_string(), Arc::clone(entry));
+            let skeleton = names::skeleton(entry.wire.as_str());
+            snapshot.by_skeleton.entry(skeleton).or_default().push(Arc::clone(entry));
             snapshot.by_bare.entry(id.tool().to_owned()).or_default().push(Arc::clone(entry));
         }
         snapshot.contents = contents;
@@ -96,21 +104,35 @@ impl Snapshot {
         index.search(query, visible, limit)
     }
 
-    /// Looks a name up: wire name, id, or a bare name that only one visible tool has.
-    pub fn resolve(&self, name: &str, visible: impl Fn(&Entry) -> bool) -> Resolution {
-        if let Some(entry) = self.by_wire.get(name).or_else(|| self.by_id(name)) {
+    /// Looks a name up: wire name, id, or a bare name that only one visible tool has. Tools that are
+    /// for others than the caller are not there.
+    pub fn resolve(
+        &self,
+        name: &str,
+        caller: &Caller,
+        visible: impl Fn(&Entry) -> bool,
+    ) -> Resolution {
+        let lineage = caller.lineage.as_deref();
+        let is_for = |entry: &&Arc<Entry>| entry.audience.includes(lineage);
+        let by_wire = self.by_wire.get(name).or_else(|| self.of_profile(name, lineage?));
+        if let Some(entry) = by_wire.or_else(|| self.by_id(name)).filter(is_for) {
             return Resolution::Found(Arc::clone(entry));
         }
         let bare = self.by_bare.get(name).map(Vec::as_slice).unwrap_or_default();
-        let mut seen = bare.iter().filter(|entry| visible(entry));
+        let mut seen = bare.iter().filter(|entry| is_for(entry) && visible(entry));
         match (seen.next(), seen.next()) {
             (None, _) => Resolution::Unknown,
             (Some(entry), None) => Resolution::Found(Arc::clone(entry)),
-            (Some(_), Some(_)) => {
-                let all = bare.iter().filter(|entry| visible(entry));
+            (Some(one), Some(other)) => {
+                let all = [one, other].into_iter().chain(seen);
                 Resolution::Ambiguous(all.map(|entry| entry.id.clone()).collect())
             }
         }
+    }
+
+    /// The tool that runs of one profile know by this name.
+    fn of_profile(&self, name: &str, run: &Lineage) -> Option<&Arc<Entry>> {
+        self.by_profile.get(&run.profile)?.get(name)
     }
 
     fn by_id(&self, name: &str) -> Option<&Arc<Entry>> {
@@ -122,9 +144,12 @@ impl Snapshot {
         self.entries().find(|entry| entry.id.source() == source)
     }
 
-    /// The tool that has this name, or one that could be taken for it.
-    pub(super) fn holder_of(&self, name: &WireName) -> Option<&ToolId> {
-        self.skeletons.get(&names::skeleton(name.as_str()))
+    /// The tools that have the wire name of this one, or one that could be taken for it, and that a
+    /// caller could be shown beside it.
+    pub(super) fn holders_of<'a>(&'a self, wanted: &'a Entry) -> impl Iterator<Item = &'a ToolId> {
+        let holders = self.by_skeleton.get(&names::skeleton(wanted.wire.as_str()));
+        let holders = holders.map(Vec::as_slice).unwrap_or_default().iter();
+        holders.filter(|holder| holder.audience.overlaps(&wanted.audience)).map(|holder| &holder.id)
     }
 
     /// How a source is gone, if it is.

@@ -38,11 +38,11 @@ impl Wanted {
     ) -> Result<BTreeSet<SourceId>, RegistrationError> {
         let mut taken = Vec::new();
         let mut leaving = BTreeSet::new();
-        for entry in &self.entries {
-            let holder = before.holder_of(&entry.wire);
-            let Some(holder) = holder.filter(|holder| *holder.source() != self.source) else {
-                continue;
-            };
+        let holders = self
+            .entries
+            .iter()
+            .flat_map(|entry| before.holders_of(entry).map(move |holder| (entry, holder)));
+        for (entry, holder) in holders.filter(|(_, holder)| *holder.source() != self.source) {
             if before.gone(holder.source()) == Some(Gone::ForGood) {
                 leaving.insert(holder.source().clone());
             } else {

@@ -265,6 +265,7 @@ pub(super) fn tool_terms(own: &ToolSettings) -> ToolTerms {
         timeout: own.timeout_seconds.map(Duration::from_secs),
         max_output_bytes: own.max_output_bytes,
         max_output_lines: own.max_output_lines,
+        audience: None,
     }
 }
 

@@ -82,7 +82,7 @@ impl Tasks {
         let mut revisions = gateway.registry_changes();
         let back = async {
             loop {
-                let found = gateway.registry().resolve(&call.tool_id, |_| true);
+                let found = gateway.registry().resolve(&call.tool_id, &caller, |_| true);
                 if matches!(found, Resolution::Found(_)) || revisions.changed().await.is_err() {
                     return;
                 }

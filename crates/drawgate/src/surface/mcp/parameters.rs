@@ -41,7 +41,7 @@ impl Mirrored {
             return Ok(());
         };
         let visible = |entry: &Entry| gateway.is_open(caller, entry);
-        let wanted = match snapshot.resolve(name, visible) {
+        let wanted = match snapshot.resolve(name, caller, visible) {
             Resolution::Found(entry) if visible(&entry) => tools.tools.get(&entry.id),
             Resolution::Found(_) | Resolution::Ambiguous(_) | Resolution::Unknown => None,
         };
