@@ -49,6 +49,15 @@ pub trait ToolSource: Send + Sync + 'static {
         false
     }
 
+    /// Whether calls of a tool spend their time waiting for other runs, whose calls pass through this
+    /// same gate. Such a call holds neither a slot of the gate's load nor one of its source or tool
+    /// while it executes, so that calls that wait for each other can't use up the slots that would
+    /// let them end. The gate does not bound how many there are: whoever starts runs bounds them, and
+    /// with them the calls that wait.
+    fn waits(&self, _tool: &str) -> bool {
+        false
+    }
+
     /// Forgets a call that waits for answers which will not come, by the state that came with the
     /// questions.
     fn abandon(&self, _state: &str) {}

@@ -109,6 +109,11 @@ impl PermittedCall {
         self.arguments
     }
 
+    /// Whether it waits for other runs, and so holds no slots.
+    pub(super) fn waits(&self) -> bool {
+        self.entry.source.waits(self.entry.own_name())
+    }
+
     /// The same call once more: for the one retry that the gate may make, and for those that a bundle's
     /// author allows where nothing was sent.
     #[must_use]

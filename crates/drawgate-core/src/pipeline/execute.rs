@@ -12,6 +12,7 @@ use super::continuation::Handle;
 use super::gateway::{CallOptions, Gateway};
 use super::{Refusal, refuse};
 use crate::deadline::Deadline;
+use crate::fair::FairSlot;
 use crate::guard;
 use crate::model::{Caller, ErrorCode, ToolOutput};
 use crate::policy::Starting;
@@ -46,6 +47,16 @@ impl From<Refusal> for NotStarted {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
+}
+
+/// The slots that a call takes up at its source, and alone at its tool where calls must not overlap.
+async fn slots(entry: &Entry, caller: &str) -> (FairSlot, Option<FairSlot>) {
+    let slot = entry.slots.acquire(caller).await;
+    let alone = match &entry.exclusive {
+        Some(exclusive) => Some(exclusive.acquire(caller).await),
+        None => None,
+    };
+    (slot, alone)
 }
 
 /// One client, as sources that keep state for each tell them apart.
@@ -86,11 +97,8 @@ impl Gateway {
             lineage: caller.lineage.clone(),
         };
         let work = async {
-            let _slot = entry.slots.acquire(context.caller()).await;
-            let _alone = match &entry.exclusive {
-                Some(exclusive) => Some(exclusive.acquire(context.caller()).await),
-                None => None,
-            };
+            let _slots =
+                if call.waits() { None } else { Some(slots(&entry, context.caller()).await) };
             self.perform(caller, call, &context, trace).await
         };
         let output = tokio::select! {

@@ -238,7 +238,7 @@ impl Gateway {
         let max_bytes = settings.max_argument_bytes;
         drop(settings);
         // What costs little comes first: a flood is refused before its arguments are redacted.
-        let _slot = self.load.enter(&caller.principal, all, own)?;
+        let mut slot = Some(self.load.enter(&caller.principal, all, own)?);
         check_size(&call.arguments, max_bytes)?;
         trace.input(&call.arguments, &call.redact_keys);
         let resolved = self.resolve(caller, call, trace)?;
@@ -249,6 +249,7 @@ impl Gateway {
                 Authorized::Permitted(permitted) => permitted,
                 Authorized::Asked(required) => return Ok(Spooled::question(required)),
             };
+            slot = slot.filter(|_| !permitted.waits());
             match self.execute(caller, permitted, &options, trace).await? {
                 Performed::Done(executed) => return self.spool(caller, executed, trace).await,
                 Performed::Outdated(call) => {

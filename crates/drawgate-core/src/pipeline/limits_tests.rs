@@ -1,18 +1,19 @@
 //! How much runs at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::tests::{Probe, change, code, gate, gate_under, hanging, invocation, of_kind};
+use super::tests::{Probe, change, code, gate, gate_under, hanging, invocation, message, of_kind};
 use super::*;
 use crate::audit::EventKind;
-use crate::model::ToolOutput;
+use crate::model::{Bounds, Caller, McpManifest, Offer, SourceId, ToolOutput, ToolResult};
 use crate::registry::{Origin, SourceTerms};
-use crate::source::ToolSource;
-use crate::testing::{TestGate, caller, tool};
+use crate::source::{CallContext, SourceError, ToolSource};
+use crate::testing::{TestGate, caller, run_of, tool};
 
 fn spawn(gate: &TestGate, who: &'static str) -> tokio::task::JoinHandle<crate::model::ToolResult> {
     let gateway = gate.gateway.clone();
@@ -77,6 +78,92 @@ async fn what_is_too_much_is_refused_before_its_arguments_are_looked_at() {
     assert_eq!(source.starts(), 0);
     change(&gate, |settings| (settings.max_calls, settings.max_argument_bytes) = (9, 14));
     assert!(gate.call("ann", "s:t", json!({ "x": "longer" })).await.success, "14 bytes fit");
+}
+
+/// A source whose one tool calls itself through the gate, as often as it is told, and waits.
+struct Nested {
+    id: SourceId,
+    waits: bool,
+    gateway: OnceLock<Gateway>,
+    most: AtomicUsize,
+}
+
+#[async_trait]
+impl ToolSource for Nested {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    async fn manifest(&self) -> Result<McpManifest, SourceError> {
+        Err(SourceError::unreachable("it is declared"))
+    }
+
+    fn waits(&self, tool: &str) -> bool {
+        self.waits && tool == "t"
+    }
+
+    async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
+        let gateway = self.gateway.get().unwrap();
+        let more = call.arguments()["more"].as_u64().unwrap();
+        self.most.fetch_max(gateway.under_way(), Ordering::SeqCst);
+        if more > 0 {
+            let below = Caller { lineage: cx.lineage.clone(), ..caller("ann") };
+            let below = run_of(&below, "p", Bounds::default());
+            let call = invocation(json!({ "more": more - 1 }));
+            let gateway = gateway.clone();
+            let run = async move { gateway.call(&below, call, CallOptions::default()).await };
+            if let Some(error) = tokio::spawn(run).await.unwrap().error {
+                return Err(SourceError::Failed { message: error.message, details: None });
+            }
+        }
+        Ok(ToolOutput::text("ok"))
+    }
+}
+
+/// Has 64 calls wait for each other and returns the answer to the outermost, with the most that were
+/// under way when one began.
+async fn nested(waits: bool, concurrency: usize, annotations: &Value) -> (ToolResult, usize) {
+    let (id, tools) = (SourceId::new("s").unwrap(), vec![tool("t", annotations)]);
+    let source = Arc::new(Nested {
+        id: id.clone(),
+        waits,
+        gateway: OnceLock::new(),
+        most: AtomicUsize::new(0),
+    });
+    let gate = TestGate::new().await;
+    let terms = SourceTerms { concurrency, ..SourceTerms::default() };
+    let manifest = McpManifest {
+        server_id: id,
+        name: String::new(),
+        version: String::new(),
+        description: None,
+        tools,
+        offer: Offer::default(),
+    };
+    gate.declare(source.clone(), manifest, terms, Origin::Declared).unwrap();
+    change(&gate, |settings| settings.max_calls = 4);
+    assert!(source.gateway.set(gate.gateway.clone()).is_ok());
+    let result = gate.call("ann", "s:t", json!({ "more": 63 })).await;
+    let ends = of_kind(&gate, EventKind::Outcome).await;
+    assert_eq!(ends.len() == 64, result.success, "each has its outcome");
+    assert!(!result.success || gate.gateway.under_way() == 0, "every slot came back");
+    (result, source.most.load(Ordering::SeqCst))
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_for_runs_hold_no_slots() {
+    let exclusive = json!({ "concurrency": "exclusive" });
+    for annotations in [&Value::Null, &exclusive] {
+        let (result, most) = nested(true, 1, annotations).await;
+        assert!(result.success, "{annotations}: {:?}", result.error);
+        assert_eq!(most, 0, "{annotations}");
+    }
+    // What would become of them otherwise.
+    let (result, _) = nested(false, 1, &Value::Null).await;
+    assert!(message(&result).contains("did not answer within"), "{:?}", result.error);
+    let (result, most) = nested(false, 64, &Value::Null).await;
+    assert!(message(&result).contains("4 calls are under way"), "{:?}", result.error);
+    assert_eq!(most, 4);
 }
 
 #[tokio::test]
