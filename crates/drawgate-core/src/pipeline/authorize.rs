@@ -207,6 +207,7 @@ impl Gateway {
             action: entry.action.as_deref(),
             claimed: entry.claimed.as_deref(),
             principal: &caller.principal,
+            lineage: caller.lineage.as_deref(),
             arguments,
             fits: fits(entry, arguments),
             size: trace.input_size(),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::places::{hosts, paths};
 use super::rules::{Condition, Matcher, Pattern, Rule, Rules};
-use crate::model::{PolicyDecision, Principal, ToolId, Verdict};
+use crate::model::{Lineage, PolicyDecision, Principal, ToolId, Verdict};
 
 /// What a rule may look at.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,8 @@ pub struct PolicyRequest<'a> {
     pub claimed: Option<&'a str>,
     /// Who calls.
     pub principal: &'a Principal,
+    /// The run that calls, if the gateway itself runs the agent.
+    pub lineage: Option<&'a Lineage>,
     /// With what.
     pub arguments: &'a Map<String, Value>,
     /// Whether they fit the tool's schema. If they don't, nobody here can say how the source will read
@@ -73,9 +75,21 @@ fn holds(when: &Condition, verdict: Verdict, request: &PolicyRequest<'_>) -> boo
     };
     name(&when.tool_id, request.tool_id.as_str())
         && name(&when.principal, request.principal.as_str())
+        && is_of(when.agent.as_deref(), verdict, request.lineage)
         && name(&when.connector_scope, request.tool_id.source().as_str())
         && when.size_over.is_none_or(|limit| request.size > limit)
         && holds_for_arguments(when, verdict, request)
+}
+
+/// Whether the run that calls is of one of the profiles. What a profile may not do, it may not have done
+/// by a run that it starts; what it may do, it does not pass on.
+fn is_of(profiles: Option<&[Pattern]>, verdict: Verdict, lineage: Option<&Lineage>) -> bool {
+    let Some(profiles) = profiles else { return true };
+    let matches = |run: &Lineage| profiles.iter().any(|pattern| pattern.matches(&run.profile));
+    lineage.is_some_and(|run| match verdict {
+        Verdict::Allow => matches(run),
+        Verdict::AllowWithConfirm | Verdict::Deny => run.upwards().any(matches),
+    })
 }
 
 /// What a rule says about arguments. Of those that can be read in several ways, one that does not allow

@@ -1,10 +1,13 @@
 //! Rule × request.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
-use crate::model::{Principal, SourceId, ToolId};
+use crate::model::{Bounds, Principal, SourceId, ToolId};
 use crate::policy::RulesError;
+use crate::testing::{caller, run_of};
 
 fn policy(fallback: &str, rules: &Value) -> Rules {
     let file = json!({ "version": "1.0", "defaults": { "fallback": fallback }, "rules": rules });
@@ -15,10 +18,11 @@ struct Call {
     tool: &'static str,
     action: Option<&'static str>,
     arguments: Value,
+    lineage: Option<Arc<Lineage>>,
 }
 
 fn call(arguments: Value) -> Call {
-    Call { tool: "fs:write", action: Some("file.write"), arguments }
+    Call { tool: "fs:write", action: Some("file.write"), arguments, lineage: None }
 }
 
 #[track_caller]
@@ -33,6 +37,7 @@ fn decided(rules: &Rules, call: &Call) -> PolicyDecision {
         action: call.action,
         claimed: None,
         principal: &principal,
+        lineage: call.lineage.as_deref(),
         arguments,
         fits: true,
         size,
@@ -122,6 +127,39 @@ fn names_are_matched_as_a_whole() {
     for (when, applies) in cases {
         check(&when, "deny", json!({}), applies);
         check(&when, "allow", json!({}), applies);
+    }
+}
+
+#[test]
+fn rules_about_agents_are_about_runs_of_a_profile() {
+    // The profiles of the runs, from the root down; which rules about `agent` apply to the last one:
+    // those that deny or ask, and those that allow.
+    let cases: [(&[&str], Value, bool, bool); 10] = [
+        (&[], json!("*"), false, false),
+        (&[], json!("ann"), false, false),
+        (&["worker"], json!("worker"), true, true),
+        (&["worker"], json!("WORK*"), true, true),
+        (&["worker"], json!(["other", "worker"]), true, true),
+        (&["worker"], json!("other"), false, false),
+        (&["reader", "worker"], json!("worker"), true, true),
+        (&["reader", "worker"], json!("reader"), true, false),
+        (&["reader", "middle", "worker"], json!("reader"), true, false),
+        (&["reader", "middle", "worker"], json!("*"), true, true),
+    ];
+    for (runs, agent, restricts, allows) in cases {
+        let last = runs
+            .iter()
+            .fold(caller("ann"), |above, profile| run_of(&above, profile, Bounds::default()));
+        let request = Call { lineage: last.lineage, ..call(json!({})) };
+        for (verdict, fallback, applies) in [
+            ("deny", "allow", restricts),
+            ("allow_with_confirm", "allow", restricts),
+            ("allow", "deny", allows),
+        ] {
+            let rule = json!([{ "id": "r", "action": "*", "when": { "agent": agent }, "decision": verdict }]);
+            let found = decided(&policy(fallback, &rule), &request).rule_id.is_some();
+            assert_eq!(found, applies, "{verdict} when agent is {agent}, by {runs:?}");
+        }
     }
 }
 
@@ -452,6 +490,7 @@ fn two_stars_are_any_folder_and_none() {
             action: None,
             claimed: None,
             principal: &Principal::local(),
+            lineage: None,
             arguments: arguments.as_object().unwrap(),
             fits: true,
             size: 0,
@@ -476,6 +515,7 @@ fn claimed_actions_match_only_rules_that_do_not_allow() {
             action: None,
             claimed: Some("connector.read"),
             principal: &Principal::local(),
+            lineage: None,
             arguments: &serde_json::Map::new(),
             fits: true,
             size: 0,
@@ -508,6 +548,7 @@ fn arguments_that_can_be_read_in_several_ways_meet_the_strictest_reading() {
                 action: None,
                 claimed: None,
                 principal: &Principal::local(),
+                lineage: None,
                 arguments: arguments.as_object().unwrap(),
                 fits: false,
                 size: 0,

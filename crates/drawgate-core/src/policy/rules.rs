@@ -148,6 +148,12 @@ pub struct Condition {
     #[serde(default, deserialize_with = "one_or_many")]
     #[schemars(with = "Option<OneOrMany>")]
     pub principal: Option<Vec<Pattern>>,
+    /// Profiles of agents that the gateway runs itself; no other caller matches. A rule that denies or
+    /// asks applies to runs of the profile and to all that are below such a run, a rule that allows to
+    /// runs of the profile alone.
+    #[serde(default, deserialize_with = "one_or_many")]
+    #[schemars(with = "Option<OneOrMany>")]
+    pub agent: Option<Vec<Pattern>>,
     /// Sources of tools.
     #[serde(default, deserialize_with = "one_or_many")]
     #[schemars(with = "Option<OneOrMany>")]
