@@ -81,6 +81,16 @@ pub enum EventKind {
     KeyAdded,
     /// A key was withdrawn.
     KeyRemoved,
+    /// An agent that the gateway runs itself began to work.
+    RunStarted,
+    /// It ended, and how.
+    RunEnded,
+    /// A run was refused something that its budget does not cover.
+    BudgetRefused,
+    /// A person accepted an agent's profile.
+    ProfileAccepted,
+    /// A profile is gone or no longer accepted.
+    ProfileRemoved,
     /// An operator's act begins: nothing has changed yet. The event of the act's own kind, with the
     /// same `actId`, says that it was done; without one it was not.
     ActStarted,
@@ -100,7 +110,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 45] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -134,6 +144,11 @@ impl EventKind {
         Self::PeerRefused,
         Self::KeyAdded,
         Self::KeyRemoved,
+        Self::RunStarted,
+        Self::RunEnded,
+        Self::BudgetRefused,
+        Self::ProfileAccepted,
+        Self::ProfileRemoved,
         Self::ActStarted,
         Self::ActFailed,
         Self::AuditGap,
@@ -180,6 +195,11 @@ impl EventKind {
             Self::PeerRefused => "peer_refused",
             Self::KeyAdded => "key_added",
             Self::KeyRemoved => "key_removed",
+            Self::RunStarted => "run_started",
+            Self::RunEnded => "run_ended",
+            Self::BudgetRefused => "budget_refused",
+            Self::ProfileAccepted => "profile_accepted",
+            Self::ProfileRemoved => "profile_removed",
             Self::ActStarted => "act_started",
             Self::ActFailed => "act_failed",
             Self::AuditGap => "audit_gap",

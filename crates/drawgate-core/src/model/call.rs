@@ -79,7 +79,8 @@ pub struct ToolInvocation {
     pub tool_id: String,
     /// The caller's own name for this call; it need not be unique.
     pub request_id: String,
-    /// The run that it belongs to, if the caller groups calls.
+    /// The run that it belongs to, if the caller groups calls. What an agent that the gateway runs
+    /// itself writes here is not heeded: its run is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The arguments.

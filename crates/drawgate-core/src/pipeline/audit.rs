@@ -20,8 +20,8 @@ use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind, Payload};
 use crate::canonical;
 use crate::model::{
-    Caller, Ending, ErrorCode, GrantId, PolicyDecision, Principal, ResultMeta, Surface, ToolError,
-    ToolInvocation, ToolOutput, ToolResult, shown_name,
+    Caller, Ending, ErrorCode, GrantId, Lineage, PolicyDecision, Principal, ResultMeta, Surface,
+    ToolError, ToolInvocation, ToolOutput, ToolResult, shown_name,
 };
 use crate::policy::{Approval, Cover};
 use crate::redact::{Redactor, describe_masks};
@@ -42,7 +42,9 @@ pub(crate) struct Trace {
     gate: Gateway,
     call_id: String,
     request_id: String,
+    /// What a caller that is no run says about itself.
     run_id: Option<String>,
+    lineage: Option<Arc<Lineage>>,
     principal: Principal,
     surface: Surface,
     tool: String,
@@ -77,6 +79,7 @@ impl Trace {
             call_id: gate.parts.ids.unique(),
             request_id: label(&redactor, &call.request_id),
             run_id: call.run_id.as_ref().map(|id| label(&redactor, id)),
+            lineage: caller.lineage.clone(),
             principal: caller.principal.clone(),
             surface: caller.surface.clone(),
             tool: call.tool_id.clone(),
@@ -342,15 +345,22 @@ impl Trace {
     }
 
     fn draft(&self, kind: EventKind) -> EventDraft {
-        EventDraft::new(kind, self.gate.parts.clock.now_ms())
+        let draft = EventDraft::new(kind, self.gate.parts.clock.now_ms())
             .text("callId", &self.call_id)
             .text("requestId", &self.request_id)
             .text("principal", self.principal.as_str())
             .text("surface", self.surface.name())
             .text("toolId", self.tool_label())
-            .maybe_text("runId", self.run_id.as_deref())
             .maybe_text("sandbox", self.sandbox)
-            .texts("grantIds", self.grants.iter().map(AsRef::as_ref))
+            .texts("grantIds", self.grants.iter().map(AsRef::as_ref));
+        match &self.lineage {
+            Some(run) => draft
+                .text("runId", &run.run)
+                .text("rootRunId", &run.root)
+                .text("agent", &run.profile)
+                .number("depth", run.depth.into()),
+            None => draft.maybe_text("runId", self.run_id.as_deref()),
+        }
     }
 
     async fn append(&self, draft: EventDraft) -> Result<(), Refusal> {

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use super::tests::code;
 use super::*;
-use crate::model::{Bounds, Caller, Capability, Disclosure, ToolOutput, ToolPatterns};
+use crate::audit::EventKind;
+use crate::model::{
+    Bounds, Caller, Capability, Disclosure, ToolInvocation, ToolOutput, ToolPatterns,
+};
 use crate::registry::{Audience, Origin, SourceTerms};
 use crate::testing::{FakeSource, TestGate, caller, run_of, tool};
 
@@ -135,6 +138,39 @@ fn views_are_equal_where_they_show_the_same() {
     assert_eq!(view(&one), view(&run_of(&one, "p", bounds())), "whoever started it");
     for other in [ann.clone(), run_of(&ann, "q", bounds()), run_of(&ann, "p", only(&["read"]))] {
         assert_ne!(view(&one), view(&other), "{:?}", other.lineage);
+    }
+}
+
+#[tokio::test]
+async fn events_of_a_call_name_the_run_that_made_it() {
+    let gate = gate().await;
+    gate.policy(json!({ "version": "1.0", "defaults": { "fallback": "allow" }, "rules": [
+        { "id": "r", "action": "*", "when": { "agent": "reader" }, "decision": "deny" }] }));
+    let root = run_of(&caller("ann"), "root", Bounds::default());
+    let child = run_of(&root, "child", Bounds::default());
+    let reader = run_of(&root, "reader", Bounds::default());
+    let cases = [
+        (caller("ann"), true, json!([null, null, null, "forged"])),
+        (root, true, json!(["root", 0, "run-root", "run-root"])),
+        (child, true, json!(["child", 1, "run-root", "run-child"])),
+        (reader, false, json!(["reader", 1, "run-root", "run-reader"])),
+    ];
+    for (caller, success, expected) in cases {
+        let call = ToolInvocation {
+            tool_id: "s:open".to_owned(),
+            run_id: Some("forged".to_owned()),
+            ..ToolInvocation::default()
+        };
+        let result = gate.gateway.call(&caller, call, CallOptions::default()).await;
+        assert_eq!(result.success, success, "{expected}: {:?}", result.error);
+        let events = gate.events().await;
+        let last = events.iter().rev().take(2).collect::<Vec<_>>();
+        let kinds: Vec<EventKind> = last.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [EventKind::Outcome, EventKind::Decision]);
+        for event in last {
+            let found = ["agent", "depth", "rootRunId", "runId"].map(|key| event.rest.get(key));
+            assert_eq!(json!(found), expected, "{}", event.kind);
+        }
     }
 }
 

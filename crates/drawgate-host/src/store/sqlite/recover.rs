@@ -187,8 +187,15 @@ fn recover(
     Ok(())
 }
 
+/// What a decision says about the run that called, and its outcome too.
+const OF_RUNS: [&str; 4] = ["agent", "depth", "rootRunId", "runId"];
+
 fn unknown_outcome(decision: &ToolAuditEvent, now: u64) -> EventDraft {
-    EventDraft::new(EventKind::Outcome, now)
+    let known = OF_RUNS.iter().filter_map(|key| Some((*key, decision.rest.get(*key)?)));
+    let draft = known.fold(EventDraft::new(EventKind::Outcome, now), |draft, (key, value)| {
+        draft.canonical(key, canonical::to_string(value))
+    });
+    draft
         .maybe_text("callId", decision.call_id.as_deref())
         .maybe_text("toolId", decision.tool_id.as_deref())
         .maybe_text("requestId", decision.request_id.as_deref())

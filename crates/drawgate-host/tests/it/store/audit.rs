@@ -107,7 +107,8 @@ async fn calls_under_way_get_an_unknown_outcome_after_a_crash() {
     }
     log.append(outcome("b")).await.unwrap();
     log.checkpoint().await.unwrap().unwrap();
-    log.append(decision("d")).await.unwrap();
+    let by_a_run = decision("d").text("runId", "r1").text("agent", "p").number("depth", 2);
+    log.append(by_a_run.text("rootRunId", "r0")).await.unwrap();
     drop(log);
     let log = open(&dir);
     let after: Vec<_> =
@@ -126,6 +127,9 @@ async fn calls_under_way_get_an_unknown_outcome_after_a_crash() {
     assert_eq!(after[0].rest.get("clean"), Some(&false.into()));
     assert_eq!(after[1].code.as_deref(), Some("UNKNOWN"));
     assert_eq!((after[1].success, after[1].tool_id.as_deref()), (Some(false), Some("demo:echo")));
+    assert_eq!(after[1].rest.get("runId"), None);
+    let run = ["runId", "agent", "rootRunId"].map(|key| after[3].rest[key].as_str().unwrap());
+    assert_eq!((run, &after[3].rest["depth"]), (["r1", "p", "r0"], &2.into()));
     assert_eq!(after[4].rest.get("calls"), Some(&3.into()));
     drop(log);
     let again = open(&dir);
