@@ -11,8 +11,10 @@ fn caps(list: &[&str]) -> Vec<Capability> {
     list.iter().map(|text| Capability::new(text).unwrap()).collect()
 }
 
+type Names<'a> = &'a [&'a str];
+
 /// A run below others, from the root down; `None` for a run without a ceiling.
-fn below(ceilings: &[Option<&[&str]>]) -> Arc<Lineage> {
+fn below(ceilings: &[Option<Names<'_>>]) -> Arc<Lineage> {
     let run = ceilings.iter().fold(caller("ann"), |above, ceiling| {
         let ceiling = ceiling.map(caps);
         run_of(&above, "p", Bounds { ceiling, ..Bounds::default() })
@@ -22,7 +24,7 @@ fn below(ceilings: &[Option<&[&str]>]) -> Arc<Lineage> {
 
 #[test]
 fn a_capability_must_be_below_every_ceiling() {
-    let cases: [(&[Option<&[&str]>], &str, bool); 12] = [
+    let cases: [(&[Option<Names<'_>>], &str, bool); 12] = [
         (&[None], "file.read", true),
         (&[None, None, None], "anything", true),
         (&[Some(&["file.*"])], "file.read", true),
@@ -45,7 +47,7 @@ fn a_capability_must_be_below_every_ceiling() {
 
 #[test]
 fn what_is_left_of_capabilities() {
-    let cases: [(&[&str], &[&str], &[&str]); 9] = [
+    let cases: [(Names<'_>, Names<'_>, Names<'_>); 9] = [
         (&["*"], &["file.*"], &["file.*"]),
         (&["file.*"], &["*"], &["file.*"]),
         (&["file.*", "net"], &["file.read"], &["file.read"]),
@@ -106,7 +108,7 @@ fn entry(naming: Naming) -> Arc<Entry> {
 #[test]
 fn tools_are_chosen_by_any_of_their_names() {
     let entry = entry(Naming::Qualified);
-    let cases: [(Option<&[&str]>, &[&str], bool); 14] = [
+    let cases: [(Option<Names<'_>>, Names<'_>, bool); 14] = [
         (None, &[], true),
         (Some(&[]), &[], false),
         (Some(&["read"]), &[], true),

@@ -110,8 +110,9 @@ impl ToolSource for Nested {
             let below = Caller { lineage: cx.lineage.clone(), ..caller("ann") };
             let below = run_of(&below, "p", Bounds::default());
             let call = invocation(json!({ "more": more - 1 }));
-            let result = gateway.call(&below, call, CallOptions::default()).await;
-            if let Some(error) = result.error {
+            let gateway = gateway.clone();
+            let run = async move { gateway.call(&below, call, CallOptions::default()).await };
+            if let Some(error) = tokio::spawn(run).await.unwrap().error {
                 return Err(SourceError::Failed { message: error.message, details: None });
             }
         }
@@ -145,7 +146,7 @@ async fn nested(waits: bool, concurrency: usize, annotations: &Value) -> (ToolRe
     let result = gate.call("ann", "s:t", json!({ "more": 63 })).await;
     let ends = of_kind(&gate, EventKind::Outcome).await;
     assert_eq!(ends.len() == 64, result.success, "each has its outcome");
-    assert_eq!(gate.gateway.under_way(), 0, "every slot came back once");
+    assert!(!result.success || gate.gateway.under_way() == 0, "every slot came back");
     (result, source.most.load(Ordering::SeqCst))
 }
 

@@ -1,6 +1,8 @@
 //! Calls of agents that the gateway runs itself: what their principal, the runs above them and their
 //! own choice of tools leave them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::tests::code;
@@ -130,7 +132,7 @@ async fn a_tool_is_known_to_its_audience_alone() {
 
 #[test]
 fn views_are_equal_where_they_show_the_same() {
-    let view = |run: &Caller| View::new(Default::default(), run.lineage.clone());
+    let view = |run: &Caller| View::new(BTreeSet::new(), run.lineage.clone());
     let (ann, bounds) = (caller("ann"), Bounds::default);
     let one = run_of(&ann, "p", bounds());
     assert_eq!(view(&one), view(&run_of(&one, "p", bounds())), "whoever started it");

@@ -88,7 +88,7 @@ fn awkward_names_get_a_name_of_their_own() {
             }
             for written in [entry.wire.as_str(), entry.id.as_str()] {
                 let crate::registry::Resolution::Found(found) =
-                    snapshot.resolve(written, &crate::testing::caller("ann"), |_| true)
+                    snapshot.resolve(written, &caller("ann"), |_| true)
                 else {
                     panic!("{written}")
                 };
