@@ -44,11 +44,11 @@ use drawgate_core::store::{AuditLog, Documents, Store};
 use drawgate_host::seal::SealingKey;
 use drawgate_sources::mcp::oauth::Logins;
 
-use crate::assemble::Toolpacks;
 use crate::callers::Callers;
 use crate::packs::Packs;
 use crate::peers::PeerAuthenticator;
 use crate::tasks::Tasks;
+use crate::toolpack_sources::Toolpacks;
 
 /// Everything that an operator can do to a gateway, or look at.
 pub struct Operations {

@@ -20,6 +20,7 @@ mod servers;
 mod setting;
 mod shape;
 mod starter;
+mod terms;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -47,6 +48,7 @@ pub use sections::{
 };
 pub use servers::{Names, Protocol, Server, ToolSettings, Trust, Validation};
 pub use starter::STARTER;
+pub(crate) use terms::{base_terms, declared_terms, tool_terms};
 
 /// The configuration of a Drawgate gateway. Every key is optional.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use drawgate_sources::toolpack::Problems;
 
+use super::id::PackId;
 use super::remote::RemoteError;
 
 /// The kinds of refusal, by names that do not change.
@@ -61,6 +62,18 @@ pub enum ToolpackError {
         code: Code,
         /// What is wrong and what to do.
         message: String,
+    },
+    /// A reference means another commit than when the pack was installed.
+    #[error("`{reference}` was commit `{installed}` when `{id}` was installed, and is `{now}` now")]
+    Moved {
+        /// The installed pack.
+        id: PackId,
+        /// The branch or tag.
+        reference: String,
+        /// The commit that is installed.
+        installed: String,
+        /// The commit that it means now.
+        now: String,
     },
     /// The pack's manifest is not acceptable.
     #[error("its `toolpack.json` has mistakes:\n{0}")]
@@ -133,6 +146,7 @@ impl ToolpackError {
     pub const fn code(&self) -> Option<Code> {
         match self {
             Self::Rejected { code, .. } => Some(*code),
+            Self::Moved { .. } => Some(Code::Pin),
             Self::Manifest(_) => Some(Code::Manifest),
             Self::Remote(error) => error.code(),
             Self::Unknown { .. }

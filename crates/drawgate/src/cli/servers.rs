@@ -142,7 +142,7 @@ fn edit_is_in_force(status: &Status) -> bool {
 fn problem(server: &ServerReport) -> String {
     let status = &server.source.status;
     if let Some(problem) = &status.problem {
-        return problem.clone();
+        return doctor::advised(problem);
     }
     let (id, waiting) = (&status.id, status.quarantined.len());
     if waiting > 0 {

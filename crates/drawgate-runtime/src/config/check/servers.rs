@@ -11,13 +11,12 @@ use http::HeaderName;
 use serde::Deserialize;
 
 use super::{Scheme, check_address, check_timeout};
-use crate::assemble::declared_terms;
-use crate::config::Config;
 use crate::config::formats::check_format;
 use crate::config::problem::Problem;
 use crate::config::servers::Server;
 use crate::config::setting::{is_key_shaped, looks_like_secret};
 use crate::config::tree::{child, element, is_within};
+use crate::config::{Config, declared_terms};
 use drawgate_sources::server::{DeclaredTools, Transport};
 use drawgate_sources::setting::Setting;
 use drawgate_sources::shape::list;

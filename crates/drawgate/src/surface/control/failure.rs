@@ -6,6 +6,7 @@ use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::ReviewError;
 use drawgate_runtime::operations::OperationError;
 use drawgate_runtime::peers::KeyExists;
+use drawgate_runtime::toolpacks::{Code, ToolpackError};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::Approval(ApprovalError::Unknown(_)) => shows("approvals"),
         OperationError::Grant(GrantError::Unknown(_)) => shows("grants"),
         OperationError::Review(ReviewError::NoServer(_)) => shows("servers"),
+        OperationError::Toolpack(error) => toolpack_advice(error),
         OperationError::NameIsLocal
         | OperationError::NameIsReserved(_)
         | OperationError::ConfiguredGrant(_)
@@ -67,7 +69,6 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::NoLogin(_)
         | OperationError::ToolpackChanged
         | OperationError::ToolpackConflict { .. }
-        | OperationError::Toolpack(_)
         | OperationError::ToolpackId(_)
         | OperationError::Name(_)
         | OperationError::Capability(_)
@@ -80,5 +81,16 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::Act(_)
         | OperationError::Store(_)
         | OperationError::Other(_) => None,
+    }
+}
+
+/// The command or option that helps with an error about a toolpack.
+pub fn toolpack_advice(error: &ToolpackError) -> Option<String> {
+    match (error, error.code()) {
+        (ToolpackError::Moved { id, .. }, _) => {
+            Some(format!("`drawgate toolpacks update {id}` shows what is different"))
+        }
+        (_, Some(Code::Downgrade)) => Some("use `--allow-downgrade` if you want it".to_owned()),
+        _ => None,
     }
 }

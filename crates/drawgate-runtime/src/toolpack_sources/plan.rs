@@ -8,10 +8,8 @@ use drawgate_core::model::{Capability, SourceId};
 use drawgate_core::registry::{Naming, SourceTerms, ToolTerms, Trust};
 use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
 
-use super::super::confine;
-use super::super::sources::{base_terms, tool_terms};
 use super::approved::Approved;
-use crate::config::{self, Loaded};
+use crate::config::{self, Loaded, base_terms, tool_terms};
 use crate::toolpacks::{Installed, Integrity};
 
 /// The id that the built-in tools have.
@@ -74,7 +72,7 @@ pub(super) fn settings(
     let absolute = |path: &PathBuf| std::path::absolute(loaded.resolve(path));
     let workspace = match &own.workspace {
         Some(folder) => absolute(folder)?,
-        None => confine::workspace(loaded, data),
+        None => loaded.workspace(data),
     };
     let overrides = own.tools.iter().filter(|(_, tool)| tool.sandbox.is_some());
     Ok(ToolpackConfig {
