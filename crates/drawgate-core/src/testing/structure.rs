@@ -52,7 +52,7 @@ pub fn check_layers(manifest_dir: &str, order: &[&str]) {
             continue;
         };
         for (number, line) in code(&file) {
-            let used = line.split("crate::").skip(1).map(|rest| module_name(rest));
+            let used = line.split("crate::").skip(1).map(module_name);
             let bad =
                 used.filter(|used| *used != own && position(used).is_some_and(|at| at > place));
             found.extend(bad.map(|used| format!("{}:{number}: {own} uses {used}", file.display())));
