@@ -10,8 +10,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::assemble::{Applied, Runtime};
+use crate::assemble::Runtime;
 use crate::config::Loaded;
+use crate::edits::Applied;
 
 /// How often the files are looked at.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -8,8 +8,10 @@
 pub mod agents;
 mod anchors;
 pub mod assemble;
+mod background;
 pub mod callers;
 pub mod config;
+pub mod edits;
 mod follow;
 pub mod operations;
 pub mod packs;
@@ -17,11 +19,13 @@ pub mod peers;
 pub mod profiles;
 pub mod providers;
 pub mod refusals;
+mod start;
+#[cfg(test)]
+mod structure_tests;
 pub mod tasks;
 pub mod time;
+pub mod toolpack_sources;
 pub mod toolpacks;
 mod upkeep;
-#[cfg(test)]
-mod words_tests;
 
 pub use assemble::Runtime;

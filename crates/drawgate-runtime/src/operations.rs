@@ -51,13 +51,13 @@ use drawgate_host::seal::SealingKey;
 use drawgate_sources::mcp::oauth::Logins;
 
 use crate::agents::Agents;
-use crate::assemble::Toolpacks;
 use crate::callers::Callers;
 use crate::packs::Packs;
 use crate::peers::PeerAuthenticator;
 use crate::profiles::Profiles;
 use crate::providers::Providers;
 use crate::tasks::Tasks;
+use crate::toolpack_sources::Toolpacks;
 
 /// Everything that an operator can do to a gateway, or look at.
 pub struct Operations {

@@ -36,7 +36,7 @@ fn new_grant(scope: &str) -> NewGrant {
 
 /// The kinds and principals of all events of acts.
 async fn acts(runtime: &Runtime) -> Vec<(String, String)> {
-    let events = runtime.audit.read(0, 1000).await.unwrap();
+    let events = runtime.audit().read(0, 1000).await.unwrap();
     let events = events.iter().map(|event| event.event().unwrap());
     let named = events.filter_map(|event| Some((event.kind.as_str().to_owned(), event.principal?)));
     named.collect()
@@ -63,7 +63,7 @@ async fn the_audit_log_names_who_acted() {
     );
     assert!(acts.iter().all(|(_, principal)| principal == "ada"), "{acts:?}");
 
-    let before = runtime.audit.head();
+    let before = runtime.audit().head();
     assert!(operations.prune(&actor, Prune { before }).await.unwrap().removed > 0);
     assert!(self::acts(&runtime).await.contains(&("pruned".to_owned(), "ada".to_owned())));
     runtime.close().await;

@@ -4,9 +4,9 @@ use std::path::Path;
 use drawgate_host::secrets::Secrets;
 
 use super::*;
-use crate::config::{Chosen, Config};
+use crate::config::{Config, ConfigOrigin};
 
-fn loaded(text: &str, chosen: Chosen) -> Loaded {
+fn loaded(text: &str, chosen: ConfigOrigin) -> Loaded {
     let loaded = Config::parse(text, Path::new("drawgate.toml"));
     let loaded = loaded.unwrap_or_else(|errors| panic!("{errors}"));
     Loaded { chosen, ..loaded }
@@ -21,22 +21,23 @@ fn providers(loaded: &Loaded) -> Providers {
 
 #[test]
 fn a_configuration_that_was_found_asks_nobody() {
-    let found = providers(&loaded(LOCAL, Chosen::Found));
+    let found = providers(&loaded(LOCAL, ConfigOrigin::Found));
     assert!(found.models().resolve(Some("local/m")).is_err());
     assert!(found.withheld().unwrap().contains("--config drawgate.toml"));
     assert!(found.configured().contains_key("local"), "it is listed all the same");
-    let named = providers(&loaded(LOCAL, Chosen::Named));
+    let named = providers(&loaded(LOCAL, ConfigOrigin::Named));
     assert!(named.models().resolve(Some("local/m")).is_ok());
     assert_eq!(named.withheld(), None);
 }
 
 #[test]
 fn edits_replace_the_models_only_if_they_change_them() {
-    let providers = providers(&loaded("", Chosen::Named));
+    let providers = providers(&loaded("", ConfigOrigin::Named));
     assert!(providers.models().resolve(Some("local/m")).is_err());
-    providers.apply(&loaded(LOCAL, Chosen::Named));
+    providers.apply(&loaded(LOCAL, ConfigOrigin::Named));
     let models = providers.models();
     assert!(models.resolve(Some("local/m")).is_ok());
-    providers.apply(&loaded(&format!("{LOCAL}[limits]\ntimeout_seconds = 5\n"), Chosen::Named));
+    providers
+        .apply(&loaded(&format!("{LOCAL}[limits]\ntimeout_seconds = 5\n"), ConfigOrigin::Named));
     assert!(Arc::ptr_eq(&models, &providers.models()), "slots in use stay in use");
 }

@@ -2,43 +2,16 @@
 //!
 //! The tasks end with [`Runtime::close`].
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::Runtime;
-use crate::assemble::follow_logins;
+use crate::assemble::{Runtime, follow_logins};
 use crate::follow::follow_config;
 
 /// How often old artifacts and tasks are removed, and the log's head is signed.
 const PAUSE: Duration = Duration::from_secs(30);
-
-/// The background tasks of a gateway.
-#[derive(Default)]
-pub(crate) struct Background {
-    tasks: TaskTracker,
-    stop: CancellationToken,
-}
-
-impl Background {
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            stop.run_until_cancelled_owned(task).await;
-        });
-    }
-
-    /// Ends all of them.
-    pub(crate) async fn stop(&self) {
-        self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
-    }
-}
 
 impl Runtime {
     /// Begins to follow the configuration file, logins, profiles and the log's head, and to tidy up from time to
@@ -76,10 +49,10 @@ async fn send_heads(runtime: Arc<Runtime>) {
 async fn tidy(runtime: Arc<Runtime>) {
     loop {
         tokio::time::sleep(PAUSE).await;
-        if let Err(error) = runtime.artifacts.expire(runtime.host.clock.now_ms()).await {
+        if let Err(error) = runtime.artifacts().expire(runtime.host.clock.now_ms()).await {
             tracing::warn!(error = %error, "old artifacts could not be removed");
         }
-        if let Err(error) = runtime.audit.checkpoint().await {
+        if let Err(error) = runtime.audit().checkpoint().await {
             tracing::warn!(error = %error, "the audit log's head could not be signed");
         }
         runtime.operations.settle().await;

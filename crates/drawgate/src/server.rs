@@ -32,7 +32,7 @@ use sniff::Version;
 pub use timeouts::Timeouts;
 
 use crate::surface::approvals::{self, Pages};
-use crate::surface::grpc::{ConnectionAddresses, Grpc};
+use crate::surface::grpc::{ConnectionAddresses, Grpc, Shutdown};
 use crate::surface::guard::Guard;
 use crate::surface::mcp::{self, Mcp, Transport};
 use crate::surface::ops::Ops;
@@ -227,7 +227,7 @@ impl Server {
                     match tls {
                         None => server.plain(stream, endpoint, addresses, slot).await,
                         Some(tls) => {
-                            server.encrypted(stream, &tls, endpoint, addresses, slot).await
+                            server.encrypted(stream, &tls, endpoint, addresses, slot).await;
                         }
                     }
                 };
@@ -294,18 +294,8 @@ impl Server {
     {
         slot.mark_as_caller();
         let _until_it_ends = slot.request();
-        grpc.serve(stream, addresses, self).await;
-    }
-
-    /// Wraps a stream so that it fails if the peer does not read what it is sent.
-    pub(crate) fn with_write_timeout<I>(
-        &self,
-        stream: I,
-    ) -> impl AsyncRead + AsyncWrite + Unpin + use<I>
-    where
-        I: AsyncRead + AsyncWrite + Unpin,
-    {
-        self.timeouts.watch(stream).0
+        let shutdown = Shutdown { stop: &self.stop, cut: &self.cut };
+        grpc.serve(self.timeouts.watch(stream).0, addresses, shutdown).await;
     }
 
     async fn connection(

@@ -46,7 +46,7 @@ async fn run() -> anyhow::Result<Vec<String>> {
     );
     tokio::spawn(greet(server));
     runtime.apply(&Config::parse(&text, Path::new("embedded.toml"))?).await?;
-    runtime.supervisor.settle(Duration::from_secs(5)).await;
+    runtime.supervisor().settle(Duration::from_secs(5)).await;
 
     let caller = Caller {
         principal: Principal::local(),
@@ -58,7 +58,7 @@ async fn run() -> anyhow::Result<Vec<String>> {
     let call = ToolInvocation { tool_id: "greeter:greet".to_owned(), ..ToolInvocation::default() };
     let result = runtime.gateway().call(&caller, call, CallOptions::default()).await;
     let mut lines = vec![serde_json::to_string(&result.content)?];
-    for event in runtime.audit.read(0, 100).await? {
+    for event in runtime.audit().read(0, 100).await? {
         lines.push(event.event()?.kind.to_string());
     }
     runtime.close().await;

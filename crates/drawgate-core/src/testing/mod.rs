@@ -8,6 +8,7 @@ mod faults;
 mod gate;
 mod source;
 pub mod store_suite;
+pub mod structure;
 
 pub use faults::{Faults, Faulty, Operation, TestStore, broken};
 pub use gate::{TestGate, caller, run_of};

@@ -40,7 +40,7 @@ pub enum DataDirError {
         mode: u32,
     },
     /// Others may put another folder in its place.
-    #[error("others may write `{}`, and put another data folder in the place of `{}`; run `chmod go-w {}`, or choose a folder elsewhere (`--data`)", path.display(), dir.display(), path.display())]
+    #[error("others may write `{}`, and put another data folder in the place of `{}`; run `chmod go-w {}`, or choose a folder elsewhere", path.display(), dir.display(), path.display())]
     Replaceable {
         /// The folder above.
         path: PathBuf,

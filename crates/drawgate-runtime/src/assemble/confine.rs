@@ -19,12 +19,6 @@ const MARKS: [&str; 5] =
 /// How far above a script its project may begin.
 const MAX_HEIGHT: usize = 6;
 
-/// The folder of the built-in tools.
-pub(super) fn workspace(loaded: &Loaded, data: &Path) -> PathBuf {
-    let folder = loaded.config.builtin.workspace.as_ref();
-    absolute(folder.map_or_else(|| data.join(DataDir::WORKSPACE), |folder| loaded.resolve(folder)))
-}
-
 /// The folders that a server's program may write, by the settings that name them; none where it has no
 /// program, or no sandbox.
 pub(super) fn writable(

@@ -1,21 +1,18 @@
 //! From configuration to a gateway: the only place that sees all parts.
 
+mod apply;
 mod authenticator;
 mod confine;
-mod edits;
 mod keys;
 mod logins;
 mod packs;
 mod restart;
 mod set_aside;
 mod sources;
-mod toolpacks;
 mod trusted;
 
-pub use edits::{Applied, ConfigStatus, Edits, InForce, Pending};
+pub use crate::start::Start;
 pub(crate) use logins::follow_logins;
-pub(crate) use sources::declared_terms;
-pub use toolpacks::{NOT_ENABLED, Toolpacks, complaint};
 pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
@@ -50,14 +47,16 @@ use tempfile::TempDir;
 
 use crate::agents::Agents;
 use crate::anchors::Anchors;
+use crate::background::Background;
 use crate::callers::Callers;
-use crate::config::{self, Config, Loaded};
+use crate::config::{self, Config, Loaded, base_terms};
+use crate::edits::Edits;
 use crate::operations::Operations;
 use crate::profiles::Profiles;
 use crate::providers::Providers;
 use crate::tasks::{Format, Tasks};
-use crate::upkeep::Background;
-use edits::Files;
+use crate::toolpack_sources::{self, Toolpacks};
+use apply::Files;
 
 /// The key that logins and tasks are sealed with.
 const SEALING_KEY: &str = "sealing.key";
@@ -71,25 +70,10 @@ const HEAD_PAUSE: Duration = Duration::from_millis(200);
 /// The built-in tools need no time; this is for a machine that stands still.
 const BUILTIN_TIME: Duration = Duration::from_secs(5);
 
-/// Whether the sources of tools are started. Commands that only look at the data folder do without.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// All that is configured.
-    Sources,
-    /// None.
-    Nothing,
-}
-
 /// A running gateway.
 pub struct Runtime {
     /// What an operator can do to it.
     pub operations: Arc<Operations>,
-    /// Its sources.
-    pub supervisor: Arc<SourceSupervisor>,
-    /// Its audit log.
-    pub audit: Arc<dyn AuditLog>,
-    /// Outputs that were too long to return.
-    pub artifacts: Arc<dyn Artifacts>,
     /// The machine.
     pub host: Arc<Host>,
     /// The data folder.
@@ -194,7 +178,7 @@ impl Runtime {
         let authenticator = authenticator::open(loaded, &dir, &host, &audit, start)?;
         let packs =
             packs::open(&loaded.config, control.gateway(), &supervisor, &host, &authenticator);
-        let parts = toolpacks::Parts::of(&host, &supervisor, &audit, &documents);
+        let parts = toolpack_sources::Parts::of(&host, &supervisor, &audit, &documents);
         let profiles = Profiles::open(&*documents, loaded).await?;
         let providers = Arc::new(Providers::new(loaded, &host));
         let run_parts = |settings| RunsParts {
@@ -211,10 +195,10 @@ impl Runtime {
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
-            supervisor: supervisor.clone(),
+            supervisor,
             audit: audit.clone(),
             store,
-            profiles: Profiles::open(&*documents, loaded).await?,
+            profiles,
             documents,
             logins,
             sealing,
@@ -230,10 +214,7 @@ impl Runtime {
         });
         let runtime = Self {
             operations,
-            supervisor,
             anchors: Anchors::new(&loaded.config.audit, &audit, &host),
-            audit,
-            artifacts,
             host,
             data: dir.path().to_owned(),
             edits,
@@ -262,11 +243,28 @@ impl Runtime {
         // What can't be set up has been reported.
         let _ = self.apply_builtin(loaded).await;
         // They are there at once, and nobody should find them missing.
-        self.supervisor.settle(BUILTIN_TIME).await;
-        self.operations.agents.configure(loaded, sources::base_terms(&loaded.config)).await;
+        self.supervisor().settle(BUILTIN_TIME).await;
+        self.operations.agents.configure(loaded, base_terms(&loaded.config)).await;
         self.apply_servers(loaded).await;
         self.operations.toolpacks.refresh().await;
         Ok(())
+    }
+
+    /// Its sources.
+    #[must_use]
+    pub fn supervisor(&self) -> &Arc<SourceSupervisor> {
+        &self.operations.supervisor
+    }
+
+    /// Its audit log.
+    #[must_use]
+    pub fn audit(&self) -> &Arc<dyn AuditLog> {
+        &self.operations.audit
+    }
+
+    /// Outputs that were too long to return.
+    pub(crate) fn artifacts(&self) -> &Arc<dyn Artifacts> {
+        &self.operations.control.parts().artifacts
     }
 
     /// The gate.
@@ -313,8 +311,8 @@ impl Runtime {
         self.background.stop().await;
         // They are left where they are, and go on with the next start.
         self.operations.agents.runs.close().await;
-        self.supervisor.close().await;
-        if let Err(error) = self.audit.close().await {
+        self.supervisor().close().await;
+        if let Err(error) = self.audit().close().await {
             tracing::error!(error = %error, "the audit log could not be closed");
         }
         self.anchors.send().await;
@@ -461,7 +459,7 @@ fn local_grants(config: &Config) -> Vec<CapabilityGrant> {
 /// Reads what the configuration says in other files, and sets up the machine as it says.
 fn open_files(host: &Host, loaded: &Loaded) -> anyhow::Result<(Arc<Edits>, Rules)> {
     let files = Files::read(loaded)?;
-    let edits = Edits::new(loaded, &files);
+    let edits = Edits::new(files.in_force(loaded));
     host.egress.allow(allowed_hosts(&loaded.config));
     host.egress.trust(files.authorities);
     host.processes.limit_memory(loaded.config.limits.sandbox_memory_mb);

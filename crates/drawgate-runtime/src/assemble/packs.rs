@@ -7,8 +7,7 @@ use drawgate_core::pipeline::Gateway;
 use drawgate_core::registry::SourceSupervisor;
 use drawgate_host::Host;
 
-use super::sources::base_terms;
-use crate::config::Config;
+use crate::config::{Config, base_terms};
 use crate::packs::{PackSettings, Packs};
 use crate::peers::PeerAuthenticator;
 

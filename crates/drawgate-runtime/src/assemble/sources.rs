@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use drawgate_core::model::{Capability, SourceId};
-use drawgate_core::registry::{
-    Absence, Holder, Limits, Naming, Origin, SourceState, SourceTerms, ToolTerms, Trust, Validation,
-};
+use drawgate_core::registry::{Absence, Holder, Naming, Origin, SourceState, SourceTerms};
 use drawgate_core::store::StoreError;
 use drawgate_host::sandbox::{Profile, ResourceLimits};
 use drawgate_sources::builtin::{BuiltinConfig, BuiltinSource};
@@ -17,7 +14,7 @@ use drawgate_sources::server::ServerConfig;
 use serde_json::json;
 
 use super::{Runtime, confine};
-use crate::config::{self, Config, Loaded, Names, Server, ToolSettings, Transport};
+use crate::config::{Config, Loaded, Server, Transport, base_terms, declared_terms};
 
 /// How a server is to run: its configuration and its terms.
 #[derive(Clone, PartialEq)]
@@ -48,7 +45,7 @@ impl Runtime {
         let before = self.servers.lock().clone();
         for (id, new) in plans(loaded) {
             if before.get(&id).is_some_and(|old| old.starts_same_as(&new) && *old != new) {
-                self.supervisor.prepare_terms(&id, &new.terms).await?;
+                self.supervisor().prepare_terms(&id, &new.terms).await?;
             }
         }
         Ok(())
@@ -66,17 +63,17 @@ impl Runtime {
         let id = SourceId::new("builtin")?;
         if let (Some((before, _)), Some((builtin, terms))) = (&before, &wanted)
             && before == builtin
-            && self.supervisor.set_terms(&id, terms.clone()).await
+            && self.supervisor().set_terms(&id, terms.clone()).await
         {
             return Ok(());
         }
-        self.supervisor.remove(&id).await;
+        self.supervisor().remove(&id).await;
         let Some((builtin, terms)) = wanted else { return Ok(()) };
-        let workspace = confine::workspace(loaded, &self.data);
+        let workspace = loaded.workspace(&self.data);
         let settings = BuiltinConfig { workspace, unprotected: builtin.unprotected };
         let source = BuiltinSource::new(id.clone(), &settings, &self.host);
         let added = source.map_err(anyhow::Error::from).and_then(|source| {
-            Ok(self.supervisor.add(Arc::new(source), terms, Origin::Declared)?)
+            Ok(self.supervisor().add(Arc::new(source), terms, Origin::Declared)?)
         });
         added.inspect_err(|error| self.report_unusable(&id, &[], error))
     }
@@ -91,43 +88,43 @@ impl Runtime {
         let before = std::mem::replace(&mut *self.servers.lock(), plans.clone());
         // What an operator configures goes before what has dialled in.
         let ids = config.servers.keys().cloned().chain(builtin()).collect();
-        self.supervisor.reserve(Holder::Server, ids).await;
+        self.supervisor().reserve(Holder::Server, ids).await;
         let stays = |id: &SourceId, old: &ServerPlan| {
             plans.get(id).is_some_and(|new| old.starts_same_as(new))
         };
         for (id, _) in before.iter().filter(|(id, old)| !stays(id, old)) {
-            self.supervisor.remove(id).await;
+            self.supervisor().remove(id).await;
         }
         let mut refused = Vec::new();
         for (id, new) in plans.iter().filter(|(id, new)| before.get(*id) != Some(new)) {
-            if self.supervisor.set_terms(id, new.terms.clone()).await {
+            if self.supervisor().set_terms(id, new.terms.clone()).await {
                 refused.extend(self.is_refused(id).then_some((id, new)));
             } else if let Err(error) = self.start_server(loaded, id, new) {
                 self.report_unusable(id, &new.terms.capabilities, &error);
             }
         }
-        self.supervisor.registry().set_aside(Holder::Server, disabled(config));
+        self.supervisor().registry().set_aside(Holder::Server, disabled(config));
         // A name that it wants may have been given up by one that came after it.
         for (id, new) in refused {
-            self.supervisor.set_terms(id, new.terms.clone()).await;
+            self.supervisor().set_terms(id, new.terms.clone()).await;
         }
     }
 
     fn is_refused(&self, id: &SourceId) -> bool {
-        let statuses = self.supervisor.status();
+        let statuses = self.supervisor().status();
         statuses.iter().any(|status| status.id == *id && status.state == SourceState::Refused)
     }
 
     /// Starts a server again that is not at work.
     pub(super) async fn start_again(&self, id: &SourceId) {
         let _turn = self.changing.lock().await;
-        let statuses = self.supervisor.status();
+        let statuses = self.supervisor().status();
         if statuses.iter().any(|status| status.id == *id && status.state == SourceState::Ready) {
             return;
         }
         let Some(plan) = self.servers.lock().get(id).cloned() else { return };
         let loaded = self.in_force.lock().clone();
-        self.supervisor.remove(id).await;
+        self.supervisor().remove(id).await;
         if let Err(error) = self.start_server(&loaded, id, &plan) {
             self.report_unusable(id, &plan.terms.capabilities, &error);
         }
@@ -135,7 +132,7 @@ impl Runtime {
 
     fn report_unusable(&self, id: &SourceId, capabilities: &[Capability], error: &anyhow::Error) {
         tracing::error!(source = %id, error = format!("{error:#}"), "server could not be set up");
-        self.supervisor.report_unusable(id, capabilities, format!("{error:#}"));
+        self.supervisor().report_unusable(id, capabilities, format!("{error:#}"));
     }
 
     fn start_server(
@@ -154,7 +151,7 @@ impl Runtime {
             None => Origin::Discovered,
         };
         let source = settings.build(id.clone(), self.server(loaded, id, server)?, &self.host)?;
-        self.supervisor.add(source, plan.terms.clone(), origin)?;
+        self.supervisor().add(source, plan.terms.clone(), origin)?;
         Ok(())
     }
 
@@ -202,77 +199,8 @@ fn builtin() -> Option<SourceId> {
     SourceId::new("builtin").ok()
 }
 
-pub(super) fn base_terms(config: &Config) -> SourceTerms {
-    let defaults = SourceTerms::default();
-    SourceTerms {
-        limits: Limits {
-            timeout: Duration::from_secs(config.limits.timeout_seconds),
-            max_output_bytes: config.limits.max_output_bytes,
-            max_output_lines: config
-                .limits
-                .max_output_lines
-                .unwrap_or(defaults.limits.max_output_lines),
-        },
-        actions: defaults
-            .actions
-            .iter()
-            .cloned()
-            .chain(config.policy.actions.iter().cloned())
-            .collect(),
-        require_action: config.policy.require_policy_action,
-        ..defaults
-    }
-}
-
 fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {
     SourceTerms { identity: identity(loaded, server), ..declared_terms(&loaded.config, server) }
-}
-
-/// The operator's terms for a server's tools, whichever server it is.
-pub(crate) fn declared_terms(config: &Config, server: &Server) -> SourceTerms {
-    let base = base_terms(config);
-    let tools = server.tools.iter().map(|(name, own)| (name.clone(), tool_terms(own)));
-    SourceTerms {
-        naming: match server.names {
-            Names::Qualified => Naming::Qualified,
-            Names::Flat => Naming::Flat,
-        },
-        capabilities: server.capabilities.clone(),
-        limits: Limits {
-            timeout: server.timeout_seconds.map_or(base.limits.timeout, Duration::from_secs),
-            max_output_bytes: server.max_output_bytes.unwrap_or(base.limits.max_output_bytes),
-            max_output_lines: server.max_output_lines.unwrap_or(base.limits.max_output_lines),
-        },
-        concurrency: server.concurrency.unwrap_or(base.concurrency),
-        tools: tools.collect(),
-        trust: match server.trust {
-            config::Trust::Pin => Trust::Pin,
-            config::Trust::Follow => Trust::Follow,
-            config::Trust::Review => Trust::Review,
-        },
-        validation: match server.validation {
-            config::Validation::Schema => Validation::Gate,
-            config::Validation::Server => Validation::Source,
-        },
-        ..base
-    }
-}
-
-/// The operator's terms for one tool.
-pub(super) fn tool_terms(own: &ToolSettings) -> ToolTerms {
-    ToolTerms {
-        disabled: own.enabled == Some(false),
-        // An empty list means what the server as a whole requires.
-        capabilities: (!own.capabilities.is_empty()).then(|| own.capabilities.clone()),
-        requires_confirmation: own.requires_confirmation,
-        policy_action: own.policy_action.clone(),
-        idempotent: own.idempotent == Some(true),
-        description: own.description.clone(),
-        timeout: own.timeout_seconds.map(Duration::from_secs),
-        max_output_bytes: own.max_output_bytes,
-        max_output_lines: own.max_output_lines,
-        audience: None,
-    }
 }
 
 /// Which server it is: what is started, or where it is.

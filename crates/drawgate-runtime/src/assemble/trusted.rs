@@ -78,7 +78,7 @@ impl Runtime {
         processes.trusted().replace(trusted_paths(loaded, &self.data, processes));
         let after = self.conflicts(loaded);
         for (id, _) in before.iter().filter(|(id, found)| after.get(*id) != Some(*found)) {
-            self.supervisor.remove(id).await;
+            self.supervisor().remove(id).await;
             if self.servers.lock().remove(id).is_none() {
                 *self.builtin.lock() = None;
             }
@@ -94,14 +94,14 @@ impl Runtime {
         let servers = self.servers.lock();
         let mut found: BTreeMap<SourceId, Option<Conflict>> = servers
             .iter()
-            .map(|(id, wanted)| {
-                let folders = confine::writable(loaded, &self.data, id, &wanted.server);
+            .map(|(id, plan)| {
+                let folders = confine::writable(loaded, &self.data, id, &plan.server);
                 (id.clone(), conflict(folders))
             })
             .collect();
         drop(servers);
         let builtin = SourceId::new("builtin").ok().filter(|_| self.builtin.lock().is_some());
-        let workspace = || vec![("workspace", confine::workspace(loaded, &self.data))];
+        let workspace = || vec![("workspace", loaded.workspace(&self.data))];
         found.extend(builtin.map(|id| (id, conflict(workspace()))));
         found
     }

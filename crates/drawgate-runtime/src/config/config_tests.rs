@@ -5,7 +5,6 @@ use insta::assert_json_snapshot;
 use serde_json::Value;
 
 use super::*;
-use crate::assemble::declared_terms;
 
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use drawgate_host::store::DataDir;
 use drawgate_sources::Kinds;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -69,6 +70,14 @@ impl Loaded {
         resolve(self.path.as_deref(), path)
     }
 
+    /// The folder of the built-in tools, as an absolute path.
+    #[must_use]
+    pub fn workspace(&self, data: &Path) -> PathBuf {
+        let folder = self.config.builtin.workspace.as_deref();
+        let path = folder.map_or_else(|| data.join(DataDir::WORKSPACE), |path| self.resolve(path));
+        std::path::absolute(&path).unwrap_or(path)
+    }
+
     /// The file whose edits count, which need not exist yet.
     #[must_use]
     pub fn watched(&self) -> Option<&Path> {
@@ -93,11 +102,10 @@ impl Loaded {
     /// says nothing about what the owner of this machine wants.
     #[must_use]
     pub fn starts_no_programs(&self) -> Option<String> {
-        let file = self.path.as_deref().filter(|_| self.chosen == ConfigOrigin::Found)?;
-        Some(format!(
-            "{NOT_STARTED} the configuration in the current folder was found, not named; run with `--config {}`",
-            file.display()
-        ))
+        let is_found = self.path.is_some() && self.chosen == ConfigOrigin::Found;
+        is_found.then(|| {
+            format!("{NOT_STARTED} the configuration in the current folder was found, not named")
+        })
     }
 
     /// Why no provider of models is asked, if this configuration may not: it would be sent secrets of the

@@ -808,7 +808,7 @@ anchor_url = "anchors.example""#,
     Case {
         name: "listen everywhere",
         text: r#"listen = "0.0.0.0:7700""#,
-        said: "drawgate.toml:1:1: warning: `0.0.0.0:7700` can be reached from other machines; set [server.tls], or `serve` refuses to start unless it is given `--insecure`
+        said: "drawgate.toml:1:1: warning: `0.0.0.0:7700` can be reached from other machines; set [server.tls], unless something in front of it encrypts
 ",
     },
     Case {
@@ -893,7 +893,7 @@ issuer = "https://login.example/?a=b""#,
         text: r#"listen = "0.0.0.0:7700"
 [auth]
 issuer = "https://login.example""#,
-        said: "drawgate.toml:1:1: warning: `0.0.0.0:7700` can be reached from other machines; set [server.tls], or `serve` refuses to start unless it is given `--insecure`
+        said: "drawgate.toml:1:1: warning: `0.0.0.0:7700` can be reached from other machines; set [server.tls], unless something in front of it encrypts
 drawgate.toml:2:2: warning: clients can't tell which address tokens must be meant for; set `server.public_url`, such as `https://gateway.example`
 ",
     },

@@ -21,6 +21,7 @@ mod servers;
 mod setting;
 mod shape;
 mod starter;
+mod terms;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -49,8 +50,9 @@ pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
 };
-pub use servers::{Names, Protocol, Server, ToolSettings, Trust, Validation};
+pub use servers::{CallLimits, Names, Protocol, Server, ToolSettings, Trust, Validation};
 pub use starter::STARTER;
+pub(crate) use terms::{base_terms, declared_terms, tool_terms};
 
 /// The configuration of a Drawgate gateway. Every key is optional.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

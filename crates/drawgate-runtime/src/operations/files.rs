@@ -11,8 +11,8 @@ use drawgate_sdk::statement::Purpose;
 use tokio::task::spawn_blocking;
 
 use super::Operations;
-use crate::assemble::Toolpacks;
 use crate::peers::PeerAuthenticator;
+use crate::toolpack_sources::Toolpacks;
 use crate::toolpacks::{Folder, Integrity, PackId};
 
 impl Operations {

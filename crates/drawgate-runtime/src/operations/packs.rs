@@ -16,7 +16,7 @@ pub struct PackDetails {
 }
 
 impl Operations {
-    /// All packs that are connected or gone for a moment, by id.
+    /// All packs that are connected or in their grace period, by id.
     #[must_use]
     pub fn packs(&self) -> Vec<PackReport> {
         self.packs.list()
@@ -28,14 +28,13 @@ impl Operations {
         Ok(PackDetails { pack: pack.ok_or_else(|| unknown(id))?, tools: self.packs.tools(id) })
     }
 
-    /// Ends a pack's connection: its tools go at once, and calls under way end as unavailable. The end
-    /// of the connection is written down with the reason. A pack that dials again is let in again as
-    /// long as its key counts.
+    /// Ends a pack's connection: its tools go at once, and calls under way end as unavailable. The event
+    /// of the disconnection names the actor. A pack that dials again is admitted again as long as its key
+    /// is authorised.
     pub async fn kick_pack(&self, actor: &Principal, id: &str) -> Result<(), OperationError> {
-        if !self.packs.kick(id).await {
+        if !self.packs.kick(id, actor).await {
             return Err(unknown(id));
         }
-        tracing::info!(%actor, pack = id, "an operator ended the connection of a pack");
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Operations;
-use crate::assemble::ConfigStatus;
+use crate::edits::ConfigStatus;
 
 /// What a running gateway is, and what it does.
 #[derive(Debug, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use drawgate_core::clock::Ids;
-use drawgate_core::model::SourceId;
+use drawgate_core::model::{Principal, SourceId};
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::registry::{SourceSupervisor, SourceTerms};
 use drawgate_sources::pack::PackSource;
@@ -26,7 +26,7 @@ pub use refusal::PackRefusal;
 pub use report::{PackReport, PackToolView};
 pub use slot::PackSlot;
 
-use crate::peers::{DisconnectReason, Peer, PeerAuthenticator};
+use crate::peers::{Peer, PeerAuthenticator};
 
 /// The operator's settings for all packs.
 #[derive(Debug, Clone, Copy)]
@@ -97,10 +97,10 @@ impl Packs {
     }
 
     /// Ends a pack's connection and removes its tools; `false` if there is no such pack.
-    pub async fn kick(&self, id: &str) -> bool {
+    pub async fn kick(&self, id: &str, operator: &Principal) -> bool {
         let pack = self.connected.lock().get(id).cloned();
         let Some(pack) = pack else { return false };
-        pack.peer.end(DisconnectReason::Kicked);
+        pack.peer.disconnection.kick(operator);
         pack.end_grace.cancel();
         pack.gone.cancelled().await;
         true

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use drawgate_core::model::Principal;
 use tokio_util::sync::CancellationToken;
 
 /// Why a peer is no longer connected.
@@ -49,6 +50,8 @@ pub struct Disconnection {
     token: CancellationToken,
     reason: OnceLock<DisconnectReason>,
     evicted: AtomicBool,
+    /// The operator who ended it.
+    kicked_by: OnceLock<Principal>,
 }
 
 impl Disconnection {
@@ -56,6 +59,19 @@ impl Disconnection {
     pub fn end(&self, reason: DisconnectReason) {
         let _ = self.reason.set(reason);
         self.token.cancel();
+    }
+
+    /// Ends the connection because an operator wants so.
+    pub fn kick(&self, operator: &Principal) {
+        let _ = self.kicked_by.set(operator.clone());
+        self.end(DisconnectReason::Kicked);
+    }
+
+    /// The operator who ended it, if one did.
+    #[must_use]
+    pub fn kicked_by(&self) -> Option<&Principal> {
+        let is_kicked = self.reason() == Some(DisconnectReason::Kicked);
+        self.kicked_by.get().filter(|_| is_kicked)
     }
 
     /// Ends a connection that has not logged in.

@@ -11,9 +11,10 @@ use drawgate_host::secrets::Secrets;
 use tempfile::TempDir;
 
 use super::ProfileState;
-use crate::assemble::{Home, Opening, Runtime, Start};
+use crate::assemble::{Runtime, RuntimeOptions, StateLocation};
 use crate::config::Config;
 use crate::operations::{AcceptProfile, OperationError, ShownProfile};
+use crate::start::Start;
 
 /// A folder with a configuration, profiles and the state of a gateway.
 struct World {
@@ -38,10 +39,10 @@ impl World {
     async fn open(&self, start: Start) -> Runtime {
         let place = self.place.path();
         let loaded = Config::parse("", &place.join("drawgate.toml")).unwrap();
-        let opening = Opening {
+        let opening = RuntimeOptions {
             host: Host::new(Secrets::new(BTreeMap::<String, String>::new()), None).unwrap(),
             loaded: &loaded,
-            home: Home::Folder(place.join("data")),
+            state: StateLocation::Folder(place.join("data")),
             start,
             redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
         };
@@ -109,7 +110,7 @@ async fn acceptance_outlives_the_gateway_and_ends_with_its_removal() {
     let again = runtime.operations.remove_profile(&actor, "helper").await;
     assert!(matches!(again, Err(OperationError::ProfileNotAccepted(_))), "{again:?}");
 
-    let events = runtime.audit.read(0, 1000).await.unwrap();
+    let events = runtime.audit().read(0, 1000).await.unwrap();
     let kinds: Vec<String> = events
         .iter()
         .map(|event| event.event().unwrap())

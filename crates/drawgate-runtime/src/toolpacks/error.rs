@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use drawgate_sources::toolpack::Problems;
 
+use super::id::PackId;
 use super::remote::RemoteError;
 
 /// The kinds of refusal, by names that do not change.
@@ -62,6 +63,18 @@ pub enum ToolpackError {
         /// What is wrong and what to do.
         message: String,
     },
+    /// A reference means another commit than when the pack was installed.
+    #[error("`{reference}` was commit `{installed}` when `{id}` was installed, and is `{now}` now")]
+    Moved {
+        /// The installed pack.
+        id: PackId,
+        /// The branch or tag.
+        reference: String,
+        /// The commit that is installed.
+        installed: String,
+        /// The commit that it means now.
+        now: String,
+    },
     /// The pack's manifest is not acceptable.
     #[error("its `toolpack.json` has mistakes:\n{0}")]
     Manifest(Problems),
@@ -104,7 +117,7 @@ pub enum ToolpackError {
         source: io::Error,
     },
     /// Whether a pack is what was installed can't be told.
-    #[error("{0}; see to it that it can be read, and try again")]
+    #[error("{0}; make it readable, and try again")]
     Unread(Unread),
     /// The machine gave no random bytes.
     #[error("this machine gives no random bytes")]
@@ -133,6 +146,7 @@ impl ToolpackError {
     pub const fn code(&self) -> Option<Code> {
         match self {
             Self::Rejected { code, .. } => Some(*code),
+            Self::Moved { .. } => Some(Code::Pin),
             Self::Manifest(_) => Some(Code::Manifest),
             Self::Remote(error) => error.code(),
             Self::Unknown { .. }

@@ -47,7 +47,7 @@ pub(super) fn check(
     }
     if terms.downgrade == Downgrade::Refuse && version::is_older(&new.version, &old.version) {
         let message = format!(
-            "`{id}` is installed in version `{}`, and this one is older: `{}`; use `--allow-downgrade` if you want it",
+            "`{id}` is installed in version `{}`, and this one is older: `{}`",
             old.version, new.version
         );
         return Err(ToolpackError::rejected(Code::Downgrade, message));
@@ -73,13 +73,13 @@ fn check_commit(
         Intent::Update => Ok(()),
         Intent::Install if !moved => Ok(()),
         Intent::Install => {
-            let message = format!(
-                "`{}` was commit `{}` when `{id}` was installed, and is `{}` now; see what is different with `drawgate toolpacks update {id}`",
-                reference.unwrap_or_default(),
-                old.commit.as_deref().unwrap_or_default(),
-                commit.unwrap_or_default()
-            );
-            Err(ToolpackError::rejected(Code::Pin, message))
+            let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+            Err(ToolpackError::Moved {
+                id: id.clone(),
+                reference: text(reference),
+                installed: text(old.commit.as_deref()),
+                now: text(commit),
+            })
         }
     }
 }

@@ -62,7 +62,7 @@ impl Backend {
     }
 
     async fn own(runtime: Runtime) -> anyhow::Result<Self> {
-        runtime.supervisor.settle(SETTLE).await;
+        runtime.supervisor().settle(SETTLE).await;
         let router = control(&runtime, None).router();
         Ok(Self::Own(Box::new(runtime), router))
     }
@@ -79,7 +79,7 @@ impl Backend {
     pub(super) async fn settle(&self, limit: std::time::Duration) {
         match self {
             Self::Running(_) => {}
-            Self::Own(runtime, _) => runtime.supervisor.settle(limit).await,
+            Self::Own(runtime, _) => runtime.supervisor().settle(limit).await,
         }
     }
 

@@ -113,7 +113,7 @@ impl Starter {
         );
         let mcp = mcp.with_tasks(runtime.open_tasks(FORMAT).await?);
         let server = Server::new(config.server.max_connections);
-        runtime.supervisor.settle(SETTLE).await;
+        runtime.supervisor().settle(SETTLE).await;
         open_control(&runtime, &server, &mcp, "stdio")?;
         tokio::spawn(sweep_sessions(mcp.clone()));
         runtime.start_upkeep(on_hangup()?);

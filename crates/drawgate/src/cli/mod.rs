@@ -37,8 +37,8 @@ use anyhow::{Context as _, bail};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use drawgate_host::store::DataDir;
-use drawgate_runtime::assemble::InForce;
 use drawgate_runtime::config::{Config, ConfigErrors, ConfigOrigin, DEFAULT_FILE, Loaded, NO_FILE};
+use drawgate_runtime::edits::InForce;
 use output::Output;
 
 /// The tool gateway for AI agents: one gate to all tools, where every call is named, validated,

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
 use crate::surface::control::SOCKET;
-use drawgate_runtime::assemble::InForce;
+use drawgate_runtime::edits::InForce;
 use drawgate_runtime::operations::Status;
 
 /// A gateway that holds the folder but does not answer yet is given this long.

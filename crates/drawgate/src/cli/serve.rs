@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
+use super::doctor::advised;
 use super::machine::runtime_options;
 use super::{Context, Output};
 use crate::server::{self, Endpoint, HttpVersions, Server};
@@ -77,8 +78,8 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         pages: Pages::new(Arc::clone(&runtime.operations)),
         ops: Ops {
             gateway: runtime.gateway().clone(),
-            supervisor: Arc::clone(&runtime.supervisor),
-            audit: Arc::clone(&runtime.audit),
+            supervisor: Arc::clone(runtime.supervisor()),
+            audit: Arc::clone(runtime.audit()),
             edits: Arc::clone(&runtime.edits),
             ready: Arc::clone(&ready),
             metrics: metrics.clone(),
@@ -216,7 +217,7 @@ fn spans(runtime: &Runtime, loaded: &Loaded) -> anyhow::Result<Spans> {
     for (name, value) in &config.telemetry.headers {
         let value = runtime.host.secrets.resolve(value.expose())?;
         let mut value = http::HeaderValue::from_str(value.expose())
-            .with_context(|| format!("`telemetry.headers.{name}` is no header value"))?;
+            .with_context(|| format!("`telemetry.headers.{name}` is not a valid header value"))?;
         value.set_sensitive(true);
         headers.insert(http::HeaderName::try_from(name.as_str())?, value);
     }
@@ -244,7 +245,7 @@ pub(super) fn open_control(
 }
 
 async fn set_ready_when_settled(runtime: Arc<Runtime>, ready: Arc<AtomicBool>) {
-    runtime.supervisor.settle(READY_TIME).await;
+    runtime.supervisor().settle(READY_TIME).await;
     ready.store(true, Ordering::Relaxed);
 }
 
@@ -275,7 +276,7 @@ async fn report_start(
     let not_started = runtime.edits.status().in_force.not_started;
     let reason = context.loaded.starts_no_programs();
     let token = data.join(ADMIN_TOKEN);
-    let (head, loss) = (runtime.audit.signed_head(), runtime.audit.reader().loss().await?);
+    let (head, loss) = (runtime.audit().signed_head(), runtime.audit().reader().loss().await?);
     let report = serde_json::json!({
         "endpoint": url,
         "grpc": dial,
@@ -295,7 +296,7 @@ async fn report_start(
     });
     let servers = match reason {
         Some(reason) if !not_started.is_empty() => {
-            format!("servers  {}: {reason}\n", not_started.join(", "))
+            format!("servers  {}: {}\n", not_started.join(", "), advised(&reason))
         }
         _ => String::new(),
     };
@@ -319,7 +320,7 @@ async fn report_start(
 
 /// The last head, for those who keep heads elsewhere. The reader of standard output may be gone.
 fn report_stop(out: Output, runtime: &Runtime) {
-    let head = runtime.audit.signed_head();
+    let head = runtime.audit().signed_head();
     let line = if out.is_json() {
         let head = serde_json::json!({ "sequence": head.sequence, "hash": head.hash });
         serde_json::json!({ "stopped": true, "auditHead": head }).to_string()

@@ -49,7 +49,7 @@ pub(super) enum ServersCommand {
         #[arg(long)]
         open: bool,
     },
-    /// End a login: tokens are given back and forgotten
+    /// Log out: revoke the tokens and delete them
     Logout {
         /// The server
         name: String,
@@ -142,7 +142,7 @@ fn edit_is_in_force(status: &Status) -> bool {
 fn problem(server: &ServerReport) -> String {
     let status = &server.source.status;
     if let Some(problem) = &status.problem {
-        return problem.clone();
+        return doctor::advised(problem);
     }
     let (id, waiting) = (&status.id, status.quarantined.len());
     if waiting > 0 {

@@ -10,16 +10,18 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use drawgate_core::model::{Capability, Principal, ToolResult};
 use drawgate_core::registry::SourceState;
-use drawgate_runtime::assemble::{NOT_ENABLED, Start};
+use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::NOT_STARTED;
 use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport};
 use drawgate_runtime::time::shown as time;
+use drawgate_runtime::toolpack_sources::NOT_ENABLED;
 use serde_json::{Map, Value};
 
 use self::arguments::Typed;
 
 use super::Context;
 use super::backend::{Backend, part};
+use super::doctor::advised;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;
@@ -132,7 +134,7 @@ async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
         if problem.starts_with(NOT_ENABLED) {
             eprintln!("drawgate: `{id}` is {problem} with `drawgate toolpacks enable {id}`");
         } else if problem.starts_with(NOT_STARTED) {
-            eprintln!("drawgate: `{id}` is {problem}");
+            eprintln!("drawgate: `{id}` is {}", advised(&problem));
         }
     }
     Ok(())
@@ -157,7 +159,7 @@ pub(super) fn callers(requires: &[Capability]) -> String {
     }
 }
 
-/// Who serves a tool; a pack that is gone for a moment still lists its own.
+/// Who serves a tool; a pack in its grace period still lists its own.
 fn served_by(tool: &ListedTool) -> String {
     let source = &tool.server_id;
     let state = tool.served_by.as_ref().map(|source| source.state);

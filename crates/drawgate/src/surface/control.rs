@@ -21,7 +21,7 @@ use drawgate_core::pipeline::UNREAD;
 use drawgate_core::policy::Approval;
 use drawgate_core::registry::{Held, Provider};
 use drawgate_core::store::{Agent, ArtifactInfo};
-use drawgate_runtime::assemble::Edits;
+use drawgate_runtime::edits::Edits;
 use drawgate_runtime::operations::{
     Accept, AcceptProfile, AddKey, AgentToken, Commit, Decision, ExactArguments, GatewayKey,
     KeyListView, KeyView, ListedApproval, NewAgent, NewCall, NewGrant, Operations, PackDetails,
@@ -35,13 +35,12 @@ use drawgate_sources::toolpack::Finding;
 use serde::{Deserialize, Serialize};
 
 use self::failure::Failure;
-pub use self::failure::Refused;
+pub use self::failure::{Refused, toolpack_advice};
+use super::mcp::bridge::AS_AGENT;
 use super::mcp::{self, Mcp, Transport};
 
 /// The name of the socket in the data folder.
 pub const SOCKET: &str = "control.sock";
-/// The header by which the owner of the folder acts as one of the agents.
-pub const AS_AGENT: &str = "drawgate-agent";
 
 /// What the socket gives access to.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use http::StatusCode;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use super::mcp::Mcp;
-use drawgate_runtime::assemble::Edits;
+use drawgate_runtime::edits::Edits;
 
 /// What the operator's endpoints look at.
 #[derive(Clone)]

@@ -4,13 +4,13 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Place, eventually, text};
+use crate::support::{TestFolder, eventually, text};
 
 const HELPER: &str = "---\nname: helper\ndescription: Helps\ntools: [vfs_read]\nceiling: [file.read]\n\
                       budget: {tokens: 1000}\npermissionMode: plan\n---\nHelp.\n";
 
-fn place(files: &[(&str, &str)]) -> Place {
-    let place = Place::new("");
+fn place(files: &[(&str, &str)]) -> TestFolder {
+    let place = TestFolder::new("");
     fs::create_dir(place.path().join("agents")).unwrap();
     for (name, content) in files {
         fs::write(place.path().join("agents").join(name), content).unwrap();

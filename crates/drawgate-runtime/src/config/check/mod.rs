@@ -41,9 +41,8 @@ impl Config {
     fn check_endpoint(&self, problems: &mut Vec<Problem>) {
         if !self.listen.ip().is_loopback() && self.server.tls.is_none() {
             let message = format!("`{}` can be reached from other machines", self.listen);
-            problems.push(Problem::warning("listen", message).hint(
-                "set [server.tls], or `serve` refuses to start unless it is given `--insecure`",
-            ));
+            let hint = "set [server.tls], unless something in front of it encrypts";
+            problems.push(Problem::warning("listen", message).hint(hint));
         }
     }
 

@@ -8,8 +8,8 @@ use drawgate_sources::toolpack::{Manifest, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::assemble::complaint;
 use crate::operations::{Operations, SourceReport};
+use crate::toolpack_sources::complaint;
 use crate::toolpacks::{Installed, Integrity};
 
 /// All packs, and where they are.

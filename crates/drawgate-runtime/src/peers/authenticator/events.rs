@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use drawgate_core::audit::{EventDraft, EventKind};
-use drawgate_core::model::shown_name;
+use drawgate_core::model::{Principal, shown_name};
 use drawgate_core::store::StoreError;
 use drawgate_sdk::statement::Purpose;
 
 use super::PeerAuthenticator;
-use crate::peers::{DisconnectReason, KeyChanges, KeyList, KeyTerms, Refusal, Refused};
+use crate::peers::{DisconnectReason, KeyChanges, KeyList, KeyTerms, Peer, Refusal, Refused};
 
 /// Events about one edit of the file.
 const MAX_CHANGES: usize = 1000;
@@ -46,20 +46,15 @@ impl PeerAuthenticator {
     }
 
     /// Records that a peer has disconnected.
-    pub async fn record_disconnect(
-        &self,
-        terms: &KeyTerms,
-        id: &str,
-        remote: IpAddr,
-        end: DisconnectReason,
-    ) {
+    pub async fn record_disconnect(&self, peer: &Peer, reason: DisconnectReason) {
         let draft = self
-            .draft(EventKind::PeerDisconnected, terms)
-            .text("connection", id)
-            .text("remote", remote.to_string())
-            .text("reason", end.as_str());
+            .draft(EventKind::PeerDisconnected, &peer.terms)
+            .text("connection", &peer.session)
+            .text("remote", peer.remote.to_string())
+            .text("reason", reason.as_str())
+            .maybe_text("principal", peer.disconnection.kicked_by().map(Principal::as_str));
         if let Err(error) = self.parts.audit.append(draft).await {
-            tracing::warn!(error = %error, name = terms.name, "the end of a connection could not be written down");
+            tracing::warn!(error = %error, name = peer.name, "the end of a connection could not be recorded");
         }
     }
 

@@ -13,6 +13,7 @@ use super::progress::ProgressLine;
 use super::text;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
+use crate::surface::control::toolpack_advice;
 use drawgate_runtime::assemble::authorities;
 use drawgate_runtime::config::Loaded;
 use drawgate_runtime::operations::{Commit, StateAfterUpdate, ToolpackList, ToolpackView};
@@ -148,7 +149,7 @@ impl Stage {
         work: impl FnOnce(&Folder) -> Result<T, ToolpackError> + Send + 'static,
     ) -> anyhow::Result<T> {
         let path = self.folder.clone();
-        spawn_blocking(move || work(&Folder::open(&path)?)).await?.map_err(plain)
+        spawn_blocking(move || work(&Folder::open(&path)?)).await?.map_err(|error| advised(&error))
     }
 
     fn github(&self) -> anyhow::Result<Github> {
@@ -157,7 +158,13 @@ impl Stage {
     }
 }
 
-/// An error whose words hold its causes already.
+/// An error about a toolpack, with the command or option that helps.
+fn advised(error: &ToolpackError) -> anyhow::Error {
+    let advice = toolpack_advice(error).map(|advice| format!("; {advice}")).unwrap_or_default();
+    anyhow::anyhow!("{error}{advice}")
+}
+
+/// An error whose text includes its causes.
 fn plain(error: impl std::error::Error) -> anyhow::Error {
     anyhow::anyhow!("{error}")
 }

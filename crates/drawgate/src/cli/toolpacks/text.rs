@@ -178,10 +178,11 @@ fn offered(pack: &ToolpackView) -> Option<usize> {
 
 /// Everything that is wrong, in sentences.
 pub(super) fn complaints(pack: &ToolpackView) -> Vec<String> {
-    let mut all: Vec<String> = pack.problem.iter().cloned().collect();
+    let mut all: Vec<String> = pack.problem.iter().map(|it| doctor::advised(it)).collect();
     if let Some(running) = &pack.running {
         let problem = running.status.problem.clone();
-        all.extend(problem.filter(|problem| pack.problem.as_ref() != Some(problem)));
+        let problem = problem.filter(|problem| pack.problem.as_ref() != Some(problem));
+        all.extend(problem.map(|problem| doctor::advised(&problem)));
         let left_out = doctor::left_out(running).into_iter();
         all.extend(left_out.map(|(tool, reason)| format!("`{tool}` was left out: {reason}")));
         all.extend(waits(&pack.id, running.status.quarantined.len()));
@@ -194,15 +195,16 @@ fn left_out(pack: &ToolpackView) -> String {
     let mut text = String::new();
     let connectors = pack.running.as_ref().map(|it| &doctor::diagnostics(it)["connectors"]);
     for (connector, report) in connectors.and_then(Value::as_object).into_iter().flatten() {
-        let told = list(&report["leftOut"]);
-        for one in told {
+        let reported = list(&report["leftOut"]);
+        for one in reported {
             let name = one["operation"].as_str().or_else(|| one["tool"].as_str());
             let (name, reason) =
                 (name.unwrap_or_default(), one["reason"].as_str().unwrap_or_default());
             let _ = writeln!(text, "left out: `{name}` of `{connector}`: {reason}");
         }
         let count = report["leftOutCount"].as_u64().and_then(|count| usize::try_from(count).ok());
-        if let Some(more) = count.and_then(|count| count.checked_sub(told.len())).filter(|n| *n > 0)
+        if let Some(more) =
+            count.and_then(|count| count.checked_sub(reported.len())).filter(|n| *n > 0)
         {
             let _ = writeln!(text, "left out: {more} more of `{connector}`");
         }

@@ -6,6 +6,7 @@ use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::ReviewError;
 use drawgate_runtime::operations::OperationError;
 use drawgate_runtime::peers::KeyExists;
+use drawgate_runtime::toolpacks::{Code, ToolpackError};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::Approval(ApprovalError::Unknown(_)) => shows("approvals"),
         OperationError::Grant(GrantError::Unknown(_)) => shows("grants"),
         OperationError::Review(ReviewError::NoServer(_)) => shows("servers"),
+        OperationError::Toolpack(error) => toolpack_advice(error),
         OperationError::NameIsLocal
         | OperationError::NotResumable(_)
         | OperationError::Run(_)
@@ -85,7 +87,6 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::ToolpackChanged
         | OperationError::ProfileChanged(_)
         | OperationError::ToolpackConflict { .. }
-        | OperationError::Toolpack(_)
         | OperationError::ToolpackId(_)
         | OperationError::Name(_)
         | OperationError::Capability(_)
@@ -98,5 +99,17 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::Act(_)
         | OperationError::Store(_)
         | OperationError::Other(_) => None,
+    }
+}
+
+/// The command or option that helps with an error about a toolpack.
+#[must_use]
+pub fn toolpack_advice(error: &ToolpackError) -> Option<String> {
+    match (error, error.code()) {
+        (ToolpackError::Moved { id, .. }, _) => {
+            Some(format!("`drawgate toolpacks update {id}` shows what is different"))
+        }
+        (_, Some(Code::Downgrade)) => Some("use `--allow-downgrade` if you want it".to_owned()),
+        _ => None,
     }
 }

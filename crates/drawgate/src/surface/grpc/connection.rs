@@ -16,8 +16,7 @@ use tonic::body::Body;
 
 use super::login::Connection;
 use super::services::{is_grpc, not_grpc};
-use super::{ConnectionAddresses, Grpc};
-use crate::server::Server;
+use super::{ConnectionAddresses, Grpc, Shutdown};
 use drawgate_runtime::packs::PackSlot;
 use drawgate_runtime::peers::DisconnectReason;
 
@@ -40,7 +39,7 @@ pub(super) async fn serve<I>(
     grpc: &Arc<Grpc>,
     stream: I,
     addresses: ConnectionAddresses,
-    server: &Server,
+    shutdown: Shutdown<'_>,
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -50,7 +49,7 @@ pub(super) async fn serve<I>(
         let (grpc, connection, slot) = (Arc::clone(grpc), connection.clone(), slot.clone());
         service_fn(move |request| answer(grpc.clone(), connection.clone(), slot.clone(), request))
     };
-    let stream = TokioIo::new(server.with_write_timeout(stream));
+    let stream = TokioIo::new(stream);
     let mut http = pin!(limits(grpc).serve_connection(stream, service));
     let end = tokio::select! {
         done = http.as_mut() => disconnect_reason(&done, &slot),
@@ -59,7 +58,7 @@ pub(super) async fn serve<I>(
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, http.as_mut()).await;
             DisconnectReason::Left
         }
-        () = server.stop.cancelled() => 'drained: {
+        () = shutdown.stop.cancelled() => 'drained: {
             // Nobody waits for strangers.
             if connection.peer().is_none() {
                 break 'drained DisconnectReason::Shutdown;
@@ -68,14 +67,14 @@ pub(super) async fn serve<I>(
             // no call is under way; everybody else's at once.
             tokio::select! {
                 _ = http.as_mut() => break 'drained DisconnectReason::Shutdown,
-                () = server.cut.cancelled() => break 'drained DisconnectReason::Shutdown,
+                () = shutdown.cut.cancelled() => break 'drained DisconnectReason::Shutdown,
                 () = connection.cut().cancelled() => {}
                 () = slot.released() => {}
             }
             http.as_mut().graceful_shutdown();
             tokio::select! {
                 _ = http.as_mut() => {}
-                () = server.cut.cancelled() => {}
+                () = shutdown.cut.cancelled() => {}
                 () = connection.cut().cancelled() => {}
             }
             DisconnectReason::Shutdown

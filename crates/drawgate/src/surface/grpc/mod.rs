@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use self::agents::Agents;
 use self::services::Services;
 use super::guard::Guard;
-use crate::server::Server;
 use crate::telemetry::Spans;
 use drawgate_runtime::config;
 use drawgate_runtime::packs::Packs;
@@ -33,6 +32,15 @@ pub struct ConnectionAddresses {
     pub local: IpAddr,
     /// The peer's.
     pub remote: IpAddr,
+}
+
+/// How the program ends its connections.
+#[derive(Clone, Copy)]
+pub struct Shutdown<'a> {
+    /// Cancelled when no new request is taken.
+    pub stop: &'a CancellationToken,
+    /// Cancelled when connections that are still open are cut.
+    pub cut: &'a CancellationToken,
 }
 
 /// What the surface is made from.
@@ -83,15 +91,15 @@ impl Grpc {
         }))
     }
 
-    /// Serves one connection to its end.
+    /// Serves one connection to its end. The stream fails by itself if the peer does not read.
     pub async fn serve<I>(
         self: &Arc<Self>,
         stream: I,
         addresses: ConnectionAddresses,
-        server: &Server,
+        shutdown: Shutdown<'_>,
     ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        connection::serve(self, stream, addresses, server).await;
+        connection::serve(self, stream, addresses, shutdown).await;
     }
 }

@@ -27,7 +27,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::era::{META_VERSION, SESSION_HEADER};
-use crate::surface::control::AS_AGENT;
+
+/// The header by which the owner of the folder acts as one of the agents.
+pub const AS_AGENT: &str = "drawgate-agent";
 
 /// Longest line that is read as a message.
 const MAX_LINE: usize = 16 * 1024 * 1024;

@@ -32,7 +32,7 @@ async fn the_operator_sees_who_came_from_where_and_why_it_went() {
     peers.place.ok(&["packs", "kick", "one"]);
     let gone =
         eventually("its end is written down", async || told(&peers, "peer_disconnected").pop());
-    assert_eq!(gone.await, "peer_disconnected  pack one  kicked  from 127.0.0.1");
+    assert_eq!(gone.await, "peer_disconnected  local  pack one  kicked  from 127.0.0.1");
     assert!(RawPack::prove(peers.wire().await, "one", &key(9)).await.is_err());
     let refused = told(&peers, "peer_refused");
     assert_eq!(refused, ["peer_refused  pack one  unknown_key  from 127.0.0.1"]);

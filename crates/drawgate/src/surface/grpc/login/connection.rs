@@ -130,9 +130,7 @@ impl Connection {
         };
         if let Some(LoggedInPeer { peer, .. }) = peer {
             let end = self.disconnection.reason().unwrap_or(otherwise);
-            self.authenticator
-                .record_disconnect(&peer.terms, &peer.session, peer.remote, end)
-                .await;
+            self.authenticator.record_disconnect(&peer, end).await;
         }
     }
 

@@ -133,14 +133,7 @@ impl Connection {
         if let Some(late) = late {
             // Gone while it was written down, or proved twice at once.
             self.authenticator.disconnect(self.number);
-            self.authenticator
-                .record_disconnect(
-                    &late.peer.terms,
-                    &late.peer.session,
-                    late.peer.remote,
-                    DisconnectReason::Lost,
-                )
-                .await;
+            self.authenticator.record_disconnect(&late.peer, DisconnectReason::Lost).await;
             self.disconnection.cut();
             return Err(Status::aborted("this connection has ended; connect again"));
         }

@@ -10,6 +10,8 @@ use drawgate_host::Host;
 use drawgate_host::secrets::Secrets;
 use drawgate_host::store::{self, StorageChoice};
 
+use parking_lot::Mutex;
+
 use super::*;
 use crate::assemble::{RuntimeOptions, StateLocation};
 use crate::config::Config;
@@ -58,7 +60,7 @@ async fn open(place: &Path, faults: &Faults) -> Runtime {
         Ok(faults.in_front_of(storage))
     });
     let runtime = runtime.await.unwrap();
-    runtime.supervisor.settle(SETTLE).await;
+    runtime.supervisor().settle(SETTLE).await;
     runtime
 }
 
@@ -89,7 +91,7 @@ fn fail_at(faults: &Faults, step: usize) -> Arc<Mutex<Option<Operation>>> {
 
 /// How often the log has events of a kind.
 async fn written(runtime: &Runtime, kind: EventKind) -> usize {
-    let events = runtime.audit.read(0, usize::MAX).await.unwrap();
+    let events = runtime.audit().read(0, usize::MAX).await.unwrap();
     events.iter().filter(|event| event.event().unwrap().kind == kind).count()
 }
 
@@ -122,7 +124,7 @@ async fn an_edit_whose_store_fails_at_each_step_in_turn_leaves_the_earlier_one_i
             }
         }
         runtime.apply(&edit).await.unwrap();
-        runtime.supervisor.settle(SETTLE).await;
+        runtime.supervisor().settle(SETTLE).await;
         assert_eq!(seen(&runtime).await, (true, true), "{failed:?}");
         assert!(!runtime.edits.is_pending(), "{failed:?}");
         for kind in [EventKind::ConfigApplying, EventKind::ConfigLoaded] {

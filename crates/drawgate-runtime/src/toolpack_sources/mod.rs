@@ -20,8 +20,8 @@ use drawgate_sources::toolpack::{ToolpackConfig, ToolpackSource};
 use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 
-use super::Start;
 use crate::config::Loaded;
+use crate::start::Start;
 use crate::toolpacks::{Installed, Integrity};
 use find::{InstalledToolpacks, installed, path};
 use plan::{BUILTIN, ToolpackPlan, settings, source_id};
@@ -31,15 +31,15 @@ pub use plan::{NOT_ENABLED, complaint};
 const START_TIME: Duration = Duration::from_secs(20);
 
 /// What they need of a gateway.
-pub(super) struct Parts {
-    pub(super) host: Arc<Host>,
-    pub(super) supervisor: Arc<SourceSupervisor>,
-    pub(super) audit: Arc<dyn AuditLog>,
-    pub(super) documents: Arc<dyn Documents>,
+pub(crate) struct Parts {
+    pub(crate) host: Arc<Host>,
+    pub(crate) supervisor: Arc<SourceSupervisor>,
+    pub(crate) audit: Arc<dyn AuditLog>,
+    pub(crate) documents: Arc<dyn Documents>,
 }
 
 impl Parts {
-    pub(super) fn of(
+    pub(crate) fn of(
         host: &Arc<Host>,
         supervisor: &Arc<SourceSupervisor>,
         audit: &Arc<dyn AuditLog>,
@@ -69,7 +69,7 @@ pub struct Toolpacks {
 }
 
 impl Toolpacks {
-    pub(super) fn new(parts: Parts, data: &Path, start: Start, loaded: &Loaded) -> Arc<Self> {
+    pub(crate) fn new(parts: Parts, data: &Path, start: Start, loaded: &Loaded) -> Arc<Self> {
         let Parts { host, supervisor, audit, documents } = parts;
         Arc::new_cyclic(|me| Self {
             host,
@@ -103,7 +103,7 @@ impl Toolpacks {
 
     /// Takes over a configuration. Packs whose ids it gives to servers end; the others wait for
     /// [`refresh`](Self::refresh).
-    pub(super) async fn release_ids(&self, loaded: &Loaded) {
+    pub(crate) async fn release_ids(&self, loaded: &Loaded) {
         self.in_force.lock().clone_from(loaded);
         let mut running = self.running.lock().await;
         let taken = running.keys().filter(|id| loaded.config.servers.contains_key(*id)).cloned();
@@ -271,5 +271,5 @@ impl Running {
 }
 
 #[cfg(test)]
-#[path = "toolpacks_tests.rs"]
+#[path = "toolpack_sources_tests.rs"]
 mod tests;

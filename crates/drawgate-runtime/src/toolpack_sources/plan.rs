@@ -8,10 +8,8 @@ use drawgate_core::model::{Capability, SourceId};
 use drawgate_core::registry::{Naming, SourceTerms, ToolTerms, Trust};
 use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
 
-use super::super::confine;
-use super::super::sources::{base_terms, tool_terms};
 use super::approved::Approved;
-use crate::config::{self, Loaded};
+use crate::config::{self, Loaded, base_terms, tool_terms};
 use crate::toolpacks::{Installed, Integrity};
 
 /// The id that the built-in tools have.
@@ -74,7 +72,7 @@ pub(super) fn settings(
     let absolute = |path: &PathBuf| std::path::absolute(loaded.resolve(path));
     let workspace = match &own.workspace {
         Some(folder) => absolute(folder)?,
-        None => confine::workspace(loaded, data),
+        None => loaded.workspace(data),
     };
     let overrides = own.tools.iter().filter(|(_, tool)| tool.sandbox.is_some());
     Ok(ToolpackConfig {
@@ -106,7 +104,7 @@ pub fn complaint(integrity: &Integrity) -> Option<String> {
     let advice = match integrity {
         Integrity::Locked => return None,
         Integrity::Foreign => "move its folder elsewhere, and install it from there",
-        Integrity::Unread(_) => "see to it that it can be read, and enable it again",
+        Integrity::Unread(_) => "make it readable, and enable it again",
         Integrity::Changed(_) | Integrity::Missing => "install it again, or remove it",
     };
     Some(format!("it {integrity}; {advice}"))

@@ -1,0 +1,38 @@
+//! The runtime does not assume that it is the program, and its folders depend on one another in one
+//! direction.
+
+use drawgate_core::testing::structure::{check_layers, check_library};
+
+/// The modules of this crate. Each uses only those before it.
+const ORDER: &[&str] = &[
+    "time",
+    "start",
+    "background",
+    "refusals",
+    "toolpacks",
+    "config",
+    "edits",
+    "anchors",
+    "callers",
+    "peers",
+    "packs",
+    "tasks",
+    "toolpack_sources",
+    "profiles",
+    "providers",
+    "agents",
+    "operations",
+    "assemble",
+    "follow",
+    "upkeep",
+];
+
+#[test]
+fn the_runtime_does_not_assume_that_it_is_the_program() {
+    check_library(env!("CARGO_MANIFEST_DIR"));
+}
+
+#[test]
+fn modules_use_only_those_below_them() {
+    check_layers(env!("CARGO_MANIFEST_DIR"), ORDER);
+}
