@@ -113,6 +113,27 @@ impl Acts {
         Ok(())
     }
 
+    /// Notes an outcome, to be stored in the transaction of what it is the outcome of. It must be
+    /// [reported](Self::report) afterwards.
+    #[must_use]
+    pub fn owe(&self, outcome: EventDraft) -> Owed {
+        let act_id = self.parts.ids.unique();
+        let outcome = outcome.text("actId", &act_id);
+        Owed { act_id, intent: self.parts.log.head(), stage: Stage::Done, outcome }
+    }
+
+    /// Writes the outcome of what is done and was noted in the store with it. What can't be written
+    /// stays owed.
+    pub async fn report(&self, owed: Owed) {
+        let _turn = self.turn().await;
+        match self.is_written(&owed).await {
+            // Somebody who settled what is owed was faster.
+            Ok(true) => {}
+            Ok(false) => self.done(vec![owed]).await,
+            Err(error) => tracing::error!(%error, "an outcome can't be written down yet"),
+        }
+    }
+
     /// Whether the log has the end of an act: a process may have been killed right after it.
     async fn is_written(&self, owed: &Owed) -> Result<bool, StoreError> {
         let mut after = owed.intent;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use drawgate_core::audit::EventKind;
+use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::ErrorCode;
 use serde_json::Value;
 
@@ -93,15 +93,19 @@ impl Runs {
         let open = inner.close_steps(run);
         let record = inner.ended_record(run, finish);
         let message = inner.report(&record);
+        let ended = inner.acts.owe(inner.ended_event(run, &record));
         let mut changes: Vec<Change<'_>> =
             open.iter().map(|step| Change::Step(&run.id, step)).collect();
         changes.push(Change::Run(&record));
+        changes.push(Change::Owe(&ended));
         changes.extend(message.as_ref().map(Change::Message));
         while let Err(error) = inner.store.commit(&changes).await {
             tracing::error!(%error, run = %run.id, "the end of a run can't be stored yet");
             tokio::time::sleep(STORE_PAUSE).await;
         }
         inner.conclude(run, record, message).await;
+        inner.acts.report(ended).await;
+        inner.over(run);
     }
 }
 
@@ -182,7 +186,7 @@ impl Inner {
         InboxMessage { id: format!("{to}/{now:013}-{unique}"), from, text }
     }
 
-    /// Makes the end known: in memory, in the audit log, to the parent and to those who watch.
+    /// Makes the end known: in memory, to the parent and to those who watch.
     async fn conclude(&self, run: &Arc<Live>, record: RunRecord, message: Option<InboxMessage>) {
         let used = self.pools.spent(&run.id);
         if let (Some(message), Some(parent)) = (message, &record.parent) {
@@ -190,18 +194,10 @@ impl Inner {
         }
         let Some(end) = record.end.clone() else { return };
         *run.record.lock() = record;
-        let draft = self
-            .draft(EventKind::RunEnded, run)
-            .text("ending", end.ending.as_str())
-            .maybe_text("reason", end.reason.as_deref())
-            .number("tokens", used.tokens)
-            .number("costMicroUsd", used.micro_usd)
-            .number("toolCalls", used.tool_calls);
         if end.ending == Ending::Budget {
             let refused = self.draft(EventKind::BudgetRefused, run);
             self.write_down(refused.maybe_text("reason", end.reason.as_deref())).await;
         }
-        self.write_down(draft).await;
         run.tell(
             self.now(),
             Happened::Ended {
@@ -212,10 +208,29 @@ impl Inner {
                 cost_usd: used.usd(),
             },
         );
+    }
+
+    /// Whoever waits for the run goes on.
+    fn over(&self, run: &Live) {
         run.set_phase(Phase::Ended, self.now());
-        if run.path.len() == 1 {
+        if run.above().is_empty() {
             self.forget_tree(&run.id);
         }
+    }
+
+    fn ended_event(&self, run: &Live, record: &RunRecord) -> EventDraft {
+        let used = self.pools.spent(&run.id);
+        let draft = self.draft(EventKind::RunEnded, run);
+        let draft = match &record.end {
+            Some(end) => draft
+                .text("ending", end.ending.as_str())
+                .maybe_text("reason", end.reason.as_deref()),
+            None => draft,
+        };
+        draft
+            .number("tokens", used.tokens)
+            .number("costMicroUsd", used.micro_usd)
+            .number("toolCalls", used.tool_calls)
     }
 
     /// Puts a message into the inbox of a run that is at work.

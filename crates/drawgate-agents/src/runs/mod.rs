@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use drawgate_core::acts::Acts;
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::Principal;
 use drawgate_core::pipeline::Gateway;
@@ -101,6 +102,8 @@ pub struct RunsParts {
     pub key: SealingKey,
     /// The audit log.
     pub audit: Arc<dyn AuditLog>,
+    /// How changes and their events are kept together.
+    pub acts: Acts,
     /// Where long results go.
     pub artifacts: Arc<dyn Artifacts>,
     /// The models that are configured.
@@ -117,6 +120,7 @@ pub(crate) struct Inner {
     pub(crate) gateway: Gateway,
     pub(crate) store: RunStore,
     pub(crate) audit: Arc<dyn AuditLog>,
+    pub(crate) acts: Acts,
     pub(crate) artifacts: Arc<dyn Artifacts>,
     pub(crate) models: Arc<dyn ConfiguredModels>,
     pub(crate) settings: Arc<ArcSwap<RunSettings>>,
@@ -135,6 +139,7 @@ impl Runs {
             gateway: parts.gateway,
             store: RunStore::new(parts.store, parts.documents, parts.key),
             audit: parts.audit,
+            acts: parts.acts,
             artifacts: parts.artifacts,
             models: parts.models,
             settings: parts.settings,

@@ -161,14 +161,15 @@ impl Runs {
             body: StepBody::Message { from: None, text: prompt },
         };
         let record = run.record.lock().clone();
-        let changes = [Change::Run(&record), Change::Step(&run.id, &first)];
+        let started = inner.acts.owe(inner.started(&run));
+        let changes = [Change::Run(&record), Change::Step(&run.id, &first), Change::Owe(&started)];
         if let Err(error) = inner.store.commit(&changes).await {
             inner.dismiss(&run);
             return Err(error.into());
         }
         run.steps.lock().push(first);
         inner.pools.settle(run.above(), Amount::RUN, Amount::RUN);
-        inner.write_down(inner.started(&run)).await;
+        inner.acts.report(started).await;
         self.drive(run);
         Ok(record.id)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drawgate_core::store::{Documents, Store, StoreError, Write};
+use drawgate_core::store::{Documents, Owed, Store, StoreError, Write};
 use drawgate_host::seal::SealingKey;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,6 +28,8 @@ pub(crate) enum Change<'a> {
     Message(&'a InboxMessage),
     /// Removes a message: it is a step now.
     Delivered(&'a str),
+    /// Notes an event that the audit log must get.
+    Owe(&'a Owed),
 }
 
 /// Where runs are kept.
@@ -58,6 +60,7 @@ impl RunStore {
             Change::Run(run) => self.put(RUN, run.id.clone(), run)?,
             Change::Step(run, step) => self.put(STEP, step_id(run, step.seq), step)?,
             Change::Message(message) => self.put(INBOX, message.id.clone(), message)?,
+            Change::Owe(owed) => Write::Owe(Owed::clone(owed)),
             Change::Delivered(id) => Write::RemoveDocument { kind: INBOX, id: (*id).to_owned() },
         })
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use drawgate_agents::runs::Ending;
 use drawgate_agents::runs::record::StepBody;
 use drawgate_agents::testing::fake_models::Rule;
+use drawgate_core::audit::EventKind;
 use drawgate_core::model::ToolOutput;
 use drawgate_core::store::{Store as _, Write};
 use drawgate_core::testing::{FakeSource, TestStore, tool};
@@ -83,6 +84,17 @@ async fn a_run_goes_on_after_a_stop_at_every_write() {
                 _ => false,
             });
             assert_eq!(told.count(), 1);
+            let events = bench.gate.events().await;
+            for kind in [EventKind::RunStarted, EventKind::RunEnded] {
+                let of_kind = events.iter().filter(|event| event.kind == kind);
+                let fresh = of_kind.filter(|event| !event.rest.contains_key("resumed"));
+                let mut runs: Vec<&str> =
+                    fresh.filter_map(|event| event.rest.get("runId")?.as_str()).collect();
+                runs.sort_unstable();
+                let count = runs.len();
+                runs.dedup();
+                assert_eq!((runs.len(), count), (2, 2), "stopped at {stop_at}: {kind} once each");
+            }
         }
         stop_at += 1;
     }

@@ -53,6 +53,16 @@ impl Profiles for Accepted {
     }
 }
 
+/// No act here is about files.
+struct NoFiles;
+
+#[async_trait::async_trait]
+impl drawgate_core::acts::Files for NoFiles {
+    async fn have(&self, _outcome: &drawgate_core::audit::EventDraft) -> Option<bool> {
+        None
+    }
+}
+
 /// Models that stay as they are.
 struct Fixed(Arc<Models>);
 
@@ -155,6 +165,8 @@ impl Bench {
         let runs = Runs::new(parts(&gate, models, &settings));
         let bench = Self { gate, fake, runs, profiles, settings };
         bench.offer().await;
+        let acts = drawgate_core::testing::acts(bench.gate.store.clone(), bench.gate.store.clone());
+        acts.settle(&NoFiles).await.unwrap();
         bench.runs.recover().await.unwrap();
         bench
     }
@@ -190,6 +202,7 @@ fn parts(
         documents: gate.store.clone(),
         key: SealingKey::new(&[7; 32]).unwrap(),
         audit: gate.store.clone(),
+        acts: drawgate_core::testing::acts(gate.store.clone(), gate.store.clone()),
         artifacts: gate.store.clone(),
         models,
         settings: Arc::clone(settings),

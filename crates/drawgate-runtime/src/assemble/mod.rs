@@ -187,6 +187,7 @@ impl Runtime {
             documents: Arc::clone(&documents),
             key: sealing.clone(),
             audit: Arc::clone(&audit),
+            acts: acts.clone(),
             artifacts: Arc::clone(&artifacts),
             models: providers.clone(),
             settings,

@@ -32,6 +32,7 @@ fn context(client: &str, capabilities: Value) -> (CallContext, Arc<Log>) {
         input: None,
         affinity: client.into(),
         lineage: None,
+        carried: std::sync::Arc::default(),
         resume: None,
     };
     (cx, log)

@@ -33,6 +33,7 @@ mod protocol;
 mod questions;
 mod readme;
 mod refusals;
+mod runs;
 mod sandbox;
 mod secrets;
 mod served;

@@ -7,6 +7,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use drawgate_agents::model::Api;
+use drawgate_agents::testing::fake_models::{FakeModels, Rule};
+use serde_json::json;
+
 use crate::support::{Gateway, PROGRAM, TestFolder, eventually, text};
 
 /// Lines that are not run, by how they begin.
@@ -58,17 +62,22 @@ struct Reader {
     place: TestFolder,
     gateway: Gateway,
     config: String,
+    /// In place of the provider of models that the configuration names.
+    models: FakeModels,
 }
 
 impl Reader {
-    fn begin() -> Self {
+    async fn begin() -> Self {
         let place = TestFolder::new("");
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
         std::os::unix::fs::symlink(root, place.path().join("examples")).unwrap();
         std::fs::create_dir_all(place.path().join("bin")).unwrap();
         std::os::unix::fs::symlink(PROGRAM, place.path().join("bin/drawgate")).unwrap();
         let gateway = place.serve();
-        Self { place, gateway, config: String::new() }
+        let haiku = json!({ "path": "haiku.txt", "content": "An open gate waits" });
+        let rules = vec![Rule::calls([("vfs_write", haiku)]).at_turn(0), Rule::text("Done.")];
+        let models = FakeModels::start(rules).await.unwrap();
+        Self { place, gateway, config: String::new(), models }
     }
 
     /// Adds to the configuration; the server that would be downloaded is one from here.
@@ -78,19 +87,22 @@ impl Reader {
             "[\"-y\", \"@modelcontextprotocol/server-everything\"]",
             &format!("[\"{script}\"]"),
         );
-        let Self { place, gateway, config } = self;
+        let url = format!("kind = \"anthropic\"\nurl = \"{}\"", self.models.url(Api::Anthropic));
+        let text = text.replace("kind = \"anthropic\"", &url);
+        let Self { place, gateway, config, models } = self;
         assert_eq!(gateway.terminate(), Some(0));
         let config = config + &text;
         place.configure(&config);
         let gateway = place.serve_with(|command| {
             command.env("EVERYTHING_KEY", "not a secret");
+            command.env("ANTHROPIC_API_KEY", "not a secret either");
         });
         eventually("the servers are there", async || {
             let names = gateway.tool_names(&gateway.token).await;
             names.iter().any(|name| name == "everything__echo").then_some(())
         })
         .await;
-        Self { place, gateway, config }
+        Self { place, gateway, config, models }
     }
 
     /// A command with what its placeholders stand for.
@@ -169,7 +181,7 @@ impl Reader {
 async fn the_commands_of_the_readme_work_in_their_order() {
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
     let readme = std::fs::read_to_string(readme).unwrap();
-    let mut reader = Reader::begin();
+    let mut reader = Reader::begin().await;
     let mut unused: Vec<&str> = LEFT_OUT.iter().map(|(start, _)| *start).collect();
     for block in blocks(&readme) {
         match block.language.as_str() {

@@ -21,6 +21,7 @@ fn context(meta: Value) -> CallContext {
         input: None,
         affinity: "local".into(),
         lineage: None,
+        carried: std::sync::Arc::default(),
         resume: None,
     }
 }

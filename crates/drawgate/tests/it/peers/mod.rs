@@ -2,7 +2,7 @@
 //! every stage, from one that has said nothing to a registered pack or agent.
 
 mod agents;
-mod company;
+pub(crate) mod company;
 pub(crate) mod fixture;
 mod keys;
 mod login;
