@@ -231,6 +231,9 @@ pub struct ToolSettings {
     /// toolpacks that are commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Profile>,
+    /// Limits of its calls.
+    #[serde(flatten)]
+    pub limits: CallLimits,
     /// Whether a person must confirm each call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requires_confirmation: Option<bool>,
@@ -244,9 +247,6 @@ pub struct ToolSettings {
     /// A description that replaces the server's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Limits of its calls.
-    #[serde(flatten)]
-    pub limits: CallLimits,
 }
 
 /// Limits of the calls of a server or of one tool.
