@@ -2,7 +2,7 @@
 //!
 //! One program with several roles, each run as a process of its own, so that processor time and
 //! memory can be told apart: `upstream` (an MCP server), `hop` (a proxy that only forwards bytes),
-//! `load` (the client), the same over gRPC (`grpc-echo`, `grpc-packs`, `grpc-load`, `grpc-crowd`) and
+//! `load` (the client), `models` (a provider of models), the same over gRPC (`grpc-echo`, `grpc-packs`, `grpc-load`, `grpc-crowd`) and
 //! `run` (starts the others, measures and prints the tables).
 
 #![expect(
@@ -16,6 +16,7 @@ mod histogram;
 mod hop;
 mod listen;
 mod load;
+mod models;
 mod process_stat;
 mod run;
 mod upstream;
@@ -42,6 +43,8 @@ enum Role {
     GrpcLoad(grpc::load::Args),
     /// Join a gateway as many agents and print what was measured as JSON
     GrpcCrowd(grpc::crowd::Args),
+    /// Speak the APIs of model providers
+    Models,
     /// Start everything, measure, and print the tables
     Run(run::Args),
 }
@@ -56,6 +59,7 @@ async fn main() -> ExitCode {
         Role::GrpcPacks(args) => grpc::packs::main(args).await,
         Role::GrpcLoad(args) => grpc::load::main(args).await,
         Role::GrpcCrowd(args) => grpc::crowd::main(args).await,
+        Role::Models => models::main().await,
         Role::Run(args) => run::main(args).await,
     };
     match result {

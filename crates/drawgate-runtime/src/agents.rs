@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use drawgate_agents::model::Models;
 use drawgate_agents::profile::Profile;
-use drawgate_agents::runs::{ConfiguredModels, RunSettings, Runs, RunsParts};
+use drawgate_agents::runs::{ConfiguredModels, Runs, RunsParts};
 use drawgate_agents::source::{self, AgentTools, ProfileTools};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Holder, Origin, SourceSupervisor, SourceTerms};
@@ -39,7 +38,6 @@ impl source::Profiles for Profiles {
 pub struct Agents {
     /// Their runs.
     pub runs: Runs,
-    settings: Arc<ArcSwap<RunSettings>>,
     profiles: Arc<Profiles>,
     supervisor: Arc<SourceSupervisor>,
     /// One change of the tools at a time.
@@ -65,15 +63,12 @@ struct Offer {
 
 impl Agents {
     pub(crate) fn new(
-        settings: RunSettings,
-        parts: impl FnOnce(Arc<ArcSwap<RunSettings>>) -> RunsParts,
+        parts: RunsParts,
         profiles: &Arc<Profiles>,
         supervisor: &Arc<SourceSupervisor>,
     ) -> Arc<Self> {
-        let settings = Arc::new(ArcSwap::from_pointee(settings));
         Arc::new(Self {
-            runs: Runs::new(parts(Arc::clone(&settings))),
-            settings,
+            runs: Runs::new(parts),
             profiles: Arc::clone(profiles),
             supervisor: Arc::clone(supervisor),
             offered: tokio::sync::Mutex::default(),
@@ -82,7 +77,7 @@ impl Agents {
 
     /// Puts the settings of a configuration into force, and registers the tools under its terms.
     pub(crate) async fn configure(&self, loaded: &Loaded, terms: SourceTerms) {
-        self.settings.store(Arc::new(loaded.config.runs.clone()));
+        self.runs.configure(loaded.config.runs.clone());
         let mut offered = self.offered.lock().await;
         if offered.terms != terms {
             for id in std::mem::take(&mut offered.sources).into_keys() {

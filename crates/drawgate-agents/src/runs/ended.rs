@@ -65,13 +65,14 @@ impl Runs {
                 Err(error) => return self.0.suspend(run, &error),
             },
             () = run.time.passed() => {
-                Finish::because(Ending::Deadline, self.0.time_is_over(run))
+                Finish::because(Ending::Deadline, time_is_over(run))
             }
         };
         self.end(run, finish).await;
     }
 
     /// Takes a run up again that was suspended.
+    #[must_use]
     pub fn resume_suspended(&self, id: &str) -> bool {
         match self.0.find(id) {
             Some(run) if *run.phase.borrow() == Phase::Suspended => {
@@ -110,11 +111,6 @@ impl Runs {
 }
 
 impl Inner {
-    fn time_is_over(&self, run: &Live) -> String {
-        let seconds = run.record.lock().budget.seconds.unwrap_or_default();
-        format!("its {seconds} seconds are over")
-    }
-
     fn suspend(&self, run: &Live, error: &drawgate_core::store::StoreError) {
         tracing::error!(%error, run = %run.id, "a run is suspended: its steps can't be stored");
         run.set_phase(Phase::Suspended, self.now());
@@ -251,6 +247,11 @@ impl Inner {
             !goes
         });
     }
+}
+
+fn time_is_over(run: &Live) -> String {
+    let seconds = run.record.lock().budget.seconds.unwrap_or_default();
+    format!("its {seconds} seconds are over")
 }
 
 /// The end of a run, as the one that started it reads it.

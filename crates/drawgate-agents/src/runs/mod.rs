@@ -23,7 +23,7 @@ use drawgate_core::acts::Acts;
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::Principal;
 use drawgate_core::pipeline::Gateway;
-use drawgate_core::store::{Artifacts, AuditLog, Documents, Store, StoreError};
+use drawgate_core::store::{Artifacts, AuditLog, Storage, StoreError};
 use drawgate_host::seal::SealingKey;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -94,22 +94,16 @@ pub trait ConfiguredModels: Send + Sync + 'static {
 pub struct RunsParts {
     /// The gate.
     pub gateway: Gateway,
-    /// Where runs are kept.
-    pub store: Arc<dyn Store>,
-    /// The same, for reading.
-    pub documents: Arc<dyn Documents>,
-    /// What they are sealed with.
+    /// Where runs, their events and long results are kept.
+    pub storage: Storage,
+    /// What runs are sealed with.
     pub key: SealingKey,
-    /// The audit log.
-    pub audit: Arc<dyn AuditLog>,
     /// How changes and their events are kept together.
     pub acts: Acts,
-    /// Where long results go.
-    pub artifacts: Arc<dyn Artifacts>,
     /// The models that are configured.
     pub models: Arc<dyn ConfiguredModels>,
-    /// Settings, replaced when the configuration is.
-    pub settings: Arc<ArcSwap<RunSettings>>,
+    /// Settings.
+    pub settings: RunSettings,
 }
 
 /// All runs of a gateway. Cheap to clone.
@@ -123,7 +117,7 @@ pub(crate) struct Inner {
     pub(crate) acts: Acts,
     pub(crate) artifacts: Arc<dyn Artifacts>,
     pub(crate) models: Arc<dyn ConfiguredModels>,
-    pub(crate) settings: Arc<ArcSwap<RunSettings>>,
+    pub(crate) settings: ArcSwap<RunSettings>,
     pub(crate) pools: Pools,
     /// Runs whose tree is at work, ended ones included.
     live: Mutex<BTreeMap<Arc<str>, Arc<Live>>>,
@@ -135,14 +129,15 @@ impl Runs {
     /// Runs that stand on these parts; none is taken up yet.
     #[must_use]
     pub fn new(parts: RunsParts) -> Self {
+        let Storage { store, documents, audit, artifacts, .. } = parts.storage;
         Self(Arc::new(Inner {
             gateway: parts.gateway,
-            store: RunStore::new(parts.store, parts.documents, parts.key),
-            audit: parts.audit,
+            store: RunStore::new(store, documents, parts.key),
+            audit,
             acts: parts.acts,
-            artifacts: parts.artifacts,
+            artifacts,
             models: parts.models,
-            settings: parts.settings,
+            settings: ArcSwap::from_pointee(parts.settings),
             pools: Pools::default(),
             live: Mutex::default(),
             stopping: CancellationToken::new(),
@@ -150,8 +145,14 @@ impl Runs {
         }))
     }
 
+    /// Puts other settings into force; runs that are at work stay.
+    pub fn configure(&self, settings: RunSettings) {
+        self.0.settings.store(Arc::new(settings));
+    }
+
     /// Cancels a run and everything below it, for a reason that its end will have; `false` if no such
     /// run is at work.
+    #[must_use]
     pub fn cancel(&self, id: &str, reason: &str) -> bool {
         match self.0.find(id) {
             Some(run) if run.end().is_none() => {
@@ -170,7 +171,8 @@ impl Runs {
         let ids: Vec<Arc<str>> = own.map(|run| Arc::clone(&run.id)).collect();
         drop(live);
         for id in ids {
-            self.cancel(&id, reason);
+            // One that has just ended needs no cancelling.
+            let _ = self.cancel(&id, reason);
         }
     }
 

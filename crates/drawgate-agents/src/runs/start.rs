@@ -144,7 +144,7 @@ impl Runs {
             Origin::Thread(thread) => self.history(thread, u64::MAX).await?,
             Origin::New | Origin::Step { .. } => Vec::new(),
         };
-        let record = inner.record(new)?;
+        let record = inner.record(new);
         let run = inner.build(record, history, Duration::ZERO)?;
         if let Err(error) = inner.admit(&run) {
             if let StartError::Budget(exhausted) = &error {
@@ -207,7 +207,7 @@ fn tool_patterns(profile: &Profile) -> Result<ToolPatterns, ToolPatternError> {
 
 impl Inner {
     /// The record of a new run.
-    fn record(&self, new: NewRun) -> Result<RunRecord, StartError> {
+    fn record(&self, new: NewRun) -> RunRecord {
         let id = self.gateway.ids().unique();
         let parent = match (&new.caller.lineage, &new.origin) {
             (Some(lineage), Origin::Step { step, report }) => Some((
@@ -216,22 +216,20 @@ impl Inner {
             )),
             (Some(_) | None, Origin::New | Origin::Thread(_) | Origin::Step { .. }) => None,
         };
-        let settings = self.settings.load();
-        let budget = new.profile.budget.tighter(new.budget);
-        let (root, depth, thread, budget) = match &parent {
-            Some((lineage, _)) => {
-                (lineage.root.to_string(), lineage.depth.saturating_add(1), id.clone(), budget)
-            }
-            None => {
-                let thread = match &new.origin {
-                    Origin::Thread(thread) => thread.clone(),
-                    Origin::New | Origin::Step { .. } => id.clone(),
-                };
-                (id.clone(), 0, thread, budget.or(settings.budget))
-            }
+        let thread = match &new.origin {
+            Origin::Thread(thread) => thread.clone(),
+            Origin::New | Origin::Step { .. } => id.clone(),
         };
+        let (root, depth) = parent.as_ref().map_or_else(
+            || (id.clone(), 0),
+            |(above, _)| (above.root.to_string(), above.depth.saturating_add(1)),
+        );
+        let mut budget = new.profile.budget.tighter(new.budget);
+        if parent.is_none() {
+            budget = budget.or(self.settings.load().budget);
+        }
         let carried = new.caller.carried.iter().map(|grant| CapabilityGrant::clone(grant));
-        Ok(RunRecord {
+        RunRecord {
             thread,
             root,
             depth,
@@ -251,14 +249,14 @@ impl Inner {
             waited_ms: 0,
             end: None,
             id,
-        })
+        }
     }
 
     /// The model of the run that asks, for children without one.
     fn model_above(&self, caller: &Caller) -> Option<String> {
         let parent = self.find(&caller.lineage.as_ref()?.run)?;
-        let model = parent.record.lock().model.clone();
-        model
+        let record = parent.record.lock();
+        record.model.clone()
     }
 
     /// A run in memory, at its beginning.
@@ -327,9 +325,8 @@ impl Inner {
         }
         let mut live = self.live.lock();
         let at_work = live.values().filter(|other| other.end().is_none());
-        let siblings = at_work
-            .clone()
-            .filter(|other| above.first().is_some() && other.path.get(1) == above.first());
+        let siblings =
+            at_work.clone().filter(|other| !above.is_empty() && other.path.get(1) == above.first());
         if siblings.count() >= settings.max_fanout {
             return Err(StartError::Fanout(settings.max_fanout));
         }

@@ -87,13 +87,13 @@ fn unfenced(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn form(schema: Value) -> AnswerForm {
-        AnswerForm::new(&schema).unwrap()
+    fn form(schema: &Value) -> AnswerForm {
+        AnswerForm::new(schema).unwrap()
     }
 
     #[test]
     fn texts_are_read_with_and_without_a_fence() {
-        let form = form(json!({
+        let form = form(&json!({
             "type": "object",
             "properties": { "bullets": { "type": "array", "items": { "type": "string" } } },
             "required": ["bullets"],
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_no_object_is_wrapped_for_the_tool() {
-        let form = form(json!({ "type": "array", "items": { "type": "string" } }));
+        let form = form(&json!({ "type": "array", "items": { "type": "string" } }));
         assert_eq!(form.definition().schema["required"], json!(["result"]));
         let given = json!({ "result": ["a"] });
         assert_eq!(form.of_call(given.as_object().unwrap().clone()), Ok(json!(["a"])));

@@ -56,6 +56,6 @@ struct CancelOnDrop<'a> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         // A run that has ended is left alone.
-        self.runs.cancel(self.run, "the call that waited for it was given up");
+        let _ = self.runs.cancel(self.run, "the call that waited for it was given up");
     }
 }

@@ -10,7 +10,7 @@ use drawgate_core::policy::ApprovalState;
 use drawgate_core::testing::{FakeSource, TestGate, TestStore, tool};
 use serde_json::json;
 
-use super::support::{Bench, PATIENCE, limits, profile};
+use super::support::{APIS, Bench, PATIENCE, limits, profile};
 
 /// A source with a tool that echoes, and one that always fails.
 fn source() -> std::sync::Arc<FakeSource> {
@@ -32,73 +32,71 @@ async fn bench(more: &str, rules: Vec<Rule>) -> Bench {
     bench
 }
 
+/// A run that does not go well, by what its model says.
+struct Case {
+    name: &'static str,
+    /// More lines of the profile.
+    more: &'static str,
+    rules: Vec<Rule>,
+    ending: Ending,
+    /// A part of the reason.
+    reason: &'static str,
+}
+
+fn case(name: &'static str, rules: Vec<Rule>, ending: Ending, reason: &'static str) -> Case {
+    Case { name, more: "", rules, ending, reason }
+}
+
+/// Providers that do not answer as they should.
+fn providers() -> Vec<Case> {
+    let status = |code, message: &str| {
+        let error = json!({ "error": { "message": message, "status": "X" } });
+        vec![Rule::status(code, &[("retry-after", "0")], error)]
+    };
+    let quota = json!({ "error": { "type": "insufficient_quota", "code": "insufficient_quota", "message": "pay" } });
+    let garbage = Answer::Raw(vec!["data: {\"nonsense\n\n".to_owned()]);
+    vec![
+        case("a key that is wrong", status(401, "no"), Ending::Failed, "401"),
+        case("a request that is wrong", status(400, "bad tools"), Ending::Failed, "bad tools"),
+        case("too many requests", status(429, "slow down"), Ending::Failed, "slow down"),
+        case("a provider that is down", status(503, "busy"), Ending::Failed, "busy"),
+        case("no money", vec![Rule::status(429, &[], quota)], Ending::Failed, "pay"),
+        case("too long", status(413, "too large"), Ending::Context, "too large"),
+        case("garbage", vec![Rule::new(garbage)], Ending::Failed, ""),
+    ]
+}
+
+/// Models that get nowhere.
+fn models() -> Vec<Case> {
+    let echo = |turn| Rule::calls([("t__echo", json!({ "text": turn }))]).at_turn(turn);
+    let forever = |tool| vec![Rule::calls([(tool, json!({}))])];
+    let turns = vec![echo(0), echo(1), echo(2), Rule::text("done")];
+    let calls = vec![echo(0), echo(1), Rule::text("done")];
+    vec![
+        Case { more: "max_turns: 3", ..case("many turns", turns, Ending::Stuck, "3 times") },
+        case("the same in vain", forever("t__fail"), Ending::Stuck, "t__fail"),
+        case("no such tool", forever("nosuch"), Ending::Stuck, "nosuch"),
+        Case {
+            more: "budget: {tokens: 20}",
+            ..case("no tokens", vec![Rule::text("hello")], Ending::Budget, "tokens")
+        },
+        Case {
+            more: "budget: {tool_calls: 1}",
+            ..case("no calls", calls, Ending::Budget, "tool calls")
+        },
+    ]
+}
+
 #[tokio::test]
-async fn endings_name_their_reason_and_keep_the_last_text() {
-    let said = || Rule::calls([("t__echo", json!({ "text": "x" }))]).at_turn(0);
-    let said_again = || Rule::calls([("t__echo", json!({ "text": "y" }))]).at_turn(1);
-    let cases: Vec<(&str, &str, Vec<Rule>, Ending, &str)> = vec![
-        ("a key that is wrong", "", vec![Rule::status(401, &[], json!({}))], Ending::Failed, "401"),
-        (
-            "a request that is wrong",
-            "",
-            vec![Rule::status(400, &[], json!({"error": {"message": "bad tools"}}))],
-            Ending::Failed,
-            "bad tools",
-        ),
-        (
-            "a provider that has no money for us",
-            "",
-            vec![Rule::status(
-                429,
-                &[],
-                json!({"error": {"type": "insufficient_quota", "message": "pay"}}),
-            )],
-            Ending::Failed,
-            "pay",
-        ),
-        (
-            "too many turns",
-            "max_turns: 3",
-            vec![Rule::calls([("t__echo", json!({ "text": "x" }))])],
-            Ending::Stuck,
-            "3 times",
-        ),
-        (
-            "the same in vain",
-            "",
-            vec![Rule::calls([("t__fail", json!({}))])],
-            Ending::Stuck,
-            "t__fail",
-        ),
-        (
-            "a tool that does not exist",
-            "",
-            vec![Rule::calls([("nosuch", json!({}))])],
-            Ending::Stuck,
-            "nosuch",
-        ),
-        ("no tokens", "budget: {tokens: 20}", vec![Rule::text("hello")], Ending::Budget, "tokens"),
-        (
-            "no calls",
-            "budget: {tool_calls: 1}",
-            vec![said(), said_again(), Rule::text("done")],
-            Ending::Budget,
-            "tool calls",
-        ),
-        (
-            "garbage",
-            "",
-            vec![Rule::new(Answer::Raw(vec!["data: {\"nonsense\n\n".to_owned()]))],
-            Ending::Failed,
-            "",
-        ),
-    ];
-    for (name, more, rules, ending, reason) in cases {
-        let bench = bench(more, rules).await;
-        let (_, end) = bench.run("a", "go").await;
-        assert_eq!(end.ending, ending, "{name}: {end:?}");
-        let said = end.reason.clone().unwrap_or_default();
-        assert!(said.contains(reason), "{name}: {said}");
+async fn endings_name_their_reason_whoever_the_provider_is() {
+    for (_, provider) in APIS {
+        for Case { name, more, rules, ending, reason } in providers().into_iter().chain(models()) {
+            let bench = bench(&format!("model: {provider}/fake\n{more}"), rules).await;
+            let (_, end) = bench.run("a", "go").await;
+            assert_eq!(end.ending, ending, "{provider}, {name}: {end:?}");
+            let said = end.reason.unwrap_or_default();
+            assert!(said.contains(reason), "{provider}, {name}: {said}");
+        }
     }
 }
 

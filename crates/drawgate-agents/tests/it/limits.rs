@@ -1,7 +1,5 @@
 //! Depth, fan-out and nested waits: refused or finished, never hung.
 
-use std::sync::Arc;
-
 use drawgate_agents::runs::record::StepBody;
 use drawgate_agents::runs::{Ending, RunSettings};
 use drawgate_agents::testing::fake_models::{Answer, Rule};
@@ -36,7 +34,7 @@ async fn runs_do_not_nest_deeper_than_allowed() {
 async fn sixty_four_nested_waits_finish() {
     let bench = Bench::new(&[&profile("a", "")], spawn_forever()).await;
     let settings = RunSettings { max_depth: 64, max_runs: 100, ..RunSettings::default() };
-    bench.settings.store(Arc::new(settings));
+    bench.runs.configure(settings);
     let (id, end) = bench.run("a", "go").await;
     assert_eq!(end.ending, Ending::Done, "{end:?}");
     let shown = bench.runs.show(&id).await.unwrap().unwrap();
@@ -56,7 +54,7 @@ async fn a_run_has_so_many_children_at_once_and_no_more() {
     .unwrap();
     let rules = vec![spawn, Rule::new(Answer::Hang).containing("child"), Rule::text("done")];
     let bench = Bench::new(&[&profile("a", "")], rules).await;
-    bench.settings.store(Arc::new(RunSettings { max_fanout: 2, ..RunSettings::default() }));
+    bench.runs.configure(RunSettings { max_fanout: 2, ..RunSettings::default() });
     let (id, end) = bench.run("a", "go").await;
     assert_eq!(end.ending, Ending::Done, "{end:?}");
     let shown = bench.runs.show(&id).await.unwrap().unwrap();

@@ -1,5 +1,7 @@
 //! Agents at work, against a server that speaks the APIs of model providers.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed test may panic")]
+
 mod authority;
 mod budget;
 mod endings;

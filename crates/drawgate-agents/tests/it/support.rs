@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use drawgate_agents::model::config::{ModelsConfig, ProviderConfig, ProvidersConfig};
 use drawgate_agents::model::{Api, ModelLimits, Models};
 use drawgate_agents::profile::{Budget, Profile, parse};
@@ -16,13 +15,14 @@ use drawgate_agents::testing::fake_models::{FakeModels, Rule};
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Origin as Manifest, SourceTerms};
 use drawgate_core::source::ToolSource;
+use drawgate_core::store::Storage;
 use drawgate_core::testing::{TestGate, TestStore, caller};
 use drawgate_host::Host;
 use drawgate_host::seal::SealingKey;
 use drawgate_host::secrets::Secrets;
 
 /// How long anything here may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The provider that each API is configured as.
 pub(crate) const APIS: [(Api, &str); 4] = [
@@ -37,7 +37,6 @@ pub(crate) struct Bench {
     pub(crate) fake: FakeModels,
     pub(crate) runs: Runs,
     pub(crate) profiles: Arc<Accepted>,
-    pub(crate) settings: Arc<ArcSwap<RunSettings>>,
 }
 
 /// Profiles by name.
@@ -99,10 +98,9 @@ impl Bench {
             (parsed.profile.name.clone(), Arc::new(parsed.profile))
         });
         let profiles = Arc::new(Accepted(accepted.collect()));
-        let settings = Arc::new(ArcSwap::from_pointee(RunSettings::default()));
         let models = Arc::new(Fixed(Arc::new(models(&fake, limits))));
-        let runs = Runs::new(parts(&gate, models, &settings));
-        let bench = Self { gate, fake, runs, profiles, settings };
+        let runs = Runs::new(parts(&gate, models));
+        let bench = Self { gate, fake, runs, profiles };
         bench.offer().await;
         bench
     }
@@ -159,11 +157,11 @@ impl Bench {
     /// Another process on the same store: the runs of the first one are gone, those of this one are
     /// taken up.
     pub(crate) async fn restarted(self) -> Self {
-        let Self { gate, fake, runs, profiles, settings } = self;
+        let Self { gate, fake, runs, profiles } = self;
         let models = Arc::new(Fixed(Arc::new(models(&fake, limits(100_000, 1_000)))));
         drop(runs);
-        let runs = Runs::new(parts(&gate, models, &settings));
-        let bench = Self { gate, fake, runs, profiles, settings };
+        let runs = Runs::new(parts(&gate, models));
+        let bench = Self { gate, fake, runs, profiles };
         bench.offer().await;
         let acts = drawgate_core::testing::acts(bench.gate.store.clone(), bench.gate.store.clone());
         acts.settle(&NoFiles).await.unwrap();
@@ -191,21 +189,21 @@ fn models(fake: &FakeModels, limits: ModelLimits) -> Models {
     Models::new(&providers, &names, &host)
 }
 
-fn parts(
-    gate: &TestGate,
-    models: Arc<dyn ConfiguredModels>,
-    settings: &Arc<ArcSwap<RunSettings>>,
-) -> RunsParts {
-    RunsParts {
-        gateway: gate.gateway.clone(),
+fn parts(gate: &TestGate, models: Arc<dyn ConfiguredModels>) -> RunsParts {
+    let storage = Storage {
         store: gate.store.clone(),
         documents: gate.store.clone(),
-        key: SealingKey::new(&[7; 32]).unwrap(),
+        log: gate.store.clone(),
         audit: gate.store.clone(),
-        acts: drawgate_core::testing::acts(gate.store.clone(), gate.store.clone()),
         artifacts: gate.store.clone(),
+    };
+    RunsParts {
+        gateway: gate.gateway.clone(),
+        storage,
+        key: SealingKey::new(&[7; 32]).unwrap(),
+        acts: drawgate_core::testing::acts(gate.store.clone(), gate.store.clone()),
         models,
-        settings: Arc::clone(settings),
+        settings: RunSettings::default(),
     }
 }
 

@@ -126,6 +126,15 @@ impl Folder {
         self.0.path().join("data")
     }
 
+    /// Writes a file beside the configuration.
+    pub(crate) fn write(&self, name: &str, content: &str) -> Result<()> {
+        let path = self.0.path().join(name);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        Ok(std::fs::write(path, content)?)
+    }
+
     /// Writes the list of authorised keys, which nobody else may write.
     fn authorize(&self, keys: &str) -> Result<()> {
         DirBuilder::new().mode(0o700).create(self.data())?;
@@ -172,10 +181,20 @@ impl Gateway {
     pub(crate) async fn start_for_peers(program: &Program, keys: &str) -> Result<Self> {
         let folder = Folder::new(None)?;
         folder.authorize(keys)?;
+        Self::start_in(program, folder).await
+    }
+
+    /// Starts a gateway in a folder that has all that it needs.
+    pub(crate) async fn start_in(program: &Program, folder: Folder) -> Result<Self> {
         let (mut child, address) = program.serve(&folder)?;
         let target = Target { to: address, token: None };
         wait_until(&mut child, &folder, "ready", || is_ready(&target)).await?;
         Ok(Self { child, folder, target })
+    }
+
+    /// Where its owner's commands reach it.
+    pub(crate) fn control_socket(&self) -> PathBuf {
+        self.folder.data().join("control.sock")
     }
 
     /// How to call it.

@@ -3,6 +3,7 @@
 //! It fails when a run is broken (a process does not start, an answer is wrong, the audit log does
 //! not verify), never because a figure misses its aim: the machines are shared and noisy.
 
+mod agents;
 mod aims;
 mod children;
 mod extras;
@@ -33,18 +34,29 @@ pub(crate) struct Args {
     /// One round of one second per cell: shows that everything works, not how fast
     #[arg(long)]
     quick: bool,
-    /// Measure only the direct connection and the hop
-    #[arg(long)]
-    skip_drawgate: bool,
-    /// Measure only packs and agents over gRPC
-    #[arg(long, conflicts_with = "skip_drawgate")]
-    only_grpc: bool,
+    #[command(flatten)]
+    selection: Selection,
     /// The program to measure; the `drawgate` beside this one if not given
     #[arg(long)]
     drawgate: Option<PathBuf>,
     /// Also write everything that was measured to this file
     #[arg(long)]
     json: Option<PathBuf>,
+}
+
+/// What to measure, if not everything.
+#[derive(clap::Args)]
+#[group(multiple = false)]
+struct Selection {
+    /// Measure only the direct connection and the hop
+    #[arg(long)]
+    skip_drawgate: bool,
+    /// Measure only packs and agents over gRPC
+    #[arg(long)]
+    only_grpc: bool,
+    /// Measure only agents that the gateway runs
+    #[arg(long)]
+    only_agents: bool,
 }
 
 /// How much to measure.
@@ -85,12 +97,17 @@ async fn measure(args: &Args) -> Result<Report> {
     let upstream = Server::start(&["upstream"]).await?;
     let hop = Server::start(&["hop", "--to", upstream.address()]).await?;
     let mut report = Report::new(plan);
-    if args.only_grpc {
+    if args.selection.only_grpc {
         let program = Program::find(args.drawgate.as_deref())?;
         report.grpc = Some(grpc::measure(&program, plan).await?);
         return Ok(report);
     }
-    if args.skip_drawgate {
+    if args.selection.only_agents {
+        let program = Program::find(args.drawgate.as_deref())?;
+        report.agents = Some(agents::measure(&program).await?);
+        return Ok(report);
+    }
+    if args.selection.skip_drawgate {
         let ends = Ends { upstream: &upstream, hop: &hop, gateway: None };
         report.cells = Paths::new(plan, ends).measure(&CONCURRENCIES).await?;
         return Ok(report);
@@ -108,5 +125,6 @@ async fn measure(args: &Args) -> Result<Report> {
     report.start_up_ms = Some(extras::start_up(&program, plan).await?);
     report.spawns = spawns::spawns(&program, plan).await?;
     report.grpc = Some(grpc::measure(&program, plan).await?);
+    report.agents = Some(agents::measure(&program).await?);
     Ok(report)
 }

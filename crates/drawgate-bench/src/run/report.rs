@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Plan;
+use super::agents::Agents;
 use super::aims::{self, Aim};
 use super::extras::{Audit, Named, StartUp};
 use super::grpc::Grpc;
@@ -22,6 +23,7 @@ pub(crate) struct Report {
     pub(crate) spawns: Vec<Spawned>,
     pub(crate) audit: Option<Audit>,
     pub(crate) grpc: Option<Grpc>,
+    pub(crate) agents: Option<Agents>,
     /// Resident memory of Drawgate after the load of all paths
     pub(crate) resident_mib: Option<f64>,
 }
@@ -46,6 +48,7 @@ impl Report {
             spawns: Vec::new(),
             audit: None,
             grpc: None,
+            agents: None,
             resident_mib: None,
         }
     }
@@ -86,6 +89,7 @@ impl Report {
             text += &self.starts().text();
         }
         text += &self.grpc.as_ref().map(Grpc::text).unwrap_or_default();
+        text += &self.agents.as_ref().map(Agents::text).unwrap_or_default();
         text += &self.facts();
         text + &self.verdict()
     }

@@ -154,14 +154,18 @@ impl Runtime {
     }
 
     /// The same, on a store that the caller opens.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the parts in the order in which they need each other"
+    )]
     pub(crate) async fn open_with(
         RuntimeOptions { mut host, loaded, state, start, redactor }: RuntimeOptions<'_>,
         open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
     ) -> anyhow::Result<Self> {
         let (dir, held) = state.open()?;
         let admin = prepare(&host, loaded, &dir, &redactor)?;
-        let Storage { store, documents, log, audit, artifacts } =
-            open_store(&dir, &storage_options(&loaded.config, &host))?;
+        let storage = open_store(&dir, &storage_options(&loaded.config, &host))?;
+        let Storage { store, documents, log, audit, artifacts } = storage.clone();
         host.processes = set_aside::with_audit(&host, audit.clone(), Arc::clone(&redactor));
         let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
         let acts = acts(&store, &log, &host, &redactor);
@@ -181,18 +185,15 @@ impl Runtime {
         let parts = toolpack_sources::Parts::of(&host, &supervisor, &audit, &documents);
         let profiles = Profiles::open(&*documents, loaded).await?;
         let providers = Arc::new(Providers::new(loaded, &host));
-        let run_parts = |settings| RunsParts {
+        let run_parts = RunsParts {
             gateway: control.gateway().clone(),
-            store: Arc::clone(&store),
-            documents: Arc::clone(&documents),
+            storage,
             key: sealing.clone(),
-            audit: Arc::clone(&audit),
             acts: acts.clone(),
-            artifacts: Arc::clone(&artifacts),
             models: providers.clone(),
-            settings,
+            settings: loaded.config.runs.clone(),
         };
-        let own_agents = Agents::new(loaded.config.runs.clone(), run_parts, &profiles, &supervisor);
+        let own_agents = Agents::new(run_parts, &profiles, &supervisor);
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,

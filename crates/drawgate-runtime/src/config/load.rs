@@ -112,11 +112,11 @@ impl Loaded {
     /// environment, and what agents read.
     #[must_use]
     pub fn withholds_providers(&self) -> Option<String> {
-        let file = self.path.as_deref().filter(|_| self.chosen == ConfigOrigin::Found)?;
-        Some(format!(
-            "not asked: the configuration in the current folder was found, not named; run with `--config {}`",
-            file.display()
-        ))
+        let is_found = self.path.is_some() && self.chosen == ConfigOrigin::Found;
+        is_found.then(|| {
+            "providers are not asked: the configuration in the current folder was found, not named"
+                .to_owned()
+        })
     }
 
     /// Why a server is not used, if this configuration may not: it is a program, or it would be sent a

@@ -60,10 +60,10 @@ impl Operations {
         if !self.providers.configured().contains_key(name) {
             return Err(OperationError::UnknownProvider(name.to_owned()));
         }
-        let checked = match self.providers.withheld() {
-            Some(reason) => Err(reason),
-            None => self.providers.models().check(name).await.map_err(|error| error.message),
-        };
+        if let Some(reason) = self.providers.withheld() {
+            return Err(OperationError::ProvidersWithheld(reason));
+        }
+        let checked = self.providers.models().check(name).await.map_err(|error| error.message);
         let (ok, message) = match checked {
             Ok(message) => (true, message),
             Err(message) => (false, message),

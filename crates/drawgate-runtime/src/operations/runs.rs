@@ -71,10 +71,12 @@ impl Operations {
         caller: Caller,
         start: StartRun,
     ) -> Result<StartedRun, OperationError> {
+        if let Some(reason) = self.providers.withheld() {
+            return Err(OperationError::ProvidersWithheld(reason));
+        }
         self.agents.refresh().await;
-        let profile = match self.profiles.get(&start.profile) {
-            Some(profile) => profile,
-            None => return Err(self.no_profile(start.profile)),
+        let Some(profile) = self.profiles.get(&start.profile) else {
+            return Err(self.no_profile(start.profile));
         };
         let thread = match &start.thread {
             Some(thread) => Some(self.thread_of(thread).await?),
@@ -133,10 +135,8 @@ impl Operations {
     /// Cancels a run and everything below it.
     pub async fn cancel_run(&self, actor: &Principal, id: &str) -> Result<(), OperationError> {
         let id = self.run_id(id).await?;
-        match self.agents.runs.cancel(&id, &format!("cancelled by `{actor}`")) {
-            true => Ok(()),
-            false => Err(OperationError::NotRunning(id)),
-        }
+        let was_at_work = self.agents.runs.cancel(&id, &format!("cancelled by `{actor}`"));
+        if was_at_work { Ok(()) } else { Err(OperationError::NotRunning(id)) }
     }
 
     /// Has a run go on: one that is suspended where it is, one that has ended in a new run of the same

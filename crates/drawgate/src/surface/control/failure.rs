@@ -39,6 +39,7 @@ impl IntoResponse for Failure {
 }
 
 /// The command that helps with an error.
+#[expect(clippy::too_many_lines, reason = "a table with a row for each error")]
 fn advice(error: &OperationError) -> Option<String> {
     let shows = |command: &str| Some(format!("`drawgate {command} list` shows them"));
     match error {
@@ -61,6 +62,9 @@ fn advice(error: &OperationError) -> Option<String> {
         }
         OperationError::ProfileWaits(name) => {
             Some(format!("`drawgate profiles accept {name}` shows what it may do, and accepts it"))
+        }
+        OperationError::ProvidersWithheld(_) => {
+            Some("start the gateway, or this command, with `--config FILE`".to_owned())
         }
         OperationError::UnknownRun(_) => shows("runs"),
         OperationError::UnknownThread(_) => shows("threads"),
