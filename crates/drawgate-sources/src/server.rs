@@ -5,6 +5,7 @@
 //! description [`ServerConfig`], whether an operator or a toolpack wrote it.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use drawgate_host::sandbox::Profile;
 use drawgate_host::secrets::Secrets;
 use http::{HeaderMap, Uri};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -217,6 +219,50 @@ impl dyn ServerKind {
         let schema = self.schema(&mut SchemaGenerator::default());
         let properties = schema.get("properties").and_then(Value::as_object);
         properties.cloned().unwrap_or_default()
+    }
+}
+
+/// A kind whose own keys are the fields of `K`.
+pub struct KeyedKind<K> {
+    protocol: &'static str,
+    description: &'static str,
+    has_logins: bool,
+    keys: PhantomData<fn() -> K>,
+}
+
+impl<K> KeyedKind<K> {
+    /// A kind by its word in `protocol` and the description of that word.
+    #[must_use]
+    pub const fn new(protocol: &'static str, description: &'static str) -> Self {
+        Self { protocol, description, has_logins: false, keys: PhantomData }
+    }
+
+    /// The same kind, whose servers can ask for an OAuth login.
+    #[must_use]
+    pub const fn with_logins(self) -> Self {
+        Self { has_logins: true, ..self }
+    }
+}
+
+impl<K: ServerSettings + DeserializeOwned + JsonSchema + 'static> ServerKind for KeyedKind<K> {
+    fn protocol(&self) -> &'static str {
+        self.protocol
+    }
+
+    fn description(&self) -> &'static str {
+        self.description
+    }
+
+    fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        K::json_schema(generator)
+    }
+
+    fn read(&self, keys: &Map<String, Value>) -> serde_json::Result<Box<dyn ServerSettings>> {
+        Ok(Box::new(K::deserialize(keys)?))
+    }
+
+    fn has_logins(&self) -> bool {
+        self.has_logins
     }
 }
 

@@ -227,7 +227,7 @@ impl Server {
                     match tls {
                         None => server.plain(stream, endpoint, addresses, slot).await,
                         Some(tls) => {
-                            server.encrypted(stream, &tls, endpoint, addresses, slot).await
+                            server.encrypted(stream, &tls, endpoint, addresses, slot).await;
                         }
                     }
                 };

@@ -15,12 +15,13 @@ const PROGRAM_ONLY: &[(&str, &str)] = &[
     ("tracing_subscriber", "let the program choose where the log goes"),
     ("set_global_default", "let the program choose where the log goes"),
     ("global_allocator", "let the program choose the allocator"),
+    ("process::exit", "return an error"),
 ];
 
 /// Checks that a crate does not assume that it is the program. Takes `env!("CARGO_MANIFEST_DIR")`.
 pub fn check_library(manifest_dir: &str) {
     let mut found = Vec::new();
-    for file in source_files(&Path::new(manifest_dir).join("src")) {
+    for file in all_files(&Path::new(manifest_dir).join("src")) {
         for (number, line) in code(&file) {
             let bad = PROGRAM_ONLY.iter().filter(|(text, _)| line.contains(text));
             let place = format!("{}:{number}", file.display());
@@ -40,7 +41,7 @@ pub fn check_layers(manifest_dir: &str, order: &[&str]) {
     let source = Path::new(manifest_dir).join("src");
     let position = |module: &str| order.iter().position(|known| *known == module);
     let mut found = Vec::new();
-    for file in source_files(&source) {
+    for file in all_files(&source) {
         let below = file.strip_prefix(&source).unwrap_or(&file);
         let own = below.iter().next().unwrap_or_default().to_string_lossy();
         let own = own.trim_end_matches(".rs").to_owned();
@@ -52,7 +53,7 @@ pub fn check_layers(manifest_dir: &str, order: &[&str]) {
             continue;
         };
         for (number, line) in code(&file) {
-            let used = line.split("crate::").skip(1).map(|rest| module_name(rest));
+            let used = line.split("crate::").skip(1).map(module_name);
             let bad =
                 used.filter(|used| *used != own && position(used).is_some_and(|at| at > place));
             found.extend(bad.map(|used| format!("{}:{number}: {own} uses {used}", file.display())));
@@ -81,7 +82,13 @@ fn code(file: &Path) -> Vec<(usize, String)> {
     lines.filter(|(_, line)| !line.trim_start().starts_with("//")).collect()
 }
 
-/// All source files but those of tests.
+/// All source files of a crate but those of tests.
+fn all_files(source: &Path) -> Vec<PathBuf> {
+    let files = source_files(source);
+    assert!(!files.is_empty(), "no source files in `{}`", source.display());
+    files
+}
+
 fn source_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -98,6 +105,5 @@ fn source_files(folder: &Path) -> Vec<PathBuf> {
             files.push(path);
         }
     }
-    assert!(!files.is_empty(), "no source files in `{}`", folder.display());
     files
 }

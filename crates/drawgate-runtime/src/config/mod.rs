@@ -46,7 +46,7 @@ pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
 };
-pub use servers::{Names, Protocol, Server, ToolSettings, Trust, Validation};
+pub use servers::{CallLimits, Names, Protocol, Server, ToolSettings, Trust, Validation};
 pub use starter::STARTER;
 pub(crate) use terms::{base_terms, declared_terms, tool_terms};
 

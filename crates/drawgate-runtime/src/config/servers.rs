@@ -50,18 +50,9 @@ pub struct Server {
     /// What it is for, in your words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Seconds that a call may take. Absent: `limits.timeout_seconds`.
-    #[schemars(range(min = 1, max = 86_400))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<u64>,
-    /// Bytes of output that are passed on whole. Absent: `limits.max_output_bytes`.
-    #[schemars(range(min = 256, max = 1_073_741_824))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_output_bytes: Option<usize>,
-    /// Lines of output that are passed on whole. Absent: `limits.max_output_lines`.
-    #[schemars(range(min = 1, max = 100_000_000))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_output_lines: Option<usize>,
+    /// Limits of its calls.
+    #[serde(flatten)]
+    pub limits: CallLimits,
     /// Most calls under way at a time. Absent: no limit of its own.
     #[schemars(range(min = 1, max = 1_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,9 +84,7 @@ impl Default for Server {
             validation: Validation::Schema,
             capabilities: Vec::new(),
             description: None,
-            timeout_seconds: None,
-            max_output_bytes: None,
-            max_output_lines: None,
+            limits: CallLimits::default(),
             concurrency: None,
             protocol: Protocol::default(),
             tools: BTreeMap::new(),
@@ -125,9 +114,7 @@ impl Server {
             validation: defaults.validation,
             capabilities: defaults.capabilities,
             description: None,
-            timeout_seconds: None,
-            max_output_bytes: None,
-            max_output_lines: None,
+            limits: CallLimits::default(),
             concurrency: None,
             tools: defaults.tools,
             ..self.clone()
@@ -230,7 +217,8 @@ impl Default for Protocol {
 
 /// Settings for one tool. What stands here wins over what the server says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
 pub struct ToolSettings {
     /// What a caller needs for this tool, instead of what the server's table says.
     #[schemars(with = "Vec<CapabilityText>")]
@@ -243,10 +231,9 @@ pub struct ToolSettings {
     /// toolpacks that are commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Profile>,
-    /// Seconds that a call may take.
-    #[schemars(range(min = 1, max = 86_400))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<u64>,
+    /// Limits of its calls.
+    #[serde(flatten)]
+    pub limits: CallLimits,
     /// Whether a person must confirm each call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requires_confirmation: Option<bool>,
@@ -260,11 +247,24 @@ pub struct ToolSettings {
     /// A description that replaces the server's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Bytes of output that are passed on whole.
+}
+
+/// Limits of the calls of a server or of one tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CallLimits {
+    /// Seconds that a call may take. Absent: what the server's table says, or
+    /// `limits.timeout_seconds`.
+    #[schemars(range(min = 1, max = 86_400))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+    /// Bytes of output that are passed on whole. Absent: what the server's table says, or
+    /// `limits.max_output_bytes`.
     #[schemars(range(min = 256, max = 1_073_741_824))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<usize>,
-    /// Lines of output that are passed on whole.
+    /// Lines of output that are passed on whole. Absent: what the server's table says, or
+    /// `limits.max_output_lines`.
     #[schemars(range(min = 1, max = 100_000_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_lines: Option<usize>,

@@ -40,9 +40,15 @@ pub(crate) fn declared_terms(config: &Config, server: &Server) -> SourceTerms {
         },
         capabilities: server.capabilities.clone(),
         limits: Limits {
-            timeout: server.timeout_seconds.map_or(base.limits.timeout, Duration::from_secs),
-            max_output_bytes: server.max_output_bytes.unwrap_or(base.limits.max_output_bytes),
-            max_output_lines: server.max_output_lines.unwrap_or(base.limits.max_output_lines),
+            timeout: server.limits.timeout_seconds.map_or(base.limits.timeout, Duration::from_secs),
+            max_output_bytes: server
+                .limits
+                .max_output_bytes
+                .unwrap_or(base.limits.max_output_bytes),
+            max_output_lines: server
+                .limits
+                .max_output_lines
+                .unwrap_or(base.limits.max_output_lines),
         },
         concurrency: server.concurrency.unwrap_or(base.concurrency),
         tools: tools.collect(),
@@ -69,8 +75,8 @@ pub(crate) fn tool_terms(own: &ToolSettings) -> ToolTerms {
         policy_action: own.policy_action.clone(),
         idempotent: own.idempotent == Some(true),
         description: own.description.clone(),
-        timeout: own.timeout_seconds.map(Duration::from_secs),
-        max_output_bytes: own.max_output_bytes,
-        max_output_lines: own.max_output_lines,
+        timeout: own.limits.timeout_seconds.map(Duration::from_secs),
+        max_output_bytes: own.limits.max_output_bytes,
+        max_output_lines: own.limits.max_output_lines,
     }
 }

@@ -20,7 +20,7 @@ pub struct Pruned {
 }
 
 impl Operations {
-    /// Removes old events; a signed record of where the log now begins stands for them.
+    /// Removes old events; a signed record of where the log begins replaces them.
     pub async fn prune(&self, actor: &Principal, prune: Prune) -> Result<Pruned, OperationError> {
         Ok(Pruned { removed: self.audit.prune(actor, prune.before).await? })
     }

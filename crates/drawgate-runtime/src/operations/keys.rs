@@ -153,7 +153,7 @@ impl Operations {
         Ok(GatewayKey { fingerprint: identity.name().to_owned(), public_key })
     }
 
-    /// Authorises a key. It counts at once.
+    /// Authorises a key. Takes effect immediately.
     pub async fn add_key(&self, actor: &Principal, new: AddKey) -> Result<KeyView, OperationError> {
         let AddKey { whose, tools, capabilities, key } = new;
         let (purpose, name) = whose.read()?;

@@ -16,7 +16,7 @@ pub struct PackDetails {
 }
 
 impl Operations {
-    /// All packs that are connected or gone for a moment, by id.
+    /// All packs that are connected or in their grace period, by id.
     #[must_use]
     pub fn packs(&self) -> Vec<PackReport> {
         self.packs.list()

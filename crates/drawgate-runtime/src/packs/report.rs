@@ -54,7 +54,7 @@ pub struct PackToolView {
 }
 
 impl Packs {
-    /// All packs that are connected or gone for a moment, by id.
+    /// All packs that are connected or in their grace period, by id.
     #[must_use]
     pub fn list(&self) -> Vec<PackReport> {
         let statuses = self.supervisor.status();

@@ -280,7 +280,10 @@ fn keys_are_added_and_removed_without_harm_to_other_lines() {
     assert_eq!(after, format!("{before}\nagent=\"bot\",capabilities=\"a\" {}\n", other.public));
     assert_eq!(test.authenticator.list().entries().len(), 2, "it counts at once");
     let again = test.authenticator.would_add(&line).unwrap_err().to_string();
-    assert!(again.contains("already, in line 4"), "{again}");
+    assert!(
+        again.contains("already authorised for agent") && again.contains("in line 4"),
+        "{again}"
+    );
     let selection = Selection { fingerprint: Some(terms.fingerprint), name: None };
     assert_eq!(test.authenticator.would_remove(&selection).unwrap().len(), 1);
     test.authenticator.remove(&selection).unwrap();
@@ -306,7 +309,7 @@ fn no_line_is_lost_when_many_are_added_at_once() {
     std::thread::scope(|scope| {
         for (number, other) in authenticators.iter().enumerate() {
             scope.spawn(move || {
-                lines(number).for_each(|line| other.authenticator.add(&line).unwrap())
+                lines(number).for_each(|line| other.authenticator.add(&line).unwrap());
             });
         }
     });

@@ -104,7 +104,7 @@ pub fn complaint(integrity: &Integrity) -> Option<String> {
     let advice = match integrity {
         Integrity::Locked => return None,
         Integrity::Foreign => "move its folder elsewhere, and install it from there",
-        Integrity::Unread(_) => "see to it that it can be read, and enable it again",
+        Integrity::Unread(_) => "make it readable, and enable it again",
         Integrity::Changed(_) | Integrity::Missing => "install it again, or remove it",
     };
     Some(format!("it {integrity}; {advice}"))

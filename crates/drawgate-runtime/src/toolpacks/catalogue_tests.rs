@@ -32,15 +32,15 @@ fn outcome(name: &str) -> &'static str {
 
 /// Installs the archive; what was refused must have left nothing.
 fn installed(name: &str) -> &'static str {
-    let test = TestFolder::new();
-    let before = everything_in(test.root.path());
-    match test.folder.stage_archive(&download(archive(name)), &INSTALL) {
+    let fixture = TestFolder::new();
+    let before = everything_in(fixture.root.path());
+    match fixture.folder.stage_archive(&download(archive(name)), &INSTALL) {
         Err(error) => {
-            assert_eq!(everything_in(test.root.path()), before, "{name}");
+            assert_eq!(everything_in(fixture.root.path()), before, "{name}");
             error.code().unwrap_or_else(|| panic!("{name}: {error:?}")).as_str()
         }
         Ok(staged) => {
-            let pack = test.folder.commit(staged).unwrap();
+            let pack = fixture.folder.commit(staged).unwrap();
             let found = everything_in(&pack.folder);
             let ordinary = |line: &String| {
                 [" file 644", " file 755", " folder 755"].iter().any(|end| line.ends_with(end))
@@ -51,27 +51,27 @@ fn installed(name: &str) -> &'static str {
     }
 }
 
-fn install(test: &TestFolder, tar: Tar) -> Result<(), ToolpackError> {
-    let staged = test.folder.stage_archive(&download(tar.packed()), &INSTALL)?;
-    test.folder.commit(staged).map(drop)
+fn install(fixture: &TestFolder, tar: Tar) -> Result<(), ToolpackError> {
+    let staged = fixture.folder.stage_archive(&download(tar.packed()), &INSTALL)?;
+    fixture.folder.commit(staged).map(drop)
 }
 
 fn moved() -> &'static str {
-    let test = TestFolder::new();
-    install(&test, Tar::pack()).unwrap();
-    test.folder.check_pin(&pinned("v1", COMMIT), &INSTALL).unwrap();
-    code(test.folder.check_pin(&pinned("v1", OTHER_COMMIT), &INSTALL)).unwrap().as_str()
+    let fixture = TestFolder::new();
+    install(&fixture, Tar::pack()).unwrap();
+    fixture.folder.check_pin(&pinned("v1", COMMIT), &INSTALL).unwrap();
+    code(fixture.folder.check_pin(&pinned("v1", OTHER_COMMIT), &INSTALL)).unwrap().as_str()
 }
 
 fn downgrade() -> &'static str {
-    let test = TestFolder::new();
+    let fixture = TestFolder::new();
     let version = |version: &str| {
         Tar::empty().entry(&format!("{TOP}toolpack.json"), b'0', manifest(version).as_bytes())
     };
-    install(&test, version("1.2.0")).unwrap();
+    install(&fixture, version("1.2.0")).unwrap();
     let mut older = download(version("1.1.9").packed());
     older.pinned = pinned("v0", OTHER_COMMIT);
-    code(test.folder.stage_archive(&older, &INSTALL)).unwrap().as_str()
+    code(fixture.folder.stage_archive(&older, &INSTALL)).unwrap().as_str()
 }
 
 fn short() -> &'static str {

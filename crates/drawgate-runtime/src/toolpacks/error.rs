@@ -117,7 +117,7 @@ pub enum ToolpackError {
         source: io::Error,
     },
     /// Whether a pack is what was installed can't be told.
-    #[error("{0}; see to it that it can be read, and try again")]
+    #[error("{0}; make it readable, and try again")]
     Unread(Unread),
     /// The machine gave no random bytes.
     #[error("this machine gives no random bytes")]

@@ -203,9 +203,9 @@ async fn an_archive_comes_with_progress_and_is_installed() {
     let download = github.download(&pinned, &|progress| seen.lock().unwrap().push(progress)).await;
     let last = seen.lock().unwrap().last().copied();
     assert_eq!(last, Some(Progress { bytes: length, total: Some(length) }));
-    let test = TestFolder::new();
-    let staged = test.folder.stage_archive(&download.unwrap(), &INSTALL).unwrap();
-    let entry = test.folder.commit(staged).unwrap().entry.unwrap();
+    let fixture = TestFolder::new();
+    let staged = fixture.folder.stage_archive(&download.unwrap(), &INSTALL).unwrap();
+    let entry = fixture.folder.commit(staged).unwrap().entry.unwrap();
     assert_eq!(entry.commit.as_deref(), Some(COMMIT));
     assert_eq!(entry.source, "github:owner/repo");
 }
@@ -213,7 +213,7 @@ async fn an_archive_comes_with_progress_and_is_installed() {
 #[tokio::test]
 async fn another_archive_for_the_same_commit_is_refused() {
     let path = format!("/owner/repo/tar.gz/{COMMIT}");
-    let test = TestFolder::new();
+    let fixture = TestFolder::new();
     let fetch = |tar: Tar| {
         let path = path.clone();
         async move {
@@ -222,10 +222,10 @@ async fn another_archive_for_the_same_commit_is_refused() {
             github.download(&pinned("main", COMMIT), &|_| {}).await.unwrap()
         }
     };
-    let staged = test.folder.stage_archive(&fetch(Tar::pack()).await, &INSTALL).unwrap();
-    test.folder.commit(staged).unwrap();
+    let staged = fixture.folder.stage_archive(&fetch(Tar::pack()).await, &INSTALL).unwrap();
+    fixture.folder.commit(staged).unwrap();
     let other = fetch(Tar::pack().file("more.txt")).await;
-    assert_eq!(code(test.folder.stage_archive(&other, &INSTALL)), Some(Code::Pin));
+    assert_eq!(code(fixture.folder.stage_archive(&other, &INSTALL)), Some(Code::Pin));
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use crate::toolpacks::testing::{TestFolder, manifest};
 
 #[test]
 fn only_what_a_pack_is_counts() {
-    let test = TestFolder::new();
-    let source = test.source("1.0.0");
+    let fixture = TestFolder::new();
+    let source = fixture.source("1.0.0");
     let of = |what| hash(&source, what).unwrap();
     let before = of(ManifestScope::Meaning);
     assert!(is_hash(&before), "{before}");
@@ -28,8 +28,8 @@ fn only_what_a_pack_is_counts() {
 
 #[test]
 fn whatever_a_pack_is_counts() {
-    let test = TestFolder::new();
-    let source = test.source("1.0.0");
+    let fixture = TestFolder::new();
+    let source = fixture.source("1.0.0");
     let mut seen = vec![hash(&source, ManifestScope::Meaning).unwrap()];
     let changes: [(&str, &dyn Fn()); 7] = [
         ("a byte", &|| fs::write(source.join("data/words.txt"), "other").unwrap()),

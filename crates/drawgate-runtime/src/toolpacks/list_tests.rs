@@ -40,10 +40,10 @@ fn what_no_pack_may_hold_is_a_change() {
 #[test]
 fn a_name_that_an_earlier_version_took_is_not_called_a_change() {
     for name in ["data/what?.md", "data/aux.js"] {
-        let test = TestFolder::new();
-        test.install("1.0.0");
-        fs::write(test.folder.path().join("pack").join(name), "").unwrap();
-        let pack = test.folder.list().unwrap().remove(0);
+        let fixture = TestFolder::new();
+        fixture.install("1.0.0");
+        fs::write(fixture.folder.path().join("pack").join(name), "").unwrap();
+        let pack = fixture.folder.list().unwrap().remove(0);
         let words = pack.integrity.to_string();
         assert!(words.starts_with("holds a name that this version refuses: "), "{words}");
         assert!(words.contains(&format!("`{name}`")), "{words}");
@@ -55,9 +55,9 @@ fn a_name_that_an_earlier_version_took_is_not_called_a_change() {
 
 #[test]
 fn a_folder_that_can_not_be_looked_at_is_not_missing() {
-    let test = TestFolder::new();
-    test.install("1.0.0");
-    let entry = test.folder.list().unwrap().remove(0).entry;
+    let fixture = TestFolder::new();
+    fixture.install("1.0.0");
+    let entry = fixture.folder.list().unwrap().remove(0).entry;
     // No name on this machine is so long.
     let place = Path::new("/").join("x".repeat(1000));
     let integrity = integrity(&place, entry.as_ref());

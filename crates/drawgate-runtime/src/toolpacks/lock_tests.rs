@@ -2,16 +2,16 @@ use super::*;
 use crate::toolpacks::testing::{COMMIT, TestFolder};
 
 fn written() -> (TestFolder, String) {
-    let test = TestFolder::new();
-    test.install("1.0.0");
-    let text = std::fs::read_to_string(test.folder.lock_path()).unwrap();
-    (test, text)
+    let fixture = TestFolder::new();
+    fixture.install("1.0.0");
+    let text = std::fs::read_to_string(fixture.folder.lock_path()).unwrap();
+    (fixture, text)
 }
 
 #[test]
 fn it_says_what_was_installed() {
-    let (test, text) = written();
-    let lock = test.folder.lock().unwrap();
+    let (fixture, text) = written();
+    let lock = fixture.folder.lock().unwrap();
     assert_eq!(LockFile::parse(text.as_bytes()).unwrap(), lock);
     let (id, entry) = lock.toolpacks.first_key_value().unwrap();
     assert_eq!((id.as_str(), entry.version.as_str()), ("pack", "1.0.0"));
@@ -22,8 +22,8 @@ fn it_says_what_was_installed() {
 
 #[test]
 fn a_file_that_is_not_wholly_understood_is_refused() {
-    let (test, text) = written();
-    let hash = test.folder.lock().unwrap().toolpacks.into_values().next().unwrap().content_hash;
+    let (fixture, text) = written();
+    let hash = fixture.folder.lock().unwrap().toolpacks.into_values().next().unwrap().content_hash;
     for (what, bad) in [
         ("empty", String::new()),
         ("cut", text[..text.len() / 2].to_owned()),
@@ -38,9 +38,9 @@ fn a_file_that_is_not_wholly_understood_is_refused() {
         ),
         ("no commit of a repository", text.replace("path:/", "github:/")),
     ] {
-        std::fs::write(test.folder.lock_path(), &bad).unwrap();
-        let error = test.folder.list().unwrap_err();
+        std::fs::write(fixture.folder.lock_path(), &bad).unwrap();
+        let error = fixture.folder.list().unwrap_err();
         assert!(matches!(error, ToolpackError::Lock { .. }), "{what}: {error:?}");
-        assert!(matches!(test.folder.verify(), Err(ToolpackError::Lock { .. })), "{what}");
+        assert!(matches!(fixture.folder.verify(), Err(ToolpackError::Lock { .. })), "{what}");
     }
 }

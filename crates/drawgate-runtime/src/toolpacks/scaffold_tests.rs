@@ -3,15 +3,15 @@ use crate::toolpacks::testing::{INSTALL, TestFolder};
 
 #[test]
 fn a_new_pack_can_be_installed() {
-    let test = TestFolder::new();
+    let fixture = TestFolder::new();
     for name in ["my-pack", "9_lives"] {
-        let folder = test.root.path().join("new").join(name);
+        let folder = fixture.root.path().join("new").join(name);
         let made = scaffold(&folder).unwrap();
         assert_eq!(made, [folder.join("toolpack.json"), folder.join("README.md")]);
-        let staged = test.folder.stage_folder(&folder, &INSTALL).unwrap();
+        let staged = fixture.folder.stage_folder(&folder, &INSTALL).unwrap();
         assert_eq!(staged.id.as_str(), name);
         assert_eq!(
-            test.folder.commit(staged).unwrap().integrity,
+            fixture.folder.commit(staged).unwrap().integrity,
             crate::toolpacks::Integrity::Locked
         );
     }
@@ -19,8 +19,8 @@ fn a_new_pack_can_be_installed() {
 
 #[test]
 fn nothing_is_overwritten() {
-    let test = TestFolder::new();
-    let source = test.source("1.0.0");
+    let fixture = TestFolder::new();
+    let source = fixture.source("1.0.0");
     let file = source.join("toolpack.json");
     let before = fs::read(&file).unwrap();
     for there in [&source, &file] {
@@ -31,5 +31,5 @@ fn nothing_is_overwritten() {
         );
     }
     assert_eq!(fs::read(&file).unwrap(), before);
-    assert!(scaffold(&test.root.path().join("No Name")).is_err());
+    assert!(scaffold(&fixture.root.path().join("No Name")).is_err());
 }

@@ -19,7 +19,7 @@ fn finding(pack: &Installed) -> Finding {
         (Integrity::Locked, None) => None,
         (Integrity::Locked, Some(changed)) => return bad(pack, changed, "install it again"),
         (Integrity::Changed(_), _) => Some("install it again, or put back what was installed"),
-        (Integrity::Unread(_), _) => Some("see to it that it can be read, and try again"),
+        (Integrity::Unread(_), _) => Some("make it readable, and try again"),
         (Integrity::Foreign, _) => Some("move it away, and install it from there"),
         (Integrity::Missing, _) => Some("install it again, or remove it"),
     };

@@ -80,7 +80,7 @@ const SHOWN_NAME: usize = 128;
 
 /// Kind `mcp`.
 pub const KIND: SourceKind =
-    SourceKind::new("mcp").with_server(&server::Mcp).with_connector(&connector::Mcp);
+    SourceKind::new("mcp").with_server(&server::MCP).with_connector(&connector::Mcp);
 
 /// One MCP server. It is started when its manifest is first asked for.
 pub struct McpSource {

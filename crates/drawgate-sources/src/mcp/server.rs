@@ -5,7 +5,7 @@ use std::sync::Arc;
 use drawgate_core::model::SourceId;
 use drawgate_core::source::ToolSource;
 use drawgate_host::Host;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,16 +14,17 @@ use super::config::{McpConfig, Sessions};
 use super::requests::ClientRequest;
 use crate::kind::ConfigError;
 use crate::server::{
-    Connection, ServerConfig, ServerFault, ServerKind, ServerSettings, Transport, keys_of,
+    Connection, KeyedKind, ServerConfig, ServerFault, ServerSettings, Transport, keys_of,
 };
 
 /// `protocol = "mcp"`.
-pub(super) struct Mcp;
+pub(super) const MCP: KeyedKind<Keys> =
+    KeyedKind::new("mcp", "The Model Context Protocol; tools are discovered.").with_logins();
 
 /// The keys of MCP servers.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-struct Keys {
+pub(super) struct Keys {
     /// How long the server may take to start and shake hands; 30 unless set. A first start may have
     /// to download it.
     #[schemars(range(min = 1, max = 600))]
@@ -40,28 +41,6 @@ struct Keys {
     /// Absent: `elicitation` and `roots`.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_requests: Option<Vec<ClientRequest>>,
-}
-
-impl ServerKind for Mcp {
-    fn protocol(&self) -> &'static str {
-        "mcp"
-    }
-
-    fn description(&self) -> &'static str {
-        "The Model Context Protocol; tools are discovered."
-    }
-
-    fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        Keys::json_schema(generator)
-    }
-
-    fn read(&self, keys: &Map<String, Value>) -> serde_json::Result<Box<dyn ServerSettings>> {
-        Ok(Box::new(Keys::deserialize(keys)?))
-    }
-
-    fn has_logins(&self) -> bool {
-        true
-    }
 }
 
 impl ServerSettings for Keys {

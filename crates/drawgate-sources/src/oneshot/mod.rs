@@ -27,7 +27,7 @@ use config::Endpoint;
 const MAX_RESULT: usize = 64 * 1024 * 1024;
 
 /// Kind `oneshot`.
-pub const KIND: SourceKind = SourceKind::new("oneshot").with_server(&server::Call);
+pub const KIND: SourceKind = SourceKind::new("oneshot").with_server(&server::CALL);
 
 /// A program or an address with declared tools.
 pub struct OneshotSource {

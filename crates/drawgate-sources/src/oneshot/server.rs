@@ -5,24 +5,27 @@ use std::sync::Arc;
 use drawgate_core::model::SourceId;
 use drawgate_core::source::ToolSource;
 use drawgate_host::Host;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{OneshotConfig, OneshotManifest, OneshotSource};
 use crate::kind::ConfigError;
 use crate::server::{
-    Connection, DeclaredTools, ServerConfig, ServerFault, ServerKind, ServerSettings, Transport,
+    Connection, DeclaredTools, KeyedKind, ServerConfig, ServerFault, ServerSettings, Transport,
     keys_of,
 };
 
 /// `protocol = "call"`.
-pub(super) struct Call;
+pub(super) const CALL: KeyedKind<Keys> = KeyedKind::new(
+    "call",
+    "One JSON call in, one JSON result out; tools are listed in `manifest`.",
+);
 
 /// The keys of servers that take single calls.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-struct Keys {
+pub(super) struct Keys {
     /// Its tools, for `protocol = "call"`: an array of tools, or a table with `tools`. Each has
     /// `name`, `description` and `inputSchema`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,24 +37,6 @@ impl Keys {
     fn tools(&self) -> &[Value] {
         let listed = self.manifest.as_ref().and_then(|given| given.get("tools").or(Some(given)));
         listed.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-    }
-}
-
-impl ServerKind for Call {
-    fn protocol(&self) -> &'static str {
-        "call"
-    }
-
-    fn description(&self) -> &'static str {
-        "One JSON call in, one JSON result out; tools are listed in `manifest`."
-    }
-
-    fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        Keys::json_schema(generator)
-    }
-
-    fn read(&self, keys: &Map<String, Value>) -> serde_json::Result<Box<dyn ServerSettings>> {
-        Ok(Box::new(Keys::deserialize(keys)?))
     }
 }
 

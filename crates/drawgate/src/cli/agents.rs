@@ -15,7 +15,7 @@ use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum AgentsCommand {
-    /// Add an agent; its token is shown this once and kept nowhere
+    /// Add an agent; its token is shown once and not stored
     Add {
         /// Its name
         name: String,
@@ -32,7 +32,7 @@ pub(super) enum AgentsCommand {
     },
     /// List agents and what they may do
     List,
-    /// Give an agent a new token; the old one ends at once
+    /// Give an agent a new token; the old one stops working immediately
     Rotate {
         /// Its name
         name: String,
@@ -40,7 +40,7 @@ pub(super) enum AgentsCommand {
         #[arg(long)]
         quiet: bool,
     },
-    /// Remove an agent; its token ends at once
+    /// Remove an agent; its token stops working immediately
     Remove {
         /// Its name
         name: String,

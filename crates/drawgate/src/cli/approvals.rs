@@ -17,7 +17,7 @@ use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ApprovalsCommand {
-    /// List what waits, and with `--all` what was decided
+    /// List pending approvals; `--all` includes decided ones
     List {
         /// Decided and expired ones too
         #[arg(long)]
@@ -33,15 +33,15 @@ pub(super) enum ApprovalsCommand {
         #[command(flatten)]
         proof: Proof,
     },
-    /// Say yes: the waiting call goes on, or the next one with the same arguments. Needs a terminal or
-    /// the operator's token
+    /// Approve: the waiting call continues, or the next one with the same arguments. Needs a terminal
+    /// or the operator's token
     Approve {
         /// Its id
         id: String,
         #[command(flatten)]
         proof: Proof,
     },
-    /// Say no
+    /// Deny
     Deny {
         /// Its id
         id: String,

@@ -37,7 +37,7 @@ pub(super) enum AuditCommand {
         /// How many
         #[arg(long, short = 'n', default_value_t = 20)]
         lines: usize,
-        /// Go on as events come
+        /// Keep printing new events
         #[arg(long, short)]
         follow: bool,
     },
@@ -54,7 +54,7 @@ pub(super) enum AuditCommand {
         #[arg(long)]
         events_only: bool,
     },
-    /// Remove old events; a signed record of where the log now begins stands for them
+    /// Remove old events; a signed record of where the log begins replaces them
     ///
     /// A call keeps all its events: the cut moves back to where no call is under way.
     Prune {
@@ -64,7 +64,7 @@ pub(super) enum AuditCommand {
         /// Say what would be removed, and remove nothing
         #[arg(long)]
         dry_run: bool,
-        /// Say yes without being asked
+        /// Don't ask for confirmation
         #[arg(long)]
         yes: bool,
     },

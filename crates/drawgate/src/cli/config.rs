@@ -7,7 +7,7 @@ use drawgate_runtime::config::{Config, Problem};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ConfigCommand {
-    /// Report every problem at once, each with its place
+    /// Check the file and report every problem with its location
     Check,
     /// Show what is in force; secrets are never shown
     Show,

@@ -81,7 +81,7 @@ fn state(source: &SourceReport) -> String {
         }
         SourceState::Starting => format!("{id}: starting; it has not answered yet"),
         SourceState::Away => {
-            format!("{id}: a pack that is gone for a moment; its tools are still listed")
+            format!("{id}: a pack that has disconnected and may return; its tools are still listed")
         }
         SourceState::Failed => format!("{id}: failed, and is tried again: {problem}"),
         SourceState::Refused => {

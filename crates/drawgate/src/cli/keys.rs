@@ -21,13 +21,13 @@ const MAX_KEY: u64 = 64 * 1024;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum KeysCommand {
-    /// Let a pack or an agent in by an SSH key; it counts at once
+    /// Authorise an SSH key for a pack or an agent; takes effect immediately
     Add(AddArgs),
-    /// List the keys that count, and the lines that do not count
+    /// List authorised keys, and the lines of their file that can't be used
     List,
-    /// Withdraw keys; who is connected by them is cut at once
+    /// Remove keys; connections that use them close immediately
     Remove(RemoveArgs),
-    /// Show the gateway's own identity, for packs and agents to know it by
+    /// Show the gateway's own key, by which packs and agents recognise it
     Server,
 }
 

@@ -21,15 +21,15 @@ const NOT_RUNNING: &str =
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum PacksCommand {
-    /// List the packs that are connected, or gone for a moment
+    /// List packs that are connected, or disconnected a moment ago
     List,
     /// Show one pack and its tools
     Show {
         /// The pack
         name: String,
     },
-    /// End a pack's connection; its tools go at once. It may dial again as long as its key counts
-    /// (`drawgate keys remove` ends that)
+    /// Disconnect a pack; its tools are removed immediately. It may connect again unless its key is
+    /// removed (`drawgate keys remove`)
     Kick {
         /// The pack
         name: String,

@@ -19,8 +19,8 @@ const LONGEST: Duration = Duration::from_hours(24);
 pub(super) enum SandboxCommand {
     /// Run any command in the box that tools run in, and try to break out
     Exec(Box<exec::ExecArgs>),
-    /// What this machine can enforce, part by part, and which profiles work; exits 1 if the default
-    /// one does not
+    /// Show what this machine can enforce, part by part, and which profiles work; exits 1 if the
+    /// default one does not
     Doctor,
 }
 

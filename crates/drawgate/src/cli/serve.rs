@@ -217,7 +217,7 @@ fn spans(runtime: &Runtime, loaded: &Loaded) -> anyhow::Result<Spans> {
     for (name, value) in &config.telemetry.headers {
         let value = runtime.host.secrets.resolve(value.expose())?;
         let mut value = http::HeaderValue::from_str(value.expose())
-            .with_context(|| format!("`telemetry.headers.{name}` is no header value"))?;
+            .with_context(|| format!("`telemetry.headers.{name}` is not a valid header value"))?;
         value.set_sensitive(true);
         headers.insert(http::HeaderName::try_from(name.as_str())?, value);
     }

@@ -49,7 +49,7 @@ pub(super) enum ServersCommand {
         #[arg(long)]
         open: bool,
     },
-    /// End a login: tokens are given back and forgotten
+    /// Log out: revoke the tokens and delete them
     Logout {
         /// The server
         name: String,

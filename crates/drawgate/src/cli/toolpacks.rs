@@ -44,12 +44,12 @@ pub(super) enum ToolpacksCommand {
         #[arg(long)]
         allow_downgrade: bool,
     },
-    /// Open a toolpack's tools to callers, at once
+    /// Enable a toolpack: callers can use its tools immediately
     Enable {
         /// The toolpack
         id: String,
     },
-    /// Close a toolpack's tools to callers, at once
+    /// Disable a toolpack: callers can't use its tools any more
     Disable {
         /// The toolpack
         id: String,
@@ -75,11 +75,11 @@ pub(super) enum ToolpacksCommand {
         /// The toolpack
         id: String,
     },
-    /// Look for newer versions, show what would change, and install them after a yes
+    /// Look for newer versions, show what would change, and install them after confirmation
     Update {
         /// This toolpack only
         id: Option<String>,
-        /// Say yes without being asked
+        /// Don't ask for confirmation
         #[arg(long)]
         yes: bool,
         /// Accept an older version than the installed one

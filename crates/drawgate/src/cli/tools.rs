@@ -159,7 +159,7 @@ pub(super) fn callers(requires: &[Capability]) -> String {
     }
 }
 
-/// Who serves a tool; a pack that is gone for a moment still lists its own.
+/// Who serves a tool; a pack in its grace period still lists its own.
 fn served_by(tool: &ListedTool) -> String {
     let source = &tool.server_id;
     let state = tool.served_by.as_ref().map(|source| source.state);

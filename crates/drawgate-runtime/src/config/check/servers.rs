@@ -44,12 +44,12 @@ pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &m
             check_network(&table, server, found);
         }
     }
-    check_timeout(config, &table, server.timeout_seconds, found);
+    check_timeout(config, &table, server.limits.timeout_seconds, found);
     check_protocol(config, name, server, found);
     super::oauth::check(config, &table, server, found);
     for (tool, settings) in &server.tools {
         let table = child(&child(&table, "tools"), tool);
-        check_timeout(config, &table, settings.timeout_seconds, found);
+        check_timeout(config, &table, settings.limits.timeout_seconds, found);
         if settings.sandbox.is_some() {
             let message = "a server's tools all run in the server's program";
             let hint = "set `sandbox` in the server's own table";

@@ -10,7 +10,7 @@ use crate::peers::{KeyList, KeyTerms, Selection};
 
 /// A key that is authorised for the same pack or agent already.
 #[derive(Debug, thiserror::Error)]
-#[error("this key stands for {purpose} `{name}` already, in line {line}")]
+#[error("this key is already authorised for {purpose} `{name}`, in line {line}")]
 pub struct KeyExists {
     /// A pack or an agent.
     pub purpose: Purpose,
@@ -26,7 +26,7 @@ impl PeerAuthenticator {
     /// What adding this line would authorise, or why it can't be added.
     pub fn would_add(&self, line: &str) -> anyhow::Result<KeyTerms> {
         if line.contains('\n') || line.len() > MAX_LINE {
-            bail!("a key and its options stand on one line of at most {MAX_LINE} bytes");
+            bail!("a key and its options must be on one line of at most {MAX_LINE} bytes");
         }
         let list = KeyList::read(line.as_bytes(), self.parts.reserved.as_deref());
         if let Some((_, fault)) = list.faults().first() {
@@ -42,7 +42,7 @@ impl PeerAuthenticator {
         Ok(terms)
     }
 
-    /// Adds a line that [`Self::would_add`] has judged. It counts at once.
+    /// Adds a line that [`Self::would_add`] has checked. Takes effect immediately.
     pub fn add(&self, line: &str) -> anyhow::Result<()> {
         self.change(|mut bytes| {
             if bytes.last().is_some_and(|last| *last != b'\n') {

@@ -203,7 +203,8 @@ fn left_out(pack: &ToolpackView) -> String {
             let _ = writeln!(text, "left out: `{name}` of `{connector}`: {reason}");
         }
         let count = report["leftOutCount"].as_u64().and_then(|count| usize::try_from(count).ok());
-        if let Some(more) = count.and_then(|count| count.checked_sub(reported.len())).filter(|n| *n > 0)
+        if let Some(more) =
+            count.and_then(|count| count.checked_sub(reported.len())).filter(|n| *n > 0)
         {
             let _ = writeln!(text, "left out: {more} more of `{connector}`");
         }

@@ -85,6 +85,7 @@ fn advice(error: &OperationError) -> Option<String> {
 }
 
 /// The command or option that helps with an error about a toolpack.
+#[must_use]
 pub fn toolpack_advice(error: &ToolpackError) -> Option<String> {
     match (error, error.code()) {
         (ToolpackError::Moved { id, .. }, _) => {

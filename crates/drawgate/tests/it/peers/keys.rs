@@ -99,7 +99,7 @@ fn what_can_not_be_a_key_is_refused_with_the_reason() {
     assert!(!place.data().join("authorized_keys").exists());
     place.ok(&["keys", "add", "--agent", "b", &one]);
     let said = refused(&place, &["keys", "add", "--agent", "b", &one]);
-    assert!(said.contains("stands for agent `b` already, in line 1"), "{said}");
+    assert!(said.contains("already authorised for agent `b`, in line 1"), "{said}");
 }
 
 #[tokio::test]
