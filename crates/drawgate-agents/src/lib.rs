@@ -8,7 +8,6 @@
 pub mod model;
 pub mod profile;
 pub mod runs;
-mod session;
 pub mod source;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -14,7 +14,7 @@ use super::record::{
 };
 use super::store::Change;
 use super::{Inner, Runs};
-use crate::session::{Session, last_text};
+use crate::runs::session::{Session, last_text};
 
 /// How long a write that must not be lost waits before it is tried again.
 const STORE_PAUSE: Duration = Duration::from_secs(1);

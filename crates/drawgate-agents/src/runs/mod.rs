@@ -1,5 +1,5 @@
 //! Runs: agents at work. This module starts, ends, finds and recovers them, and keeps them within depth,
-//! fan-out, number and budget; what a run does is in `session`.
+//! fan-out, number and budget; what a run does is in `session/`.
 //!
 //! Every change is in the store before its effect: a gateway that is killed takes its runs up again
 //! where they were.
@@ -10,6 +10,7 @@ pub(crate) mod live;
 pub mod pool;
 pub mod record;
 mod recover;
+pub(crate) mod session;
 mod start;
 pub(crate) mod store;
 mod view;

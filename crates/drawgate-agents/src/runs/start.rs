@@ -18,7 +18,7 @@ use super::store::Change;
 use super::{Inner, Runs};
 use crate::model::{Message, UnknownModel};
 use crate::profile::{Budget, Profile};
-use crate::source::READ;
+use crate::runs::session::READ;
 
 /// A run that is to be started.
 pub struct NewRun {
@@ -184,7 +184,7 @@ impl Runs {
         let runs = self.0.store.runs().await?;
         for run in runs.iter().filter(|run| run.thread == thread && run.created_at < before) {
             let steps = self.0.store.steps(&run.id).await?;
-            messages = crate::session::conversation(&messages, &steps);
+            messages = crate::runs::session::conversation(&messages, &steps);
         }
         Ok(messages)
     }

@@ -120,7 +120,7 @@ impl Runs {
                 below.push(other);
             }
         }
-        let text = crate::session::last_text(&steps);
+        let text = crate::runs::session::last_text(&steps);
         let (prompt, budget) = (record.prompt, record.budget);
         Ok(Some(RunDetails { run, prompt, text, budget, steps, below }))
     }

@@ -13,15 +13,15 @@ use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource}
 use serde_json::{Map, Value, json};
 
 use super::specs::{
-    LONGEST_WAIT, READ, READ_AT_ONCE, SEARCH, SEARCH_RESULTS, SIGNAL, SPAWN, Search, WAIT, tools,
+    LONGEST_WAIT, READ_AT_ONCE, SEARCH, SEARCH_RESULTS, SIGNAL, SPAWN, Search, WAIT, tools,
 };
 use super::{CancelOnDrop, Profiles, not_started};
 use crate::profile::{Budget, Profile};
 use crate::runs::ended::describe_end;
 use crate::runs::live::Live;
+use crate::runs::session::{READ, STEP_KEY, started};
 use crate::runs::store::Change;
 use crate::runs::{NewRun, Origin, Report, Runs};
-use crate::session::{STEP_KEY, started};
 
 /// How long `wait_agents` waits unless it is told.
 const WAIT_SECONDS: u64 = 300;

@@ -13,7 +13,6 @@ pub use builtin::AgentTools;
 use drawgate_core::model::ErrorCode;
 use drawgate_core::source::{Sent, SourceError};
 pub use profile::ProfileTools;
-pub(crate) use specs::READ;
 
 use crate::profile::Profile;
 use crate::runs::{Runs, StartError};

@@ -3,10 +3,11 @@
 use drawgate_core::model::McpToolSpec;
 use serde_json::{Value, json};
 
+use crate::runs::session::READ;
+
 pub(super) const SPAWN: &str = "spawn_agent";
 pub(super) const WAIT: &str = "wait_agents";
 pub(super) const SIGNAL: &str = "signal_parent";
-pub(crate) const READ: &str = "artifact_read";
 pub(super) const SEARCH: &str = "web_search";
 
 /// The longest time that `wait_agents` waits, in seconds.

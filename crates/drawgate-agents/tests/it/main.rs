@@ -5,6 +5,7 @@
 mod authority;
 mod budget;
 mod endings;
+mod library;
 mod limits;
 mod providers;
 mod restart;

@@ -94,7 +94,8 @@ fn source_files(folder: &Path) -> Vec<PathBuf> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_test = matches!(name.as_str(), "testing" | "testing.rs" | "tests.rs")
+        // What is in `bin` is a program.
+        let is_test = matches!(name.as_str(), "bin" | "testing" | "testing.rs" | "tests.rs")
             || name.ends_with("_tests.rs");
         if is_test {
             continue;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use drawgate_core::model::Caller;
 use drawgate_core::store::StoreError;
 
-pub(crate) use self::act::{STEP_KEY, started};
+pub(crate) use self::act::{READ, STEP_KEY, started};
 use self::answer::{AnswerForm, CORRECTIONS};
 pub(crate) use self::conversation::{GATEWAY, conversation, last_text};
 use self::conversation::{Next, next};

@@ -33,6 +33,9 @@ const SHOWN: usize = 400;
 const WARNED_AT: usize = 3;
 const STUCK_AT: usize = 5;
 
+/// The tool by which a run reads long results.
+pub(crate) const READ: &str = "artifact_read";
+
 /// The member of a call's metadata that holds the step it belongs to.
 pub(crate) const STEP_KEY: &str = "drawgate/step";
 
@@ -237,7 +240,7 @@ impl Session {
         };
         let place = match self.runs.0.artifacts.put(artifact).await {
             Ok(artifact) => {
-                format!("the whole is `{}`; read it with `artifact_read`", artifact.uri)
+                format!("the whole is `{}`; read it with `{READ}`", artifact.uri)
             }
             Err(error) => {
                 tracing::warn!(%error, tool = call.name, "a long result could not be stored");
