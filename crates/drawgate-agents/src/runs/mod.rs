@@ -7,15 +7,17 @@
 pub(crate) mod ended;
 pub mod feed;
 pub(crate) mod live;
+pub mod observe;
 pub mod pool;
 pub mod record;
 mod recover;
 mod start;
 pub(crate) mod store;
+mod trace;
 mod view;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -34,6 +36,7 @@ use tokio_util::task::TaskTracker;
 pub use self::feed::{Happened, RunEvent};
 use self::live::Live;
 pub use self::live::Phase;
+pub use self::observe::RunObserver;
 use self::pool::Pools;
 pub use self::record::{End, Ending, Report};
 pub use self::start::{NewRun, Origin, StartError};
@@ -125,6 +128,7 @@ pub(crate) struct Inner {
     pub(crate) models: Arc<dyn ConfiguredModels>,
     pub(crate) settings: Arc<ArcSwap<RunSettings>>,
     pub(crate) pools: Pools,
+    observer: OnceLock<Arc<dyn RunObserver>>,
     /// Runs whose tree is at work, ended ones included.
     live: Mutex<BTreeMap<Arc<str>, Arc<Live>>>,
     stopping: CancellationToken,
@@ -144,6 +148,7 @@ impl Runs {
             models: parts.models,
             settings: parts.settings,
             pools: Pools::default(),
+            observer: OnceLock::new(),
             live: Mutex::default(),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
