@@ -191,10 +191,25 @@ impl Usage {
     /// All tokens.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.input
-            .saturating_add(self.cache_read)
-            .saturating_add(self.cache_write)
-            .saturating_add(self.output)
+        self.read().saturating_add(self.output)
+    }
+
+    /// All tokens that were read, cached or not.
+    #[must_use]
+    pub const fn read(&self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write: self.cache_write.saturating_add(other.cache_write),
+            output: self.output.saturating_add(other.output),
+            estimated: self.estimated || other.estimated,
+        }
     }
 }
 
@@ -295,6 +310,25 @@ pub enum ModelErrorKind {
     Silent,
     /// What came is not what the API sends.
     Malformed,
+}
+
+impl ModelErrorKind {
+    /// Its name in metrics and traces.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Unavailable => "unavailable",
+            Self::RateLimited => "rate_limited",
+            Self::Quota => "quota",
+            Self::Key => "key",
+            Self::Rejected => "rejected",
+            Self::Context => "context",
+            Self::Broken => "broken",
+            Self::Silent => "silent",
+            Self::Malformed => "malformed",
+        }
+    }
 }
 
 /// Receives what a model writes, while it does. Must not block.

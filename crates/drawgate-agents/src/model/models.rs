@@ -85,6 +85,12 @@ impl Models {
         Ok(Arc::new(ProviderModel { provider, model, name, limits }))
     }
 
+    /// The API that a provider speaks; nothing if none of this name is configured.
+    #[must_use]
+    pub fn api_of(&self, provider: &str) -> Option<Api> {
+        self.providers.get(provider).map(|configured| configured.provider.api)
+    }
+
     /// Asks a provider for its list of models, which shows that its address and key are right. Returns a
     /// sentence for people.
     pub async fn check(&self, provider: &str) -> Result<String, ModelError> {

@@ -104,6 +104,7 @@ impl Runs {
             tracing::error!(%error, run = %run.id, "the end of a run can't be stored yet");
             tokio::time::sleep(STORE_PAUSE).await;
         }
+        inner.report_end(run, &open, &record);
         inner.conclude(run, record, message).await;
         inner.acts.report(ended).await;
         inner.over(run);

@@ -7,16 +7,18 @@
 pub(crate) mod ended;
 pub mod feed;
 pub(crate) mod live;
+pub mod observe;
 pub mod pool;
 pub mod record;
 mod recover;
 pub(crate) mod session;
 mod start;
 pub(crate) mod store;
+mod trace;
 mod view;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -35,6 +37,7 @@ use tokio_util::task::TaskTracker;
 pub use self::feed::{Happened, RunEvent};
 use self::live::Live;
 pub use self::live::Phase;
+pub use self::observe::RunObserver;
 use self::pool::Pools;
 pub use self::record::{End, Ending, Report};
 pub use self::start::{NewRun, Origin, StartError};
@@ -120,6 +123,7 @@ pub(crate) struct Inner {
     pub(crate) models: Arc<dyn ConfiguredModels>,
     pub(crate) settings: ArcSwap<RunSettings>,
     pub(crate) pools: Pools,
+    observer: OnceLock<Arc<dyn RunObserver>>,
     /// Runs whose tree is at work, ended ones included.
     live: Mutex<BTreeMap<Arc<str>, Arc<Live>>>,
     stopping: CancellationToken,
@@ -140,6 +144,7 @@ impl Runs {
             models: parts.models,
             settings: ArcSwap::from_pointee(parts.settings),
             pools: Pools::default(),
+            observer: OnceLock::new(),
             live: Mutex::default(),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -106,6 +106,18 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Done,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Budget,
+        Self::Deadline,
+        Self::Context,
+        Self::Stuck,
+        Self::Invalid,
+    ];
+
     /// Its name in lists and in the audit log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

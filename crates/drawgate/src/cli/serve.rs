@@ -27,7 +27,7 @@ use crate::surface::guard::Guard;
 use crate::surface::mcp::tasks::FORMAT;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::surface::ops::Ops;
-use crate::telemetry::{self, Exporter, Spans};
+use crate::telemetry::{self, Exporter, RunTelemetry, Spans};
 use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime, Start};
 use drawgate_runtime::callers::OAuth;
 use drawgate_runtime::config::{Config, Loaded};
@@ -63,6 +63,8 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let options = runtime_options(&context.loaded, &context.data, Start::Sources, redactor)?;
     let runtime = Arc::new(Runtime::open(options).await?);
     let spans = spans(&runtime, &context.loaded)?;
+    let runs = &runtime.operations.agents.runs;
+    runs.observe(Arc::new(RunTelemetry::new(spans.clone())));
     let mcp = mcp(&runtime, config, spans.clone()).await?;
     let server = Server::new(config.server.max_connections);
     let ready = Arc::new(AtomicBool::new(false));
@@ -78,6 +80,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         pages: Pages::new(Arc::clone(&runtime.operations)),
         ops: Ops {
             gateway: runtime.gateway().clone(),
+            runs: runs.clone(),
             supervisor: Arc::clone(runtime.supervisor()),
             audit: Arc::clone(runtime.audit()),
             edits: Arc::clone(&runtime.edits),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::response::{IntoResponse, Response};
+use drawgate_agents::runs::Runs;
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::registry::SourceSupervisor;
 use drawgate_core::store::{AuditHealth, AuditLog};
@@ -18,6 +19,8 @@ use drawgate_runtime::edits::Edits;
 pub struct Ops {
     /// The gate.
     pub gateway: Gateway,
+    /// The runs of agents.
+    pub runs: Runs,
     /// The sources.
     pub supervisor: Arc<SourceSupervisor>,
     /// The audit log.
@@ -76,6 +79,7 @@ impl Ops {
         gauge("drawgate_calls_under_way", self.gateway.under_way());
         gauge("drawgate_audit_queue", self.audit.queued());
         gauge("drawgate_mcp_sessions", self.mcp.open_sessions());
+        gauge("drawgate_runs_at_work", self.runs.active());
         gauge("drawgate_sources", self.supervisor.ids().len());
         gauge("drawgate_tools", self.gateway.registry().available().count());
         (StatusCode::OK, handle.render()).into_response()

@@ -4,9 +4,11 @@
 
 mod logs;
 mod otlp;
+mod runs;
 
 pub use logs::init as init_logs;
 pub use otlp::{Exporter, Span, Spans};
+pub use runs::RunTelemetry;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
@@ -25,5 +27,19 @@ pub fn init_metrics() -> Option<PrometheusHandle> {
     metrics::set_global_recorder(recorder).ok()?;
     metrics::describe_counter!("drawgate_calls_total", "Tool calls by tool, source and code");
     metrics::describe_histogram!("drawgate_call_seconds", "Time of tool calls by source");
+    describe_runs();
     Some(handle)
+}
+
+fn describe_runs() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_counter!("drawgate_runs_total", "Runs of agents by how they ended");
+    describe_gauge!("drawgate_runs_at_work", "Runs of agents that have not ended");
+    describe_counter!("drawgate_model_requests_total", "Requests to models by provider and result");
+    describe_histogram!("drawgate_model_request_seconds", "Time of requests to models by provider");
+    describe_counter!("drawgate_model_tokens_total", "Tokens by provider and direction");
+    describe_counter!(
+        "drawgate_model_cost_micro_usd_total",
+        "Cost of requests to models in millionths of a US dollar, by provider"
+    );
 }

@@ -1,6 +1,7 @@
-//! OpenTelemetry traces: one span per call, sent in batches as OTLP over HTTP in its JSON form.
+//! OpenTelemetry traces: spans of calls and runs, sent in batches as OTLP over HTTP in its JSON form.
 //!
-//! Spans that can't be sent in time are dropped and counted; tracing never holds a call up.
+//! Spans that can't be sent in time are dropped and counted; tracing never holds a call up. Attributes
+//! are names, numbers and codes, never payloads.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,6 +63,89 @@ impl Spans {
             began: Instant::now(),
         })
     }
+
+    /// Whether spans are sent anywhere.
+    #[must_use]
+    pub const fn are_exported(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Exports a span that was measured elsewhere.
+    pub(super) fn export(&self, span: &FinishedSpan<'_>) {
+        if let Some(source) = &self.0 {
+            source.send(span);
+        }
+    }
+}
+
+/// A span as it is exported.
+pub(super) struct FinishedSpan<'a> {
+    pub(super) context: &'a TraceParent,
+    /// The id of the span above it.
+    pub(super) parent: Option<&'a str>,
+    pub(super) name: &'a str,
+    pub(super) kind: SpanKind,
+    /// Since the epoch.
+    pub(super) start_nanos: u128,
+    pub(super) end_nanos: u128,
+    pub(super) attributes: Vec<Value>,
+    pub(super) status: SpanStatus,
+}
+
+/// What a span stands for, with OTLP's numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SpanKind {
+    /// Work inside the gateway.
+    Internal = 1,
+    /// A request that the gateway answers.
+    Server = 2,
+    /// A request that the gateway makes.
+    Client = 3,
+}
+
+/// How a span ended, with OTLP's numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SpanStatus {
+    /// Neither a success nor an error.
+    Unset = 0,
+    Ok = 1,
+    Error = 2,
+}
+
+/// An attribute that is a text.
+pub(super) fn text(key: &str, value: &str) -> Value {
+    json!({ "key": key, "value": { "stringValue": value } })
+}
+
+/// An attribute that is a number. OTLP's JSON form writes 64-bit numbers as texts.
+pub(super) fn number(key: &str, value: u64) -> Value {
+    json!({ "key": key, "value": { "intValue": value.to_string() } })
+}
+
+/// Nanoseconds since the epoch, from milliseconds.
+pub(super) fn nanos(ms: u64) -> u128 {
+    u128::from(ms) * 1_000_000
+}
+
+impl Source {
+    fn send(&self, span: &FinishedSpan<'_>) {
+        let mut value = json!({
+            "traceId": span.context.trace_id(),
+            "spanId": span.context.span_id(),
+            "name": span.name,
+            "kind": span.kind as u8,
+            "startTimeUnixNano": span.start_nanos.to_string(),
+            "endTimeUnixNano": span.end_nanos.to_string(),
+            "attributes": span.attributes,
+            "status": { "code": span.status as u8 },
+        });
+        if let Some(parent) = span.parent {
+            value["parentSpanId"] = parent.into();
+        }
+        if self.queue.try_send(value).is_err() {
+            metrics::counter!("drawgate_spans_dropped_total").increment(1);
+        }
+    }
 }
 
 impl Span {
@@ -71,41 +155,30 @@ impl Span {
         self.context.clone()
     }
 
-    /// Ends the span. Its attributes are names and codes, never payloads.
+    /// Ends the span.
     pub fn end(self, caller: &Caller, result: &ToolResult) {
-        let nanos = |ms: u64| u128::from(ms) * 1_000_000;
-        let start = nanos(self.began_ms);
-        let end = start + self.began.elapsed().as_nanos();
-        let text =
-            |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
+        let start_nanos = nanos(self.began_ms);
         let ending = result.ending();
-        // A question is neither a success nor an error.
-        let status = match ending {
-            Ending::Done => 1,
-            Ending::Asked => 0,
-            Ending::Failed(_) => 2,
-        };
-        let mut span = json!({
-            "traceId": self.context.trace_id(),
-            "spanId": self.context.span_id(),
-            "name": "tools/call",
-            "kind": 2,
-            "startTimeUnixNano": start.to_string(),
-            "endTimeUnixNano": end.to_string(),
-            "attributes": [
+        self.source.send(&FinishedSpan {
+            context: &self.context,
+            parent: self.parent.as_deref(),
+            name: "tools/call",
+            kind: SpanKind::Server,
+            start_nanos,
+            end_nanos: start_nanos + self.began.elapsed().as_nanos(),
+            attributes: vec![
                 text("gen_ai.tool.name", &result.meta.tool_name),
                 text("drawgate.principal", caller.principal.as_str()),
                 text("drawgate.surface", caller.surface.name()),
                 text("drawgate.code", ending.as_str()),
             ],
-            "status": { "code": status },
+            // A question is neither a success nor an error.
+            status: match ending {
+                Ending::Done => SpanStatus::Ok,
+                Ending::Asked => SpanStatus::Unset,
+                Ending::Failed(_) => SpanStatus::Error,
+            },
         });
-        if let Some(parent) = &self.parent {
-            span["parentSpanId"] = parent.as_str().into();
-        }
-        if self.source.queue.try_send(span).is_err() {
-            metrics::counter!("drawgate_spans_dropped_total").increment(1);
-        }
     }
 }
 

@@ -57,7 +57,7 @@ async fn health_readiness_and_metrics() {
 }
 
 /// A collector of traces: its address, and what it has received.
-async fn collector() -> (String, Arc<Mutex<Vec<Value>>>) {
+pub(crate) async fn collector() -> (String, Arc<Mutex<Vec<Value>>>) {
     let received = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&received);
     let keep = move |Json(body): Json<Value>| async move {

@@ -1,6 +1,7 @@
 //! Agents that the gateway runs, as a person and as other programs use them.
 
 mod kills;
+mod telemetry;
 mod tools;
 
 use std::fs;
@@ -22,7 +23,11 @@ fn helper_script() -> Vec<Rule> {
 
 /// A folder with a fake provider and profiles that are accepted.
 fn folder(fake: &FakeModels, profiles: &[(&str, &str)]) -> TestFolder {
-    let place = TestFolder::new(&config(fake, "env:MODEL_KEY"));
+    folder_with(&config(fake, "env:MODEL_KEY"), profiles)
+}
+
+fn folder_with(config: &str, profiles: &[(&str, &str)]) -> TestFolder {
+    let place = TestFolder::new(config);
     fs::create_dir(place.path().join("agents")).unwrap();
     for (name, content) in profiles {
         fs::write(place.path().join("agents").join(name), content).unwrap();

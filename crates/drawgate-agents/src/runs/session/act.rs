@@ -182,6 +182,7 @@ impl Session {
                 entries.iter().any(|entry| entry.wire.as_str() == call.name && entry.waits());
             let options = CallOptions {
                 cancel: self.run.cancel.clone(),
+                trace: self.runs.0.call_context(&self.run, seq),
                 as_task: waits,
                 ..CallOptions::default()
             };

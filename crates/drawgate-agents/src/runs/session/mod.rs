@@ -255,6 +255,7 @@ impl Session {
         change(&mut step.body);
         step.until = Some(self.now());
         self.runs.0.store.commit(&[Change::Step(&self.run.id, &step)]).await?;
+        self.runs.0.report_step(&self.run, &step);
         if let Some(kept) = self.run.steps.lock().iter_mut().find(|kept| kept.seq == seq) {
             *kept = step;
         }
