@@ -133,7 +133,10 @@ impl Agents {
 
     fn wanted(&self, offered: &Offered) -> BTreeMap<SourceId, Offer> {
         let mut wanted = BTreeMap::new();
-        if let Ok(id) = SourceId::new(SOURCE) {
+        let accepted = self.profiles.accepted();
+        // Without agents there is nobody to use the tools for them.
+        let is_used = !accepted.is_empty() || offered.search.is_some();
+        if let Some(id) = SourceId::new(SOURCE).ok().filter(|_| is_used) {
             let profiles: Arc<dyn source::Profiles> = self.profiles.clone();
             let search = offered.search.clone();
             let tools = AgentTools::new(id.clone(), self.runs.clone(), profiles, search.clone());
@@ -146,8 +149,7 @@ impl Agents {
                 },
             );
         }
-        let profiles = self.profiles.accepted();
-        for profile in profiles.into_iter().filter(|profile| ProfileTools::any(profile)) {
+        for profile in accepted.into_iter().filter(|profile| ProfileTools::any(profile)) {
             let made_from = profile.hash.clone();
             if let Ok(tools) = ProfileTools::new(profile, self.runs.clone()) {
                 let terms = tools.terms(offered.terms.clone());

@@ -13,7 +13,7 @@ use super::record::{
     CallOutcome, End, Ending, InboxMessage, ModelOutcome, Report, RunRecord, Step, StepBody, used,
 };
 use super::store::Change;
-use super::{Inner, Runs};
+use super::{ENDED_KEPT, Inner, Runs};
 use crate::runs::session::{Session, last_text};
 
 /// How long a write that must not be lost waits before it is tried again.
@@ -240,13 +240,17 @@ impl Inner {
     /// A tree whose root has ended is over.
     fn forget_tree(&self, root: &Arc<str>) {
         let mut live = self.live.lock();
+        let mut ended = self.ended.lock();
         live.retain(|id, run| {
             let goes = run.lineage.root == *root;
             if goes {
                 self.pools.close(id);
+                ended.push_back((Arc::clone(id), Arc::clone(&run.feed)));
             }
             !goes
         });
+        let excess = ended.len().saturating_sub(ENDED_KEPT);
+        ended.drain(..excess);
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) mod store;
 mod trace;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::feed::Feed;
 pub use self::feed::{Happened, RunEvent};
 use self::live::Live;
 pub use self::live::Phase;
@@ -45,6 +46,9 @@ use self::store::RunStore;
 pub use self::view::{RunDetails, RunSummary, ThreadSummary};
 use crate::model::Models;
 use crate::profile::Budget;
+
+/// Ended runs that are kept in memory for those who still watch them.
+const ENDED_KEPT: usize = 256;
 
 /// What an operator says about runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -126,6 +130,8 @@ pub(crate) struct Inner {
     observer: OnceLock<Arc<dyn RunObserver>>,
     /// Runs whose tree is at work, ended ones included.
     live: Mutex<BTreeMap<Arc<str>, Arc<Live>>>,
+    /// What happened in the trees that ended last, by run, for those who still watch them.
+    ended: Mutex<VecDeque<(Arc<str>, Arc<Feed>)>>,
     stopping: CancellationToken,
     tasks: TaskTracker,
 }
@@ -146,6 +152,7 @@ impl Runs {
             pools: Pools::default(),
             observer: OnceLock::new(),
             live: Mutex::default(),
+            ended: Mutex::default(),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }))
@@ -197,10 +204,13 @@ impl Runs {
     }
 
     /// What happened in a run's tree after an event, once something did or the time is over. `None` if
-    /// the tree is not at work.
+    /// the tree ended a while ago.
     pub async fn events(&self, id: &str, after: u64, patience: Duration) -> Option<Vec<RunEvent>> {
-        let feed = Arc::clone(&self.0.find(id)?.feed);
-        Some(feed.after(after, patience).await)
+        if let Some(run) = self.0.find(id) {
+            return Some(run.feed.after(after, patience).await);
+        }
+        // Of what has ended there is nothing to wait for.
+        Some(self.0.feed_of_ended(id)?.after(after, Duration::ZERO).await)
     }
 
     /// Stops all runs where they are; the next start takes them up again.
@@ -243,6 +253,11 @@ impl Inner {
 
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Live>> {
         self.live.lock().get(id).cloned()
+    }
+
+    fn feed_of_ended(&self, id: &str) -> Option<Arc<Feed>> {
+        let ended = self.ended.lock();
+        ended.iter().find(|(run, _)| **run == *id).map(|(_, feed)| Arc::clone(feed))
     }
 
     /// The child that a step of a run started.

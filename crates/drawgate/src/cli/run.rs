@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use drawgate_agents::profile::Budget;
-use drawgate_agents::runs::{Ending, Happened, RunEvent};
+use drawgate_agents::runs::{Ending, Happened, RunDetails, RunEvent};
 use drawgate_core::registry::visible_text;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{RunEvents, StartRun, StartedRun};
@@ -138,7 +138,9 @@ pub(super) async fn follow(
             }
         }
         if answer.ended {
-            bail!("the run has ended; `drawgate runs show {id}` shows how");
+            let over: RunDetails = backend.get(&format!("/runs/{}", part(id))).await?;
+            context.out.either(&over, || over.text.clone())?;
+            return Ok(over.run.ending.map_or(ExitCode::FAILURE, code));
         }
     }
 }

@@ -63,8 +63,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     let options = runtime_options(&context.loaded, &context.data, Start::Sources, redactor)?;
     let runtime = Arc::new(Runtime::open(options).await?);
     let spans = spans(&runtime, &context.loaded)?;
-    let runs = &runtime.operations.agents.runs;
-    runs.observe(Arc::new(RunTelemetry::new(spans.clone())));
+    runtime.operations.agents.runs.observe(Arc::new(RunTelemetry::new(spans.clone())));
     let mcp = mcp(&runtime, config, spans.clone()).await?;
     let server = Server::new(config.server.max_connections);
     let ready = Arc::new(AtomicBool::new(false));
@@ -80,7 +79,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         pages: Pages::new(Arc::clone(&runtime.operations)),
         ops: Ops {
             gateway: runtime.gateway().clone(),
-            runs: runs.clone(),
+            runs: runtime.operations.agents.runs.clone(),
             supervisor: Arc::clone(runtime.supervisor()),
             audit: Arc::clone(runtime.audit()),
             edits: Arc::clone(&runtime.edits),

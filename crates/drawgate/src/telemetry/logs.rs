@@ -27,8 +27,10 @@ pub fn init(level: LogLevel, format: LogFormat, redactor: Arc<ArcSwap<Redactor>>
     let targets = Targets::new()
         .with_default(Level::ERROR)
         .with_target("drawgate", level)
+        .with_target("drawgate_agents", level)
         .with_target("drawgate_core", level)
         .with_target("drawgate_host", level)
+        .with_target("drawgate_runtime", level)
         .with_target("drawgate_sources", level);
     let writer = RedactedStderr(redactor);
     let registry = tracing_subscriber::registry().with(targets);

@@ -8,7 +8,7 @@ use drawgate_agents::runs::Ending;
 use drawgate_agents::runs::observe::{
     CallReport, RunObserver, RunReport, RunSpan, TurnReport, TurnResult,
 };
-use drawgate_core::model::{Ending as CallEnding, Lineage, Surface, shown_name};
+use drawgate_core::model::{Ending as CallEnding, Lineage, Surface, TraceParent, shown_name};
 use metrics::Counter;
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ impl RunTelemetry {
     ) {
         self.spans.export(&FinishedSpan {
             context: &span.context,
-            parent: span.parent.as_ref().map(|parent| parent.span_id()),
+            parent: span.parent.as_ref().map(TraceParent::span_id),
             name: &name,
             kind,
             start_nanos: nanos(span.started_at),

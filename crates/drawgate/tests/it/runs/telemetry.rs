@@ -64,8 +64,13 @@ async fn a_tree_of_runs_is_a_trace_and_is_counted() {
         (named(&spans, "invoke_agent lead").len() == 2).then_some(spans)
     })
     .await;
+    check_tree(&spans, &fake);
+    check_attributes(&spans, &fake);
+    check_metrics(&spans, &fake, &metrics(&gateway).await);
+}
 
-    let runs = named(&spans, "invoke_agent lead");
+fn check_tree(spans: &[Value], fake: &FakeModels) {
+    let runs = named(spans, "invoke_agent lead");
     let (root, child) = match runs.as_slice() {
         [a, b] if a["parentSpanId"].is_null() => (*a, *b),
         [a, b] => (*b, *a),
@@ -73,14 +78,14 @@ async fn a_tree_of_runs_is_a_trace_and_is_counted() {
     };
     assert!(root["parentSpanId"].is_null(), "{root}");
     assert!(spans.iter().all(|span| span["traceId"] == root["traceId"]), "{spans:?}");
-    let turns = named(&spans, "chat small");
+    let turns = named(spans, "chat small");
     let below = |run: &Value| {
         turns.iter().filter(|turn| turn["parentSpanId"] == run["spanId"]).copied().collect()
     };
     let (of_root, of_child): (Vec<&Value>, Vec<&Value>) = (below(root), below(child));
     assert_eq!((of_root.len(), of_child.len(), turns.len()), (3, 1, 4), "{spans:?}");
     let calls = ["execute_tool fixture__metadata", "execute_tool spawn_agent"];
-    let calls = calls.map(|name| named(&spans, name)[0]);
+    let calls = calls.map(|name| named(spans, name)[0]);
     assert!(calls.iter().all(|call| call["parentSpanId"] == root["spanId"]), "{calls:?}");
     assert_eq!(
         child["parentSpanId"], calls[1]["spanId"],
@@ -95,8 +100,13 @@ async fn a_tree_of_runs_is_a_trace_and_is_counted() {
     };
     let last = fake.requests().last().unwrap().body.to_string();
     assert!(last.contains(&context(calls[0])), "{last}");
+}
 
-    let served = fake.served();
+fn check_attributes(spans: &[Value], fake: &FakeModels) {
+    let (served, turns) = (fake.served(), named(spans, "chat small"));
+    let runs = named(spans, "invoke_agent lead");
+    let root = runs.iter().find(|run| run["parentSpanId"].is_null()).unwrap();
+    let turn = turns.iter().find(|turn| turn["parentSpanId"] == root["spanId"]).unwrap();
     let id = attribute(root, "drawgate.run.id").as_str().unwrap();
     for (key, value) in [
         ("gen_ai.operation.name", "chat"),
@@ -105,7 +115,7 @@ async fn a_tree_of_runs_is_a_trace_and_is_counted() {
         ("gen_ai.agent.name", "lead"),
         ("gen_ai.conversation.id", id),
     ] {
-        assert_eq!(attribute(of_root[0], key), value, "{key}");
+        assert_eq!(attribute(turn, key), value, "{key}");
     }
     assert_eq!(attribute(root, "gen_ai.operation.name"), "invoke_agent");
     for spans in [&turns, &runs] {
@@ -116,8 +126,10 @@ async fn a_tree_of_runs_is_a_trace_and_is_counted() {
     for private in ["a secret task", "stay private", "is done"] {
         assert!(!all.contains(private), "{private}: {all}");
     }
+}
 
-    let shown = metrics(&gateway).await;
+fn check_metrics(spans: &[Value], fake: &FakeModels, shown: &str) {
+    let (served, runs) = (fake.served(), named(spans, "invoke_agent lead"));
     let lines = [
         "drawgate_runs_total{ending=\"done\"} 2".to_owned(),
         "drawgate_runs_total{ending=\"failed\"} 0".to_owned(),
