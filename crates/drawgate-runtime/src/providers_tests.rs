@@ -23,7 +23,7 @@ fn providers(loaded: &Loaded) -> Providers {
 fn a_configuration_that_was_found_asks_nobody() {
     let found = providers(&loaded(LOCAL, ConfigOrigin::Found));
     assert!(found.models().resolve(Some("local/m")).is_err());
-    assert!(found.withheld().unwrap().contains("--config drawgate.toml"));
+    assert!(found.withheld().unwrap().contains("found, not named"));
     assert!(found.configured().contains_key("local"), "it is listed all the same");
     let named = providers(&loaded(LOCAL, ConfigOrigin::Named));
     assert!(named.models().resolve(Some("local/m")).is_ok());

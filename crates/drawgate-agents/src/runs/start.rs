@@ -320,6 +320,7 @@ impl Inner {
         if needs_prices && model.limits().usd_per_million.is_none() {
             return Err(StartError::NoPrices(model.name().to_owned()));
         }
+        run.record.lock().model = Some(model.name().to_owned());
         if run.lineage.depth > settings.max_depth {
             return Err(StartError::Depth(settings.max_depth));
         }

@@ -1,5 +1,6 @@
 //! Agents that the gateway runs, as a person and as other programs use them.
 
+mod examples;
 mod kills;
 mod telemetry;
 mod tools;
