@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod model;
+pub mod plugin;
 pub mod profile;
 pub mod runs;
 pub mod source;

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod deadline;
 pub mod fair;
 mod guard;
+pub mod hooks;
 pub mod json;
 pub mod model;
 pub mod pipeline;

@@ -29,6 +29,12 @@ pub struct RunRecord {
     pub profile: Profile,
     /// The custom tool that it is the answer of.
     pub tool: Option<String>,
+    /// The delegated task that it works on.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// The plugin that started it.
+    #[serde(default)]
+    pub plugin: Option<String>,
     /// What its answer must satisfy.
     pub answer: Option<Value>,
     /// The model, as it was asked for; the default one without.

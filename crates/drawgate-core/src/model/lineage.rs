@@ -23,6 +23,10 @@ pub struct Lineage {
     pub thread: Arc<str>,
     /// The name of the agent's profile.
     pub profile: Arc<str>,
+    /// The delegated task that it works on.
+    pub task: Option<Arc<str>>,
+    /// The plugin that started it, whose own hooks are not asked about its calls.
+    pub plugin: Option<Arc<str>>,
     /// How many runs are above it.
     pub depth: u8,
     /// The run that started it.

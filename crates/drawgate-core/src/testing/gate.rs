@@ -40,6 +40,8 @@ pub fn run_of(caller: &Caller, profile: &str, bounds: Bounds) -> Caller {
         root: parent.as_ref().map_or_else(|| Arc::clone(&run), |above| Arc::clone(&above.root)),
         thread: format!("thread-{profile}").into(),
         profile: profile.into(),
+        task: None,
+        plugin: None,
         depth: parent.as_ref().map_or(0, |above| above.depth + 1),
         run,
         parent,
