@@ -91,6 +91,24 @@ pub enum EventKind {
     ProfileAccepted,
     /// A profile is gone or no longer accepted.
     ProfileRemoved,
+    /// A hook changed a call's arguments or its result, or would have if it were enforced.
+    HookChanged,
+    /// A hook withheld a result, or objected to a call without being enforced.
+    HookObjected,
+    /// A hook did not answer, or not sensibly.
+    HookFailed,
+    /// A plugin was added.
+    PluginAdded,
+    /// A plugin was put to work.
+    PluginEnabled,
+    /// A plugin was taken out of work.
+    PluginDisabled,
+    /// The settings of a plugin, or its position among the others, were changed.
+    PluginConfigured,
+    /// A plugin was removed.
+    PluginRemoved,
+    /// A plugin can't be used or failed too often, and why.
+    PluginFailed,
     /// An operator's act begins: nothing has changed yet. The event of the act's own kind, with the
     /// same `actId`, says that it was done; without one it was not.
     ActStarted,
@@ -110,7 +128,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 54] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -149,6 +167,15 @@ impl EventKind {
         Self::BudgetRefused,
         Self::ProfileAccepted,
         Self::ProfileRemoved,
+        Self::HookChanged,
+        Self::HookObjected,
+        Self::HookFailed,
+        Self::PluginAdded,
+        Self::PluginEnabled,
+        Self::PluginDisabled,
+        Self::PluginConfigured,
+        Self::PluginRemoved,
+        Self::PluginFailed,
         Self::ActStarted,
         Self::ActFailed,
         Self::AuditGap,
@@ -200,6 +227,15 @@ impl EventKind {
             Self::BudgetRefused => "budget_refused",
             Self::ProfileAccepted => "profile_accepted",
             Self::ProfileRemoved => "profile_removed",
+            Self::HookChanged => "hook_changed",
+            Self::HookObjected => "hook_objected",
+            Self::HookFailed => "hook_failed",
+            Self::PluginAdded => "plugin_added",
+            Self::PluginEnabled => "plugin_enabled",
+            Self::PluginDisabled => "plugin_disabled",
+            Self::PluginConfigured => "plugin_configured",
+            Self::PluginRemoved => "plugin_removed",
+            Self::PluginFailed => "plugin_failed",
             Self::ActStarted => "act_started",
             Self::ActFailed => "act_failed",
             Self::AuditGap => "audit_gap",

@@ -19,6 +19,7 @@ use super::spool::Spooled;
 use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind, Payload};
 use crate::canonical;
+use crate::hooks::{HookAt, HookMode, HookPoint, PatchOperation};
 use crate::model::{
     Caller, Ending, ErrorCode, GrantId, Lineage, PolicyDecision, Principal, ResultMeta, Surface,
     ToolError, ToolInvocation, ToolOutput, ToolResult, shown_name,
@@ -184,6 +185,95 @@ impl Trace {
     fn describe(&self, hidden: &str) -> String {
         let digest = self.gate.parts.approvals.digest(hidden);
         format!("{} characters, digest {digest}", hidden.chars().count())
+    }
+
+    /// Arguments as hooks see them.
+    pub(super) fn redacted(&self, arguments: &Map<String, Value>) -> Map<String, Value> {
+        let redactor = self.gate.parts.redactor.load();
+        redactor.redact_map(arguments, &self.redact_keys).into_owned()
+    }
+
+    /// A value as hooks see it.
+    pub(super) fn redacted_value(&self, value: &Value) -> Value {
+        self.gate.parts.redactor.load().redact(value, &self.redact_keys).into_owned()
+    }
+
+    /// The hash that arguments have in the log.
+    pub(super) fn hash_of(&self, arguments: &Map<String, Value>) -> String {
+        let mut bytes = Vec::new();
+        canonical::write_map(&self.redacted(arguments), &mut bytes);
+        canonical::sha256_hex(&bytes)
+    }
+
+    /// The arguments as they are in the log.
+    pub(super) fn shown_arguments(&self) -> Map<String, Value> {
+        let input = self.input.as_ref().map(|input| serde_json::from_str(&input.canonical));
+        input.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// The tool, once it has begun to work.
+    pub(super) fn started_entry(&self) -> Option<&Arc<Entry>> {
+        self.entry.as_ref().filter(|_| self.started)
+    }
+
+    /// Writes what a hook changes, or would change if it were enforced: where, and the hashes before and
+    /// after.
+    pub(super) async fn hook_changed(
+        &self,
+        at: &HookAt,
+        point: HookPoint,
+        patch: &[PatchOperation],
+        [before, after]: [String; 2],
+    ) -> Result<(), Refusal> {
+        let redactor = self.gate.parts.redactor.load_full();
+        let places: Vec<String> = patch
+            .iter()
+            .take(MAX_DESCRIBED)
+            .map(|operation| label(&redactor, operation.path().as_str()))
+            .collect();
+        let draft = self
+            .hook_draft(EventKind::HookChanged, &at.name, point)
+            .texts("changed", places.iter().map(String::as_str))
+            .text("hashBefore", before)
+            .text("hashAfter", after)
+            .flag("enforced", at.terms.mode == HookMode::Enforce);
+        self.append(draft).await
+    }
+
+    /// Writes what a hook demands, and why.
+    pub(super) async fn hook_objected(
+        &self,
+        at: &HookAt,
+        point: HookPoint,
+        (demand, reason): (&str, &str),
+    ) -> Result<(), Refusal> {
+        let reason = self.gate.parts.redactor.load().redact_text(reason).into_owned();
+        let draft = self
+            .hook_draft(EventKind::HookObjected, &at.name, point)
+            .text("demand", demand)
+            .text("reason", reason)
+            .flag("enforced", at.terms.mode == HookMode::Enforce);
+        self.append(draft).await
+    }
+
+    /// Writes that a hook failed, and whether that stops the call.
+    pub(super) async fn hook_failed(
+        &self,
+        hook: &str,
+        point: HookPoint,
+        reason: &str,
+        stops: bool,
+    ) -> Result<(), Refusal> {
+        let reason = self.gate.parts.redactor.load().redact_text(reason).into_owned();
+        let draft = self
+            .hook_draft(EventKind::HookFailed, hook, point)
+            .text("reason", reason)
+            .flag("stops", stops);
+        self.append(draft).await
+    }
+
+    fn hook_draft(&self, kind: EventKind, hook: &str, point: HookPoint) -> EventDraft {
+        self.draft(kind).text("hook", hook).text("point", point.as_str())
     }
 
     pub(super) fn input_size(&self) -> u64 {

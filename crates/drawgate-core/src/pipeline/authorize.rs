@@ -12,11 +12,13 @@ use super::audit::Trace;
 use super::confirm::{Answer, Asking, Page};
 use super::continuation::{Bound, Handle};
 use super::gateway::{CallOptions, Gateway};
+use super::intercept::Asked;
 use super::resolve::not_for;
 use super::time::{Longest, TimeLimit};
 use super::validate::Validated;
 use super::{Refusal, refuse};
 use crate::canonical;
+use crate::hooks::Hooks;
 use crate::model::{
     Caller, ErrorCode, GrantId, InputGiven, InputRequired, Operation, PolicyDecision, ToolId,
     ToolInvocation, Verdict,
@@ -27,8 +29,9 @@ use crate::registry::{Entry, Validation};
 /// A call that may be made: named, valid, allowed, and written down.
 pub struct PermittedCall {
     pub(super) entry: Arc<Entry>,
-    /// The rules that it was decided by.
+    /// The rules and hooks that it was decided by.
     pub(super) rules: Arc<Rules>,
+    pub(super) hooks: Arc<Hooks>,
     /// The approval that it was made with; a call that goes on after a question has it already.
     pub(super) approval: Option<String>,
     /// The hash of the arguments, which binds the state of a call that is interrupted.
@@ -121,6 +124,7 @@ impl PermittedCall {
         Self {
             entry: Arc::clone(&self.entry),
             rules: Arc::clone(&self.rules),
+            hooks: Arc::clone(&self.hooks),
             approval: self.approval.clone(),
             binding: self.binding.clone(),
             input: self.input.clone(),
@@ -145,7 +149,8 @@ impl Gateway {
         trace: &mut Trace,
     ) -> Result<Authorized, Refusal> {
         let Validated { entry, mut call, cover } = validated;
-        let (rules, decision) = self.decide(caller, &entry, &call.arguments, trace).await?;
+        let Decided { rules, hooks, decision } =
+            self.decide(caller, &entry, &call.arguments, trace).await?;
         // Only a caller that can be asked, or that answers, needs what binds a state to its call.
         let can_wait = call.input.is_some() || !options.client.capabilities.is_empty();
         let binding = if can_wait { hash_of(&call.arguments) } else { String::new() };
@@ -155,6 +160,7 @@ impl Gateway {
         let was_approved = before.approval.is_some() || resumed_by == Some(Confirmed::Person);
         let permitted = PermittedCall {
             rules,
+            hooks,
             approval: before.approval,
             binding,
             call_id: trace.call_id().to_owned(),
@@ -182,8 +188,9 @@ impl Gateway {
         trace: &mut Trace,
     ) -> Result<Authorized, Refusal> {
         call.entry = self.current(&call.entry)?;
-        let (rules, decision) = self.decide(caller, &call.entry, &call.arguments, trace).await?;
-        call.rules = rules;
+        let Decided { rules, hooks, decision } =
+            self.decide(caller, &call.entry, &call.arguments, trace).await?;
+        (call.rules, call.hooks) = (rules, hooks);
         if call.confirmed_by == Confirmed::Grant {
             call.confirmed_by = Confirmed::Nothing;
         }
@@ -194,14 +201,15 @@ impl Gateway {
         self.confirmed(caller, call, terms, options, trace).await
     }
 
-    /// What the rules in force say, and which these are. A no is written down and refuses the call.
+    /// What the rules and hooks in force say, and which these are. A no is written down and refuses the
+    /// call.
     async fn decide(
         &self,
         caller: &Caller,
         entry: &Entry,
         arguments: &Map<String, Value>,
         trace: &Trace,
-    ) -> Result<(Arc<Rules>, PolicyDecision), Refusal> {
+    ) -> Result<Decided, Refusal> {
         let request = PolicyRequest {
             tool_id: &entry.id,
             action: entry.action.as_deref(),
@@ -212,17 +220,28 @@ impl Gateway {
             fits: fits(entry, arguments),
             size: trace.input_size(),
         };
-        let rules = self.parts.rules.load_full();
+        let (rules, hooks) = (self.parts.rules.load_full(), self.parts.hooks.load_full());
         let mut decision = decide(&rules, &request);
         confirm_if_asked(entry, &mut decision);
+        let mut failed = None;
+        if decision.decision != Verdict::Deny && !hooks.check.is_empty() {
+            let asked = Asked { caller, entry, trace };
+            let consulted = Box::pin(self.consult(&hooks, asked, arguments, &mut decision)).await;
+            failed = consulted.err();
+        }
         if decision.decision == Verdict::Deny {
             trace.decided(&decision, None).await?;
-            return Err(refuse(
+        }
+        match (failed, decision.decision) {
+            (Some(failed), _) => Err(failed),
+            (None, Verdict::Deny) => Err(refuse(
                 ErrorCode::PermissionDenied,
                 format!("policy denies it: {}", decision.reason),
-            ));
+            )),
+            (None, Verdict::Allow | Verdict::AllowWithConfirm) => {
+                Ok(Decided { rules, hooks, decision })
+            }
         }
-        Ok((rules, decision))
     }
 
     /// Gets the confirmation that is demanded, unless the call has it, and writes the decision.
@@ -348,6 +367,13 @@ fn confirm_if_asked(entry: &Entry, decision: &mut PolicyDecision) {
         decision.requires_confirmation = true;
         "the tool requires confirmation".clone_into(&mut decision.reason);
     }
+}
+
+/// A decision that lets a call go on, and what it was made by.
+struct Decided {
+    rules: Arc<Rules>,
+    hooks: Arc<Hooks>,
+    decision: PolicyDecision,
 }
 
 /// What a confirmation depends on.

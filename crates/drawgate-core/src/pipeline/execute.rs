@@ -182,10 +182,11 @@ impl Gateway {
         Ok(())
     }
 
-    /// Whether the decision was made by other rules than those in force, or about a tool whose terms
-    /// have changed. As long as nothing has, this costs two comparisons of addresses.
+    /// Whether the decision was made by other rules or hooks than those in force, or about a tool whose
+    /// terms have changed. As long as nothing has, this costs three comparisons of addresses.
     fn is_outdated(&self, call: &PermittedCall, entry: &Arc<Entry>) -> bool {
-        let other_rules = !Arc::ptr_eq(&self.parts.rules.load(), &call.rules);
+        let other_rules = !Arc::ptr_eq(&self.parts.rules.load(), &call.rules)
+            || !Arc::ptr_eq(&self.parts.hooks.load(), &call.hooks);
         let decided = &call.entry;
         let same_terms = Arc::ptr_eq(entry, decided)
             || (&entry.action, &entry.claimed, entry.confirm)

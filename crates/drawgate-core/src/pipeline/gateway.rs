@@ -23,6 +23,7 @@ use super::view::View;
 use super::{Refusal, refuse};
 use crate::audit::{EventDraft, EventKind};
 use crate::clock::{Clock, Ids};
+use crate::hooks::Hooks;
 use crate::model::{
     Caller, Client, ErrorCode, Operation, Principal, SourceId, ToolError, ToolInvocation,
     ToolResult, TraceParent,
@@ -88,6 +89,8 @@ pub struct GatewayParts {
     pub exposures: Arc<Exposures>,
     /// The rules, replaced as a whole.
     pub rules: Arc<ArcSwap<Rules>>,
+    /// The hooks around calls, replaced as a whole.
+    pub hooks: Arc<ArcSwap<Hooks>>,
     /// The redactor, replaced when a secret becomes known.
     pub redactor: Arc<ArcSwap<Redactor>>,
     /// Settings, replaced as a whole.
@@ -242,6 +245,7 @@ impl Gateway {
         check_size(&call.arguments, max_bytes)?;
         trace.input(&call.arguments, &call.redact_keys);
         let resolved = self.resolve(caller, call, trace)?;
+        let resolved = self.rewrite(caller, resolved, trace).await?;
         let validated = self.validate(resolved)?;
         let mut authorized = self.authorize(caller, validated, &options, trace).await?;
         loop {
@@ -250,7 +254,11 @@ impl Gateway {
                 Authorized::Asked(required) => return Ok(Spooled::question(required)),
             };
             slot = slot.filter(|_| !permitted.waits());
-            match self.execute(caller, permitted, &options, trace).await? {
+            let performed = match self.execute(caller, permitted, &options, trace).await {
+                Ok(performed) => performed,
+                Err(failure) => return Err(self.review_failure(caller, failure, trace).await),
+            };
+            match performed {
                 Performed::Done(executed) => return self.spool(caller, executed, trace).await,
                 Performed::Outdated(call) => {
                     authorized = self.reconsider(caller, call, &options, trace).await?;

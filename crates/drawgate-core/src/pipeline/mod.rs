@@ -4,6 +4,9 @@
 //! ToolInvocation → Resolved → Validated → PermittedCall → Executed → ToolResult
 //! ```
 //!
+//! Hooks (`intercept`) may change arguments before they are validated, object after the rules, and change
+//! or withhold the result before it is spooled.
+//!
 //! Every call, refused or not, ends with exactly one outcome event, stored before the answer leaves.
 
 mod audit;
@@ -14,6 +17,7 @@ mod control;
 mod execute;
 mod gateway;
 mod held_calls;
+mod intercept;
 mod load;
 mod meter;
 mod questions;

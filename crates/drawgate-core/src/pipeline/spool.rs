@@ -49,8 +49,9 @@ impl Gateway {
         if let Some(required) = output.input_required.take() {
             return self.interrupted(caller, &entry, *required, approval, &binding);
         }
-        let size = Size::of(&output);
         self.mask(&mut output);
+        let mut output = self.review(caller, &entry, output, trace).await?;
+        let size = Size::of(&output);
         if entry.operation != Operation::CallTool {
             return pass(&entry, output, &size, trace);
         }

@@ -84,6 +84,7 @@ impl TestGate {
             approvals: Arc::new(approvals),
             exposures: Arc::default(),
             rules: Arc::new(ArcSwap::from_pointee(Rules::default())),
+            hooks: Arc::default(),
             redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
             settings: Arc::new(ArcSwap::from_pointee(GatewaySettings::default())),
             audit: store.clone(),

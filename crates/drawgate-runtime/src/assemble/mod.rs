@@ -349,6 +349,7 @@ impl GateInputs<'_> {
             approvals: Arc::new(approvals.await?),
             exposures: Arc::default(),
             rules: Arc::new(ArcSwap::from_pointee(rules)),
+            hooks: Arc::default(),
             redactor,
             settings: Arc::new(ArcSwap::from_pointee(settings(config, None))),
             audit: audit.clone(),
