@@ -18,9 +18,7 @@ use crate::guard;
 use crate::hooks::{
     HookAt, HookCall, HookError, HookMode, HookPoint, Hooks, OnFailure, Opinion, Review,
 };
-use crate::model::{
-    Caller, ErrorCode, Lineage, Operation, PolicyDecision, ToolOutput, Verdict,
-};
+use crate::model::{Caller, ErrorCode, Lineage, Operation, PolicyDecision, ToolOutput, Verdict};
 use crate::redact::MASK;
 use crate::registry::Entry;
 
@@ -330,7 +328,7 @@ impl Change {
         if patch.len() > MAX_OPERATIONS {
             return Err(HookError(format!("its patch has more than {MAX_OPERATIONS} operations")));
         }
-        if patch.iter().any(|operation| written(operation).is_none() && !is_removal(operation)) {
+        if !patch.iter().all(is_plain) {
             let message = "its patch has an operation other than `add`, `replace` and `remove`";
             return Err(HookError(message.to_owned()));
         }
@@ -343,19 +341,24 @@ impl Change {
     }
 }
 
-/// What an operation writes, if it adds or replaces.
+/// Whether an operation touches only what the hook has seen: the others move values that are masked for it.
+const fn is_plain(operation: &PatchOperation) -> bool {
+    match operation {
+        PatchOperation::Add(_) | PatchOperation::Replace(_) | PatchOperation::Remove(_) => true,
+        PatchOperation::Move(_) | PatchOperation::Copy(_) | PatchOperation::Test(_) => false,
+    }
+}
+
+/// What an operation writes.
 const fn written(operation: &PatchOperation) -> Option<&Value> {
     match operation {
         PatchOperation::Add(add) => Some(&add.value),
         PatchOperation::Replace(replace) => Some(&replace.value),
-        // These move values that the hook has not seen, or change nothing.
-        PatchOperation::Move(_) | PatchOperation::Copy(_) | PatchOperation::Test(_) => None,
-        PatchOperation::Remove(_) => None,
+        PatchOperation::Remove(_)
+        | PatchOperation::Move(_)
+        | PatchOperation::Copy(_)
+        | PatchOperation::Test(_) => None,
     }
-}
-
-const fn is_removal(operation: &PatchOperation) -> bool {
-    matches!(operation, PatchOperation::Remove(_))
 }
 
 fn has_mask(value: &Value) -> bool {

@@ -146,9 +146,13 @@ fn field(event: &ToolAuditEvent, key: &str) -> Value {
 async fn what_is_rewritten_is_what_schema_rules_tool_and_log_see() {
     let change = json!([{ "op": "replace", "path": "/path", "value": "/safe/a" }]);
     let (gate, _) = gate(vec![rewriting("mover", change)]).await;
-    gate.policy(json!({ "version": "1.0", "rules": [
+    gate.policy(json!({ "version": "1.0", "defaults": { "fallback": "allow" }, "rules": [
         { "id": "safe", "action": "*", "when": { "path": ["/etc/**"] }, "decision": "deny" },
     ]}));
+    let hooks = gate.control.parts().hooks.swap(Arc::default());
+    let denied = gate.call("ann", "s:echo", json!({ "path": "/etc/passwd" })).await;
+    assert_eq!(code(&denied), Some(ErrorCode::PermissionDenied), "the rule means this path");
+    gate.control.parts().hooks.store(hooks);
     let result = gate.call("ann", "s:echo", json!({ "path": "/etc/passwd" })).await;
     assert_eq!(text(&result), r#"{"path":"/safe/a"}"#, "{:?}", result.error);
     let changed = events(&gate, EventKind::HookChanged).await;
@@ -159,7 +163,7 @@ async fn what_is_rewritten_is_what_schema_rules_tool_and_log_see() {
     assert_eq!(field(changed, "hashBefore"), json!(hash(json!({ "path": "/etc/passwd" }))));
     assert_eq!(field(changed, "hashAfter"), json!(hash(json!({ "path": "/safe/a" }))));
     for kind in [EventKind::Decision, EventKind::Outcome] {
-        let event = &events(&gate, kind).await[0];
+        let event = &events(&gate, kind).await[1];
         assert_eq!(field(event, "inputHash"), field(changed, "hashAfter"), "{kind}");
     }
 }
@@ -172,7 +176,8 @@ async fn rewritten_arguments_are_validated_and_bound_to_the_approval() {
     assert_eq!((code(&result), source.calls()), (Some(ErrorCode::InvalidArguments), 0));
 
     let change = json!([{ "op": "replace", "path": "/path", "value": "b" }]);
-    let hooks = vec![rewriting("mover", change), checking("asker", Opinion::Confirm("risky".into()))];
+    let hooks =
+        vec![rewriting("mover", change), checking("asker", Opinion::Confirm("risky".into()))];
     let (gate, _) = gate(hooks).await;
     gate.hold(Duration::ZERO);
     let refused = gate.call("ann", "s:echo", json!({ "path": "a" })).await;
@@ -181,7 +186,8 @@ async fn rewritten_arguments_are_validated_and_bound_to_the_approval() {
     assert_eq!(approval.arguments, json!({ "path": "b" }), "people approve what runs");
     assert_eq!(approval.reason, "`asker` demands confirmation: risky");
     gate.decide(&approval.id, ApprovalState::Approved).await;
-    let result = gate.call("ann", "s:echo", json!({ "path": "other, and rewritten to the same" })).await;
+    let result =
+        gate.call("ann", "s:echo", json!({ "path": "other, and rewritten to the same" })).await;
     assert_eq!(text(&result), r#"{"path":"b"}"#);
 }
 
@@ -251,7 +257,8 @@ async fn opinions_only_make_a_decision_stricter() {
         let result = gate.call("ann", "s:echo", json!({})).await;
         assert_eq!(code(&result), expected, "{policy}: {:?}", result.error);
         assert_eq!(source.calls(), usize::from(expected.is_none()));
-        if let (Some(rule), Some(event)) = (rule, events(&gate, EventKind::Decision).await.first()) {
+        if let (Some(rule), Some(event)) = (rule, events(&gate, EventKind::Decision).await.first())
+        {
             assert_eq!(field(event, "decision")["ruleId"], json!(rule));
             assert_eq!(field(event, "decision")["reason"], json!("`no` refuses it: not that file"));
         }
@@ -266,9 +273,10 @@ async fn a_hook_that_fails_or_hangs_stops_the_call_unless_it_may_be_skipped() {
         for (terms, stops) in [(HookTerms::default(), true), (skip(), false), (audit(), false)] {
             let hanging = FakeHook { hangs: true, ..FakeHook::default() };
             let hanging = bound("broken", vec![(point, terms.clone())], hanging);
-            for (hook, reason) in
-                [(failing(point, terms), "the reason"), (hanging, "it did not answer within 1000 ms")]
-            {
+            for (hook, reason) in [
+                (failing(point, terms), "the reason"),
+                (hanging, "it did not answer within 1000 ms"),
+            ] {
                 let (gate, source) = gate(vec![hook]).await;
                 let result = gate.call("ann", "s:echo", json!({ "path": "a" })).await;
                 assert_eq!(code(&result), stops.then_some(ErrorCode::Unavailable));
@@ -289,8 +297,9 @@ async fn a_hook_that_fails_or_hangs_stops_the_call_unless_it_may_be_skipped() {
 
 #[tokio::test]
 async fn results_and_failures_are_changed_or_withheld() {
-    let change =
-        || Review::Change(patch(json!([{ "op": "replace", "path": "/content/0/text", "value": "x" }])));
+    let change = || {
+        Review::Change(patch(json!([{ "op": "replace", "path": "/content/0/text", "value": "x" }])))
+    };
     let (changed, _) = gate(vec![reviewing("r", change())]).await;
     let result = changed.call("ann", "s:echo", json!({ "path": "a" })).await;
     assert_eq!(text(&result), "x");
@@ -300,7 +309,8 @@ async fn results_and_failures_are_changed_or_withheld() {
     let failure = changed.call("ann", "s:fail", json!({ "path": "a" })).await;
     assert_eq!(failure.error.unwrap().message, "x", "a tool's own words pass the hook, too");
 
-    let (withheld, source) = gate(vec![reviewing("r", Review::Withhold("personal data".into()))]).await;
+    let (withheld, source) =
+        gate(vec![reviewing("r", Review::Withhold("personal data".into()))]).await;
     let result = withheld.call("ann", "s:echo", json!({ "path": "a" })).await;
     assert_eq!((code(&result), source.calls()), (Some(ErrorCode::PermissionDenied), 1));
     assert!(result.content.is_empty());
@@ -331,7 +341,9 @@ async fn in_audit_mode_everything_is_noted_and_nothing_changes() {
     let result = gate.call("ann", "s:echo", json!({ "path": "a" })).await;
     assert_eq!((text(&result), result.success), (text(&expected), true));
     let noted = |events: Vec<ToolAuditEvent>| {
-        events.iter().for_each(|event| assert_eq!(field(event, "enforced"), json!(false)));
+        for event in &events {
+            assert_eq!(field(event, "enforced"), json!(false));
+        }
         events.len()
     };
     assert_eq!(noted(events(&gate, EventKind::HookChanged).await), 2);
