@@ -1,13 +1,11 @@
 //! What a source of kind `oneshot` is made from.
 
 use drawgate_core::model::{McpManifest, McpToolSpec, Offer, SourceId};
-use drawgate_host::process::Spawn;
-use drawgate_host::secrets::Secrets;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::kind::ConfigError;
-use crate::server::{self, Address, ServerConfig};
+use crate::server::ServerConfig;
 
 /// A program or an address, and its tools.
 #[derive(Debug, Clone, Deserialize)]
@@ -39,31 +37,8 @@ pub struct OneshotManifest {
     pub tools: Vec<Value>,
 }
 
-pub(super) enum Endpoint {
-    Program(Spawn),
-    Http(Address),
-}
-
-impl OneshotConfig {
-    pub(super) fn validate(
-        self,
-        id: SourceId,
-        secrets: &Secrets,
-    ) -> Result<(McpManifest, Endpoint), ConfigError> {
-        let manifest = self.manifest.validate(id)?;
-        let endpoint = match self.server.endpoint(secrets)? {
-            server::Endpoint::Program(spawn) => Endpoint::Program(spawn),
-            server::Endpoint::Http(address) => Endpoint::Http(address),
-            server::Endpoint::Sse(_) | server::Endpoint::Websocket(_) => {
-                return Err(ConfigError::value("transport", "use `stdio` or `streamable_http`"));
-            }
-        };
-        Ok((manifest, endpoint))
-    }
-}
-
 impl OneshotManifest {
-    fn validate(self, id: SourceId) -> Result<McpManifest, ConfigError> {
+    pub(super) fn validate(self, id: SourceId) -> Result<McpManifest, ConfigError> {
         if self.server_id.as_deref().is_some_and(|given| given != id.as_str()) {
             return Err(ConfigError::value(
                 "manifest.serverId",

@@ -3,6 +3,7 @@
 //! The tools are declared in the configuration, since such a server can't be asked for them.
 
 mod config;
+mod exchange;
 mod http;
 mod server;
 mod stdio;
@@ -11,17 +12,15 @@ mod wire;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 pub use config::{OneshotConfig, OneshotManifest};
-use drawgate_core::model::{McpManifest, SourceId, ToolOutput, shown_name};
+pub use exchange::{Exchange, Silence};
+use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
 use tokio::time::timeout_at;
 
 use crate::call_deadline::CallDeadline;
-use crate::confine::profile;
 use crate::kind::{ConfigError, SourceKind};
-use config::Endpoint;
 
 /// The largest result that is read.
 const MAX_RESULT: usize = 64 * 1024 * 1024;
@@ -31,16 +30,15 @@ pub const KIND: SourceKind = SourceKind::new("oneshot").with_server(&server::CAL
 
 /// A program or an address with declared tools.
 pub struct OneshotSource {
-    host: Arc<Host>,
     manifest: McpManifest,
-    endpoint: Endpoint,
+    exchange: Exchange,
 }
 
 impl OneshotSource {
     /// A source as configured.
     pub fn new(id: SourceId, config: OneshotConfig, host: &Arc<Host>) -> Result<Self, ConfigError> {
-        let (manifest, endpoint) = config.validate(id, &host.secrets)?;
-        Ok(Self { host: Arc::clone(host), manifest, endpoint })
+        let manifest = config.manifest.validate(id)?;
+        Ok(Self { manifest, exchange: Exchange::new(config.server, host)? })
     }
 
     async fn perform(
@@ -49,12 +47,7 @@ impl OneshotSource {
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
         let body = wire::call(call)?;
-        let result: Bytes = match &self.endpoint {
-            Endpoint::Program(spawn) => stdio::perform(&self.host, spawn, &body).await?.into(),
-            Endpoint::Http(target) => {
-                http::perform(&self.host, target, body, cx.deadline.at()).await?
-            }
-        };
+        let result = self.exchange.send(body, cx.deadline.at(), Silence::Fails).await?;
         wire::result(&result)
     }
 }
@@ -70,23 +63,11 @@ impl ToolSource for OneshotSource {
     }
 
     async fn check(&self) -> Result<(), SourceError> {
-        match &self.endpoint {
-            Endpoint::Http(target) => http::check(&self.host, target).await,
-            Endpoint::Program(spawn) => match self.host.processes.find(&spawn.program) {
-                Some(_) => Ok(()),
-                None => Err(SourceError::unreachable(format!(
-                    "the program `{}` is not there",
-                    shown_name(&spawn.program)
-                ))),
-            },
-        }
+        self.exchange.check().await
     }
 
     fn confinement(&self, _tool: &str) -> Option<&'static str> {
-        match &self.endpoint {
-            Endpoint::Program(spawn) => Some(profile(spawn).as_str()),
-            Endpoint::Http(_) => None,
-        }
+        self.exchange.confinement()
     }
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {

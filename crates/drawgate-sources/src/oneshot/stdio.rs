@@ -6,7 +6,7 @@ use drawgate_host::process::Spawn;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin};
 
-use super::MAX_RESULT;
+use super::{MAX_RESULT, Silence};
 use crate::confine::{ended_by_box, note};
 use crate::excerpt::{MAX_READ, excerpt};
 
@@ -14,6 +14,7 @@ pub(super) async fn perform(
     host: &Host,
     spawn: &Spawn,
     call: &[u8],
+    silence: Silence,
 ) -> Result<Vec<u8>, SourceError> {
     let started = host.start(spawn).await;
     let mut child = started.map_err(|error| SourceError::unreachable(error.to_string()))?;
@@ -28,7 +29,11 @@ pub(super) async fn perform(
     if let Some(error) = child.box_failure().await {
         return Err(ended_by_box(&error));
     }
-    if output.trim_ascii().is_empty() {
+    let failed = match silence {
+        Silence::Fails => output.trim_ascii().is_empty(),
+        Silence::Passes => !status.success(),
+    };
+    if failed {
         let complaint = excerpt(&complaint, &host.secrets.known_values());
         let complaint =
             if complaint.is_empty() { complaint } else { format!("; it said: {complaint}") };
