@@ -27,6 +27,10 @@ fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
         ("`[audit]`", in_force.audit != audit),
         ("`[artifacts]`", in_force.artifacts != edited.artifacts),
         ("`[telemetry]`", in_force.telemetry != edited.telemetry),
+        (
+            "`limits.task_after_seconds`",
+            in_force.limits.task_after_seconds != edited.limits.task_after_seconds,
+        ),
     ]
     .into_iter()
     .filter_map(|(name, differs)| differs.then_some(name))
@@ -57,6 +61,7 @@ mod tests {
         edited.audit.checkpoint_every += 1;
         edited.artifacts.quota_bytes += 1;
         edited.telemetry.service_name.push('x');
+        edited.limits.task_after_seconds += 1;
         let all = [
             "`listen`",
             "`data`",
@@ -66,6 +71,7 @@ mod tests {
             "`[audit]`",
             "`[artifacts]`",
             "`[telemetry]`",
+            "`limits.task_after_seconds`",
         ];
         assert_eq!(changed(&in_force, &edited), all);
     }

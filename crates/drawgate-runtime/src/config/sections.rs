@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::formats::{CapabilityText, PolicyAction, ProtectedName};
 
-/// The built-in tools `vfs_read`, `vfs_write`, `vfs_list` and `vfs_delete`.
+/// The built-in tools: `vfs_read`, `vfs_write`, `vfs_list`, `vfs_delete` and `web_fetch`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Builtin {
