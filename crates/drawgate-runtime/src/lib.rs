@@ -16,6 +16,7 @@ mod follow;
 pub mod operations;
 pub mod packs;
 pub mod peers;
+pub mod plugins;
 pub mod profiles;
 pub mod providers;
 pub mod refusals;

@@ -13,6 +13,7 @@ mod files;
 mod grants;
 mod keys;
 mod packs;
+mod plugins;
 mod profiles;
 mod providers;
 mod runs;
@@ -28,6 +29,9 @@ pub use error::OperationError;
 pub use grants::NewGrant;
 pub use keys::{AddKey, GatewayKey, KeyFaultView, KeyListView, KeyOwner, KeyView, RemoveKeys};
 pub use packs::PackDetails;
+pub use plugins::{
+    AddPlugin, ConfigurePlugin, PluginPreview, PluginSource, PluginState, ShownPlugin,
+};
 pub use profiles::{AcceptProfile, ShownProfile};
 pub use providers::{ProviderReport, ProviderState};
 pub use runs::{RunEvents, RunEventsQuery, StartRun, StartedRun};
@@ -54,6 +58,7 @@ use crate::agents::Agents;
 use crate::callers::Callers;
 use crate::packs::Packs;
 use crate::peers::PeerAuthenticator;
+use crate::plugins::PluginTable;
 use crate::profiles::Profiles;
 use crate::providers::Providers;
 use crate::tasks::Tasks;
@@ -91,6 +96,8 @@ pub struct Operations {
     pub providers: Arc<Providers>,
     /// Agents that the gateway runs itself.
     pub agents: Arc<Agents>,
+    /// Plugins.
+    pub plugins: Arc<PluginTable>,
     /// The local user's token.
     pub admin: Secret<String>,
     /// How acts are done.

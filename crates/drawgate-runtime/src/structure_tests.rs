@@ -21,6 +21,7 @@ const ORDER: &[&str] = &[
     "profiles",
     "providers",
     "agents",
+    "plugins",
     "operations",
     "assemble",
     "follow",

@@ -114,6 +114,7 @@ impl Runtime {
             self.operations.agents.configure(loaded, terms).await;
             // What can't be set up has been reported, and the rest is in force.
             let _ = self.apply_builtin(loaded).await;
+            self.apply_hooks(loaded).await;
             self.operations.toolpacks.release_ids(loaded).await;
             self.apply_servers(loaded).await;
             self.operations.toolpacks.refresh().await;

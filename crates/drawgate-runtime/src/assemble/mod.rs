@@ -3,6 +3,7 @@
 mod apply;
 mod authenticator;
 mod confine;
+mod hooks;
 mod keys;
 mod logins;
 mod packs;
@@ -241,6 +242,9 @@ impl Runtime {
         if self.start == Start::Nothing {
             return Ok(());
         }
+        // Guards come first, so that no call passes before they are there.
+        self.apply_hooks(loaded).await;
+        self.operations.plugins.start().await;
         self.operations.profiles.refresh().await;
         // What can't be set up has been reported.
         let _ = self.apply_builtin(loaded).await;

@@ -157,7 +157,7 @@ impl Runtime {
 
     /// A server as its source is made for it: paths absolute, its program in the sandbox. References
     /// stay references, which the source follows.
-    fn server(
+    pub(super) fn server(
         &self,
         loaded: &Loaded,
         id: &SourceId,

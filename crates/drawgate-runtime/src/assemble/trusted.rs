@@ -22,6 +22,7 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
     let lock = toolpacks.with_file_name(LOCK_FILE);
     let mut list = vec![
         trusted("the data folder", data, Kind::Secret(DataDir::ROOMS)),
+        trusted("the folder of plugins", data.join(DataDir::PLUGINS), Kind::Setting),
         trusted("the configuration file", file, Kind::Secret(&[])),
         trusted("the list of authorised keys", data.join(&config.grpc.keys), Kind::Setting),
         trusted("the folder of toolpacks", toolpacks, Kind::Setting),

@@ -11,6 +11,7 @@ mod endpoint;
 mod execution;
 mod formats;
 mod grpc;
+mod hooks;
 mod load;
 mod oauth;
 mod problem;
@@ -42,6 +43,9 @@ pub use drawgate_sources::setting::Setting;
 pub use endpoint::{Endpoint, Tls};
 pub use execution::{Egress, Pack, Permissions, Toolpacks};
 pub use grpc::Grpc;
+pub use hooks::{
+    FailureName, HookConfig, HookName, HookSettings, ModeName, PluginsConfig, PointName,
+};
 pub use load::{ConfigOrigin, DEFAULT_FILE, Loaded, NO_FILE, NOT_STARTED};
 pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
@@ -80,6 +84,11 @@ pub struct Config {
     pub toolpacks: Toolpacks,
     /// Profiles of agents that the gateway runs.
     pub profiles: Profiles,
+    /// What runs plugins.
+    pub plugins: PluginsConfig,
+    /// Commands and addresses that are asked about calls, or told of what happens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookConfig>,
     /// How much a sandboxed program may use.
     pub sandbox: ResourceLimits,
     /// Outgoing requests of tools.
@@ -124,6 +133,8 @@ impl Default for Config {
             builtin: Builtin::default(),
             toolpacks: Toolpacks::default(),
             profiles: Profiles::default(),
+            plugins: PluginsConfig::default(),
+            hooks: Vec::new(),
             sandbox: ResourceLimits::default(),
             egress: Egress::default(),
             local: Local::default(),

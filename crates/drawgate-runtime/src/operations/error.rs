@@ -11,6 +11,7 @@ use drawgate_core::store::StoreError;
 use drawgate_sources::mcp::oauth::LoginError;
 
 use crate::peers::KeyExists;
+use crate::plugins::PluginFault;
 use crate::toolpacks::{PackIdError, ToolpackError};
 
 /// Why an operation was not done. The texts name no command: programs that have commands add which one
@@ -111,6 +112,24 @@ pub enum OperationError {
     /// The profile does not count anyway.
     #[error("`{0}` is not accepted")]
     ProfileNotAccepted(String),
+    /// No plugin of this name was added or comes with the gateway.
+    #[error("there is no plugin `{0}`")]
+    UnknownPlugin(String),
+    /// The name is that of a plugin that comes with the gateway, or kept for hooks of the configuration.
+    #[error("the name `{0}` is not free: choose another one in the plugin's manifest")]
+    PluginNameTaken(String),
+    /// The plugin's files are not what a person was shown.
+    #[error("the files of `{0}` have changed since they were shown; look at it once more")]
+    PluginChanged(String),
+    /// It can't be removed, only disabled.
+    #[error("`{0}` comes with the gateway, and can only be disabled")]
+    PluginShipped(String),
+    /// A plugin's setting is wrong. The text says how.
+    #[error("{0}")]
+    PluginSetting(String),
+    /// A plugin can't be used, and nothing has changed.
+    #[error(transparent)]
+    Plugin(#[from] PluginFault),
     /// The work on the folder of toolpacks failed. The text has its causes.
     #[error("{0}")]
     Toolpack(ToolpackError),

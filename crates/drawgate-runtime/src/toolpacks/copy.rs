@@ -13,7 +13,7 @@ use super::walk::{self, Visitor};
 
 /// Copies regular files and folders, and says what it left out. `home` is where packs are kept: a
 /// pack that contains it would contain itself.
-pub(super) fn copy(source: &Path, to: &Path, home: &Path) -> Result<Vec<String>, ToolpackError> {
+pub(crate) fn copy(source: &Path, to: &Path, home: &Path) -> Result<Vec<String>, ToolpackError> {
     let home = rustix::fs::stat(home).map_err(ToolpackError::io("read", home))?;
     let mut copier = Copier { tree: Tree::create(to)?, home, left_out: Vec::new() };
     walk::walk(source, &mut copier)?;

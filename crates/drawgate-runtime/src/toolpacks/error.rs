@@ -165,7 +165,7 @@ impl ToolpackError {
     }
 
     /// For `map_err`: what was tried, on what.
-    pub(super) fn io<E: Into<io::Error>>(
+    pub(crate) fn io<E: Into<io::Error>>(
         action: &'static str,
         path: &Path,
     ) -> impl FnOnce(E) -> Self + use<E> {

@@ -21,7 +21,7 @@ const PREFIX: &[u8] = b"drawgate toolpack 1\0";
 
 /// What of the manifest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ManifestScope {
+pub(crate) enum ManifestScope {
     /// What it says, but for `enabled`.
     Meaning,
     /// Its bytes.
@@ -29,7 +29,7 @@ pub(super) enum ManifestScope {
 }
 
 /// The hash of a pack's folder: `sha256:` and 64 digits.
-pub(super) fn hash(folder: &Path, of: ManifestScope) -> Result<String, ToolpackError> {
+pub(crate) fn hash(folder: &Path, of: ManifestScope) -> Result<String, ToolpackError> {
     let mut hasher = Hasher { folder, of, lines: Vec::new() };
     walk::walk(folder, &mut hasher)?;
     hasher.lines.sort_unstable();

@@ -37,10 +37,12 @@ mod testing;
 
 pub use changes::{Changes, ToolChanges};
 pub use copy::check_files;
+pub(crate) use copy::copy as copy_folder;
 pub use enabled::Enabled;
 pub use error::{Code, ToolpackError, Unread};
 pub use folder::{Folder, LOCK_FILE};
 pub use github::{Download, Github, Pinned, Progress};
+pub(crate) use hash::{ManifestScope, hash as content_hash};
 pub use id::{PackId, PackIdError};
 pub use install::{Downgrade, Intent, Terms};
 pub use list::{Installed, Integrity};

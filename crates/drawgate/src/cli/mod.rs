@@ -17,6 +17,7 @@ pub mod machine;
 mod mcp;
 mod output;
 mod packs;
+mod plugins;
 mod profiles;
 mod providers;
 mod review;
@@ -135,6 +136,9 @@ enum Command {
     /// Check, show and accept profiles: agents that the gateway runs
     #[command(subcommand)]
     Profiles(profiles::ProfilesCommand),
+    /// Add, enable, set and check plugins: your own tools, and hooks around calls and runs
+    #[command(subcommand)]
+    Plugins(plugins::PluginsCommand),
     /// Manage the SSH keys of packs and agents that connect over gRPC
     #[command(subcommand)]
     Keys(keys::KeysCommand),
@@ -239,6 +243,11 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 return done;
             }
         }
+        Command::Plugins(command) => {
+            if let Some(done) = plugins::run_alone(command, Output::new(cli.globals.json)) {
+                return done;
+            }
+        }
         _ => {}
     }
     let context = context(cli.globals)?;
@@ -259,6 +268,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Keys(command) => keys::run(command, context).await,
         Command::Profiles(command) => profiles::run(command, context).await,
         Command::Packs(command) => packs::run(command, context).await,
+        Command::Plugins(command) => plugins::run(command, context).await,
         Command::Providers(command) => providers::run(command, context).await,
         Command::Run(args) => run::run(args, context).await,
         Command::Runs(command) => runs::run(command, context).await,

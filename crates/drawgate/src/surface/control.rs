@@ -23,10 +23,10 @@ use drawgate_core::registry::{Held, Provider};
 use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::edits::Edits;
 use drawgate_runtime::operations::{
-    Accept, AcceptProfile, AddKey, AgentToken, Commit, Decision, ExactArguments, GatewayKey,
-    KeyListView, KeyView, ListedApproval, NewAgent, NewCall, NewGrant, Operations, PackDetails,
-    ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents,
-    RunEventsQuery, ServerReport, ServersQuery, ShownProfile, StartRun, StartedLogin, StartedRun,
+    Accept, AcceptProfile, AddKey, AddPlugin, AgentToken, Commit, ConfigurePlugin, Decision,
+    ExactArguments, GatewayKey, KeyListView, KeyView, ListedApproval, NewAgent, NewCall, NewGrant,
+    Operations, PackDetails, PluginPreview, PluginSource, ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents,
+    RunEventsQuery, ServerReport, ServersQuery, ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun,
     Status, ToolpackList, ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
@@ -91,6 +91,12 @@ impl Control {
             .route("/toolpacks.lock", get(verify_toolpacks))
             .route("/profiles", get(profiles))
             .route("/profiles/{name}", get(profile).post(accept_profile).delete(remove_profile))
+            .route("/plugins", get(plugins).post(add_plugin))
+            .route("/plugins/preview", post(preview_plugin))
+            .route("/plugins/{name}", get(plugin).delete(remove_plugin))
+            .route("/plugins/{name}/settings", post(configure_plugin))
+            .route("/plugins/{name}/enable", post(enable_plugin))
+            .route("/plugins/{name}/disable", post(disable_plugin))
             .route("/runs", get(runs).post(start_run))
             .route("/runs/{id}", get(run).delete(cancel_run))
             .route("/runs/{id}/events", get(run_events))
@@ -367,6 +373,55 @@ async fn examine_toolpack(
 
 async fn verify_toolpacks(State(control): State<Control>) -> Answer<Vec<Finding>> {
     Ok(Json(control.operations.verify_toolpacks().await?))
+}
+
+async fn plugins(State(control): State<Control>) -> Json<Vec<ShownPlugin>> {
+    Json(control.operations.plugins())
+}
+
+async fn plugin(State(control): State<Control>, Path(name): Path<String>) -> Answer<ShownPlugin> {
+    Ok(Json(control.operations.plugin(&name)?))
+}
+
+async fn preview_plugin(
+    State(control): State<Control>,
+    Json(source): Json<PluginSource>,
+) -> Answer<PluginPreview> {
+    Ok(Json(control.operations.preview_plugin(source).await?))
+}
+
+async fn add_plugin(
+    State(control): State<Control>,
+    Json(add): Json<AddPlugin>,
+) -> Answer<ShownPlugin> {
+    Ok(Json(control.operations.add_plugin(&actor(), add).await?))
+}
+
+async fn enable_plugin(
+    State(control): State<Control>,
+    Path(name): Path<String>,
+) -> Answer<ShownPlugin> {
+    Ok(Json(control.operations.enable_plugin(&actor(), &name).await?))
+}
+
+async fn disable_plugin(
+    State(control): State<Control>,
+    Path(name): Path<String>,
+) -> Answer<ShownPlugin> {
+    Ok(Json(control.operations.disable_plugin(&actor(), &name).await?))
+}
+
+async fn configure_plugin(
+    State(control): State<Control>,
+    Path(name): Path<String>,
+    Json(change): Json<ConfigurePlugin>,
+) -> Answer<ShownPlugin> {
+    Ok(Json(control.operations.configure_plugin(&actor(), &name, change).await?))
+}
+
+async fn remove_plugin(State(control): State<Control>, Path(name): Path<String>) -> Answer<Done> {
+    control.operations.remove_plugin(&actor(), &name).await?;
+    DONE
 }
 
 async fn profiles(State(control): State<Control>) -> Json<Vec<ShownProfile>> {

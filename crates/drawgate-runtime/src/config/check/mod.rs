@@ -2,6 +2,7 @@
 
 mod auth;
 mod files;
+mod hooks;
 mod oauth;
 mod rules;
 mod servers;
@@ -35,6 +36,7 @@ impl Config {
         for (name, server) in &self.servers {
             servers::check(self, name, server, &mut problems);
         }
+        hooks::check(&self.hooks, &mut problems);
         problems
     }
 

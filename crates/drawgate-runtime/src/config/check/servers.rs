@@ -38,12 +38,7 @@ const OWN_HEADERS: [&str; 9] = [
 /// Everything that is wrong with one server.
 pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &mut Vec<Problem>) {
     let table = child("servers", name.as_str());
-    match server.connection.transport() {
-        Transport::Stdio => check_stdio(&table, server, found),
-        Transport::StreamableHttp | Transport::Sse | Transport::Websocket => {
-            check_network(&table, server, found);
-        }
-    }
+    check_connection(&table, server, found);
     check_timeout(config, &table, server.limits.timeout_seconds, found);
     check_protocol(config, name, server, found);
     super::oauth::check(config, &table, server, found);
@@ -57,6 +52,16 @@ pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &m
         }
         if let Some(action) = &settings.policy_action {
             check_action(config, &child(&table, "policy_action"), action, found);
+        }
+    }
+}
+
+/// What is wrong with how it is reached.
+pub(super) fn check_connection(table: &str, server: &Server, found: &mut Vec<Problem>) {
+    match server.connection.transport() {
+        Transport::Stdio => check_stdio(table, server, found),
+        Transport::StreamableHttp | Transport::Sse | Transport::Websocket => {
+            check_network(table, server, found);
         }
     }
 }

@@ -66,6 +66,8 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::ProvidersWithheld(_) => {
             Some("start the gateway, or this command, with `--config FILE`".to_owned())
         }
+        OperationError::UnknownPlugin(_) => shows("plugins"),
+        OperationError::PluginShipped(name) => Some(format!("`drawgate plugins disable {name}`")),
         OperationError::UnknownRun(_) => shows("runs"),
         OperationError::UnknownThread(_) => shows("threads"),
         OperationError::NotRunning(id) => {
@@ -90,6 +92,10 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::NoLogin(_)
         | OperationError::ToolpackChanged
         | OperationError::ProfileChanged(_)
+        | OperationError::PluginNameTaken(_)
+        | OperationError::PluginChanged(_)
+        | OperationError::PluginSetting(_)
+        | OperationError::Plugin(_)
         | OperationError::ToolpackConflict { .. }
         | OperationError::ToolpackId(_)
         | OperationError::Name(_)
