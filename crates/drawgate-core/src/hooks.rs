@@ -176,9 +176,7 @@ impl Hooks {
     /// Hooks in their order, whatever the order in which they are given.
     #[must_use]
     pub fn new(mut bound: Vec<BoundHook>) -> Self {
-        bound.sort_by(|one, other| {
-            (one.position, &one.name).cmp(&(other.position, &other.name))
-        });
+        bound.sort_by(|one, other| (one.position, &one.name).cmp(&(other.position, &other.name)));
         let mut hooks = Self::default();
         for BoundHook { name, points, hook, .. } in bound {
             for (point, terms) in points {
