@@ -7,8 +7,10 @@
 
 pub mod model;
 pub mod plugin;
+pub mod plugins;
 pub mod profile;
 pub mod runs;
 pub mod source;
+pub mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;

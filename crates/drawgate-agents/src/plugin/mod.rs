@@ -25,6 +25,12 @@ pub trait Plugin: Send + Sync + 'static {
     /// Its tools. They do not change while it is at work.
     fn tools(&self) -> Vec<PluginTool>;
 
+    /// Its tools that may be called again where nobody knows whether a call was made: a second one does
+    /// nothing more. Only plugins that come with the gateway can say so.
+    fn repeatable(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The hooks that it wants to be asked.
     fn hooks(&self) -> BTreeSet<Hook>;
 
@@ -244,6 +250,9 @@ pub struct InvokeOptions {
     pub timeout: Option<u64>,
     /// The tools that it may use; none without.
     pub allowed_tools: Vec<String>,
+    /// JSON Schema of the answer: the output is JSON then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
 }
 
 /// What came of work on a prompt.
@@ -291,6 +300,8 @@ pub struct TaskView {
     pub thread_id: String,
     /// The conversation from which it was delegated.
     pub parent_thread_id: String,
+    /// What is to be done.
+    pub prompt: String,
     /// How far it is: `working`, `reviewing`, `complete`, `unreviewed`, `rejected`, `failed`.
     pub state: String,
     /// Which try this is, from 1.
@@ -303,4 +314,7 @@ pub struct TaskView {
     /// What the reviewers said last, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
+    /// What was said to the conversation from which it was delegated, where no run is there to hear it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
 }

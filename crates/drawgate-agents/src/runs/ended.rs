@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::model::ErrorCode;
+use drawgate_core::store::StoreError;
 use serde_json::Value;
 
 use super::feed::Happened;
@@ -51,6 +52,14 @@ impl Runs {
         });
     }
 
+    /// Lets something work that belongs to runs. When the gateway stops, it is left where it is.
+    pub(crate) fn drive_beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stopping = self.0.stopping.clone();
+        self.0.tasks.spawn(async move {
+            stopping.run_until_cancelled_owned(work).await;
+        });
+    }
+
     /// Works until there is an end, and ends the run with it.
     async fn work(&self, run: &Arc<Live>) {
         let finish = tokio::select! {
@@ -60,7 +69,7 @@ impl Runs {
                 let reason = reason.unwrap_or_else(|| "the run above it ended".to_owned());
                 Finish::because(Ending::Cancelled, reason)
             }
-            finish = Session::open(self, run) => match finish {
+            finish = self.session(run) => match finish {
                 Ok(finish) => finish,
                 Err(error) => return self.0.suspend(run, &error),
             },
@@ -69,6 +78,11 @@ impl Runs {
             }
         };
         self.end(run, finish).await;
+    }
+
+    async fn session(&self, run: &Arc<Live>) -> Result<Finish, StoreError> {
+        self.begin(run).await?;
+        Session::open(self, run).await
     }
 
     /// Takes a run up again that was suspended.
@@ -105,6 +119,7 @@ impl Runs {
             tokio::time::sleep(STORE_PAUSE).await;
         }
         inner.report_end(run, &open, &record);
+        inner.tell_after(run, &record);
         inner.conclude(run, record, message).await;
         inner.acts.report(ended).await;
         inner.over(run);
@@ -112,7 +127,7 @@ impl Runs {
 }
 
 impl Inner {
-    fn suspend(&self, run: &Live, error: &drawgate_core::store::StoreError) {
+    fn suspend(&self, run: &Live, error: &StoreError) {
         tracing::error!(%error, run = %run.id, "a run is suspended: its steps can't be stored");
         run.set_phase(Phase::Suspended, self.now());
     }
@@ -234,6 +249,7 @@ impl Inner {
     pub(crate) fn hand_over(&self, to: &str, message: InboxMessage) {
         if let Some(run) = self.find(to) {
             run.inbox.lock().push_back(message);
+            run.arrived.notify_one();
         }
     }
 

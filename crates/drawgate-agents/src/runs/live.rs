@@ -25,7 +25,7 @@ pub enum Phase {
     Thinking,
     /// Tools are called.
     Acting,
-    /// A person is asked.
+    /// A person is asked, or delegated work is awaited.
     Waiting,
     /// The store could not be written; it goes on when it is resumed, or with the next start.
     Suspended,
@@ -60,6 +60,8 @@ pub(crate) struct Live {
     pub(crate) cancel_reason: Mutex<Option<String>>,
     pub(crate) steps: Mutex<Vec<Step>>,
     pub(crate) inbox: Mutex<VecDeque<InboxMessage>>,
+    /// Told when the inbox or what the run waits for has changed.
+    pub(crate) arrived: Notify,
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) time: Arc<RunTime>,
     pub(crate) feed: Arc<Feed>,

@@ -6,6 +6,7 @@
 
 pub(crate) mod ended;
 pub mod feed;
+pub mod hooks;
 pub(crate) mod live;
 pub mod observe;
 pub mod pool;
@@ -17,7 +18,7 @@ pub(crate) mod store;
 mod trace;
 mod view;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ use tokio_util::task::TaskTracker;
 
 use self::feed::Feed;
 pub use self::feed::{Happened, RunEvent};
+pub use self::hooks::{Role, RunHooks};
 use self::live::Live;
 pub use self::live::Phase;
 pub use self::observe::RunObserver;
@@ -128,6 +130,9 @@ pub(crate) struct Inner {
     pub(crate) settings: ArcSwap<RunSettings>,
     pub(crate) pools: Pools,
     observer: OnceLock<Arc<dyn RunObserver>>,
+    hooks: OnceLock<Arc<dyn RunHooks>>,
+    /// Delegated work that is not over, by the run that waits for it.
+    awaited: Mutex<BTreeMap<String, BTreeSet<String>>>,
     /// Runs whose tree is at work, ended ones included.
     live: Mutex<BTreeMap<Arc<str>, Arc<Live>>>,
     /// What happened in the trees that ended last, by run, for those who still watch them.
@@ -151,6 +156,8 @@ impl Runs {
             settings: ArcSwap::from_pointee(parts.settings),
             pools: Pools::default(),
             observer: OnceLock::new(),
+            hooks: OnceLock::new(),
+            awaited: Mutex::default(),
             live: Mutex::default(),
             ended: Mutex::default(),
             stopping: CancellationToken::new(),
@@ -187,6 +194,30 @@ impl Runs {
             // One that has just ended needs no cancelling.
             let _ = self.cancel(&id, reason);
         }
+    }
+
+    /// Cancels the runs that plugins started.
+    pub(crate) fn cancel_of_plugins(&self, reason: &str) {
+        let live = self.0.live.lock();
+        let own = live.values().filter(|run| run.lineage.plugin.is_some());
+        let ids: Vec<Arc<str>> = own.map(|run| Arc::clone(&run.id)).collect();
+        drop(live);
+        for id in ids {
+            // One that has just ended needs no cancelling.
+            let _ = self.cancel(&id, reason);
+        }
+    }
+
+    /// The run that is at work in a conversation: the newest, if there are several.
+    #[must_use]
+    pub fn at_work_in(&self, thread: &str) -> Option<String> {
+        let live = self.0.live.lock();
+        let in_it = live.values().filter(|run| *run.lineage.thread == *thread);
+        let newest = in_it.filter(|run| run.end().is_none()).max_by_key(|run| {
+            let record = run.record.lock();
+            record.created_at
+        });
+        newest.map(|run| run.id.to_string())
     }
 
     /// Whether a run of this id is known and has not ended.
@@ -228,8 +259,7 @@ impl Runs {
 
     /// Removes runs that ended too long ago, whole trees at a time; how many went.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
-        let keep_ms = self.0.settings.load().keep_days.saturating_mul(24 * 60 * 60 * 1000);
-        let oldest = self.0.now().saturating_sub(keep_ms);
+        let oldest = self.0.oldest_kept();
         let runs = self.0.store.runs().await?;
         let is_old = |end: &Option<End>| end.as_ref().is_some_and(|end| end.at < oldest);
         let old_roots: Vec<&str> = runs
@@ -251,6 +281,12 @@ impl Inner {
         self.gateway.clock().now_ms()
     }
 
+    /// What ended before this time is removed.
+    pub(crate) fn oldest_kept(&self) -> u64 {
+        let keep_ms = self.settings.load().keep_days.saturating_mul(24 * 60 * 60 * 1000);
+        self.now().saturating_sub(keep_ms)
+    }
+
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Live>> {
         self.live.lock().get(id).cloned()
     }
@@ -268,6 +304,31 @@ impl Inner {
             record.parent.as_ref().is_some_and(|own| own.run == parent && own.step == step)
         });
         children.next().cloned()
+    }
+
+    /// A run waits for delegated work, and does not end by itself before.
+    pub(crate) fn await_task(&self, run: &str, task: &str) {
+        self.awaited.lock().entry(run.to_owned()).or_default().insert(task.to_owned());
+    }
+
+    /// Delegated work is over: its end has been handed over, and the run may go on.
+    pub(crate) fn task_is_over(&self, run: &str, task: &str) {
+        let mut awaited = self.awaited.lock();
+        if let Some(tasks) = awaited.get_mut(run) {
+            tasks.remove(task);
+            if tasks.is_empty() {
+                awaited.remove(run);
+            }
+        }
+        drop(awaited);
+        if let Some(run) = self.find(run) {
+            run.arrived.notify_one();
+        }
+    }
+
+    /// How much delegated work a run waits for.
+    pub(crate) fn awaited_by(&self, run: &str) -> usize {
+        self.awaited.lock().get(run).map_or(0, BTreeSet::len)
     }
 
     /// An event of a run.

@@ -210,7 +210,7 @@ fn step_span(run: &Live, step: &Step) -> Option<RunSpan> {
 }
 
 /// The tokens of all replies.
-fn usage_of(steps: &[Step]) -> Usage {
+pub(super) fn usage_of(steps: &[Step]) -> Usage {
     let replies = steps.iter().filter_map(|step| match &step.body {
         StepBody::Model { outcome: Some(ModelOutcome::Reply { reply, .. }), .. } => {
             Some(reply.usage)

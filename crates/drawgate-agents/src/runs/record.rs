@@ -70,6 +70,8 @@ pub enum Report {
     Result,
     /// By a message in its conversation.
     Message,
+    /// Not at all: by that of the task that the run works on.
+    Task,
 }
 
 /// The end of a run.

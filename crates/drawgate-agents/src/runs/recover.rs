@@ -47,7 +47,7 @@ impl Runs {
         let history = if is_first {
             Vec::new()
         } else {
-            self.history(&record.thread, record.created_at).await?
+            self.history(&record.thread, record.created_at).await?.0
         };
         let (id, over) = (record.id.clone(), record.end.is_some());
         let used = time_used(&record, &steps);

@@ -7,13 +7,14 @@ use drawgate_core::audit::EventKind;
 use drawgate_core::model::{
     Bounds, Caller, CapabilityGrant, Lineage, ToolPatternError, ToolPatterns,
 };
-use drawgate_core::store::StoreError;
+use drawgate_core::store::{Owed, StoreError, Write};
 use serde_json::Value;
 
 use super::feed::{Feed, Happened};
+use super::hooks::first_step;
 use super::live::{Live, Phase, RunTime};
 use super::pool::{Amount, Exhausted};
-use super::record::{Parent, Report, RunRecord, Step, StepBody};
+use super::record::{Parent, Report, RunRecord};
 use super::store::Change;
 use super::{Inner, Runs};
 use crate::model::{Message, UnknownModel};
@@ -54,6 +55,15 @@ pub enum Origin {
         /// How the run hears of the end.
         report: Report,
     },
+    /// For delegated work, in the conversation that belongs to it.
+    Task {
+        /// The task, whose id is also that of its conversation.
+        task: String,
+        /// The step of the call by which a run delegated it.
+        step: u32,
+    },
+    /// By a plugin, in a new conversation.
+    Plugin(String),
 }
 
 /// Why a run can't be started.
@@ -136,15 +146,26 @@ impl Budget {
 impl Runs {
     /// Starts a run; returns its id. It is stored when this returns.
     pub async fn start(&self, new: NewRun) -> Result<String, StartError> {
+        self.start_with(new, |_| Ok(Vec::new())).await
+    }
+
+    /// The same, with more that is stored in the same step.
+    pub(crate) async fn start_with(
+        &self,
+        new: NewRun,
+        beside: impl FnOnce(&RunRecord) -> Result<Vec<Write>, StoreError>,
+    ) -> Result<String, StartError> {
         let inner = &self.0;
         if inner.stopping.is_cancelled() {
             return Err(StartError::Stopping);
         }
-        let history = match &new.origin {
-            Origin::Thread(thread) => self.history(thread, u64::MAX).await?,
-            Origin::New | Origin::Step { .. } => Vec::new(),
+        let (history, latest) = match &new.origin {
+            Origin::Thread(thread) | Origin::Task { task: thread, .. } => {
+                self.history(thread, u64::MAX).await?
+            }
+            Origin::New | Origin::Step { .. } | Origin::Plugin(_) => (Vec::new(), 0),
         };
-        let record = inner.record(new);
+        let record = inner.record(new, latest);
         let run = inner.build(record, history, Duration::ZERO)?;
         if let Err(error) = inner.admit(&run) {
             if let StartError::Budget(exhausted) = &error {
@@ -153,40 +174,33 @@ impl Runs {
             }
             return Err(error);
         }
-        let prompt = run.record.lock().prompt.clone();
-        let first = Step {
-            seq: 0,
-            at: inner.now(),
-            until: Some(inner.now()),
-            body: StepBody::Message { from: None, text: prompt },
-        };
         let record = run.record.lock().clone();
         let started = inner.acts.owe(inner.started(&run));
-        let changes = [Change::Run(&record), Change::Step(&run.id, &first), Change::Owe(&started)];
-        if let Err(error) = inner.store.commit(&changes).await {
+        if let Err(error) = inner.store_start(&run, &record, &started, beside).await {
             inner.dismiss(&run);
             return Err(error.into());
         }
-        run.steps.lock().push(first);
         inner.pools.settle(run.above(), Amount::RUN, Amount::RUN);
         inner.acts.report(started).await;
         self.drive(run);
         Ok(record.id)
     }
 
-    /// The conversation of a thread, as far as its runs were started before a time.
+    /// The conversation of a thread, as far as its runs were started before a time, and when the last of
+    /// them was.
     pub(super) async fn history(
         &self,
         thread: &str,
         before: u64,
-    ) -> Result<Vec<Message>, StoreError> {
-        let mut messages = Vec::new();
+    ) -> Result<(Vec<Message>, u64), StoreError> {
+        let (mut messages, mut latest) = (Vec::new(), 0);
         let runs = self.0.store.runs().await?;
         for run in runs.iter().filter(|run| run.thread == thread && run.created_at < before) {
             let steps = self.0.store.steps(&run.id).await?;
             messages = crate::runs::session::conversation(&messages, &steps);
+            latest = run.created_at;
         }
-        Ok(messages)
+        Ok((messages, latest))
     }
 }
 
@@ -206,19 +220,46 @@ fn tool_patterns(profile: &Profile) -> Result<ToolPatterns, ToolPatternError> {
 }
 
 impl Inner {
-    /// The record of a new run.
-    fn record(&self, new: NewRun) -> RunRecord {
+    /// Stores a new run, and its prompt unless someone is asked first who may change it.
+    async fn store_start(
+        &self,
+        run: &Live,
+        record: &RunRecord,
+        started: &Owed,
+        beside: impl FnOnce(&RunRecord) -> Result<Vec<Write>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let first = first_step(record.prompt.clone(), self.now());
+        let first = (!self.is_rewritten(run)).then_some(first);
+        let beside = beside(record)?;
+        let mut changes = vec![Change::Run(record), Change::Owe(started)];
+        changes.extend(first.as_ref().map(|first| Change::Step(&run.id, first)));
+        changes.extend(beside.iter().map(Change::Beside));
+        self.store.commit(&changes).await?;
+        if let Some(first) = first {
+            self.tell_first(run, &first);
+            run.steps.lock().push(first);
+        }
+        Ok(())
+    }
+
+    /// The record of a new run; `latest` is when the one before it in its conversation was started.
+    fn record(&self, new: NewRun, latest: u64) -> RunRecord {
         let id = self.gateway.ids().unique();
-        let parent = match (&new.caller.lineage, &new.origin) {
-            (Some(lineage), Origin::Step { step, report }) => Some((
-                Arc::clone(lineage),
-                Parent { run: lineage.run.to_string(), step: *step, report: *report },
-            )),
-            (Some(_) | None, Origin::New | Origin::Thread(_) | Origin::Step { .. }) => None,
+        let parent_at = |lineage: &Arc<Lineage>, step: u32, report: Report| {
+            let parent = Parent { run: lineage.run.to_string(), step, report };
+            Some((Arc::clone(lineage), parent))
         };
-        let thread = match &new.origin {
-            Origin::Thread(thread) => thread.clone(),
-            Origin::New | Origin::Step { .. } => id.clone(),
+        let (thread, parent, task, plugin) = match (&new.caller.lineage, new.origin) {
+            (_, Origin::Thread(thread)) => (thread, None, None, None),
+            (Some(lineage), Origin::Step { step, report }) => {
+                (id.clone(), parent_at(lineage, step, report), None, None)
+            }
+            (Some(lineage), Origin::Task { task, step }) => {
+                (task.clone(), parent_at(lineage, step, Report::Task), Some(task), None)
+            }
+            (None, Origin::Task { task, .. }) => (task.clone(), None, Some(task), None),
+            (_, Origin::Plugin(plugin)) => (id.clone(), None, None, Some(plugin)),
+            (_, Origin::New) | (None, Origin::Step { .. }) => (id.clone(), None, None, None),
         };
         let (root, depth) = parent.as_ref().map_or_else(
             || (id.clone(), 0),
@@ -242,12 +283,13 @@ impl Inner {
                 .or_else(|| self.model_above(&new.caller)),
             profile: Profile::clone(&new.profile),
             tool: new.tool,
-            task: None,
-            plugin: None,
+            task,
+            plugin,
             answer: new.answer,
             prompt: new.prompt,
             budget,
-            created_at: self.now(),
+            // In the order of the conversation, also where the clock stands or was set.
+            created_at: self.now().max(latest.saturating_add(1)),
             waited_ms: 0,
             end: None,
             id,
@@ -298,6 +340,7 @@ impl Inner {
             cancel_reason: parking_lot::Mutex::default(),
             steps: parking_lot::Mutex::default(),
             inbox: parking_lot::Mutex::default(),
+            arrived: tokio::sync::Notify::new(),
             phase: tokio::sync::watch::Sender::new(Phase::Queued),
             time: Arc::new(RunTime::new(
                 record.budget.seconds.map(Duration::from_secs),

@@ -30,6 +30,8 @@ pub(crate) enum Change<'a> {
     Delivered(&'a str),
     /// Notes an event that the audit log must get.
     Owe(&'a Owed),
+    /// A change of something that belongs to runs and is kept beside them.
+    Beside(&'a Write),
 }
 
 /// Where runs are kept.
@@ -61,11 +63,13 @@ impl RunStore {
             Change::Step(run, step) => self.put(STEP, step_id(run, step.seq), step)?,
             Change::Message(message) => self.put(INBOX, message.id.clone(), message)?,
             Change::Owe(owed) => Write::Owe(Owed::clone(owed)),
+            Change::Beside(write) => Write::clone(write),
             Change::Delivered(id) => Write::RemoveDocument { kind: INBOX, id: (*id).to_owned() },
         })
     }
 
-    fn put(
+    /// The write that adds or replaces a sealed document.
+    pub(crate) fn put(
         &self,
         kind: &'static str,
         id: String,
@@ -94,6 +98,24 @@ impl RunStore {
             value
         };
         found.into_iter().filter_map(open).collect()
+    }
+
+    /// The documents of a kind whose id begins with a prefix, by id, as far as they can be read.
+    pub(crate) async fn sealed<T: DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        prefix: &str,
+    ) -> Result<Vec<T>, StoreError> {
+        Ok(self.all(kind, self.documents.documents_under(kind, prefix).await?))
+    }
+
+    /// Removes a document.
+    pub(crate) async fn remove_sealed(
+        &self,
+        kind: &'static str,
+        id: String,
+    ) -> Result<(), StoreError> {
+        self.store.commit(vec![Write::RemoveDocument { kind, id }]).await
     }
 
     /// All runs, oldest first, parents before their children.

@@ -181,7 +181,7 @@ impl AgentTools {
         let message = self.runs.0.message(&above.id, Some(&run.id), text);
         let stored = self.runs.0.store.commit(&[Change::Message(&message)]).await;
         stored.map_err(|error| SourceError::unreachable(error.to_string()))?;
-        above.inbox.lock().push_back(message);
+        self.runs.0.hand_over(&above.id, message);
         Ok(ToolOutput::text("sent"))
     }
 

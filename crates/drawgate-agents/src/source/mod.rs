@@ -47,9 +47,9 @@ fn not_started(error: &StartError) -> SourceError {
 }
 
 /// Cancels a run when the call that waits for it is given up.
-struct CancelOnDrop<'a> {
-    runs: &'a Runs,
-    run: &'a str,
+pub(crate) struct CancelOnDrop<'a> {
+    pub(crate) runs: &'a Runs,
+    pub(crate) run: &'a str,
 }
 
 impl Drop for CancelOnDrop<'_> {

@@ -27,7 +27,7 @@ fn script() -> Vec<Rule> {
 }
 
 /// Lets nothing reach the store from this operation on, as if the process were dead; tells when it is.
-fn die_at(store: &TestStore, stop_at: usize) -> Arc<Notify> {
+pub(crate) fn die_at(store: &TestStore, stop_at: usize) -> Arc<Notify> {
     let dead = Arc::new(Notify::new());
     let (asked, tell) = (AtomicUsize::new(0), Arc::clone(&dead));
     store.faults().before(move |_| {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use drawgate_agents::model::config::{ModelsConfig, ProviderConfig, ProvidersConfig};
 use drawgate_agents::model::{Api, ModelLimits, Models};
+use drawgate_agents::plugin::Plugin;
+use drawgate_agents::plugins::{PluginTerms, Plugins};
 use drawgate_agents::profile::{Budget, Profile, parse};
 use drawgate_agents::runs::{
     ConfiguredModels, End, NewRun, Origin, RunSettings, Runs, RunsParts, StartError,
@@ -36,6 +38,7 @@ pub(crate) struct Bench {
     pub(crate) gate: TestGate,
     pub(crate) fake: FakeModels,
     pub(crate) runs: Runs,
+    pub(crate) plugins: Plugins,
     pub(crate) profiles: Arc<Accepted>,
 }
 
@@ -100,7 +103,8 @@ impl Bench {
         let profiles = Arc::new(Accepted(accepted.collect()));
         let models = Arc::new(Fixed(Arc::new(models(&fake, limits))));
         let runs = Runs::new(parts(&gate, models));
-        let bench = Self { gate, fake, runs, profiles };
+        let plugins = Plugins::new(&runs);
+        let bench = Self { gate, fake, runs, plugins, profiles };
         bench.offer().await;
         bench
     }
@@ -157,16 +161,49 @@ impl Bench {
     /// Another process on the same store: the runs of the first one are gone, those of this one are
     /// taken up.
     pub(crate) async fn restarted(self) -> Self {
-        let Self { gate, fake, runs, profiles } = self;
-        let models = Arc::new(Fixed(Arc::new(models(&fake, limits(100_000, 1_000)))));
-        drop(runs);
-        let runs = Runs::new(parts(&gate, models));
-        let bench = Self { gate, fake, runs, profiles };
-        bench.offer().await;
-        let acts = drawgate_core::testing::acts(bench.gate.store.clone(), bench.gate.store.clone());
-        acts.settle(&NoFiles).await.unwrap();
-        bench.runs.recover().await.unwrap();
+        let bench = self.reopened().await;
+        bench.recover().await;
         bench
+    }
+
+    /// Another process on the same store, which has not taken anything up yet.
+    pub(crate) async fn reopened(self) -> Self {
+        let Self { gate, fake, runs, plugins, profiles } = self;
+        let models = Arc::new(Fixed(Arc::new(models(&fake, limits(100_000, 1_000)))));
+        drop((runs, plugins));
+        let runs = Runs::new(parts(&gate, models));
+        let plugins = Plugins::new(&runs);
+        let bench = Self { gate, fake, runs, plugins, profiles };
+        bench.offer().await;
+        bench
+    }
+
+    pub(crate) async fn recover(&self) {
+        let acts = drawgate_core::testing::acts(self.gate.store.clone(), self.gate.store.clone());
+        acts.settle(&NoFiles).await.unwrap();
+        self.plugins.tasks().recover().await.unwrap();
+    }
+
+    /// Puts a plugin in, and registers its tools.
+    pub(crate) async fn put(&self, plugin: Arc<dyn Plugin>, position: i64) {
+        let name = plugin.name().clone();
+        self.plugins.put(plugin, position).await.unwrap();
+        let offered = self.plugins.offered().into_iter().map(|offered| offered.source);
+        for tools in offered.filter(|source| *source.id() == name) {
+            let (terms, manifest) = (tools.terms(SourceTerms::default()), tools.manifest().await);
+            let tools = Arc::new(tools);
+            let bad =
+                self.gate.declare(tools, manifest.unwrap(), terms, Manifest::Declared).unwrap();
+            assert_eq!(bad, []);
+        }
+    }
+
+    /// Puts a plugin in that comes with the gateway.
+    pub(crate) async fn put_native(&self, name: &str, settings: serde_json::Value) {
+        let id = SourceId::new(name).unwrap();
+        let terms = PluginTerms { settings, ..PluginTerms::default() };
+        let context = self.plugins.context(&id, terms).unwrap();
+        self.put(Plugins::native(name, context).unwrap().unwrap(), 0).await;
     }
 }
 

@@ -87,6 +87,10 @@ pub enum EventKind {
     RunEnded,
     /// A run was refused something that its budget does not cover.
     BudgetRefused,
+    /// Work was delegated to a run of its own.
+    TaskCreated,
+    /// Delegated work is over, and how.
+    TaskEnded,
     /// A person accepted an agent's profile.
     ProfileAccepted,
     /// A profile is gone or no longer accepted.
@@ -128,7 +132,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 56] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -165,6 +169,8 @@ impl EventKind {
         Self::RunStarted,
         Self::RunEnded,
         Self::BudgetRefused,
+        Self::TaskCreated,
+        Self::TaskEnded,
         Self::ProfileAccepted,
         Self::ProfileRemoved,
         Self::HookChanged,
@@ -225,6 +231,8 @@ impl EventKind {
             Self::RunStarted => "run_started",
             Self::RunEnded => "run_ended",
             Self::BudgetRefused => "budget_refused",
+            Self::TaskCreated => "task_created",
+            Self::TaskEnded => "task_ended",
             Self::ProfileAccepted => "profile_accepted",
             Self::ProfileRemoved => "profile_removed",
             Self::HookChanged => "hook_changed",

@@ -344,11 +344,18 @@ async fn rejoined(child: &Arc<Live>) -> CallOutcome {
     let report = child.record.lock().parent.as_ref().map(|parent| parent.report);
     match report {
         Some(Report::Message) => CallOutcome::ok(started(&child.id)),
+        Some(Report::Task) => CallOutcome::ok(delegated(child.lineage.task.as_deref())),
         Some(Report::Result) | None => match child.ended().await {
             Some(end) => outcome_of_end(&end),
             None => CallOutcome::failed(ErrorCode::Unavailable, "the run is gone"),
         },
     }
+}
+
+/// What a run is told whose delegated work was found again after a restart.
+fn delegated(task: Option<&str>) -> String {
+    let task = task.unwrap_or_default();
+    format!("task `{task}` was delegated; its end will come as a message")
 }
 
 /// What a run is told that has started another one and does not wait for it.

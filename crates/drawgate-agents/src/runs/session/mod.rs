@@ -23,7 +23,8 @@ use crate::model::{Model, Reply, Stop};
 use crate::runs::Runs;
 use crate::runs::ended::Finish;
 use crate::runs::feed::Happened;
-use crate::runs::live::Live;
+use crate::runs::hooks::Role;
+use crate::runs::live::{Live, Phase};
 use crate::runs::record::{Ending, ModelOutcome, Step, StepBody};
 use crate::runs::store::Change;
 
@@ -33,6 +34,15 @@ const MAX_TURNS: usize = 50;
 const MAX_CUT_REPLIES: usize = 3;
 /// What a model is told whose reply was cut.
 const GO_ON: &str = "Your reply was cut at the limit of output tokens. Go on where it stopped.";
+
+/// What messages that come into a conversation are for the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    /// The run would have ended, and goes on with them.
+    Turn,
+    /// They come while it works.
+    Nothing,
+}
 
 /// A run at work.
 pub(crate) struct Session {
@@ -84,7 +94,7 @@ impl Session {
             } else if let Some(reply) = concluding {
                 self.conclude(&reply).await?
             } else {
-                self.deliver().await?;
+                self.deliver(Begins::Nothing).await?;
                 self.think().await?
             };
             if let Some(finish) = finish {
@@ -137,7 +147,7 @@ impl Session {
             Stop::MaxOutput => return self.go_on().await,
             Stop::End | Stop::Calls | Stop::Other(_) => {}
         }
-        if self.deliver().await? {
+        if self.awaits_message().await? {
             return Ok(None);
         }
         let Some(form) = &self.answer else { return Ok(Some(Finish::done())) };
@@ -199,17 +209,38 @@ impl Session {
         self.add(StepBody::Message { from: Some(GATEWAY.to_owned()), text }).await.map(drop)
     }
 
+    /// Waits for a message as long as delegated work is not over; `false` if there is none to wait for.
+    /// The run's time bounds this.
+    async fn awaits_message(&self) -> Result<bool, StoreError> {
+        loop {
+            // The last message is there before the work counts as over, so that this order misses none.
+            let is_awaited = self.runs.0.awaited_by(&self.run.id) > 0;
+            if self.deliver(Begins::Turn).await? {
+                return Ok(true);
+            }
+            if !is_awaited {
+                return Ok(false);
+            }
+            self.run.set_phase(Phase::Waiting, self.now());
+            self.run.arrived.notified().await;
+        }
+    }
+
     /// Puts messages that have come into the conversation; `false` if there are none.
-    async fn deliver(&self) -> Result<bool, StoreError> {
+    async fn deliver(&self, begins: Begins) -> Result<bool, StoreError> {
         let mut any = false;
         loop {
-            let Some(message) = self.run.inbox.lock().front().cloned() else { return Ok(any) };
+            let Some(mut message) = self.run.inbox.lock().front().cloned() else { return Ok(any) };
+            if begins == Begins::Turn {
+                message.text = self.runs.0.before_invoke(&self.run, message.text).await;
+            }
             let body = StepBody::Message { from: message.from.clone(), text: message.text.clone() };
             let step = self.new_step(body, Some(self.now()));
             let changes = [Change::Step(&self.run.id, &step), Change::Delivered(&message.id)];
             self.runs.0.store.commit(&changes).await?;
             self.run.inbox.lock().pop_front();
             self.run.steps.lock().push(step);
+            self.runs.0.tell_message(&self.run, Role::User, &message.text);
             let (from, text) = (message.from, message.text);
             self.run.tell(self.now(), Happened::Message { from, text });
             any = true;

@@ -12,6 +12,7 @@ use crate::model::{
 };
 use crate::runs::ended::Finish;
 use crate::runs::feed::Happened;
+use crate::runs::hooks::Role;
 use crate::runs::live::{Live, Phase};
 use crate::runs::pool::{Amount, Exhausted, TurnEstimate};
 use crate::runs::record::{Ending, ModelOutcome, Purpose, Step, StepBody};
@@ -201,6 +202,9 @@ impl Session {
             }
         })
         .await?;
+        if let (Requested::Replied(reply), Purpose::Work) = (&requested, purpose) {
+            self.runs.0.tell_message(&self.run, Role::Assistant, &reply.text());
+        }
         Ok(requested)
     }
 

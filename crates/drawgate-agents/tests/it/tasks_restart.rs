@@ -1,0 +1,175 @@
+//! A gateway that is stopped at any write takes its tasks up again: no iteration is lost, plugins are asked
+//! again only if they were not heard, and the run that delegated hears of the end once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use drawgate_agents::plugin::Hook;
+use drawgate_agents::runs::Ending;
+use drawgate_agents::runs::record::StepBody;
+use drawgate_agents::tasks::TaskDetails;
+use drawgate_agents::testing::fake_models::Rule;
+use drawgate_core::audit::EventKind;
+use serde_json::json;
+
+use super::restart::die_at;
+use super::reviewer::{TestPlugin, accepts, nothing, rejects};
+use super::support::{Bench, PATIENCE, profile};
+
+fn script() -> Vec<Rule> {
+    let broken = Rule::status(400, &[], json!({ "error": { "message": "no such thing" } }));
+    let calls = [
+        ("delegation__delegate", json!({ "prompt": "good work" })),
+        ("delegation__delegate", json!({ "prompt": "bad work" })),
+    ];
+    vec![
+        Rule::text("heard of it").containing("[message from task"),
+        Rule::text("first try").containing("good work"),
+        Rule::text("second try").containing("too short"),
+        broken.containing("bad work"),
+        Rule::calls(calls).at_turn(0),
+        Rule::text("waiting"),
+    ]
+}
+
+/// Rejects the first try and accepts the second, however often it is asked about each.
+fn reviewer() -> Arc<TestPlugin> {
+    let hooks = [Hook::OnTaskCreate, Hook::OnTaskComplete, Hook::OnTaskFailed];
+    TestPlugin::new("reviewer", hooks, |_, event| match event {
+        drawgate_agents::plugin::HookEvent::OnTaskComplete { result, .. } => {
+            if result == "first try" { rejects("too short") } else { accepts() }
+        }
+        _ => nothing(),
+    })
+}
+
+/// Says nothing, and wants to know everything.
+fn observer() -> Arc<TestPlugin> {
+    let hooks = [Hook::OnTaskCreate, Hook::OnTaskComplete, Hook::OnTaskFailed];
+    TestPlugin::new("observer", hooks, |_, _| nothing())
+}
+
+async fn put_in(bench: &Bench) -> [Arc<TestPlugin>; 2] {
+    bench.put_native("delegation", json!({})).await;
+    let plugins = [reviewer(), observer()];
+    for plugin in &plugins {
+        bench.put(plugin.clone(), 1).await;
+    }
+    plugins
+}
+
+/// How often each plugin was asked what about which task.
+type Asked = BTreeMap<(String, Hook, String, u32), usize>;
+
+/// What is stored as answered.
+fn answered(tasks: &[TaskDetails]) -> Asked {
+    let of_task = |task: &TaskDetails| {
+        let id = task.task.id.clone();
+        let heard = task.questions.clone().into_iter().filter(|asked| asked.answer.is_some());
+        heard.map(move |asked| ((asked.plugin, asked.hook, id.clone(), asked.iteration), 1))
+    };
+    tasks.iter().flat_map(of_task).collect()
+}
+
+async fn settled(bench: &Bench) -> Vec<TaskDetails> {
+    let rest = async {
+        loop {
+            let tasks = bench.plugins.tasks().list().await.unwrap();
+            let is_open = |task: &TaskDetails| {
+                task.ended_at.is_none() || task.questions.iter().any(|asked| asked.answer.is_none())
+            };
+            if !tasks.iter().any(is_open) {
+                return tasks;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, rest).await.expect("a task does not come to rest")
+}
+
+#[tokio::test]
+async fn a_task_goes_on_after_a_stop_at_every_write() {
+    let mut stop_at = 0;
+    loop {
+        assert!(stop_at < 300, "this script has fewer writes");
+        let bench = Bench::new(&[&profile("a", "")], script()).await;
+        put_in(&bench).await;
+        let dead = die_at(&bench.gate.store, stop_at);
+        let work = async {
+            let id = bench.start("a", "go").await.unwrap();
+            bench.runs.ended(&id).await;
+            settled(&bench).await;
+        };
+        let finished_without_stop = tokio::select! {
+            () = work => true,
+            () = dead.notified() => false,
+        };
+        bench.runs.close().await;
+        bench.gate.store.faults().heal();
+        let heard_before = answered(&bench.plugins.tasks().list().await.unwrap());
+        let bench = bench.reopened().await;
+        let plugins = put_in(&bench).await;
+        bench.recover().await;
+        let started = bench.runs.list().await.unwrap().into_iter().find(|run| run.depth == 0);
+        if let Some(id) = started.map(|run| run.id) {
+            check(&bench, &id, &plugins, &heard_before, stop_at).await;
+        }
+        if finished_without_stop {
+            break;
+        }
+        stop_at += 1;
+    }
+    assert!(stop_at > 20, "{stop_at}");
+}
+
+async fn check(
+    bench: &Bench,
+    id: &str,
+    plugins: &[Arc<TestPlugin>],
+    heard_before: &Asked,
+    stop_at: usize,
+) {
+    let end = bench.end_of(id).await;
+    assert_eq!(
+        (end.ending, end.text.as_str()),
+        (Ending::Done, "heard of it"),
+        "{stop_at}: {end:?}"
+    );
+    let tasks = settled(bench).await;
+    assert_eq!(tasks.len(), 2, "stopped at {stop_at}: {tasks:?}");
+    let [good, bad] = ["good work", "bad work"]
+        .map(|prompt| tasks.iter().find(|task| task.task.prompt == prompt).unwrap());
+    assert_eq!((good.task.state.as_str(), good.task.iteration), ("complete", 2), "{stop_at}");
+    assert_eq!((good.runs.len(), good.task.result.as_deref()), (2, Some("second try")));
+    assert_eq!((bad.task.state.as_str(), bad.task.iteration), ("failed", 1), "{stop_at}");
+    let shown = bench.runs.show(id).await.unwrap().unwrap();
+    for task in [good, bad] {
+        let from_task = format!("task {}", task.task.id);
+        let told = shown.steps.iter().filter(|step| match &step.body {
+            StepBody::Message { from, .. } => from.as_deref() == Some(from_task.as_str()),
+            _ => false,
+        });
+        assert_eq!(told.count(), 1, "stopped at {stop_at}: the run hears of each end once");
+    }
+    assert_eq!(shown.below.len(), 3, "stopped at {stop_at}: a run for each iteration");
+    // Each plugin was asked everything once; what was heard before the stop is not asked again.
+    let hooks = |task: &TaskDetails| -> Vec<(Hook, u32)> {
+        let questions = task.questions.iter().filter(|asked| asked.plugin == "observer");
+        questions.map(|asked| (asked.hook, asked.iteration)).collect()
+    };
+    let (create, review) = (Hook::OnTaskCreate, Hook::OnTaskComplete);
+    assert_eq!(hooks(good), [(create, 1), (review, 1), (review, 2)], "stopped at {stop_at}");
+    assert_eq!(hooks(bad), [(create, 1), (Hook::OnTaskFailed, 1)], "stopped at {stop_at}");
+    let all = answered(&tasks);
+    for plugin in plugins {
+        let name = drawgate_agents::plugin::Plugin::name(&**plugin).as_str();
+        let expected =
+            all.keys().filter(|key| key.0 == name && !heard_before.contains_key(*key)).count();
+        assert_eq!(plugin.heard().len(), expected, "stopped at {stop_at}: {name}");
+    }
+    let events = bench.gate.events().await;
+    for kind in [EventKind::TaskCreated, EventKind::TaskEnded] {
+        let count = events.iter().filter(|event| event.kind == kind).count();
+        assert_eq!(count, 2, "stopped at {stop_at}: {kind} once for each task");
+    }
+}
