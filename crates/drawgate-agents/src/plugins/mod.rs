@@ -72,6 +72,9 @@ pub struct OfferedTools {
 }
 
 impl Plugins {
+    /// The names of the plugins that come with the gateway.
+    pub const NATIVE: [&str; 2] = [Delegation::NAME, Validation::NAME];
+
     /// No plugins yet, for these runs. From now on they are asked about them.
     #[must_use]
     pub fn new(runs: &Runs) -> Self {
@@ -116,22 +119,32 @@ impl Plugins {
 
     /// Begins the work of a plugin, in place of the one of its name before.
     pub async fn put(&self, plugin: Arc<dyn Plugin>, position: i64) -> Result<(), PluginError> {
+        self.start(&plugin).await?;
+        self.seat(plugin, position).await;
+        Ok(())
+    }
+
+    /// Has a plugin begin its work. It is not asked yet.
+    pub async fn start(&self, plugin: &Arc<dyn Plugin>) -> Result<(), PluginError> {
         let begin = {
-            let plugin = Arc::clone(&plugin);
+            let plugin = Arc::clone(plugin);
             tokio::spawn(async move { plugin.start().await })
         };
         match tokio::time::timeout(START_TIME, begin).await {
-            Ok(Ok(started)) => started?,
-            Ok(Err(_)) => return Err(PluginError("it panicked while it was started".to_owned())),
+            Ok(Ok(started)) => started,
+            Ok(Err(_)) => Err(PluginError("it panicked while it was started".to_owned())),
             Err(_) => {
                 let seconds = START_TIME.as_secs();
-                return Err(PluginError(format!("it was not started within {seconds} s")));
+                Err(PluginError(format!("it was not started within {seconds} s")))
             }
         }
+    }
+
+    /// Has a plugin that has begun its work be asked, in place of the one of its name before.
+    pub async fn seat(&self, plugin: Arc<dyn Plugin>, position: i64) {
         if let Some(before) = self.set.put(plugin, position) {
             stop(&before).await;
         }
-        Ok(())
     }
 
     /// Ends the work of a plugin; `false` if there is none of this name.
