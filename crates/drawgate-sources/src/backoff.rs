@@ -7,7 +7,7 @@ const HEALTHY: Duration = Duration::from_mins(1);
 
 /// Waits that double from the first to the longest.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     first: Duration,
     longest: Duration,
     /// How many waits there have been.
@@ -16,56 +16,56 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// Connections to servers: at most eight starts in the first minute, and one a minute later.
-    pub(crate) const CONNECTION: Self =
+    pub const CONNECTION: Self =
         Self::new(Duration::from_millis(500), Duration::from_mins(1));
 
-    pub(crate) const fn new(first: Duration, longest: Duration) -> Self {
+    pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, attempts: 0 }
     }
 
     /// The same with another longest wait.
-    pub(crate) const fn up_to(self, longest: Duration) -> Self {
+    pub const fn up_to(self, longest: Duration) -> Self {
         Self { longest, ..self }
     }
 
     /// The next wait. `jitter`, any number, stretches it by up to a quarter, so that what failed
     /// together does not come back together.
-    pub(crate) fn next(&mut self, jitter: u32) -> Duration {
+    pub fn next(&mut self, jitter: u32) -> Duration {
         let wait = self.wait(self.attempts);
         self.attempts = self.attempts.saturating_add(1);
         stretched(wait, jitter)
     }
 
     /// The wait after so many others, without jitter.
-    pub(crate) fn wait(&self, attempts: u32) -> Duration {
+    pub fn wait(&self, attempts: u32) -> Duration {
         self.first.saturating_mul(2_u32.saturating_pow(attempts)).min(self.longest)
     }
 
     /// The longest wait.
-    pub(crate) const fn longest(&self) -> Duration {
+    pub const fn longest(&self) -> Duration {
         self.longest
     }
 
     /// Whether the longest wait has been reached.
-    pub(crate) fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.wait(self.attempts) >= self.longest
     }
 
     /// After a connection of this length.
-    pub(crate) fn after(&mut self, lasted: Duration) {
+    pub fn after(&mut self, lasted: Duration) {
         if lasted >= HEALTHY {
             self.reset();
         }
     }
 
     /// The waits begin anew.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.attempts = 0;
     }
 }
 
 /// A wait that is longer by up to a quarter.
-pub(crate) fn stretched(wait: Duration, jitter: u32) -> Duration {
+pub fn stretched(wait: Duration, jitter: u32) -> Duration {
     wait + wait * (jitter % 256) / 1024
 }
 

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-mod backoff;
+pub mod backoff;
 pub mod builtin;
 mod call_deadline;
 pub mod command;
@@ -12,6 +12,7 @@ pub mod confine;
 mod excerpt;
 mod failed_request;
 pub mod kind;
+pub mod line_rpc;
 pub mod mcp;
 pub mod oneshot;
 pub mod openapi;

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::progress::{INTERVAL, Progress};
 use super::requests::{Allowed, ClientRequest, ServerRequest};
 use super::wire::METHOD_NOT_FOUND;
+use crate::line_rpc::Delivery;
 
 /// Questions of one call that may wait while another is answered.
 const QUESTIONS: usize = 8;
@@ -71,13 +72,6 @@ enum Owner {
     Call(u64),
     /// Calls of several clients are under way, and nothing says whose it is.
     Unclear,
-}
-
-/// Whether a call waited for a message.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Delivery {
-    Delivered,
-    Unknown,
 }
 
 impl Callers {

@@ -57,7 +57,7 @@ pub(super) async fn tend(connection: Arc<Connection>, info: ServerInfo) {
     };
     tokio::select! {
         () = work => {}
-        () = connection.closed() => {}
+        () = connection.link().closed() => {}
     }
 }
 

@@ -14,10 +14,8 @@ mod diagnostics;
 mod dialer;
 mod exchange;
 mod http;
-mod lines;
 mod listen;
 mod listing;
-mod messages;
 pub mod oauth;
 mod offer;
 mod pages;
@@ -58,6 +56,7 @@ use tokio::sync::{broadcast, watch};
 pub use wire::method_of;
 
 use crate::kind::{ConfigError, SourceKind};
+use crate::line_rpc::Reply;
 use crate::server::{Address, Endpoint};
 use config::Settings;
 use context::SourceContext;
@@ -109,13 +108,6 @@ fn principal_of(client: &str) -> &str {
 enum Peer {
     Duplex(Arc<stdio::Connection>),
     Http(Arc<http::Peer>),
-}
-
-/// The answer to a request.
-struct Reply {
-    result: Map<String, Value>,
-    /// The size of the message that held it.
-    size: usize,
 }
 
 impl McpSource {

@@ -9,10 +9,10 @@ use tokio::time::{timeout, timeout_at};
 
 use super::context::SourceContext;
 use super::diagnostics::Journal;
-use super::messages::{MessageReader, MessageWriter};
 use super::probe::shake_hands;
 use super::stdio::Connection;
 use super::wire::ServerInfo;
+use crate::line_rpc::{MessageReader, MessageWriter};
 
 /// A connected server. Dropping it ends the connection.
 pub(super) struct Remote {
@@ -45,24 +45,25 @@ impl Remote {
 
     /// Waits until the connection is over, and says why. Calls under way have failed when it returns.
     pub(super) async fn served(&mut self) -> String {
-        self.connection.closed().await;
-        let reason = self.connection.end_reason().unwrap_or("the connection was lost").to_owned();
-        self.connection.fail_all(&reason);
+        self.connection.link().closed().await;
+        let reason =
+            self.connection.link().end_reason().unwrap_or("the connection was lost").to_owned();
+        self.connection.link().fail_all(&reason);
         reason
     }
 
     /// Says farewell, and hangs up.
     pub(super) async fn end(self) {
-        self.connection.close_input();
-        let _late = timeout(self.grace, self.connection.closed()).await;
+        self.connection.link().close_input();
+        let _late = timeout(self.grace, self.connection.link().closed()).await;
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.connection.fail_all("the server was stopped");
-        self.connection.close_input();
-        self.connection.hang_up();
+        self.connection.link().fail_all("the server was stopped");
+        self.connection.link().close_input();
+        self.connection.link().hang_up();
     }
 }
 

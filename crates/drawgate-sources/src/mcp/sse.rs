@@ -12,8 +12,8 @@ use tokio::time::timeout_at;
 use super::context::SourceContext;
 use super::diagnostics::Journal;
 use super::http::{AuthenticatedEgress, Media, Stream, media_type, refused};
-use super::messages::{MessageReader, MessageWriter, Received, SendOutcome};
 use super::remote::{Remote, too_slow};
+use crate::line_rpc::{MessageReader, MessageWriter, Received, SendOutcome};
 
 /// How long a server may take to accept a message; the answer comes over the stream.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -18,10 +18,10 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSoc
 use super::context::SourceContext;
 use super::diagnostics::Journal;
 use super::http::refused;
-use super::messages::{MessageReader, MessageWriter, Received, SendOutcome};
 use super::remote::Remote;
 use super::wire::MAX_MESSAGE;
 use crate::failed_request::source_error;
+use crate::line_rpc::{MessageReader, MessageWriter, Received, SendOutcome};
 
 /// The subprotocol that makes a WebSocket an MCP connection.
 const SUBPROTOCOL: &str = "mcp";

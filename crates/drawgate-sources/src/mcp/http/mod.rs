@@ -27,10 +27,11 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use super::Reply;
-use super::callers::{Callers, Delivery, On};
+use super::callers::{Callers, On};
 use super::context::SourceContext;
 use super::diagnostics::Journal;
 use super::wire::{self, CallParams, Era, Form, Incoming, Meta, PlainParams, ServerInfo};
+use crate::line_rpc::Delivery;
 
 /// How long the small messages beside the calls may take.
 const ASIDE_TIMEOUT: Duration = Duration::from_secs(5);

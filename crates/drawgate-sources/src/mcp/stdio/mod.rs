@@ -2,8 +2,6 @@
 
 mod connection;
 mod exchange;
-mod pending;
-mod pipes;
 
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
@@ -14,7 +12,6 @@ use drawgate_core::source::SourceError;
 use drawgate_host::Host;
 use drawgate_host::process::{Running, Spawn};
 pub(super) use exchange::Exchange;
-use pipes::Lines;
 use tokio::io::BufReader;
 use tokio::process::ChildStderr;
 use tokio::time::timeout;
@@ -22,11 +19,11 @@ use tokio::time::timeout;
 use super::context::SourceContext;
 use super::describe;
 use super::diagnostics::Journal;
-use super::lines::{Line, read_line};
 use super::probe::shake_hands;
-use super::wire::ServerInfo;
+use super::wire::{MAX_MESSAGE, ServerInfo};
 use crate::confine::note;
 use crate::excerpt::MAX_READ;
+use crate::line_rpc::{Line, Lines, read_line};
 
 /// How long a server may take to end by itself once its input is closed, and again after it was
 /// asked to.
@@ -79,8 +76,8 @@ impl Dialer {
             return Err(SourceError::unreachable("the server's pipes are missing").into());
         };
         tokio::spawn(keep_complaints(stderr, Arc::clone(journal)));
-        let connection =
-            Connection::open(stdin, Lines::new(stdout), Arc::clone(journal), context.clone());
+        let lines = Lines::new(stdout, MAX_MESSAGE);
+        let connection = Connection::open(stdin, lines, Arc::clone(journal), context.clone());
         let mut server = Server { connection, info: ServerInfo::default(), child };
         server.info = self.within_start_timeout(&mut server, journal).await?;
         Ok(server)
@@ -138,34 +135,34 @@ impl Server {
     pub(super) async fn served(&mut self, journal: &Journal) -> String {
         let reason = tokio::select! {
             reason = exited(&mut self.child) => reason,
-            () = self.connection.closed() => match timeout(LAST_WORDS, exited(&mut self.child)).await {
+            () = self.connection.link().closed() => match timeout(LAST_WORDS, exited(&mut self.child)).await {
                 Ok(reason) => reason,
                 Err(_) => "the server closed its output".to_owned(),
             },
         };
         // What the server wrote before it ended may still wait in the pipe.
-        let _late = timeout(LAST_WORDS, self.connection.closed()).await;
-        self.connection.fail_all(&reason);
+        let _late = timeout(LAST_WORDS, self.connection.link().closed()).await;
+        self.connection.link().fail_all(&reason);
         journal.gone();
         reason
     }
 
     /// Ends the server in the order that the protocol asks for: close its input, ask, kill.
     pub(super) async fn end(mut self) {
-        self.connection.close_input();
+        self.connection.link().close_input();
         if timeout(GRACE, self.child.wait()).await.is_err()
             && let Err(error) = self.child.stop(GRACE).await
         {
             tracing::warn!(pid = self.child.pid(), %error, "a server could not be waited for");
         }
-        self.connection.fail_all("the server was stopped");
+        self.connection.link().fail_all("the server was stopped");
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.connection.fail_all("the server was stopped");
-        self.connection.close_input();
+        self.connection.link().fail_all("the server was stopped");
+        self.connection.link().close_input();
     }
 }
 

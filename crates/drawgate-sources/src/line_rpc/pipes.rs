@@ -3,9 +3,8 @@
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use crate::mcp::lines::{Line, read_line};
-use crate::mcp::messages::{MessageReader, MessageWriter, Received, SendOutcome};
-use crate::mcp::wire::MAX_MESSAGE;
+use super::lines::{Line, read_line};
+use super::messages::{MessageReader, MessageWriter, Received, SendOutcome};
 
 /// How much is read from the pipe at once.
 const READ_BUFFER: usize = 64 * 1024;
@@ -22,18 +21,23 @@ impl MessageWriter for ChildStdin {
 }
 
 /// A child's output, line by line.
-pub(super) struct Lines(BufReader<ChildStdout>);
+pub struct Lines {
+    stdout: BufReader<ChildStdout>,
+    max_message: usize,
+}
 
 impl Lines {
-    pub(super) fn new(stdout: ChildStdout) -> Self {
-        Self(BufReader::with_capacity(READ_BUFFER, stdout))
+    /// Reads lines of at most so many bytes; longer ones are lost.
+    #[must_use]
+    pub fn new(stdout: ChildStdout, max_message: usize) -> Self {
+        Self { stdout: BufReader::with_capacity(READ_BUFFER, stdout), max_message }
     }
 }
 
 impl MessageReader for Lines {
     async fn next(&mut self, buffer: &mut Vec<u8>) -> Received {
         loop {
-            match read_line(&mut self.0, buffer, MAX_MESSAGE).await {
+            match read_line(&mut self.stdout, buffer, self.max_message).await {
                 Ok(Line::Whole) if buffer.trim_ascii().is_empty() => {}
                 Ok(Line::Whole) => return Received::Message,
                 Ok(Line::TooLong) => return Received::TooLong,

@@ -6,20 +6,45 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
 /// What a read brought.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Line {
     /// A line is in the buffer, without its end.
     Whole,
-    /// A line was longer than allowed; the buffer holds its beginning, the rest was thrown away.
+    /// A line was longer than allowed; the buffer holds its beginning.
     TooLong,
     /// Nothing more comes.
     End,
 }
 
 /// Reads one line of at most `cap` bytes into `buffer`.
-pub(super) async fn read_line<R: AsyncBufRead + Unpin>(
+pub async fn read_line<R: AsyncBufRead + Unpin>(
     reader: &mut R,
     buffer: &mut Vec<u8>,
     cap: usize,
+) -> io::Result<Line> {
+    read(reader, buffer, cap, Rest::ThrownAway).await
+}
+
+/// The same, but the rest of a line that is too long is not read: it might never end.
+pub async fn read_line_or_stop<R: AsyncBufRead + Unpin>(
+    reader: &mut R,
+    buffer: &mut Vec<u8>,
+    cap: usize,
+) -> io::Result<Line> {
+    read(reader, buffer, cap, Rest::Left).await
+}
+
+/// What becomes of the rest of a line that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    ThrownAway,
+    Left,
+}
+
+async fn read<R: AsyncBufRead + Unpin>(
+    reader: &mut R,
+    buffer: &mut Vec<u8>,
+    cap: usize,
+    rest: Rest,
 ) -> io::Result<Line> {
     buffer.clear();
     let mut too_long = false;
@@ -36,7 +61,7 @@ pub(super) async fn read_line<R: AsyncBufRead + Unpin>(
         buffer.extend(piece.iter().take(room));
         let used = piece.len() + usize::from(end.is_some());
         reader.consume(used);
-        if end.is_some() {
+        if end.is_some() || (too_long && rest == Rest::Left) {
             return Ok(finish(too_long));
         }
     }
@@ -79,5 +104,15 @@ mod tests {
                 "chunks of {chunk}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_a_line_that_is_too_long_can_be_left() {
+        let mut reader = BufReader::with_capacity(8, &b"abcdefghijkl"[..]);
+        let mut buffer = Vec::new();
+        let line = read_line_or_stop(&mut reader, &mut buffer, 4).await.unwrap();
+        assert_eq!((line, buffer.as_slice()), (Line::TooLong, &b"abcd"[..]));
+        assert_eq!(reader.buffer(), b"");
+        assert_eq!(reader.get_ref(), b"ijkl");
     }
 }

@@ -1,13 +1,11 @@
 //! Whole messages to and from a server, whatever carries them.
 //!
-//! A transport gives a [`Connection`](super::stdio::Connection) one writer and one reader; what the
-//! messages say is the connection's business.
+//! A transport gives a [`Link`](super::Link) one writer and one reader.
 
-use super::wire::MAX_MESSAGE;
 use drawgate_core::source::SourceError;
 
 /// Carries messages to the server, one after the other.
-pub(super) trait MessageWriter: Send + 'static {
+pub trait MessageWriter: Send + 'static {
     /// Sends one message, which is a whole JSON text without an end of line.
     fn send(&mut self, message: Vec<u8>) -> impl Future<Output = SendOutcome> + Send;
 
@@ -19,7 +17,7 @@ pub(super) trait MessageWriter: Send + 'static {
 
 /// What became of a message to the server.
 #[derive(Debug)]
-pub(super) enum SendOutcome {
+pub enum SendOutcome {
     /// It is on its way.
     Sent,
     /// The server did not take this one; others may pass.
@@ -29,14 +27,14 @@ pub(super) enum SendOutcome {
 }
 
 /// Brings messages from the server.
-pub(super) trait MessageReader: Send + 'static {
-    /// Waits for the next message and puts it into `buffer`, at most [`MAX_MESSAGE`] bytes of it.
+pub trait MessageReader: Send + 'static {
+    /// Waits for the next message and puts it into `buffer`. The transport bounds its size.
     fn next(&mut self, buffer: &mut Vec<u8>) -> impl Future<Output = Received> + Send;
 }
 
 /// What came from the server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Received {
+pub enum Received {
     /// A message is in the buffer.
     Message,
     /// Something other than a message, which is ignored.
@@ -45,9 +43,4 @@ pub(super) enum Received {
     TooLong,
     /// Nothing more comes, for this reason if the transport knows one.
     End(Option<String>),
-}
-
-/// The error of all who waited when a message was too long.
-pub(super) fn too_long() -> SourceError {
-    SourceError::Protocol(format!("the server sent a message of more than {MAX_MESSAGE} bytes"))
 }

@@ -7,14 +7,15 @@ use serde_json::Value;
 
 /// A message that can't be parsed.
 #[derive(Debug)]
-pub(in crate::mcp) struct Unreadable {
-    pub(in crate::mcp) whose: Whose,
+pub struct Unreadable {
+    /// Whose answer it was.
+    pub whose: Whose,
     error: JsonError,
 }
 
 /// Whose answer an unreadable message was.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::mcp) enum Whose {
+pub enum Whose {
     /// That of the request with this id.
     Request(u64),
     /// An answer, but its id can't be found.
@@ -25,13 +26,14 @@ pub(in crate::mcp) enum Whose {
 
 impl Unreadable {
     /// For the call that the message answered.
-    pub(in crate::mcp) fn to_error(&self) -> SourceError {
+    #[must_use]
+    pub fn to_error(&self) -> SourceError {
         SourceError::Protocol(format!("the server's answer can't be read: {}", self.error))
     }
 }
 
 /// Parses a message of a server.
-pub(in crate::mcp) fn read(bytes: &[u8]) -> Result<Value, Unreadable> {
+pub fn read(bytes: &[u8]) -> Result<Value, Unreadable> {
     json::parse_lossy(bytes).map_err(|error| Unreadable { whose: whose(bytes), error })
 }
 

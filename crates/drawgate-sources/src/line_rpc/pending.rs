@@ -6,10 +6,7 @@ use drawgate_core::source::SourceError;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::mcp::Reply;
-use crate::mcp::callers::Delivery;
-
-pub(super) type Outcome = Result<Reply, SourceError>;
+use super::link::{Delivery, Outcome};
 
 /// All requests of a connection, until it is over.
 #[derive(Default)]
