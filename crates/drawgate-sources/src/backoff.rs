@@ -16,9 +16,10 @@ pub struct Backoff {
 
 impl Backoff {
     /// Connections to servers: at most eight starts in the first minute, and one a minute later.
-    pub const CONNECTION: Self =
-        Self::new(Duration::from_millis(500), Duration::from_mins(1));
+    pub const CONNECTION: Self = Self::new(Duration::from_millis(500), Duration::from_mins(1));
 
+    /// Waits between these two.
+    #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, attempts: 0 }
     }

@@ -53,6 +53,7 @@ use crate::callers::Callers;
 use crate::config::{self, Config, Loaded, base_terms};
 use crate::edits::Edits;
 use crate::operations::Operations;
+use crate::plugins::{PluginTable, PluginTableParts};
 use crate::profiles::Profiles;
 use crate::providers::Providers;
 use crate::tasks::{Format, Tasks};
@@ -195,6 +196,14 @@ impl Runtime {
             settings: loaded.config.runs.clone(),
         };
         let own_agents = Agents::new(run_parts, &profiles, &supervisor);
+        let plugin_parts = PluginTableParts {
+            plugins: own_agents.plugins.clone(),
+            host: &host,
+            audit: &audit,
+            hooks: Arc::clone(&control.parts().hooks),
+            data: dir.path(),
+        };
+        let plugins = PluginTable::open(&*documents, plugin_parts).await?;
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
@@ -211,6 +220,7 @@ impl Runtime {
             packs,
             providers,
             agents: own_agents,
+            plugins,
             admin,
             acts,
             tasks: OnceLock::new(),
@@ -316,7 +326,7 @@ impl Runtime {
     pub async fn close(&self) {
         self.background.stop().await;
         // They are left where they are, and go on with the next start.
-        self.operations.agents.runs.close().await;
+        self.operations.agents.close().await;
         self.supervisor().close().await;
         if let Err(error) = self.audit().close().await {
             tracing::error!(error = %error, "the audit log could not be closed");

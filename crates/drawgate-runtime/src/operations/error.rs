@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use drawgate_agents::runs::StartError;
+use drawgate_agents::tasks::TaskError;
 use drawgate_core::acts::ActError;
 use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError};
 use drawgate_core::policy::{ApprovalError, GrantError};
@@ -91,6 +92,12 @@ pub enum OperationError {
     /// No conversation has this id, or several end like this.
     #[error("there is no thread `{0}`")]
     UnknownThread(String),
+    /// No delegated task has this id, or several end like this.
+    #[error("there is no task `{0}`")]
+    UnknownTask(String),
+    /// A message could not be put into a conversation.
+    #[error(transparent)]
+    Task(#[from] TaskError),
     /// The run has ended.
     #[error("run `{0}` is not at work")]
     NotRunning(String),
@@ -115,8 +122,10 @@ pub enum OperationError {
     /// No plugin of this name was added or comes with the gateway.
     #[error("there is no plugin `{0}`")]
     UnknownPlugin(String),
-    /// The name is that of a plugin that comes with the gateway, or kept for hooks of the configuration.
-    #[error("the name `{0}` is not free: choose another one in the plugin's manifest")]
+    /// The name is kept for hooks of the configuration.
+    #[error(
+        "names like `{0}` are kept for `[[hooks]]`; choose another one in the plugin's manifest"
+    )]
     PluginNameTaken(String),
     /// The plugin's files are not what a person was shown.
     #[error("the files of `{0}` have changed since they were shown; look at it once more")]

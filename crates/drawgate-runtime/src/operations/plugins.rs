@@ -112,17 +112,13 @@ impl Operations {
         if manifest.name.starts_with(CONFIGURED_PREFIX) {
             return Err(OperationError::PluginNameTaken(manifest.name));
         }
-        let replaces = match self.known_plugin(&manifest.name) {
-            Ok(known) if known.record.files.is_none() => {
-                return Err(OperationError::PluginNameTaken(manifest.name));
-            }
-            known => known.ok().map(|known| known.record),
-        };
+        let replaces = self.known_plugin(&manifest.name).ok().map(|known| known.record);
+        let replaces = replaces.filter(|record| record.files.is_some());
         Ok(PluginPreview { manifest, hash, replaces })
     }
 
-    /// Adds a plugin whose files are what a person was shown, and puts it to work. One of the same name is
-    /// replaced and keeps its settings. On an error nothing has changed.
+    /// Adds a plugin whose files are what a person was shown, and puts it to work. One of the same name, also
+    /// one that comes with the gateway, is replaced; its settings stay. On an error nothing has changed.
     pub async fn add_plugin(
         &self,
         actor: &Principal,
@@ -130,7 +126,7 @@ impl Operations {
     ) -> Result<ShownPlugin, OperationError> {
         let turn = self.acts.turn().await;
         let source = PluginSource { path: add.path.clone() };
-        let PluginPreview { manifest, replaces, .. } = self.preview_plugin(source).await?;
+        let PluginPreview { manifest, .. } = self.preview_plugin(source).await?;
         let (folder, name, from) =
             (self.plugins.folder().clone(), manifest.name.clone(), add.path.clone());
         let copied = spawn_blocking(move || folder.take(&name, &from)).await;
@@ -144,7 +140,8 @@ impl Operations {
             from: add.path,
             added_at: self.gateway.clock().now_ms(),
         };
-        let before = replaces.unwrap_or_else(|| PluginRecord::new(&manifest.name, None));
+        let before = self.known_plugin(&manifest.name).ok().map(|known| known.record);
+        let before = before.unwrap_or_else(|| PluginRecord::new(&manifest.name, None));
         let record = PluginRecord { files: Some(files), enabled: true, ..before };
         self.put_to_work(turn, actor, EventKind::PluginAdded, record).await
     }
@@ -202,7 +199,8 @@ impl Operations {
         self.plugin(name)
     }
 
-    /// Removes a plugin that was added.
+    /// Removes a plugin that was added. The one of its name that comes with the gateway is there again,
+    /// disabled.
     pub async fn remove_plugin(&self, actor: &Principal, name: &str) -> Result<(), OperationError> {
         let turn = self.acts.turn().await;
         let record = self.known_plugin(name)?.record;

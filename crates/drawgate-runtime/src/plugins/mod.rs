@@ -192,7 +192,10 @@ impl PluginTable {
     }
 
     /// Starts a plugin, which is not asked yet. Everything that can fail happens here.
-    pub(crate) async fn begin(&self, record: &PluginRecord) -> Result<Arc<dyn Plugin>, PluginFault> {
+    pub(crate) async fn begin(
+        &self,
+        record: &PluginRecord,
+    ) -> Result<Arc<dyn Plugin>, PluginFault> {
         let unusable = |error: &dyn std::fmt::Display| PluginFault::Unusable(error.to_string());
         let name = SourceId::new(&record.name).map_err(|error| unusable(&error))?;
         let terms = PluginTerms {
@@ -255,6 +258,10 @@ impl PluginTable {
                 Some(record) => drop(state.records.insert(name.to_owned(), record)),
                 None => drop(state.records.remove(name)),
             }
+            if Plugins::NATIVE.contains(&name) {
+                let native = || PluginRecord::new(name, None);
+                state.records.entry(name.to_owned()).or_insert_with(native);
+            }
         }
         // First it is not asked any more, then it is stopped.
         self.bind();
@@ -297,9 +304,8 @@ impl PluginTable {
                 continue;
             }
             let hook = ConfiguredHook::new(&config);
-            let plugin = exchange.and_then(|exchange| {
-                hook.plugin(exchange).map_err(|error| error.to_string())
-            });
+            let plugin = exchange
+                .and_then(|exchange| hook.plugin(exchange).map_err(|error| error.to_string()));
             if let Err(reason) = &plugin {
                 tracing::error!(hook = config.name, error = reason, "a hook could not be set up");
             }
@@ -342,8 +348,12 @@ impl PluginTable {
     /// All plugins, by name.
     #[must_use]
     pub fn known(&self) -> Vec<KnownPlugin> {
-        let mut statuses: BTreeMap<String, PluginStatus> =
-            self.plugins.status().into_iter().map(|status| (status.name.to_string(), status)).collect();
+        let mut statuses: BTreeMap<String, PluginStatus> = self
+            .plugins
+            .status()
+            .into_iter()
+            .map(|status| (status.name.to_string(), status))
+            .collect();
         let state = self.state.lock();
         let known = |(name, record): (&String, &PluginRecord)| KnownPlugin {
             record: record.clone(),

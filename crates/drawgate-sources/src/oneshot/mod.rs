@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 pub use config::{OneshotConfig, OneshotManifest};
-pub use exchange::{Exchange, Silence};
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
+pub use exchange::{Exchange, Silence};
 use tokio::time::timeout_at;
 
 use crate::call_deadline::CallDeadline;

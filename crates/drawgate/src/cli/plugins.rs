@@ -226,7 +226,10 @@ async fn add(
 /// What the options change of how a plugin is set now.
 fn change(args: SetArgs, before: &ShownPlugin) -> anyhow::Result<ConfigurePlugin> {
     let is_empty = args.settings.is_none() && args.position.is_none() && args.hook.is_none();
-    ensure!(!is_empty, "say what to change: `--settings`, `--position`, or `--hook` with its options");
+    ensure!(
+        !is_empty,
+        "say what to change: `--settings`, `--position`, or `--hook` with its options"
+    );
     let mut hooks = Vec::new();
     if let Some(point) = args.hook {
         let old = before.record.hooks.get(&point).cloned().unwrap_or_default();

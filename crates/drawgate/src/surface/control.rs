@@ -25,9 +25,10 @@ use drawgate_runtime::edits::Edits;
 use drawgate_runtime::operations::{
     Accept, AcceptProfile, AddKey, AddPlugin, AgentToken, Commit, ConfigurePlugin, Decision,
     ExactArguments, GatewayKey, KeyListView, KeyView, ListedApproval, NewAgent, NewCall, NewGrant,
-    Operations, PackDetails, PluginPreview, PluginSource, ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents,
-    RunEventsQuery, ServerReport, ServersQuery, ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun,
-    Status, ToolpackList, ToolpackView,
+    Operations, PackDetails, PluginPreview, PluginSource, ProviderReport, ProviderState, Prune,
+    Pruned, RemoveKeys, Reveal, Review, RunEvents, RunEventsQuery, ServerReport, ServersQuery,
+    ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun, Status, ToolpackList,
+    ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;

@@ -141,8 +141,11 @@ fn mistakes_in_hooks_are_named_with_their_place() {
          [[hooks]]\nname = \"b\"\non = \"on_message\"\ncommand = \"sh\"\nmode = \"audit\"\n",
     );
     let out = place.run(&["config", "check"]);
-    let said = format!("{}{}", crate::support::text(&out.stdout), crate::support::text(&out.stderr));
-    for expected in ["has neither `command` nor `url`", "another hook has the name `a`", "have no effect here"] {
+    let said =
+        format!("{}{}", crate::support::text(&out.stdout), crate::support::text(&out.stderr));
+    for expected in
+        ["has neither `command` nor `url`", "another hook has the name `a`", "have no effect here"]
+    {
         assert!(said.contains(expected), "{expected}\n{said}");
     }
     assert!(!out.status.success());

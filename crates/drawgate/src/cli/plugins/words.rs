@@ -61,7 +61,8 @@ pub(super) fn shown(shown: &ShownPlugin) -> String {
         let tools: Vec<String> =
             status.tools.iter().map(|tool| format!("{}__{tool}", record.name)).collect();
         let _ = writeln!(text, "tools         {}", list(tools.iter().map(String::as_str)));
-        let _ = writeln!(text, "hooks         {}", list(status.hooks.iter().map(|hook| hook.as_str())));
+        let _ =
+            writeln!(text, "hooks         {}", list(status.hooks.iter().map(|hook| hook.as_str())));
         let _ = writeln!(text, "failed hooks  {}, not told {}", status.failed, status.dropped);
     }
     let _ = writeln!(text, "position      {}", record.position);
@@ -123,7 +124,8 @@ fn permissions(manifest: &PluginManifest) -> String {
     let yes_no = |yes: bool| if yes { "yes" } else { "no" };
     let _ = writeln!(text, "uses models   {}", yes_no(allowed.invoke));
     let _ = writeln!(text, "changes calls {}", yes_no(allowed.rewrite));
-    let _ = writeln!(text, "asked at      {}", list(allowed.hooks.iter().map(|hook| hook.as_str())));
+    let _ =
+        writeln!(text, "asked at      {}", list(allowed.hooks.iter().map(|hook| hook.as_str())));
     text
 }
 

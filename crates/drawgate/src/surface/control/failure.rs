@@ -70,6 +70,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::PluginShipped(name) => Some(format!("`drawgate plugins disable {name}`")),
         OperationError::UnknownRun(_) => shows("runs"),
         OperationError::UnknownThread(_) => shows("threads"),
+        OperationError::UnknownTask(_) => shows("tasks"),
         OperationError::NotRunning(id) => {
             Some(format!("`drawgate runs show {id}` shows how it ended"))
         }
@@ -96,6 +97,7 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::PluginChanged(_)
         | OperationError::PluginSetting(_)
         | OperationError::Plugin(_)
+        | OperationError::Task(_)
         | OperationError::ToolpackConflict { .. }
         | OperationError::ToolpackId(_)
         | OperationError::Name(_)

@@ -1,0 +1,195 @@
+//! Plugins as an operator meets them: checked, added, put to work, set and removed, while the gateway runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::load::events;
+use crate::support::{Gateway, TestFolder, eventually, text};
+
+/// A plugin in JavaScript with a tool, a guard, and something to break.
+const GUARD: &str = r"
+export const plugin = {
+  name: 'guard',
+  version: '1.0.0',
+  register: async (ctx) => ({
+    beforeCall: async (call) => {
+      if (call.arguments.path === '.env') return { refuse: ctx.config.reason ?? 'not that file' };
+    },
+  }),
+  tools: [{
+    name: 'where',
+    description: 'Says in which conversation it is called',
+    schema: { type: 'object', properties: { exit: { type: 'boolean' } } },
+    handler: async (ctx, input, meta) => {
+      if (input.exit) process.exit(1);
+      return `thread ${meta.threadId}`;
+    },
+  }],
+};
+";
+
+fn manifest(name: &str, more: &Value) -> Value {
+    let mut manifest =
+        json!({ "name": name, "version": "1.0.0", "main": "main.mjs", "runtime": "node" });
+    for (key, value) in more.as_object().unwrap() {
+        manifest[key] = value.clone();
+    }
+    manifest
+}
+
+/// A folder with the guard.
+fn guard(place: &TestFolder) -> PathBuf {
+    let folder = place.path().join("guard");
+    fs::create_dir_all(&folder).unwrap();
+    let permissions = json!({ "permissions": { "hooks": ["beforeCall"] } });
+    let manifest = manifest("guard", &permissions).to_string();
+    fs::write(folder.join("drawgate-plugin.json"), manifest).unwrap();
+    fs::write(folder.join("main.mjs"), GUARD).unwrap();
+    folder
+}
+
+fn add(place: &TestFolder, folder: &Path) -> String {
+    place.ok(&["plugins", "add", folder.to_str().unwrap(), "--yes"])
+}
+
+async fn read_env(gateway: &Gateway) -> String {
+    gateway.call(&gateway.token, "vfs_read", json!({ "path": ".env" })).await.to_string()
+}
+
+async fn offered(gateway: &Gateway, tool: &str, is_wanted: bool) {
+    eventually(tool, async || {
+        let names = gateway.tool_names(&gateway.token).await;
+        (names.contains(&tool.to_owned()) == is_wanted).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plugin_comes_and_goes_while_the_gateway_runs() {
+    let place = TestFolder::new("");
+    let gateway = place.serve();
+    let folder = guard(&place);
+    assert!(!read_env(&gateway).await.contains("refuses"));
+    let out = place.run(&["plugins", "check", folder.to_str().unwrap()]);
+    assert!(out.status.success(), "{}", text(&out.stdout));
+    let said = add(&place, &folder);
+    assert!(said.contains("`guard` is at work: `guard__where`"), "{said}");
+    offered(&gateway, "guard__where", true).await;
+    let where_ = gateway.call(&gateway.token, "guard__where", json!({})).await;
+    assert!(
+        where_["content"][0]["text"].as_str().unwrap().starts_with("thread caller-"),
+        "{where_}"
+    );
+    assert!(read_env(&gateway).await.contains("`guard` refuses it: not that file"));
+
+    place.ok(&["plugins", "set", "guard", "--settings", r#"{"reason": "because I say so"}"#]);
+    assert!(read_env(&gateway).await.contains("because I say so"));
+    place.ok(&["plugins", "set", "guard", "--hook", "before_call", "--mode", "audit"]);
+    assert!(!read_env(&gateway).await.contains("refuses"), "only written down");
+    place.ok(&["plugins", "set", "guard", "--hook", "before_call", "--mode", "enforce"]);
+    assert!(read_env(&gateway).await.contains("because I say so"));
+
+    place.ok(&["plugins", "disable", "guard"]);
+    assert!(!read_env(&gateway).await.contains("refuses"));
+    offered(&gateway, "guard__where", false).await;
+    place.ok(&["plugins", "enable", "guard"]);
+    assert!(read_env(&gateway).await.contains("because I say so"), "settings stay");
+
+    // What counts is the copy, not the folder.
+    fs::write(folder.join("main.mjs"), "not JavaScript").unwrap();
+    gateway.terminate();
+    let gateway = place.serve();
+    assert!(read_env(&gateway).await.contains("because I say so"), "at work from the start");
+
+    place.ok(&["plugins", "remove", "guard"]);
+    assert!(!read_env(&gateway).await.contains("refuses"));
+    let kinds: Vec<Value> = events(&place).into_iter().map(|event| event["kind"].clone()).collect();
+    for kind in [
+        "plugin_added",
+        "plugin_enabled",
+        "plugin_disabled",
+        "plugin_configured",
+        "plugin_removed",
+        "hook_objected",
+    ] {
+        assert!(kinds.contains(&json!(kind)), "{kind}: {kinds:?}");
+    }
+    let names: Vec<Value> = place
+        .json(&["plugins", "list"])
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|plugin| plugin["name"].clone())
+        .collect();
+    assert_eq!(names, ["delegation", "validation"]);
+}
+
+#[tokio::test]
+async fn a_guard_that_can_not_be_started_lets_nothing_pass() {
+    let place = TestFolder::new("");
+    add(&place, &guard(&place));
+    let copies = place.data().join("plugins");
+    let copy = fs::read_dir(&copies).unwrap().next().unwrap().unwrap().path();
+    fs::write(copy.join("main.mjs"), GUARD.replace("not that file", "tampered")).unwrap();
+    let gateway = place.serve();
+    let refused = read_env(&gateway).await;
+    assert!(refused.contains("the hook `guard` failed"), "{refused}");
+    let listed = place.json(&["plugins", "show", "guard"]);
+    assert_eq!(listed["state"], "failed");
+    assert!(
+        listed["problem"].as_str().unwrap().contains("are not those that were added"),
+        "{listed}"
+    );
+    assert!(events(&place).iter().any(|event| event["kind"] == "plugin_failed"));
+    // The operator adds it again, and it is at work.
+    add(&place, &guard(&place));
+    assert!(read_env(&gateway).await.contains("not that file"));
+}
+
+#[tokio::test]
+async fn what_is_refused_at_load_changes_nothing() {
+    let place = TestFolder::new("");
+    let gateway = place.serve();
+    add(&place, &guard(&place));
+    let folder = guard(&place);
+    fs::write(folder.join("main.mjs"), GUARD.replace("name: 'where'", "name: 'not a name'"))
+        .unwrap();
+    let out = place.run(&["plugins", "add", folder.to_str().unwrap(), "--yes"]);
+    assert!(!out.status.success());
+    let said = text(&out.stderr);
+    assert!(
+        said.contains("guard") && said.contains("not a name") && said.contains("name"),
+        "{said}"
+    );
+    assert!(read_env(&gateway).await.contains("not that file"), "the earlier one is at work");
+    for (wrong, expected) in [
+        (vec!["plugins", "add", "/no/such/folder", "--yes"], "/no/such/folder"),
+        (vec!["plugins", "enable", "nothing"], "there is no plugin `nothing`"),
+        (vec!["plugins", "remove", "delegation"], "drawgate plugins disable delegation"),
+        (vec!["plugins", "set", "guard"], "say what to change"),
+        (vec!["plugins", "set", "guard", "--settings", "[]"], "must be a JSON object"),
+        (vec!["plugins", "set", "guard", "--mode", "audit"], "--hook"),
+    ] {
+        let out = place.run(&wrong);
+        let said = text(&out.stderr);
+        assert!(!out.status.success() && said.contains(expected), "{wrong:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_that_dies_comes_back() {
+    let place = TestFolder::new("");
+    let gateway = place.serve();
+    add(&place, &guard(&place));
+    offered(&gateway, "guard__where", true).await;
+    let died = gateway.call(&gateway.token, "guard__where", json!({ "exit": true })).await;
+    assert_eq!(died["isError"], true, "{died}");
+    eventually("it is back", async || {
+        let answer = gateway.call(&gateway.token, "guard__where", json!({})).await;
+        answer.to_string().contains("thread caller-").then_some(())
+    })
+    .await;
+    assert!(read_env(&gateway).await.contains("not that file"));
+}
