@@ -19,6 +19,8 @@ impl Backoff {
     pub const CONNECTION: Self =
         Self::new(Duration::from_millis(500), Duration::from_mins(1));
 
+    /// Waits between these two.
+    #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, attempts: 0 }
     }

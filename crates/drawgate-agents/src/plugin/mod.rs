@@ -3,13 +3,22 @@
 //! A [`Plugin`] is hosted natively, or in a sandboxed process that speaks a protocol over its standard
 //! streams. What it may ask of the gateway it gets as a [`PluginContext`].
 
+mod declared;
+pub mod manifest;
+mod problems;
+pub mod process;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+pub use declared::MAX_TOOLS;
 use drawgate_core::hooks::CallHook;
 use drawgate_core::model::{SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, SourceError};
+pub use manifest::{PluginManifest, PluginPermissions, Runtime};
+pub use problems::{Problem, Problems};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -79,7 +88,9 @@ pub struct CallMeta {
 }
 
 /// The points at which a plugin can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum Hook {
     /// A message came into a conversation.
@@ -102,6 +113,68 @@ pub enum Hook {
     BeforeCall,
     /// A tool was called; its result may be changed or withheld.
     AfterCall,
+}
+
+impl Hook {
+    /// All, in their order.
+    pub const ALL: [Self; 10] = [
+        Self::OnMessage,
+        Self::OnBeforeInvoke,
+        Self::OnAfterInvoke,
+        Self::OnTaskCreate,
+        Self::OnTaskComplete,
+        Self::OnTaskFailed,
+        Self::OnBroadcast,
+        Self::RewriteCall,
+        Self::BeforeCall,
+        Self::AfterCall,
+    ];
+
+    /// The word in manifests, messages and code of plugins.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OnMessage => "onMessage",
+            Self::OnBeforeInvoke => "onBeforeInvoke",
+            Self::OnAfterInvoke => "onAfterInvoke",
+            Self::OnTaskCreate => "onTaskCreate",
+            Self::OnTaskComplete => "onTaskComplete",
+            Self::OnTaskFailed => "onTaskFailed",
+            Self::OnBroadcast => "onBroadcast",
+            Self::RewriteCall => "rewriteCall",
+            Self::BeforeCall => "beforeCall",
+            Self::AfterCall => "afterCall",
+        }
+    }
+
+    /// The hook of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|hook| hook.as_str() == name)
+    }
+
+    /// Whether the plugin is only told, so that the gateway does not wait for its answer.
+    #[must_use]
+    pub const fn observes(self) -> bool {
+        match self {
+            Self::OnMessage
+            | Self::OnAfterInvoke
+            | Self::OnTaskCreate
+            | Self::OnTaskFailed
+            | Self::OnBroadcast => true,
+            Self::OnBeforeInvoke
+            | Self::OnTaskComplete
+            | Self::RewriteCall
+            | Self::BeforeCall
+            | Self::AfterCall => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// What a plugin is told or asked at one of the hooks that are not around calls.

@@ -7,6 +7,7 @@ mod budget;
 mod endings;
 mod library;
 mod limits;
+mod plugins;
 mod providers;
 mod restart;
 mod support;
