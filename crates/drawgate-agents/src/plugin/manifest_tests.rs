@@ -46,97 +46,96 @@ fn a_good_manifest_is_read_and_written() {
     assert_eq!(manifest.id().unwrap().as_str(), "notes");
 }
 
+/// A member, what it is changed to (`null` removes it), and the problem.
+const FIELDS: &[(&str, &str, &str)] = &[
+    (
+        "/name",
+        r#""no spaces""#,
+        "plugin `no spaces`: `name`: `no spaces` is not a valid source id; use 1 to 64 of `a-z A-Z 0-9 _ -`",
+    ),
+    (
+        "/name",
+        "null",
+        "plugin `drawgate-plugin.json`: `name`: `name` is missing; add it: The plugin's name, which its tools begin with: 1 to 64 of `a-z A-Z 0-9 _ -`",
+    ),
+    (
+        "/version",
+        r#""""#,
+        "plugin `notes`: `version`: it must be 1 to 64 visible ASCII characters; write one such as `1.0.0`",
+    ),
+    ("/version", "1", "plugin `notes`: `version`: `version` must be a string, not a number"),
+    (
+        "/main",
+        r#""../other/main.ts""#,
+        "plugin `notes`: `main`: it must be a path inside the plugin's folder; such as `main.ts`",
+    ),
+    (
+        "/main",
+        r#""/etc/passwd""#,
+        "plugin `notes`: `main`: it must be a path inside the plugin's folder; such as `main.ts`",
+    ),
+    (
+        "/main",
+        r#""main.rb""#,
+        "plugin `notes`: `main`: a file of this runtime ends with `.ts`, `.mts`, `.cts`, `.js`, `.mjs` or `.cjs`; name another file, or change `runtime`",
+    ),
+    (
+        "/runtime",
+        r#""nodejs""#,
+        "plugin `notes`: `runtime`: unknown runtime `nodejs`; did you mean `node`?",
+    ),
+    (
+        "/runtime",
+        r#""deno""#,
+        "plugin `notes`: `runtime`: unknown runtime `deno`; use `node`, `python` or `exec`",
+    ),
+    (
+        "/permissions",
+        "[]",
+        "plugin `notes`: `permissions`: `permissions` must be an object, not an array",
+    ),
+    (
+        "/permissions/invoke",
+        r#""true""#,
+        "plugin `notes`: `permissions.invoke`: `invoke` must be true or false, not a string; write true without quotes",
+    ),
+    (
+        "/permissions/read",
+        r#""/tmp""#,
+        "plugin `notes`: `permissions.read`: `read` must be an array, not a string; put it in `[` and `]`",
+    ),
+    (
+        "/permissions/read",
+        r#"["notes"]"#,
+        "plugin `notes`: `permissions.read[0]`: `notes` is not a path of this machine; write an absolute path, or one that begins with `~/`",
+    ),
+    (
+        "/permissions/write",
+        r#"["/a/../b"]"#,
+        "plugin `notes`: `permissions.write[0]`: `/a/../b` is not a path of this machine; write an absolute path, or one that begins with `~/`",
+    ),
+    (
+        "/permissions/rewrite",
+        "false",
+        "plugin `notes`: `permissions.rewrite`: the hook `rewriteCall` changes arguments; set it to true, or remove the hook",
+    ),
+    (
+        "/permissions/hooks",
+        r#"["onMesage"]"#,
+        "plugin `notes`: `permissions.hooks[0]`: unknown hooks[0] `onMesage`; did you mean `onMessage`?",
+    ),
+    (
+        "/permission",
+        "{}",
+        "plugin `notes`: `permission`: unknown field `permission`; did you mean `permissions`?",
+    ),
+];
+
 #[test]
 fn each_problem_names_its_field() {
-    let rows = [
-        (
-            "/name",
-            json!("no spaces"),
-            "plugin `no spaces`: `name`: `no spaces` is not a valid source id; use 1 to 64 of `a-z A-Z 0-9 _ -`",
-        ),
-        (
-            "/name",
-            Value::Null,
-            "plugin `drawgate-plugin.json`: `name`: `name` is missing; add it: The plugin's name, which its tools begin with: 1 to 64 of `a-z A-Z 0-9 _ -`",
-        ),
-        (
-            "/version",
-            json!(""),
-            "plugin `notes`: `version`: it must be 1 to 64 visible ASCII characters; write one such as `1.0.0`",
-        ),
-        (
-            "/version",
-            json!(1),
-            "plugin `notes`: `version`: `version` must be a string, not a number",
-        ),
-        (
-            "/main",
-            json!("../other/main.ts"),
-            "plugin `notes`: `main`: it must be a path inside the plugin's folder; such as `main.ts`",
-        ),
-        (
-            "/main",
-            json!("/etc/passwd"),
-            "plugin `notes`: `main`: it must be a path inside the plugin's folder; such as `main.ts`",
-        ),
-        (
-            "/main",
-            json!("main.rb"),
-            "plugin `notes`: `main`: a file of this runtime ends with `.ts`, `.mts`, `.cts`, `.js`, `.mjs` or `.cjs`; name another file, or change `runtime`",
-        ),
-        (
-            "/runtime",
-            json!("nodejs"),
-            "plugin `notes`: `runtime`: unknown runtime `nodejs`; did you mean `node`?",
-        ),
-        (
-            "/runtime",
-            json!("deno"),
-            "plugin `notes`: `runtime`: unknown runtime `deno`; use `node`, `python` or `exec`",
-        ),
-        (
-            "/permissions",
-            json!([]),
-            "plugin `notes`: `permissions`: `permissions` must be an object, not an array",
-        ),
-        (
-            "/permissions/invoke",
-            json!("true"),
-            "plugin `notes`: `permissions.invoke`: `invoke` must be true or false, not a string; write true without quotes",
-        ),
-        (
-            "/permissions/read",
-            json!("/tmp"),
-            "plugin `notes`: `permissions.read`: `read` must be an array, not a string; put it in `[` and `]`",
-        ),
-        (
-            "/permissions/read",
-            json!(["notes"]),
-            "plugin `notes`: `permissions.read[0]`: `notes` is not a path of this machine; write an absolute path, or one that begins with `~/`",
-        ),
-        (
-            "/permissions/write",
-            json!(["/a/../b"]),
-            "plugin `notes`: `permissions.write[0]`: `/a/../b` is not a path of this machine; write an absolute path, or one that begins with `~/`",
-        ),
-        (
-            "/permissions/rewrite",
-            json!(false),
-            "plugin `notes`: `permissions.rewrite`: the hook `rewriteCall` changes arguments; set it to true, or remove the hook",
-        ),
-        (
-            "/permissions/hooks",
-            json!(["onMesage"]),
-            "plugin `notes`: `permissions.hooks[0]`: unknown hooks[0] `onMesage`; did you mean `onMessage`?",
-        ),
-        (
-            "/permission",
-            json!({}),
-            "plugin `notes`: `permission`: unknown field `permission`; did you mean `permissions`?",
-        ),
-    ];
-    for (pointer, change, expected) in rows {
-        assert_eq!(problems(&[(pointer, change)]), [expected]);
+    for (pointer, change, expected) in FIELDS {
+        let change = serde_json::from_str(change).unwrap();
+        assert_eq!(problems(&[(pointer, change)]), [*expected]);
     }
     let [host] = &problems(&[("/permissions/hosts", json!(["http://x y"]))])[..] else { panic!() };
     assert!(host.starts_with("plugin `notes`: `permissions.hosts[0]`: "), "{host}");

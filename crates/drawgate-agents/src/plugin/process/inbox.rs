@@ -101,17 +101,16 @@ impl Inbox {
 
     /// A request of the plugin's own, answered in a task of its own.
     fn request(&self, id: Value, method: String, params: Option<Value>) {
-        let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
-        match Arc::clone(&self.asks).try_acquire_owned() {
-            Ok(slot) => self.answer(slot, async move {
-                answer(&id, asks::answer(&shared, &method, params).await)
-            }),
-            Err(_) => match Arc::clone(&self.refusals).try_acquire_owned() {
-                Ok(slot) => {
-                    self.answer(slot, async move { answer(&id, Err(Refusal::busy(IN_FLIGHT))) })
-                }
-                Err(_) => session.fail("it asks for more and does not read the answers".to_owned()),
-            },
+        if let Ok(slot) = Arc::clone(&self.asks).try_acquire_owned() {
+            let shared = Arc::clone(&self.shared);
+            self.answer(
+                slot,
+                async move { answer(&id, asks::answer(&shared, &method, params).await) },
+            );
+        } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
+            self.answer(slot, async move { answer(&id, Err(Refusal::busy(IN_FLIGHT))) });
+        } else {
+            self.session.fail("it asks for more and does not read the answers".to_owned());
         }
     }
 

@@ -7,12 +7,65 @@ use super::{Machine, fixture};
 const MANIFEST: &str =
     r#"{"name": "bad", "version": "1.0.0", "main": "main.mjs", "runtime": "node"}"#;
 const TOOL: &str =
-    "name: 'a', description: 'does it', schema: {type: 'object'}, handler: async () => ''";
+    "{name: 'a', description: 'does it', schema: {type: 'object'}, handler: async () => ''}";
+
+/// Definitions, and why they are refused.
+const ROWS: &[(&str, &str)] = &[
+    ("tools: {}", "`tools`: it must be an array, not an object; put the tools in `[` and `]`"),
+    ("tools: ['a']", "`tools[0]`: a tool must be an object, not a string"),
+    ("tools: [{...TOOL, name: undefined}]", "tool tools[0], `name`: it is missing"),
+    ("tools: [{...TOOL, name: ''}]", "tool tools[0], `name`: it is empty"),
+    ("tools: [{...TOOL, name: 7}]", "tool tools[0], `name`: it must be a string, not a number"),
+    (
+        "tools: [{...TOOL, name: 'a b'}]",
+        "tool `a b`, `name`: it has characters that are not allowed; use 1 to 64 of `a-z A-Z 0-9 _ -`, and no `-` at the beginning",
+    ),
+    (
+        "tools: [{...TOOL, name: 'x'.repeat(65)}]",
+        "tool `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx`, `name`: it is longer than 64 characters; shorten it",
+    ),
+    ("tools: [TOOL, TOOL]", "tool `a`, `name`: another tool has the same name; rename one"),
+    ("tools: [{...TOOL, description: undefined}]", "tool `a`, `description`: it is missing"),
+    ("tools: [{...TOOL, description: ' '}]", "tool `a`, `description`: it is empty"),
+    (
+        "tools: [{...TOOL, description: 'x'.repeat(20000)}]",
+        "tool `a`, `description`: it is longer than 16384 bytes; models read it with every request",
+    ),
+    (
+        "tools: [{...TOOL, schema: undefined}]",
+        "tool `a`, `schema`: it is missing; write a JSON Schema such as `{\"type\": \"object\", \"properties\": {}}`",
+    ),
+    (
+        "tools: [{...TOOL, schema: []}]",
+        "tool `a`, `schema`: it must be an object, not an array; write a JSON Schema such as `{\"type\": \"object\", \"properties\": {}}`",
+    ),
+    (
+        "tools: [{...TOOL, schema: {}}]",
+        "tool `a`, `schema`: it must have `type: object`; write a JSON Schema such as `{\"type\": \"object\", \"properties\": {}}`",
+    ),
+    (
+        "tools: [{...TOOL, schema: {type: 'string'}}]",
+        "tool `a`, `schema`: it must have `type: object`; write a JSON Schema such as `{\"type\": \"object\", \"properties\": {}}`",
+    ),
+    (
+        "tools: [{...TOOL, handler: undefined}]",
+        "tool `a`, `handler`: it is missing; write an async function",
+    ),
+    (
+        "tools: [{...TOOL, handler: 'x'}]",
+        "tool `a`, `handler`: it must be a function, not string; write an async function",
+    ),
+    (
+        "tools: Array.from({length: 129}, (_, i) => ({...TOOL, name: 't' + i}))",
+        "`tools`: there are 129 tools, and 128 at most; make several plugins of it",
+    ),
+];
 
 /// What a definition is refused with.
 async fn refused(machine: &Machine, definition: &str) -> String {
     let text = format!(
-        "export const plugin = {{name: 'bad', version: '1.0.0', register: async () => ({{}}), {definition}}};"
+        "const TOOL = {TOOL};
+        export const plugin = {{name: 'bad', version: '1.0.0', register: async () => ({{}}), {definition}}};"
     );
     let folder = machine.write("bad", &[("drawgate-plugin.json", MANIFEST), ("main.mjs", &text)]);
     // JavaScript runs on the Node of the distribution, too.
@@ -26,63 +79,13 @@ async fn refused(machine: &Machine, definition: &str) -> String {
 #[tokio::test]
 async fn bad_tools_are_refused_by_plugin_tool_and_field() {
     let machine = Machine::new();
-    let hint = r#"; write a JSON Schema such as `{"type": "object", "properties": {}}`"#;
-    let rows = [
-        ("tools: {}".to_owned(), "`tools`: it must be an array, not an object; put the tools in `[` and `]`".to_owned()),
-        ("tools: ['a']".to_owned(), "`tools[0]`: a tool must be an object, not a string".to_owned()),
-        (
-            "tools: [{description: 'd', schema: {type: 'object'}, handler() {}}]".to_owned(),
-            "tool tools[0], `name`: it is missing".to_owned(),
-        ),
-        (with("name: ''"), "tool tools[0], `name`: it is empty".to_owned()),
-        (with("name: 7"), "tool tools[0], `name`: it must be a string, not a number".to_owned()),
-        (
-            with("name: 'a b'"),
-            "tool `a b`, `name`: it has characters that are not allowed; use 1 to 64 of `a-z A-Z 0-9 _ -`, and no `-` at the beginning".to_owned(),
-        ),
-        (
-            format!("tools: [{{{TOOL}, name: 'x'.repeat(65)}}]"),
-            format!("tool `{}`, `name`: it is longer than 64 characters; shorten it", "x".repeat(65)),
-        ),
-        (
-            format!("tools: [{{{TOOL}}}, {{{TOOL}}}]"),
-            "tool `a`, `name`: another tool has the same name; rename one".to_owned(),
-        ),
-        (with("description: undefined"), "tool `a`, `description`: it is missing".to_owned()),
-        (with("description: ' '"), "tool `a`, `description`: it is empty".to_owned()),
-        (
-            with("description: 'x'.repeat(20000)"),
-            "tool `a`, `description`: it is longer than 16384 bytes; models read it with every request".to_owned(),
-        ),
-        (with("schema: undefined"), format!("tool `a`, `schema`: it is missing{hint}")),
-        (with("schema: []"), format!("tool `a`, `schema`: it must be an object, not an array{hint}")),
-        (with("schema: {}"), format!("tool `a`, `schema`: it must have `type: object`{hint}")),
-        (with("schema: {type: 'string'}"), format!("tool `a`, `schema`: it must have `type: object`{hint}")),
-        (with("handler: undefined"), "tool `a`, `handler`: it is missing; write an async function".to_owned()),
-        (
-            with("handler: 'x'"),
-            "tool `a`, `handler`: it must be a function, not string; write an async function".to_owned(),
-        ),
-        (
-            format!("tools: Array.from({{length: 129}}, (_, i) => ({{{TOOL}, name: 't' + i}}))"),
-            "`tools`: there are 129 tools, and 128 at most; make several plugins of it".to_owned(),
-        ),
-    ];
-    for (definition, expected) in rows {
-        assert_eq!(refused(&machine, &definition).await, format!("plugin `bad`: {expected}"));
+    for (definition, expected) in ROWS {
+        assert_eq!(refused(&machine, definition).await, format!("plugin `bad`: {expected}"));
     }
-    let invalid =
-        refused(&machine, &with("schema: {type: 'object', properties: {x: {type: 'strnig'}}}"))
-            .await;
-    assert!(
-        invalid.starts_with("plugin `bad`: tool `a`, `schema`: not a valid JSON Schema: "),
-        "{invalid}"
-    );
-}
-
-/// A definition with one tool of which one field is different.
-fn with(field: &str) -> String {
-    format!("tools: [{{{TOOL}, {field}}}]")
+    let schema = "{type: 'object', properties: {x: {type: 'strnig'}}}";
+    let invalid = refused(&machine, &format!("tools: [{{...TOOL, schema: {schema}}}]")).await;
+    let expected = "plugin `bad`: tool `a`, `schema`: not a valid JSON Schema: ";
+    assert!(invalid.starts_with(expected), "{invalid}");
 }
 
 #[tokio::test]
