@@ -46,8 +46,11 @@ export type PluginToolMeta = {
   /** The task that the caller works on. */
   taskId?: string;
   /** Aborted when the caller gives up. */
-  signal: AbortSignal;
+  signal: Signal;
 };
+
+/** `AbortSignal`, where the types of the DOM or of Node are known. */
+type Signal = typeof globalThis extends { AbortSignal: { prototype: infer T } } ? T : { readonly aborted: boolean };
 
 /** The hooks of a plugin. Its manifest must list them under `permissions.hooks`. */
 export type PluginHooks = {

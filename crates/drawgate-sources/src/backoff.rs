@@ -16,7 +16,8 @@ pub struct Backoff {
 
 impl Backoff {
     /// Connections to servers: at most eight starts in the first minute, and one a minute later.
-    pub const CONNECTION: Self = Self::new(Duration::from_millis(500), Duration::from_mins(1));
+    pub(crate) const CONNECTION: Self =
+        Self::new(Duration::from_millis(500), Duration::from_mins(1));
 
     /// Waits between these two.
     #[must_use]
@@ -25,7 +26,7 @@ impl Backoff {
     }
 
     /// The same with another longest wait.
-    pub const fn up_to(self, longest: Duration) -> Self {
+    pub(crate) const fn up_to(self, longest: Duration) -> Self {
         Self { longest, ..self }
     }
 
@@ -38,22 +39,22 @@ impl Backoff {
     }
 
     /// The wait after so many others, without jitter.
-    pub fn wait(&self, attempts: u32) -> Duration {
+    pub(crate) fn wait(&self, attempts: u32) -> Duration {
         self.first.saturating_mul(2_u32.saturating_pow(attempts)).min(self.longest)
     }
 
     /// The longest wait.
-    pub const fn longest(&self) -> Duration {
+    pub(crate) const fn longest(&self) -> Duration {
         self.longest
     }
 
     /// Whether the longest wait has been reached.
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.wait(self.attempts) >= self.longest
     }
 
     /// After a connection of this length.
-    pub fn after(&mut self, lasted: Duration) {
+    pub(crate) fn after(&mut self, lasted: Duration) {
         if lasted >= HEALTHY {
             self.reset();
         }
@@ -66,7 +67,7 @@ impl Backoff {
 }
 
 /// A wait that is longer by up to a quarter.
-pub fn stretched(wait: Duration, jitter: u32) -> Duration {
+pub(crate) fn stretched(wait: Duration, jitter: u32) -> Duration {
     wait + wait * (jitter % 256) / 1024
 }
 

@@ -54,10 +54,7 @@ impl Child {
         };
         match outcome {
             Ok(statement) => Ok((child, statement)),
-            Err(reason) => {
-                child.session.close(&reason);
-                Err(child.with_last_words(shared, reason).await)
-            }
+            Err(reason) => Err(child.with_last_words(shared, reason).await),
         }
     }
 
@@ -113,12 +110,13 @@ impl Child {
         session.close("the plugin was stopped");
     }
 
-    /// What the process wrote last often says why it ended.
+    /// What the process wrote last often says why it ended, unless it was the gateway that hung up.
     async fn with_last_words(mut self, shared: &Shared, reason: String) -> String {
         self.running.kill_tree();
         let _late = timeout(LAST_WORDS, &mut self.stderr).await;
-        match shared.journal.last_complaint() {
-            Some(line) if !line.contains(&reason) => {
+        let line = shared.journal.last_complaint().filter(|line| !line.contains(&reason));
+        match line {
+            Some(line) if self.session.link.end_reason().is_none() => {
                 format!("{reason}; its last line of stderr: {line}")
             }
             Some(_) | None => reason,

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::BufReader;
 use tokio::process::ChildStdout;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use super::Shared;
@@ -25,6 +25,8 @@ const MESSAGES_A_SECOND: usize = 1000;
 const BYTES_A_SECOND: usize = 64 * 1024 * 1024;
 /// Messages without meaning in a minute after which a process is ended.
 const NOISE_A_MINUTE: u32 = 1000;
+/// Refusals that a plugin has not read after which its process is ended.
+const REFUSALS: usize = 1000;
 /// Log messages in a second; others are left out.
 const LOGS_A_SECOND: u32 = 100;
 /// How many characters of a log message are kept.
@@ -80,6 +82,7 @@ pub(super) struct Inbox {
     shared: Arc<Shared>,
     session: Arc<Session>,
     asks: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
     noise: Mutex<Window>,
     logs: Mutex<Window>,
 }
@@ -90,6 +93,7 @@ impl Inbox {
             shared,
             session,
             asks: Arc::new(Semaphore::new(IN_FLIGHT)),
+            refusals: Arc::new(Semaphore::new(REFUSALS)),
             noise: Mutex::new(Window::new(Duration::from_mins(1))),
             logs: Mutex::new(Window::new(Duration::from_secs(1))),
         })
@@ -97,18 +101,30 @@ impl Inbox {
 
     /// A request of the plugin's own, answered in a task of its own.
     fn request(&self, id: Value, method: String, params: Option<Value>) {
-        let Ok(slot) = Arc::clone(&self.asks).try_acquire_owned() else {
-            let refusal = Refusal::busy(IN_FLIGHT);
-            self.session.link.try_notify(&answer(&id, Err(refusal)));
-            return;
-        };
-        let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
+        if let Ok(slot) = Arc::clone(&self.asks).try_acquire_owned() {
+            let shared = Arc::clone(&self.shared);
+            self.answer(
+                slot,
+                async move { answer(&id, asks::answer(&shared, &method, params).await) },
+            );
+        } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
+            self.answer(slot, async move { answer(&id, Err(Refusal::busy(IN_FLIGHT))) });
+        } else {
+            self.session.fail("it asks for more and does not read the answers".to_owned());
+        }
+    }
+
+    fn answer(
+        &self,
+        slot: OwnedSemaphorePermit,
+        work: impl Future<Output = Value> + Send + 'static,
+    ) {
+        let session = Arc::clone(&self.session);
         tokio::spawn(async move {
             let _slot = slot;
             let work = async {
-                let outcome = asks::answer(&shared, &method, params).await;
                 // Fails when the process has ended.
-                let _gone = session.link.notify(&answer(&id, outcome)).await;
+                let _gone = session.link.notify(&work.await).await;
             };
             tokio::select! {
                 () = work => {}

@@ -63,30 +63,14 @@ fn command(runtime: Runtime, main: String, settings: &ProcessSettings) -> (Strin
             (settings.node.clone().unwrap_or_else(|| "node".to_owned()), text(&args))
         }
         Runtime::Python => {
-            // A JSON string of ASCII is a string of Python, too.
-            let library = ascii(&serde_json::json!(PYTHON_LIBRARY).to_string());
-            let runner = format!("LIBRARY = {library}\n{PYTHON_RUNNER}");
+            // A string of JSON is one of Python, too.
+            let runner =
+                format!("LIBRARY = {}\n{PYTHON_RUNNER}", serde_json::json!(PYTHON_LIBRARY));
             let program = settings.python.clone().unwrap_or_else(|| "python3".to_owned());
             (program, text(&["-c", &runner, &main]))
         }
         Runtime::Exec => (main, Vec::new()),
     }
-}
-
-/// A JSON text with every character beyond ASCII escaped.
-fn ascii(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        if character.is_ascii() {
-            text.push(character);
-        } else {
-            let units = &mut [0; 2];
-            for unit in character.encode_utf16(units) {
-                text.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    text
 }
 
 struct Places<'a> {

@@ -4,6 +4,7 @@
 //! flood) fails its own calls and nothing else: it is started again with growing pauses, and given up for
 //! a while after five failures in a row.
 
+mod answers;
 mod asks;
 mod call_hooks;
 mod child;
@@ -352,7 +353,7 @@ impl Plugin for ProcessPlugin {
                 return Err(SourceError::lost("the caller gave up"));
             }
         };
-        output(self.shared.id.as_str(), result)
+        answers::output(self.shared.id.as_str(), result)
     }
 
     async fn hook(&self, event: &HookEvent) -> Result<HookAnswer, PluginError> {
@@ -366,7 +367,7 @@ impl Plugin for ProcessPlugin {
         }
         let answer =
             self.shared.tell(event).await.map_err(|error| PluginError(error.to_string()))?;
-        answered(self.shared.id.as_str(), hook, answer)
+        answers::at_hook(self.shared.id.as_str(), hook, &answer)
     }
 
     fn call_hook(&self) -> Option<Arc<dyn CallHook>> {
@@ -377,59 +378,5 @@ impl Plugin for ProcessPlugin {
             return None;
         }
         Some(Arc::new(CallHooks { shared: Arc::clone(&self.shared), hooks }))
-    }
-}
-
-/// The result of a call.
-fn output(plugin: &str, mut result: Map<String, Value>) -> Result<ToolOutput, SourceError> {
-    let Some(Value::Array(content)) = result.shift_remove("content") else {
-        return Err(SourceError::Protocol(format!(
-            "the plugin `{plugin}` answered a call without a list `content`"
-        )));
-    };
-    if !content.iter().all(Value::is_object) {
-        return Err(SourceError::Protocol(format!(
-            "the plugin `{plugin}` answered a call with `content` that is not made of objects"
-        )));
-    }
-    let structured = result.shift_remove("structuredContent");
-    let is_error = result.get("isError") == Some(&Value::Bool(true));
-    Ok(ToolOutput { content, structured, is_error, ..ToolOutput::default() })
-}
-
-/// What a plugin answered at a hook that is not around calls.
-fn answered(
-    plugin: &str,
-    hook: Hook,
-    answer: Map<String, Value>,
-) -> Result<HookAnswer, PluginError> {
-    let wrong =
-        |what: &str| Err(PluginError(format!("the plugin `{plugin}` answered {hook} {what}")));
-    match hook {
-        Hook::OnBeforeInvoke => match answer.get("prompt") {
-            None if answer.is_empty() => Ok(HookAnswer::Nothing),
-            Some(Value::String(prompt)) if !prompt.is_empty() => {
-                Ok(HookAnswer::Prompt(prompt.clone()))
-            }
-            Some(_) | None => wrong("with something else than a prompt; return a string"),
-        },
-        Hook::OnTaskComplete => match (answer.get("accepted"), answer.get("feedback")) {
-            (None, None) if answer.is_empty() => Ok(HookAnswer::Nothing),
-            (Some(Value::Bool(accepted)), None | Some(Value::Null)) => {
-                Ok(HookAnswer::Verdict { accepted: *accepted, feedback: None })
-            }
-            (Some(Value::Bool(accepted)), Some(Value::String(feedback))) => {
-                Ok(HookAnswer::Verdict { accepted: *accepted, feedback: Some(feedback.clone()) })
-            }
-            _ => wrong("with something else than a verdict; return `{accepted, feedback}`"),
-        },
-        Hook::OnMessage
-        | Hook::OnAfterInvoke
-        | Hook::OnTaskCreate
-        | Hook::OnTaskFailed
-        | Hook::OnBroadcast
-        | Hook::RewriteCall
-        | Hook::BeforeCall
-        | Hook::AfterCall => Ok(HookAnswer::Nothing),
     }
 }

@@ -52,15 +52,12 @@ impl Supervisor {
             reason = child.lost(&self.shared.limits) => Some(reason),
             () = self.stop.cancelled() => None,
         };
-        match &lost {
-            Some(reason) => {
-                let plugin = &self.shared.id;
-                child.session.close(&format!("the plugin `{plugin}` was lost: {reason}"));
-            }
-            None => {
-                self.shared.set(State::Stopped);
-                child.end(&self.shared.limits).await;
-            }
+        if let Some(reason) = &lost {
+            let plugin = &self.shared.id;
+            child.session.close(&format!("the plugin `{plugin}` was lost: {reason}"));
+        } else {
+            self.shared.set(State::Stopped);
+            child.end(&self.shared.limits).await;
         }
         self.shared.journal.change(|report| report.pid = None);
         lost
