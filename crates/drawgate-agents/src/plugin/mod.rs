@@ -3,10 +3,12 @@
 //! A [`Plugin`] is hosted natively, or in a sandboxed process that speaks a protocol over its standard
 //! streams. What it may ask of the gateway it gets as a [`PluginContext`].
 
+pub mod bound;
 mod declared;
 pub mod manifest;
 mod problems;
 pub mod process;
+mod wire;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ mod budget;
 mod endings;
 mod library;
 mod limits;
+mod plugin_processes;
 mod plugins;
 mod providers;
 mod restart;

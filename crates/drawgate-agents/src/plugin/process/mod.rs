@@ -46,7 +46,7 @@ use super::declared::{self, Declared};
 use super::problems::Problems;
 use super::{
     CallMeta, Hook, HookAnswer, HookEvent, Plugin, PluginContext, PluginError, PluginManifest,
-    PluginTool,
+    PluginTool, wire,
 };
 
 /// How long a call waits for a process that is being started again.
@@ -367,7 +367,7 @@ impl Plugin for ProcessPlugin {
         }
         let answer =
             self.shared.tell(event).await.map_err(|error| PluginError(error.to_string()))?;
-        answers::at_hook(self.shared.id.as_str(), hook, &answer)
+        wire::answer(hook, &answer)
     }
 
     fn call_hook(&self) -> Option<Arc<dyn CallHook>> {
