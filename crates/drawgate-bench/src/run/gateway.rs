@@ -202,6 +202,11 @@ impl Gateway {
         &self.target
     }
 
+    /// Its folder.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> Result<u32> {
         self.child.id().context("drawgate has ended")

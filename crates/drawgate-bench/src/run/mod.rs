@@ -10,6 +10,7 @@ mod extras;
 mod gateway;
 mod grpc;
 mod grpc_table;
+mod hooks;
 mod paths;
 mod report;
 mod spawns;
@@ -57,6 +58,9 @@ struct Selection {
     /// Measure only agents that the gateway runs
     #[arg(long)]
     only_agents: bool,
+    /// Measure only hooks around calls
+    #[arg(long)]
+    only_hooks: bool,
 }
 
 /// How much to measure.
@@ -107,6 +111,11 @@ async fn measure(args: &Args) -> Result<Report> {
         report.agents = Some(agents::measure(&program).await?);
         return Ok(report);
     }
+    if args.selection.only_hooks {
+        let program = Program::find(args.drawgate.as_deref())?;
+        report.hooks = Some(hooks::measure(&program, &upstream, plan).await?);
+        return Ok(report);
+    }
     if args.selection.skip_drawgate {
         let ends = Ends { upstream: &upstream, hop: &hop, gateway: None };
         report.cells = Paths::new(plan, ends).measure(&CONCURRENCIES).await?;
@@ -126,5 +135,6 @@ async fn measure(args: &Args) -> Result<Report> {
     report.spawns = spawns::spawns(&program, plan).await?;
     report.grpc = Some(grpc::measure(&program, plan).await?);
     report.agents = Some(agents::measure(&program).await?);
+    report.hooks = Some(hooks::measure(&program, &upstream, plan).await?);
     Ok(report)
 }

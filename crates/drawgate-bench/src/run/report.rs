@@ -7,6 +7,7 @@ use super::agents::Agents;
 use super::aims::{self, Aim};
 use super::extras::{Audit, Named, StartUp};
 use super::grpc::Grpc;
+use super::hooks::Hooks;
 use super::paths::{Cell, Path};
 use super::spawns::Spawned;
 use super::table::{Table, figure, figure_or_dash};
@@ -24,6 +25,7 @@ pub(crate) struct Report {
     pub(crate) audit: Option<Audit>,
     pub(crate) grpc: Option<Grpc>,
     pub(crate) agents: Option<Agents>,
+    pub(crate) hooks: Option<Hooks>,
     /// Resident memory of Drawgate after the load of all paths
     pub(crate) resident_mib: Option<f64>,
 }
@@ -49,6 +51,7 @@ impl Report {
             audit: None,
             grpc: None,
             agents: None,
+            hooks: None,
             resident_mib: None,
         }
     }
@@ -90,6 +93,7 @@ impl Report {
         }
         text += &self.grpc.as_ref().map(Grpc::text).unwrap_or_default();
         text += &self.agents.as_ref().map(Agents::text).unwrap_or_default();
+        text += &self.hooks.as_ref().map(Hooks::text).unwrap_or_default();
         text += &self.facts();
         text + &self.verdict()
     }
