@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drawgate_agents::model::Models;
+use drawgate_agents::plugins::Plugins;
 use drawgate_agents::profile::Profile;
 use drawgate_agents::runs::{ConfiguredModels, Runs, RunsParts};
 use drawgate_agents::source::{self, AgentTools, ProfileTools};
@@ -38,6 +39,8 @@ impl source::Profiles for Profiles {
 pub struct Agents {
     /// Their runs.
     pub runs: Runs,
+    /// The plugins that are asked about them, and the work that is delegated.
+    pub plugins: Plugins,
     profiles: Arc<Profiles>,
     supervisor: Arc<SourceSupervisor>,
     /// One change of the tools at a time.
@@ -67,8 +70,10 @@ impl Agents {
         profiles: &Arc<Profiles>,
         supervisor: &Arc<SourceSupervisor>,
     ) -> Arc<Self> {
+        let runs = Runs::new(parts);
         Arc::new(Self {
-            runs: Runs::new(parts),
+            plugins: Plugins::new(&runs),
+            runs,
             profiles: Arc::clone(profiles),
             supervisor: Arc::clone(supervisor),
             offered: tokio::sync::Mutex::default(),
@@ -89,17 +94,30 @@ impl Agents {
         self.offer(&mut offered).await;
     }
 
-    /// Brings the tools in line with the profiles that count now.
+    /// Brings the tools in line with the profiles that count now, and with the plugins at work.
     pub async fn refresh(&self) {
         self.offer(&mut *self.offered.lock().await).await;
     }
 
-    /// Follows the profiles.
+    /// Follows the profiles and the plugins.
     pub(crate) async fn follow(&self) {
-        let mut changes = self.profiles.subscribe();
-        while changes.changed().await.is_ok() {
+        let (mut profiles, mut plugins) = (self.profiles.subscribe(), self.plugins.changes());
+        loop {
+            let changed = tokio::select! {
+                changed = profiles.changed() => changed,
+                changed = plugins.changed() => changed,
+            };
+            if changed.is_err() {
+                return;
+            }
             self.refresh().await;
         }
+    }
+
+    /// Ends all work where it is; the next start takes it up again.
+    pub(crate) async fn close(&self) {
+        self.runs.close().await;
+        self.plugins.close().await;
     }
 
     async fn offer(&self, offered: &mut Offered) {
@@ -148,6 +166,13 @@ impl Agents {
                     terms: AgentTools::terms(offered.terms.clone()),
                 },
             );
+        }
+        for offered_tools in self.plugins.offered() {
+            let tools = offered_tools.source;
+            let terms = tools.terms(offered.terms.clone());
+            let made_from = offered_tools.generation.to_string();
+            let offer = Offer { made_from, source: Arc::new(tools), terms };
+            wanted.insert(offer.source.id().clone(), offer);
         }
         for profile in accepted.into_iter().filter(|profile| ProfileTools::any(profile)) {
             let made_from = profile.hash.clone();

@@ -31,10 +31,11 @@ async fn follow_profiles(runtime: Arc<Runtime>) {
     runtime.operations.profiles.follow().await;
 }
 
-/// Takes up the runs of before, and keeps the tools of agents in line with their profiles.
+/// Takes up the runs and tasks of before, and keeps the tools of agents in line with their profiles and with
+/// the plugins.
 async fn follow_agents(runtime: Arc<Runtime>) {
     let agents = &runtime.operations.agents;
-    match agents.runs.recover().await {
+    match agents.plugins.tasks().recover().await {
         Ok(0) => {}
         Ok(count) => tracing::info!(count, "runs of agents go on"),
         Err(error) => tracing::error!(%error, "runs of agents can't be taken up again"),
@@ -58,6 +59,9 @@ async fn tidy(runtime: Arc<Runtime>) {
         runtime.operations.settle().await;
         if let Err(error) = runtime.operations.agents.runs.sweep().await {
             tracing::warn!(%error, "old runs could not be removed");
+        }
+        if let Err(error) = runtime.operations.agents.plugins.tasks().sweep().await {
+            tracing::warn!(%error, "old tasks could not be removed");
         }
         if let Some(tasks) = runtime.operations.tasks.get() {
             tasks.sweep().await;

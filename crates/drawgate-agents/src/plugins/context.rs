@@ -163,7 +163,7 @@ impl PluginContext for Context {
     async fn send_to_thread(&self, thread: &str, message: String) -> Result<(), PluginError> {
         self.check_known(thread)?;
         let from = format!("plugin {}", self.name);
-        self.tasks.say(thread, &from, message).await.map_err(failed)
+        self.tasks.say(thread, Some(&from), message).await.map_err(failed)
     }
 
     async fn broadcast(&self, event: String, data: Value) -> Result<(), PluginError> {
@@ -226,7 +226,6 @@ impl PluginContext for Context {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
 fn failed(error: impl std::error::Error) -> PluginError {
     PluginError(error.to_string())
 }

@@ -96,7 +96,7 @@ impl Plugin for Delegation {
         &self.name
     }
 
-    fn version(&self) -> &str {
+    fn version(&self) -> &'static str {
         env!("CARGO_PKG_VERSION")
     }
 

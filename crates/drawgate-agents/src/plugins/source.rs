@@ -41,8 +41,7 @@ impl ToolSource for PluginTools {
     }
 
     async fn manifest(&self) -> Result<McpManifest, SourceError> {
-        let specs: Result<Vec<McpToolSpec>, _> =
-            self.plugin.tools().into_iter().map(spec).collect();
+        let specs: Result<Vec<McpToolSpec>, _> = self.plugin.tools().iter().map(spec).collect();
         Ok(McpManifest {
             server_id: self.plugin.name().clone(),
             name: self.plugin.name().to_string(),
@@ -59,8 +58,8 @@ impl ToolSource for PluginTools {
     }
 }
 
-fn spec(tool: PluginTool) -> Result<McpToolSpec, SourceError> {
-    let name = tool.name.clone();
+fn spec(tool: &PluginTool) -> Result<McpToolSpec, SourceError> {
+    let name = &tool.name;
     let spec = json!({
         "name": tool.name,
         "description": tool.description,

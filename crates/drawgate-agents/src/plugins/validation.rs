@@ -104,7 +104,7 @@ impl Plugin for Validation {
         &self.name
     }
 
-    fn version(&self) -> &str {
+    fn version(&self) -> &'static str {
         env!("CARGO_PKG_VERSION")
     }
 

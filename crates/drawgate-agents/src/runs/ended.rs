@@ -245,12 +245,12 @@ impl Inner {
             .number("toolCalls", used.tool_calls)
     }
 
-    /// Puts a message into the inbox of a run that is at work.
-    pub(crate) fn hand_over(&self, to: &str, message: InboxMessage) {
-        if let Some(run) = self.find(to) {
-            run.inbox.lock().push_back(message);
-            run.arrived.notify_one();
-        }
+    /// Puts a message into the inbox of a run that is at work; `false` if it takes none any more.
+    pub(crate) fn hand_over(&self, to: &str, message: InboxMessage) -> bool {
+        let Some(run) = self.find(to) else { return false };
+        let is_taken = run.inbox.lock().push(message);
+        run.arrived.notify_one();
+        is_taken
     }
 
     /// A tree whose root has ended is over.

@@ -48,6 +48,45 @@ impl Phase {
     }
 }
 
+/// Messages on their way to a run.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    messages: VecDeque<InboxMessage>,
+    /// The run has said its last word.
+    closed: bool,
+}
+
+impl Inbox {
+    /// How many messages wait.
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Adds a message; `false` if the run takes none any more.
+    pub(crate) fn push(&mut self, message: InboxMessage) -> bool {
+        if !self.closed {
+            self.messages.push_back(message);
+        }
+        !self.closed
+    }
+
+    /// The message that comes next.
+    pub(crate) fn first(&self) -> Option<InboxMessage> {
+        self.messages.front().cloned()
+    }
+
+    /// Takes out the message that came next: it is a step now.
+    pub(crate) fn take_first(&mut self) {
+        self.messages.pop_front();
+    }
+
+    /// Takes no more messages, unless some wait; `false` then.
+    pub(crate) fn close(&mut self) -> bool {
+        self.closed = self.messages.is_empty();
+        self.closed
+    }
+}
+
 /// A run at work.
 pub(crate) struct Live {
     pub(crate) id: Arc<str>,
@@ -59,7 +98,7 @@ pub(crate) struct Live {
     /// Why it was cancelled, if it was by itself.
     pub(crate) cancel_reason: Mutex<Option<String>>,
     pub(crate) steps: Mutex<Vec<Step>>,
-    pub(crate) inbox: Mutex<VecDeque<InboxMessage>>,
+    pub(crate) inbox: Mutex<Inbox>,
     /// Told when the inbox or what the run waits for has changed.
     pub(crate) arrived: Notify,
     pub(crate) phase: watch::Sender<Phase>,

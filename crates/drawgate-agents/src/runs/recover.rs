@@ -59,7 +59,9 @@ impl Runs {
             }
         };
         *run.steps.lock() = steps;
-        run.inbox.lock().extend(inbox);
+        for message in inbox {
+            run.inbox.lock().push(message);
+        }
         if over {
             run.phase.send_replace(Phase::Ended);
         }

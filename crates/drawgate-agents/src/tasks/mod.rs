@@ -64,7 +64,7 @@ impl Default for TaskSettings {
             max_open_per_run: 8,
             max_open_per_principal: 64,
             notice: Duration::from_secs(5),
-            review: Duration::from_secs(120),
+            review: Duration::from_mins(2),
             absent: Duration::from_secs(10),
         }
     }
@@ -269,17 +269,27 @@ impl Tasks {
             (record.parent.clone(), format!("task {}", record.id))
         };
         match parent {
-            Some(parent) => self.0.send_to_run(&parent.run, &from, message).await,
+            Some(parent) => match self.0.send_to_run(&parent.run, Some(&from), &message).await? {
+                true => Ok(()),
+                false => Err(StartError::Ended.into()),
+            },
             None => self.0.keep_message(&task, message).await,
         }
     }
 
     /// Puts a message into a conversation: into the inbox of the run that is at work there, or where a
-    /// caller that is no run can ask for it.
-    pub async fn say(&self, thread: &str, from: &str, message: String) -> Result<(), TaskError> {
+    /// caller that is no run can ask for it. Without `from` they are the words of the run's own caller.
+    pub async fn say(
+        &self,
+        thread: &str,
+        from: Option<&str>,
+        message: String,
+    ) -> Result<(), TaskError> {
         checked(&message)?;
-        if let Some(run) = self.0.runs.at_work_in(thread) {
-            return self.0.send_to_run(&run, from, message).await;
+        if let Some(run) = self.0.runs.at_work_in(thread)
+            && self.0.send_to_run(&run, from, &message).await?
+        {
+            return Ok(());
         }
         match self.0.latest_of_caller(thread) {
             Some(task) => self.0.keep_message(&task, message).await,
@@ -432,18 +442,28 @@ impl Inner {
         self.runs.0.store.sealed(KIND, prefix).await
     }
 
-    async fn send_to_run(&self, run: &str, from: &str, message: String) -> Result<(), TaskError> {
+    /// Puts a message into the inbox of a run; `false` if it takes none any more.
+    async fn send_to_run(
+        &self,
+        run: &str,
+        from: Option<&str>,
+        message: &str,
+    ) -> Result<bool, TaskError> {
         let runs = &self.runs.0;
         let Some(live) = runs.find(run).filter(|run| run.end().is_none()) else {
-            return Err(StartError::Ended.into());
+            return Ok(false);
         };
         if live.inbox.lock().len() >= MAX_WAITING {
             return Err(TaskError::TooManyMessages);
         }
-        let message = runs.message(run, Some(from), message);
+        let message = runs.message(run, from, message.to_owned());
         runs.store.commit(&[Change::Message(&message)]).await?;
-        runs.hand_over(run, message);
-        Ok(())
+        let id = message.id.clone();
+        let is_taken = runs.hand_over(run, message);
+        if !is_taken {
+            runs.store.commit(&[Change::Delivered(&id)]).await?;
+        }
+        Ok(is_taken)
     }
 
     async fn keep_message(&self, task: &OpenTask, message: String) -> Result<(), TaskError> {

@@ -312,7 +312,7 @@ impl Runtime {
     pub async fn close(&self) {
         self.background.stop().await;
         // They are left where they are, and go on with the next start.
-        self.operations.agents.runs.close().await;
+        self.operations.agents.close().await;
         self.supervisor().close().await;
         if let Err(error) = self.audit().close().await {
             tracing::error!(error = %error, "the audit log could not be closed");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use drawgate_agents::runs::StartError;
+use drawgate_agents::tasks::TaskError;
 use drawgate_core::acts::ActError;
 use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError};
 use drawgate_core::policy::{ApprovalError, GrantError};
@@ -90,6 +91,12 @@ pub enum OperationError {
     /// No conversation has this id, or several end like this.
     #[error("there is no thread `{0}`")]
     UnknownThread(String),
+    /// No delegated task has this id, or several end like this.
+    #[error("there is no task `{0}`")]
+    UnknownTask(String),
+    /// A message could not be put into a conversation.
+    #[error(transparent)]
+    Task(#[from] TaskError),
     /// The run has ended.
     #[error("run `{0}` is not at work")]
     NotRunning(String),

@@ -184,7 +184,7 @@ impl Operations {
         Ok(runs)
     }
 
-    async fn thread_of(&self, id: &str) -> Result<String, OperationError> {
+    pub(super) async fn thread_of(&self, id: &str) -> Result<String, OperationError> {
         let threads = self.agents.runs.threads().await?;
         let ids = threads.into_iter().map(|thread| thread.id);
         only(ids, id).ok_or_else(|| OperationError::UnknownThread(id.to_owned()))
@@ -202,7 +202,7 @@ impl Operations {
 }
 
 /// The one id that is this text, or the only one that ends with it.
-fn only(ids: impl Iterator<Item = String>, wanted: &str) -> Option<String> {
+pub(super) fn only(ids: impl Iterator<Item = String>, wanted: &str) -> Option<String> {
     let mut ending: Vec<String> = ids.filter(|id| id.ends_with(wanted)).collect();
     if let Some(at) = ending.iter().position(|id| id == wanted) {
         return Some(ending.swap_remove(at));

@@ -219,7 +219,10 @@ impl Session {
                 return Ok(true);
             }
             if !is_awaited {
-                return Ok(false);
+                if self.run.inbox.lock().close() {
+                    return Ok(false);
+                }
+                continue;
             }
             self.run.set_phase(Phase::Waiting, self.now());
             self.run.arrived.notified().await;
@@ -230,7 +233,7 @@ impl Session {
     async fn deliver(&self, begins: Begins) -> Result<bool, StoreError> {
         let mut any = false;
         loop {
-            let Some(mut message) = self.run.inbox.lock().front().cloned() else { return Ok(any) };
+            let Some(mut message) = self.run.inbox.lock().first() else { return Ok(any) };
             if begins == Begins::Turn {
                 message.text = self.runs.0.before_invoke(&self.run, message.text).await;
             }
@@ -238,7 +241,7 @@ impl Session {
             let step = self.new_step(body, Some(self.now()));
             let changes = [Change::Step(&self.run.id, &step), Change::Delivered(&message.id)];
             self.runs.0.store.commit(&changes).await?;
-            self.run.inbox.lock().pop_front();
+            self.run.inbox.lock().take_first();
             self.run.steps.lock().push(step);
             self.runs.0.tell_message(&self.run, Role::User, &message.text);
             let (from, text) = (message.from, message.text);

@@ -68,6 +68,7 @@ fn advice(error: &OperationError) -> Option<String> {
         }
         OperationError::UnknownRun(_) => shows("runs"),
         OperationError::UnknownThread(_) => shows("threads"),
+        OperationError::UnknownTask(_) => shows("tasks"),
         OperationError::NotRunning(id) => {
             Some(format!("`drawgate runs show {id}` shows how it ended"))
         }
@@ -81,6 +82,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::NameIsLocal
         | OperationError::NotResumable(_)
         | OperationError::Run(_)
+        | OperationError::Task(_)
         | OperationError::NameIsReserved(_)
         | OperationError::ConfiguredGrant(_)
         | OperationError::NotOperator
