@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use drawgate_core::canonical::sha256_hex;
@@ -28,6 +29,14 @@ const MAX_BROADCASTS: usize = 60;
 const BROADCAST_TIME: Duration = Duration::from_mins(1);
 /// Hexadecimal digits of the id of a caller's conversation.
 const CALLER_DIGITS: usize = 24;
+
+tokio::task_local! {
+    /// The call that this task performs, where the plugin is in this process.
+    static CALLING: u64;
+}
+
+/// Numbers of calls, over all plugins.
+static NEXT_CALL: AtomicU64 = AtomicU64::new(0);
 
 /// What is remembered of a plugin.
 pub(crate) struct Known {
@@ -126,7 +135,7 @@ impl Known {
         let step = cx.lineage.as_ref().and_then(|_| cx.meta.get(STEP_KEY)?.as_u64());
         let step = step.and_then(|step| u32::try_from(step).ok()).unwrap_or_default();
         let mut calls = self.calls.lock();
-        let id = calls.back().map_or(0, |last| last.id.wrapping_add(1));
+        let id = NEXT_CALL.fetch_add(1, Ordering::Relaxed);
         let thread = thread_id.clone();
         calls.push_back(Called { id, caller, step, thread, ended: None, used: false });
         let excess = calls.len().saturating_sub(MAX_CALLS);
@@ -134,18 +143,20 @@ impl Known {
         Ok((CallMeta { thread_id, task_id }, UnderWay { known: Arc::clone(self), id }))
     }
 
-    /// The call in whose name the plugin delegates from a conversation: one that is under way, for which
-    /// nothing was delegated yet, or else the last one. Nothing if none of its tools was called from there
-    /// lately.
+    /// The call in whose name the plugin delegates from a conversation: the one that this task performs;
+    /// else one that is under way, for which nothing was delegated yet; else the last one. Nothing if none of
+    /// its tools was called from there lately.
     pub(crate) fn call_from(&self, thread: &str) -> Option<Called> {
         let mut calls = self.calls.lock();
         let counts = |call: &Called| {
             let is_recent = call.ended.is_none_or(|ended| ended.elapsed() < CALL_KEPT);
             call.thread == thread && (is_recent || call.caller.lineage.is_some())
         };
+        let own = CALLING.try_with(|id| *id).ok();
+        let own = calls.iter().position(|call| counts(call) && Some(call.id) == own);
         let fresh =
             calls.iter().position(|call| counts(call) && call.ended.is_none() && !call.used);
-        let at = fresh.or_else(|| calls.iter().rposition(counts))?;
+        let at = own.or(fresh).or_else(|| calls.iter().rposition(counts))?;
         let call = calls.get_mut(at)?;
         call.used = true;
         Some(call.clone())
@@ -156,6 +167,13 @@ impl Known {
 pub(crate) struct UnderWay {
     known: Arc<Known>,
     id: u64,
+}
+
+impl UnderWay {
+    /// Performs the call.
+    pub(crate) async fn perform<T>(&self, work: impl Future<Output = T>) -> T {
+        CALLING.scope(self.id, work).await
+    }
 }
 
 impl Drop for UnderWay {

@@ -53,8 +53,9 @@ impl ToolSource for PluginTools {
     }
 
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
-        let (meta, _under_way) = self.known.begin(cx)?;
-        self.plugin.call(call.tool(), call.arguments().clone(), &meta, cx).await
+        let (meta, under_way) = self.known.begin(cx)?;
+        let work = self.plugin.call(call.tool(), call.arguments().clone(), &meta, cx);
+        under_way.perform(work).await
     }
 }
 

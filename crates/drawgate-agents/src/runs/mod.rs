@@ -196,18 +196,6 @@ impl Runs {
         }
     }
 
-    /// Cancels the runs that plugins started.
-    pub(crate) fn cancel_of_plugins(&self, reason: &str) {
-        let live = self.0.live.lock();
-        let own = live.values().filter(|run| run.lineage.plugin.is_some());
-        let ids: Vec<Arc<str>> = own.map(|run| Arc::clone(&run.id)).collect();
-        drop(live);
-        for id in ids {
-            // One that has just ended needs no cancelling.
-            let _ = self.cancel(&id, reason);
-        }
-    }
-
     /// The run that is at work in a conversation: the newest, if there are several.
     #[must_use]
     pub fn at_work_in(&self, thread: &str) -> Option<String> {

@@ -14,28 +14,34 @@ use super::{Inner, Runs};
 
 impl Runs {
     /// Takes up all runs that have not ended; how many there are. To be called once, when tools can be
-    /// called again.
+    /// called again. Runs that were started meanwhile are left alone.
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let all = self.0.store.runs().await?;
         let roots: BTreeSet<String> = all
             .iter()
             .filter(|run| run.id == run.root && run.end.is_none())
+            // A run is in memory before it is stored, so that those of this process are known here.
+            .filter(|run| self.0.find(&run.id).is_none())
             .map(|run| run.root.clone())
             .collect();
         // A child is newer than its parent, so that parents come first.
-        let mut at_work = Vec::new();
+        let mut restored = Vec::new();
         for record in all.into_iter().filter(|run| roots.contains(&run.root)) {
-            if let Some(run) = self.restore(record).await? {
-                at_work.extend(run.end().is_none().then_some(run));
-            }
+            restored.extend(self.restore(record).await?);
         }
-        self.0.count_use();
-        for run in &at_work {
+        self.0.count_use(&restored);
+        restored.retain(|run| run.end().is_none());
+        for run in &restored {
+            if run.lineage.plugin.is_some() {
+                // Nobody waits for it: what a plugin was asked before it is asked again.
+                let reason = "the gateway was stopped while a plugin waited for it";
+                let _ = self.cancel(&run.id, reason);
+            }
             let draft = self.0.draft(EventKind::RunStarted, run).flag("resumed", true);
             self.0.write_down(draft).await;
             self.drive(Arc::clone(run));
         }
-        Ok(at_work.len())
+        Ok(restored.len())
     }
 
     /// A run as it was, ended or not.
@@ -84,17 +90,16 @@ fn last_moment(step: &Step) -> u64 {
 
 impl Inner {
     /// Opens the pools of restored runs with what each and its children have used.
-    fn count_use(&self) {
-        let live = self.live.lock();
+    fn count_use(&self, restored: &[Arc<Live>]) {
         let mut spent: BTreeMap<Arc<str>, Amount> = BTreeMap::new();
-        for run in live.values() {
+        for run in restored {
             let own = used(&run.steps.lock());
             for above in &run.path {
                 let sum = spent.entry(Arc::clone(above)).or_default();
                 *sum = sum.plus(own);
             }
         }
-        for run in live.values() {
+        for run in restored {
             let budget = run.record.lock().budget;
             self.pools.open(&run.id, budget, spent.get(&run.id).copied().unwrap_or_default());
         }

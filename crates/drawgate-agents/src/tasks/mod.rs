@@ -240,7 +240,12 @@ impl Tasks {
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let inner = &self.0;
         let mut tasks = Vec::new();
+        // Meanwhile none is between the store and memory.
+        let alone = inner.creating.lock().await;
         for record in inner.stored("").await?.into_iter().filter(|task| !task.settled) {
+            if inner.open.lock().contains_key(&record.id) {
+                continue;
+            }
             // Before the runs go on, so that none ends that has to wait.
             if let Some(parent) = record.parent.as_ref().filter(|_| !record.state.is_over()) {
                 inner.runs.0.await_task(&parent.run, &record.id);
@@ -249,9 +254,8 @@ impl Tasks {
             inner.open.lock().insert(task.read().id, Arc::clone(&task));
             tasks.push(task);
         }
+        drop(alone);
         let count = inner.runs.recover().await?;
-        // Nobody waits for them: what a plugin was asked before it is asked again.
-        inner.runs.cancel_of_plugins("the gateway was stopped while a plugin waited for it");
         for task in tasks {
             self.drive(task);
         }

@@ -108,3 +108,16 @@ async fn what_can_not_be_read_is_left_alone() {
     bench.gate.store.commit(vec![broken]).await.unwrap();
     assert_eq!(bench.runs.recover().await.unwrap(), 0);
 }
+
+#[tokio::test]
+async fn runs_that_are_started_before_the_recovery_are_left_alone() {
+    let bench = Bench::new(&[&profile("a", "")], script()).await;
+    let source = FakeSource::new("t", vec![tool("once", &json!(null))], |_, _| {
+        Ok(ToolOutput::text("did it"))
+    });
+    bench.gate.register(source.clone()).await.unwrap();
+    let id = bench.start("a", "go").await.unwrap();
+    assert_eq!(bench.runs.recover().await.unwrap(), 0);
+    assert_eq!(bench.end_of(&id).await.text, "all done");
+    assert_eq!(source.calls(), 2, "one call of the run, and one of its child");
+}

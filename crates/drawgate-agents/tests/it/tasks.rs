@@ -1,9 +1,9 @@
 //! Delegated work: reviewed, done again, told once to whoever delegated it, within limits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use drawgate_agents::plugin::{Hook, HookEvent, PluginError};
+use drawgate_agents::plugins::PluginTerms;
 use drawgate_agents::runs::record::StepBody;
 use drawgate_agents::runs::{Ending, RunDetails, RunSettings};
 use drawgate_agents::tasks::{TaskDetails, TaskSettings};
@@ -110,8 +110,8 @@ async fn rejected_twice_and_accepted_takes_three_iterations() {
     assert!(told[0].contains("complete") && told[0].contains("third try"), "{told:?}");
     let below: Vec<&str> = run.below.iter().map(|run| run.thread.as_str()).collect();
     assert_eq!(below, [task.task.id.as_str(); 3], "a run for each iteration, in the task's thread");
-    let last = bench.fake.requests().into_iter().map(|request| request.body.to_string());
-    let last = last.filter(|body| body.contains("reviewer: too long")).next_back().unwrap();
+    let mut last = bench.fake.requests().into_iter().map(|request| request.body.to_string());
+    let last = last.rfind(|body| body.contains("reviewer: too long")).unwrap();
     for earlier in ["the work", "first try", "too short", "second try", "reviewer: too long"] {
         assert!(last.contains(earlier), "the worker sees its earlier work: {earlier} in {last}");
     }
@@ -415,7 +415,7 @@ async fn a_plugin_delegates_only_for_callers_of_its_tools() {
     let bench = bench(script(worker())).await;
     let id = bench.start("a", "go").await.unwrap();
     let name = drawgate_core::model::SourceId::new("forger").unwrap();
-    let context = bench.plugins.context(&name, Default::default()).unwrap();
+    let context = bench.plugins.context(&name, PluginTerms::default()).unwrap();
     let new = drawgate_agents::plugin::NewTask {
         parent_thread_id: id.clone(),
         prompt: "in the name of another".to_owned(),
@@ -433,5 +433,4 @@ async fn a_plugin_delegates_only_for_callers_of_its_tools() {
     bench.end_of(&id).await;
     let task = only_task(&bench).await;
     context.task(&task.task.id).await.unwrap_err();
-    let _: Arc<dyn drawgate_agents::plugin::PluginContext> = context;
 }

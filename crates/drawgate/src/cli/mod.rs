@@ -27,6 +27,7 @@ mod runs;
 mod sandbox;
 mod serve;
 mod servers;
+mod tasks;
 mod toolpacks;
 mod tools;
 
@@ -133,6 +134,9 @@ enum Command {
     /// List and continue conversations with agents
     #[command(subcommand)]
     Threads(runs::ThreadsCommand),
+    /// List and show tasks: work that agents and other callers delegated
+    #[command(subcommand)]
+    Tasks(tasks::TasksCommand),
     /// Check, show and accept profiles: agents that the gateway runs
     #[command(subcommand)]
     Profiles(profiles::ProfilesCommand),
@@ -273,6 +277,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(args, context).await,
         Command::Runs(command) => runs::run(command, context).await,
         Command::Threads(command) => runs::run_threads(command, context).await,
+        Command::Tasks(command) => tasks::run(command, context).await,
         Command::Connect(args) => connect_client(&args, &context).await,
         Command::Init(_)
         | Command::Config(_)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use drawgate_agents::runs::record::{ModelOutcome, Purpose, Step, StepBody};
 use drawgate_agents::runs::{RunDetails, RunSummary, ThreadSummary};
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::operations::{StartRun, StartedRun};
+use drawgate_runtime::operations::{Say, StartedRun};
 use drawgate_runtime::time::shown as time;
 use serde_json::json;
 
@@ -52,7 +52,7 @@ pub(super) enum ThreadsCommand {
         /// Its id, or the end of it
         id: String,
     },
-    /// Say something in a conversation; the agent goes on with it
+    /// Say something in a conversation: to the agent at work in it, or the agent goes on with it
     Say {
         /// Its id, or the end of it
         id: String,
@@ -144,17 +144,8 @@ async fn perform_threads(
             context.out.either(&runs, parts)?;
         }
         ThreadsCommand::Say { id, message } => {
-            let runs: Vec<RunDetails> = backend.get(&format!("/threads/{}", part(&id))).await?;
-            let Some(last) = runs.last() else { anyhow::bail!("the conversation has no runs") };
-            let start = StartRun {
-                profile: last.run.profile.clone(),
-                prompt: message,
-                model: last.run.model.clone(),
-                budget: drawgate_agents::profile::Budget::default(),
-                thread: Some(last.run.thread.clone()),
-                agent: None,
-            };
-            let started: StartedRun = backend.post("/runs", &start).await?;
+            let path = format!("/threads/{}", part(&id));
+            let started: StartedRun = backend.post(&path, &Say { message }).await?;
             return follow(&started.id, context, backend).await;
         }
     }

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Json, Router};
 use drawgate_agents::runs::{RunDetails, RunSummary, ThreadSummary};
+use drawgate_agents::tasks::TaskDetails;
 use drawgate_core::model::{
     Caller, CapabilityGrant, ErrorCode, Principal, Surface, ToolError, ToolResult,
 };
@@ -26,7 +27,7 @@ use drawgate_runtime::operations::{
     Accept, AcceptProfile, AddKey, AddPlugin, AgentToken, Commit, ConfigurePlugin, Decision,
     ExactArguments, GatewayKey, KeyListView, KeyView, ListedApproval, NewAgent, NewCall, NewGrant,
     Operations, PackDetails, PluginPreview, PluginSource, ProviderReport, ProviderState, Prune,
-    Pruned, RemoveKeys, Reveal, Review, RunEvents, RunEventsQuery, ServerReport, ServersQuery,
+    Pruned, RemoveKeys, Reveal, Review, RunEvents, RunEventsQuery, Say, ServerReport, ServersQuery,
     ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun, Status, ToolpackList,
     ToolpackView,
 };
@@ -103,7 +104,9 @@ impl Control {
             .route("/runs/{id}/events", get(run_events))
             .route("/runs/{id}/resume", post(resume_run))
             .route("/threads", get(threads))
-            .route("/threads/{id}", get(thread))
+            .route("/threads/{id}", get(thread).post(say))
+            .route("/tasks", get(delegated_tasks))
+            .route("/tasks/{id}", get(delegated_task))
             .route("/audit/prune", post(prune))
             .route("/mcp", any(bridge))
             .with_state(self)
@@ -485,6 +488,25 @@ async fn threads(State(control): State<Control>) -> Answer<Vec<ThreadSummary>> {
 
 async fn thread(State(control): State<Control>, Path(id): Path<String>) -> Answer<Vec<RunDetails>> {
     Ok(Json(control.operations.thread(&id).await?))
+}
+
+async fn say(
+    State(control): State<Control>,
+    Path(id): Path<String>,
+    Json(message): Json<Say>,
+) -> Answer<StartedRun> {
+    Ok(Json(control.operations.say(caller(None), &id, message).await?))
+}
+
+async fn delegated_tasks(State(control): State<Control>) -> Answer<Vec<TaskDetails>> {
+    Ok(Json(control.operations.delegated_tasks().await?))
+}
+
+async fn delegated_task(
+    State(control): State<Control>,
+    Path(id): Path<String>,
+) -> Answer<TaskDetails> {
+    Ok(Json(control.operations.delegated_task(&id).await?))
 }
 
 async fn prune(State(control): State<Control>, Json(prune): Json<Prune>) -> Answer<Pruned> {

@@ -2,6 +2,7 @@
 
 mod examples;
 mod kills;
+mod task_kills;
 mod telemetry;
 mod tools;
 

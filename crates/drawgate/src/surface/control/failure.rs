@@ -84,6 +84,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::NameIsLocal
         | OperationError::NotResumable(_)
         | OperationError::Run(_)
+        | OperationError::Task(_)
         | OperationError::NameIsReserved(_)
         | OperationError::ConfiguredGrant(_)
         | OperationError::NotOperator
@@ -97,7 +98,6 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::PluginChanged(_)
         | OperationError::PluginSetting(_)
         | OperationError::Plugin(_)
-        | OperationError::Task(_)
         | OperationError::ToolpackConflict { .. }
         | OperationError::ToolpackId(_)
         | OperationError::Name(_)
