@@ -101,6 +101,31 @@ async fn many_calls_at_once_are_answered_each_with_its_own() {
     }
 }
 
+#[tokio::test]
+async fn javascript_runs_on_every_node_in_each_form() {
+    let definition = "{name: 'fragile', version: '1.0.0', register: () => ({}), tools: [
+        {name: 'echo', description: 'A tool', schema: {type: 'object'}, handler: () => typeof loop}]}";
+    let import = "import { runDelegationLoop as loop } from '@drawgate/plugin';";
+    let rows = [
+        ("main.mjs", format!("{import} export const plugin = {definition};"), "function"),
+        ("main.js", format!("{import} export default {definition};"), "function"),
+        ("main.cjs", format!("exports.plugin = {definition};"), "undefined"),
+    ];
+    let machine = Machine::new();
+    for (main, text_of_main, expected) in rows {
+        let manifest = MANIFEST.replace("main.mjs", main);
+        let files = [("drawgate-plugin.json", &*manifest), (main, &text_of_main)];
+        let folder = machine.write("fragile", &files);
+        for node in [None, machine.settings(&folder).node] {
+            let settings = ProcessSettings { node, ..machine.settings(&folder) };
+            let (plugin, _recorder) = machine.load_with(settings).await.unwrap();
+            let output = call(&plugin, "echo", json!({})).await.unwrap();
+            assert_eq!(text(&output), expected, "{main}");
+            plugin.stop().await;
+        }
+    }
+}
+
 const CURIOUS: &str = r#"
 import json, urllib.request
 from drawgate_plugin import Plugin
