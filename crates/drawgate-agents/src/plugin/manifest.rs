@@ -261,7 +261,14 @@ fn check_main(main: &str, runtime: Option<&str>, folder: Option<&Path>, found: &
         found.add("main", message, "add it, or name another");
     } else if !real.is_some_and(|(file, folder)| file.starts_with(folder)) {
         found.add("main", "it leads out of the plugin's folder", "put the file into the folder");
+    } else if runtime == Some(Runtime::Exec) && !is_executable(&file) {
+        let hint = format!("run `chmod +x {}` in the folder", shown_name(main));
+        found.add("main", "it is not executable", &hint);
     }
+}
+
+fn is_executable(file: &Path) -> bool {
+    rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 fn check_path(field: &str, path: &str, found: &mut Found) {

@@ -190,6 +190,12 @@ fn the_main_file_must_be_in_the_folder() {
     std::fs::remove_file(&main).unwrap();
     std::fs::write(&main, "").unwrap();
     assert!(PluginManifest::read(folder.path()).is_ok());
+    std::fs::write(folder.path().join(FILE), GOOD.replace("\"node\"", "\"exec\"")).unwrap();
+    let error = PluginManifest::read(folder.path()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "plugin `notes`: `main`: it is not executable; run `chmod +x src/main.ts` in the folder"
+    );
 }
 
 #[test]

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use drawgate_core::model::shown_name;
 
 use super::Shared;
+use super::session::METHOD_NOT_FOUND;
 use crate::plugin::manifest::FILE;
 use crate::plugin::{InvokeOptions, NewTask, PluginError};
 
-const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const FAILED: i64 = -32000;
 const NOT_PERMITTED: i64 = -32001;

@@ -313,14 +313,7 @@ impl Plugin for ProcessPlugin {
         let failed = |error: SourceError| PluginError(error.to_string());
         self.shared.started.store(true, Ordering::Release);
         let session = self.shared.ready().await.map_err(failed)?;
-        match timeout(self.shared.limits.start, session.ask("drawgate/start", &json!({}))).await {
-            Ok(answer) => answer.map(drop).map_err(failed),
-            Err(_) => Err(PluginError(format!(
-                "the plugin `{}` did not finish its `start` within {} s",
-                self.shared.id,
-                self.shared.limits.start.as_secs_f32()
-            ))),
-        }
+        session.begin(self.shared.limits.start).await.map_err(failed)
     }
 
     async fn stop(&self) {

@@ -5,7 +5,6 @@
 // the gateway's log.
 
 import * as modules from 'node:module';
-import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
 
@@ -114,8 +113,18 @@ function describe(tools) {
     if (tool === null || typeof tool !== 'object' || Array.isArray(tool)) return tool;
     const { name, description, schema, handler } = tool;
     const _meta = { 'dev.drawgate/handler': typeof handler };
-    return { name, description, inputSchema: schema, _meta };
+    return { name, description, inputSchema: plain(schema), _meta };
   });
+}
+
+/** What JSON can't write is told as a text, which is not a schema. */
+function plain(schema) {
+  try {
+    JSON.stringify(schema);
+    return schema;
+  } catch (error) {
+    return messageOf(error);
+  }
 }
 
 async function callTool({ name, arguments: input, _meta }, id) {
@@ -271,9 +280,8 @@ function provideLibrary() {
 // --- start ---
 
 provideLibrary();
-process.chdir(dirname(main));
 process.stdout.write = (chunk, encoding, done) => {
-  log('info', [String(chunk).replace(/\n$/, '')]);
+  log('info', [Buffer.from(chunk).toString().replace(/\n$/, '')]);
   const callback = typeof encoding === 'function' ? encoding : done;
   if (callback) process.nextTick(callback);
   return true;

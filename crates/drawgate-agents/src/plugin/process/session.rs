@@ -14,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 /// How many requests may be under way in each direction.
 pub(super) const IN_FLIGHT: usize = 64;
+/// The code of JSON-RPC for a method that a peer does not have.
+pub(super) const METHOD_NOT_FOUND: i64 = -32601;
 
 /// A process that has been started.
 pub(super) struct Session {
@@ -54,6 +56,23 @@ impl Session {
         let outcome = self.exchange(method, params).await;
         unanswered.answered = true;
         outcome
+    }
+
+    /// Has the plugin begin its work. One that does not know the request, such as an MCP server, has nothing
+    /// to begin.
+    pub(super) async fn begin(&self, limit: Duration) -> Result<(), SourceError> {
+        let params = json!({});
+        let answer = timeout(limit, self.ask("drawgate/start", &params)).await;
+        match answer {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) if is_unknown_method(&error) => Ok(()),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(SourceError::Timeout(format!(
+                "the plugin `{}` did not finish its `start` within {} s",
+                self.plugin,
+                limit.as_secs_f32()
+            ))),
+        }
     }
 
     /// Returns when a request was given up and the process then did not answer in time.
@@ -123,6 +142,21 @@ impl Session {
             | SourceError::Timeout(_)
             | SourceError::Sandbox(_) => error,
         }
+    }
+}
+
+fn is_unknown_method(error: &SourceError) -> bool {
+    match error {
+        SourceError::Failed { details: Some(details), .. } => {
+            details.get("code").and_then(Value::as_i64) == Some(METHOD_NOT_FOUND)
+        }
+        SourceError::Failed { details: None, .. }
+        | SourceError::Unavailable { .. }
+        | SourceError::Arguments { .. }
+        | SourceError::Protocol(_)
+        | SourceError::Invalid(_)
+        | SourceError::Timeout(_)
+        | SourceError::Sandbox(_) => false,
     }
 }
 

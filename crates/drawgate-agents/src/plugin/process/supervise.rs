@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use drawgate_sources::backoff::Backoff;
-use serde_json::json;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::child::Child;
@@ -107,12 +106,8 @@ impl Supervisor {
             return Err("it declares other tools or hooks than when it was loaded".to_owned());
         }
         if shared.started.load(Ordering::Acquire) {
-            let params = json!({});
-            let start = child.session.ask("drawgate/start", &params);
-            match timeout(shared.limits.start, start).await {
-                Ok(answer) => answer.map(drop).map_err(|error| error.to_string())?,
-                Err(_) => return Err("it did not finish its `start` in time".to_owned()),
-            }
+            let begun = child.session.begin(shared.limits.start).await;
+            begun.map_err(|error| error.to_string())?;
         }
         Ok(child)
     }

@@ -82,6 +82,10 @@ async fn bad_tools_are_refused_by_plugin_tool_and_field() {
     for (definition, expected) in ROWS {
         assert_eq!(refused(&machine, definition).await, format!("plugin `bad`: {expected}"));
     }
+    let cyclic =
+        "tools: [{...TOOL, get schema() { const it = {type: 'object'}; it.it = it; return it; }}]";
+    let said = refused(&machine, cyclic).await;
+    assert!(said.contains("tool `a`, `schema`: it must be an object, not a string"), "{said}");
     let schema = "{type: 'object', properties: {x: {type: 'strnig'}}}";
     let invalid = refused(&machine, &format!("tools: [{{...TOOL, schema: {schema}}}]")).await;
     let expected = "plugin `bad`: tool `a`, `schema`: not a valid JSON Schema: ";

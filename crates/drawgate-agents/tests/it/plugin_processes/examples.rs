@@ -7,6 +7,19 @@ use serde_json::{Map, json};
 
 use super::{Machine, call, call_context, example, in_thread, text};
 
+#[test]
+fn the_guide_shows_the_examples() {
+    let guide = include_str!("../../../../../docs/plugins.md");
+    let rows = [
+        ("json", include_str!("../../../../../examples/plugins/notes/drawgate-plugin.json")),
+        ("ts", include_str!("../../../../../examples/plugins/notes/main.ts")),
+        ("python", include_str!("../../../../../examples/plugins/shout/main.py")),
+    ];
+    for (language, text) in rows {
+        assert!(guide.contains(&format!("```{language}\n{text}```\n")), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn notes_are_kept_for_each_conversation() {
     let machine = Machine::new();

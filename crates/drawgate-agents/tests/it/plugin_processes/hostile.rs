@@ -330,6 +330,15 @@ async fn a_plugin_that_fails_again_and_again_is_given_up_for_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_knows_only_mcp_is_a_plugin_without_hooks() {
+    let neighbours = Neighbours::new("knows_mcp_only").await;
+    let (plugin, _recorder) = neighbours.load().await;
+    plugin.start().await.unwrap();
+    assert_eq!(text(&call(&plugin, "echo", json!({})).await.unwrap()), "echo");
+    plugin.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_ignores_its_stop_is_killed() {
     let neighbours = Neighbours::new("ignore_stop").await;
     let (plugin, _recorder) = neighbours.load().await;

@@ -5,6 +5,7 @@ mod bad_tools;
 mod contract;
 mod examples;
 mod hostile;
+mod lifecycle;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
