@@ -145,6 +145,11 @@ impl Context {
 }
 
 /// The principal in whose name a plugin's runs work.
+/// Whether a name is kept for the principals of plugins.
+pub(super) fn is_principal_of_plugin(name: &Principal) -> bool {
+    name.as_str().starts_with(PRINCIPAL)
+}
+
 pub(super) fn principal_of(name: &SourceId) -> Result<Principal, IdError> {
     Principal::new(&format!("{PRINCIPAL}{name}"))
 }

@@ -105,6 +105,12 @@ impl Plugins {
         context::principal_of(name)
     }
 
+    /// Whether a name is kept for plugins, so that no other caller may have it.
+    #[must_use]
+    pub fn is_reserved(name: &Principal) -> bool {
+        context::is_principal_of_plugin(name)
+    }
+
     /// A plugin that comes with the gateway; nothing if there is none of this name.
     pub fn native(
         name: &str,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drawgate_agents::plugins::Plugins;
 use drawgate_core::acts::Turn;
 use drawgate_core::audit::EventKind;
 use drawgate_core::model::{Capability, Principal};
@@ -59,7 +60,7 @@ impl Operations {
         if name == Principal::local() {
             return Err(OperationError::NameIsLocal);
         }
-        if self.callers.is_reserved(&name) {
+        if self.callers.is_reserved(&name) || Plugins::is_reserved(&name) {
             return Err(OperationError::NameIsReserved(name));
         }
         let agents = self.store.agents().await?;

@@ -108,6 +108,7 @@ impl Operations {
         let is_known = *name == Principal::local()
             || has_key
             || self.callers.is_reserved(name)
+            || self.plugins.has_principal(name)
             || self.store.agents().await?.iter().any(|agent| agent.name == *name);
         if is_known { Ok(()) } else { Err(OperationError::UnknownGrantee(name.clone())) }
     }

@@ -19,7 +19,7 @@ use drawgate_agents::plugin::{Hook, Plugin, PluginManifest};
 use drawgate_agents::plugins::{PluginStatus, PluginTerms, Plugins};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::hooks::{BoundHook, CallHook, HookTerms, Hooks};
-use drawgate_core::model::SourceId;
+use drawgate_core::model::{Principal, SourceId};
 use drawgate_core::store::{AuditLog, Documents, StoreError};
 use drawgate_host::Host;
 use drawgate_host::sandbox::ResourceLimits;
@@ -343,6 +343,16 @@ impl PluginTable {
         }
         drop(state);
         self.hooks.store(Arc::new(Hooks::new(bound)));
+    }
+
+    /// Whether a principal is that of a plugin.
+    #[must_use]
+    pub fn has_principal(&self, name: &Principal) -> bool {
+        let is_own = |plugin: &String| {
+            let id = SourceId::new(plugin).ok();
+            id.and_then(|id| Plugins::principal(&id).ok()).is_some_and(|own| own == *name)
+        };
+        self.state.lock().records.keys().any(is_own)
     }
 
     /// All plugins, by name.
