@@ -56,6 +56,26 @@ pub enum Origin {
     },
 }
 
+/// An agent that a run may not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("agent `{by}` may not start `{wanted}`; its profile lets it start {}", agents(.allowed))]
+pub struct NotItsAgent {
+    /// The profile of the run that asks.
+    pub by: String,
+    /// The agent that it asks for.
+    pub wanted: String,
+    /// Those that it may start.
+    pub allowed: Vec<String>,
+}
+
+fn agents(names: &[String]) -> String {
+    match names {
+        [] => "no other agents".to_owned(),
+        [only] => format!("`{only}` alone"),
+        some => format!("these alone: `{}`", some.join("`, `")),
+    }
+}
+
 /// Why a run can't be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -70,6 +90,9 @@ pub enum StartError {
         /// What is wrong.
         reason: String,
     },
+    /// The profile of the parent names other agents.
+    #[error(transparent)]
+    Agent(#[from] NotItsAgent),
     /// Too many runs above it.
     #[error("a run may have {0} runs above it at most (`runs.max_depth`); do the work in this run")]
     Depth(u8),
@@ -140,6 +163,7 @@ impl Runs {
         if inner.stopping.is_cancelled() {
             return Err(StartError::Stopping);
         }
+        inner.check_agent(&new)?;
         let history = match &new.origin {
             Origin::Thread(thread) => self.history(thread, u64::MAX).await?,
             Origin::New | Origin::Step { .. } => Vec::new(),
@@ -206,6 +230,23 @@ fn tool_patterns(profile: &Profile) -> Result<ToolPatterns, ToolPatternError> {
 }
 
 impl Inner {
+    /// Whether the run that asks may start this agent. Custom tools are tools, not agents.
+    fn check_agent(&self, new: &NewRun) -> Result<(), NotItsAgent> {
+        let lineage = new.caller.lineage.as_ref().filter(|_| new.tool.is_none());
+        let Some(parent) = lineage.and_then(|lineage| self.find(&lineage.run)) else {
+            return Ok(());
+        };
+        let profile = &parent.record.lock().profile;
+        if profile.may_start(&new.profile.name) {
+            return Ok(());
+        }
+        Err(NotItsAgent {
+            by: profile.name.clone(),
+            wanted: new.profile.name.clone(),
+            allowed: profile.tools.agents.clone().unwrap_or_default(),
+        })
+    }
+
     /// The record of a new run.
     fn record(&self, new: NewRun) -> RunRecord {
         let id = self.gateway.ids().unique();

@@ -134,7 +134,7 @@ impl ProfileTools {
         Profile {
             instructions: String::new(),
             model: None,
-            tools: ToolChoice { allowed: Some(Vec::new()), denied: Vec::new() },
+            tools: ToolChoice { allowed: Some(Vec::new()), ..ToolChoice::default() },
             custom: Vec::new(),
             budget: Budget::default(),
             public: false,
