@@ -24,7 +24,7 @@ mod tools;
 pub use agents::{AgentToken, NewAgent};
 pub use approvals::{Decision, ExactArguments, ListedApproval, Reveal};
 pub use audit::{Prune, Pruned};
-pub use error::OperationError;
+pub use error::{AgentError, OperationError};
 pub use grants::NewGrant;
 pub use keys::{AddKey, GatewayKey, KeyFaultView, KeyListView, KeyOwner, KeyView, RemoveKeys};
 pub use packs::PackDetails;

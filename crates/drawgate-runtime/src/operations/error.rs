@@ -53,9 +53,6 @@ pub enum OperationError {
     /// No pack of this id is connected.
     #[error("no pack `{0}` is connected")]
     UnknownPack(String),
-    /// No provider of models has this name.
-    #[error("there is no provider `{0}`")]
-    UnknownProvider(String),
     /// No artifact has this hash.
     #[error("there is no artifact `{0}`")]
     UnknownArtifact(String),
@@ -78,39 +75,9 @@ pub enum OperationError {
         /// What it has in common with others.
         conflicts: Vec<String>,
     },
-    /// The file of a profile waits for an operator's word.
-    #[error("profile `{0}` is not accepted, or its file has changed since")]
-    ProfileWaits(String),
-    /// No provider of models is asked. The text says why.
-    #[error("{0}")]
-    ProvidersWithheld(String),
-    /// No run has this id, or several end like this.
-    #[error("there is no run `{0}`")]
-    UnknownRun(String),
-    /// No conversation has this id, or several end like this.
-    #[error("there is no thread `{0}`")]
-    UnknownThread(String),
-    /// The run has ended.
-    #[error("run `{0}` is not at work")]
-    NotRunning(String),
-    /// The run is at work, or part of another one's work.
-    #[error("run `{0}` can't be resumed: it is at work, or was started by another run")]
-    NotResumable(String),
-    /// A run can't be started.
+    /// It is about agents that the gateway runs.
     #[error(transparent)]
-    Run(#[from] StartError),
-    /// No file has a profile of this name, and none was accepted.
-    #[error("there is no profile `{0}`")]
-    UnknownProfile(String),
-    /// The profile's file has problems, or is gone.
-    #[error("the file of `{0}` can't be used")]
-    ProfileUnusable(String),
-    /// The profile's file is not what a person was shown.
-    #[error("`{0}` has changed since it was shown; look at it once more")]
-    ProfileChanged(String),
-    /// The profile does not count anyway.
-    #[error("`{0}` is not accepted")]
-    ProfileNotAccepted(String),
+    Agents(#[from] AgentError),
     /// The work on the folder of toolpacks failed. The text has its causes.
     #[error("{0}")]
     Toolpack(ToolpackError),
@@ -150,6 +117,53 @@ pub enum OperationError {
     /// Everything else: the file of keys, the configuration of toolpacks.
     #[error(transparent)]
     Other(#[from] anyhow::Error),
+}
+
+/// Why an operation on profiles, models, runs or threads was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// No provider of models has this name.
+    #[error("there is no provider `{0}`")]
+    UnknownProvider(String),
+    /// The file of a profile waits for an operator's word.
+    #[error("profile `{0}` is not accepted, or its file has changed since")]
+    ProfileWaits(String),
+    /// No provider of models is asked. The text says why.
+    #[error("{0}")]
+    ProvidersWithheld(String),
+    /// No run has this id, or several end like this.
+    #[error("there is no run `{0}`")]
+    UnknownRun(String),
+    /// No conversation has this id, or several end like this.
+    #[error("there is no thread `{0}`")]
+    UnknownThread(String),
+    /// The run has ended.
+    #[error("run `{0}` is not at work")]
+    NotRunning(String),
+    /// The run is at work, or part of another one's work.
+    #[error("run `{0}` can't be resumed: it is at work, or was started by another run")]
+    NotResumable(String),
+    /// A run can't be started.
+    #[error(transparent)]
+    Run(#[from] StartError),
+    /// No file has a profile of this name, and none was accepted.
+    #[error("there is no profile `{0}`")]
+    UnknownProfile(String),
+    /// The profile's file has problems, or is gone.
+    #[error("the file of `{0}` can't be used")]
+    ProfileUnusable(String),
+    /// The profile's file is not what a person was shown.
+    #[error("`{0}` has changed since it was shown; look at it once more")]
+    ProfileChanged(String),
+    /// The profile does not count anyway.
+    #[error("`{0}` is not accepted")]
+    ProfileNotAccepted(String),
+}
+
+impl From<StartError> for OperationError {
+    fn from(error: StartError) -> Self {
+        Self::Agents(error.into())
+    }
 }
 
 impl From<ToolpackError> for OperationError {
