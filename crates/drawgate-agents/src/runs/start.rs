@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use drawgate_core::audit::EventKind;
 use drawgate_core::model::{
-    Bounds, Caller, CapabilityGrant, Lineage, ToolPatternError, ToolPatterns,
+    Bounds, Caller, CapabilityGrant, Lineage, ToolPatternError, ToolPatterns, TraceParent,
 };
 use drawgate_core::store::StoreError;
 use serde_json::Value;
@@ -38,6 +38,8 @@ pub struct NewRun {
     pub budget: Budget,
     /// Where it was started from.
     pub origin: Origin,
+    /// The span of the call that starts it, unless that is a run's: its spans are below it.
+    pub trace: Option<TraceParent>,
 }
 
 /// Where a run is started from.
@@ -269,6 +271,12 @@ impl Inner {
         if parent.is_none() {
             budget = budget.or(self.settings.load().budget);
         }
+        let trace = match &parent {
+            Some((above, _)) => {
+                self.find(&above.run).and_then(|run| run.record.lock().trace.clone())
+            }
+            None => new.trace,
+        };
         let carried = new.caller.carried.iter().map(|grant| CapabilityGrant::clone(grant));
         RunRecord {
             thread,
@@ -286,6 +294,7 @@ impl Inner {
             answer: new.answer,
             prompt: new.prompt,
             budget,
+            trace,
             created_at: self.now(),
             waited_ms: 0,
             end: None,

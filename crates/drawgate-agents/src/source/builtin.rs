@@ -95,6 +95,7 @@ impl AgentTools {
             answer: None,
             budget,
             origin: Origin::Step { step, report },
+            trace: None,
         };
         let run = self.runs.start(new).await.map_err(|error| not_started(&error))?;
         if !waits {

@@ -136,6 +136,7 @@ impl Bench {
             answer: None,
             budget: Budget::default(),
             origin: Origin::New,
+            trace: None,
         }
     }
 

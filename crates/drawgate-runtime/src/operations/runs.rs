@@ -91,6 +91,7 @@ impl Operations {
             answer: None,
             budget: start.budget,
             origin: thread.map_or(Origin::New, Origin::Thread),
+            trace: None,
         });
         Ok(StartedRun { id: id.await? })
     }
