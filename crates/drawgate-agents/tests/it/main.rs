@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed test may panic")]
 
 mod authority;
+mod bad_input;
 mod budget;
 mod endings;
 mod library;
@@ -10,3 +11,4 @@ mod limits;
 mod providers;
 mod restart;
 mod support;
+mod tools;
