@@ -2,6 +2,7 @@
 
 mod examples;
 mod kills;
+mod once;
 mod telemetry;
 mod tools;
 
