@@ -27,7 +27,7 @@ pub use agents::{AgentToken, NewAgent};
 pub use approvals::{Decision, ExactArguments, ListedApproval, Reveal};
 pub use audit::{Prune, Pruned};
 pub use delegated::Say;
-pub use error::OperationError;
+pub use error::{AgentError, OperationError, PluginRefusal};
 pub use grants::NewGrant;
 pub use keys::{AddKey, GatewayKey, KeyFaultView, KeyListView, KeyOwner, KeyView, RemoveKeys};
 pub use packs::PackDetails;

@@ -24,5 +24,6 @@ pub mod setting;
 pub mod shape;
 pub mod suggest;
 pub mod toolpack;
+pub mod yaml;
 
 pub use kind::{ConfigError, KINDS, Kinds, SourceKind};

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::codec::{
-    Codec, Decoder, Fault, Progress, Seed, bearer, below, count, list, marked, optional,
+    Codec, Decoder, Fault, Progress, Seed, bearer, below, list, marked, openai_usage, optional,
     optional_text, push_text,
 };
 use super::{
@@ -116,6 +116,9 @@ fn call_member(call: &ToolCall, mut others: Map<String, Value>) -> Value {
     Value::Object(others)
 }
 
+/// The names in `usage`.
+const USAGE: [&str; 3] = ["prompt_tokens", "prompt_tokens_details", "completion_tokens"];
+
 /// The answer so far.
 struct Events {
     seed: Seed,
@@ -132,7 +135,7 @@ impl Decoder for Events {
         if optional(event, "error").is_some() {
             return Err(Fault::Reported(event.clone()));
         }
-        self.usage = usage(event)?.or(self.usage);
+        self.usage = openai_usage(event, USAGE)?.or(self.usage);
         for choice in list(event, "choices")? {
             // One answer was asked for; servers that send more can't be helped.
             if optional(choice, "index").is_none_or(|index| index == 0) {
@@ -213,18 +216,6 @@ fn has_output(delta: &Map<String, Value>) -> bool {
             && value != ""
             && value.as_array().is_none_or(|all| !all.is_empty())
     })
-}
-
-fn usage(event: &Value) -> Result<Option<Usage>, Fault> {
-    let Some(counted) = optional(event, "usage") else { return Ok(None) };
-    let cached = optional(counted, "prompt_tokens_details");
-    let cache_read = cached.map_or(Ok(0), |details| count(details, "cached_tokens"))?;
-    Ok(Some(Usage {
-        input: count(counted, "prompt_tokens")?.saturating_sub(cache_read),
-        cache_read,
-        output: count(counted, "completion_tokens")?,
-        ..Usage::default()
-    }))
 }
 
 fn stop(reason: &str) -> Stop {

@@ -244,3 +244,20 @@ pub(super) fn list<'a>(value: &'a Value, name: &str) -> Result<&'a [Value], Faul
 pub(super) fn count(value: &Value, name: &str) -> Result<u64, Fault> {
     optional(value, name).map_or(Ok(0), |member| member.as_u64().ok_or_else(|| Fault::member(name)))
 }
+
+/// The tokens that an answer of `OpenAI`'s APIs names in `usage`; each API has names of its own for the
+/// input, for what is known about it, and for the output.
+pub(super) fn openai_usage(
+    answer: &Value,
+    [input, details, output]: [&str; 3],
+) -> Result<Option<Usage>, Fault> {
+    let Some(counted) = optional(answer, "usage") else { return Ok(None) };
+    let details = optional(counted, details);
+    let cache_read = details.map_or(Ok(0), |details| count(details, "cached_tokens"))?;
+    Ok(Some(Usage {
+        input: count(counted, input)?.saturating_sub(cache_read),
+        cache_read,
+        output: count(counted, output)?,
+        ..Usage::default()
+    }))
+}

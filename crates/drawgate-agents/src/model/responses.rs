@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::codec::{
-    Codec, Decoder, Fault, Progress, Seed, bearer, below, count, list, marked, object, optional,
+    Codec, Decoder, Fault, Progress, Seed, bearer, below, list, marked, object, openai_usage,
     optional_text, push_text, text,
 };
 use super::{Api, Arguments, Message, Part, Reply, Stop, ToolCall, Turn, TurnSink, Usage};
@@ -91,6 +91,9 @@ fn reply_items(reply: &Reply) -> Vec<Value> {
     reply.parts.iter().map(item).collect()
 }
 
+/// The names in `usage`.
+const USAGE: [&str; 3] = ["input_tokens", "input_tokens_details", "output_tokens"];
+
 /// The answer so far.
 struct Events {
     seed: Seed,
@@ -168,15 +171,7 @@ impl Events {
     }
 
     fn count(&mut self, response: &Value) -> Result<(), Fault> {
-        let Some(counted) = optional(response, "usage") else { return Ok(()) };
-        let cached = optional(counted, "input_tokens_details");
-        let cache_read = cached.map_or(Ok(0), |details| count(details, "cached_tokens"))?;
-        self.usage = Some(Usage {
-            input: count(counted, "input_tokens")?.saturating_sub(cache_read),
-            cache_read,
-            output: count(counted, "output_tokens")?,
-            ..Usage::default()
-        });
+        self.usage = openai_usage(response, USAGE)?.or(self.usage);
         Ok(())
     }
 }

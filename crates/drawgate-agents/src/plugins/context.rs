@@ -107,6 +107,7 @@ impl Context {
             answer: options.schema,
             budget: Budget { seconds, ..Budget::default() },
             origin: Origin::Plugin(self.name.to_string()),
+            trace: None,
         };
         let run = self.runs.start(new).await.map_err(|error| error.to_string())?;
         let _cancel = CancelOnDrop { runs: &self.runs, run: &run };
@@ -122,7 +123,7 @@ impl Context {
             description: format!("asked by plugin `{}`", self.name),
             model: None,
             instructions: String::new(),
-            tools: ToolChoice { allowed: Some(tools), denied },
+            tools: ToolChoice { allowed: Some(tools), denied, agents: None },
             custom: Vec::new(),
             ceiling: None,
             budget: self.terms.budget,

@@ -11,6 +11,7 @@ pub(super) enum Field {
     Model,
     Tools,
     DeniedTools,
+    Agents,
     Permission,
     Invoker,
     Ceiling,
@@ -35,8 +36,8 @@ pub(super) enum Meaning {
 }
 
 use Field::{
-    Budget, Ceiling, DeniedTools, Description, Disabled, Invoker, Kind, MaxTurns, Model, Name,
-    Permission, Public, Temperature, TimeoutMinutes, Tools,
+    Agents, Budget, Ceiling, DeniedTools, Description, Disabled, Invoker, Kind, MaxTurns, Model,
+    Name, Permission, Public, Temperature, TimeoutMinutes, Tools,
 };
 use Meaning::{Ignored, Read, Warned};
 
@@ -54,6 +55,7 @@ pub(super) const KEYS: &[(&str, Meaning)] = &[
     ("description", Read(Description)),
     ("model", Read(Model)),
     ("tools", Read(Tools)),
+    ("agents", Read(Agents)),
     ("invoker", Read(Invoker)),
     ("ceiling", Read(Ceiling)),
     ("budget", Read(Budget)),

@@ -64,6 +64,8 @@ fn what_is_not_a_text_file_is_a_problem() {
     fs::write(folder.path().join("binary.md"), [0xff, 0xfe]).unwrap();
     let huge = fs::File::create(folder.path().join("huge.md")).unwrap();
     huge.set_len(1 << 40).unwrap();
+    let ten_megabytes = format!("---\ndescription: d\n---\n{}", "x".repeat(10_000_000));
+    fs::write(folder.path().join("large.md"), ten_megabytes).unwrap();
     let found = read_folders(&[folder.path().to_owned()]);
     let all: Vec<(&str, Vec<String>)> =
         found.iter().map(|found| (found.name.as_str(), messages(found))).collect();
@@ -73,6 +75,7 @@ fn what_is_not_a_text_file_is_a_problem() {
             ("binary", vec!["the file is not UTF-8 text".to_owned()]),
             ("folder", vec!["it is not a regular file".to_owned()]),
             ("huge", vec!["the file is larger than 1 MiB; shorten it".to_owned()]),
+            ("large", vec!["the file is larger than 1 MiB; shorten it".to_owned()]),
         ]
     );
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use drawgate_sources::yaml::{self, YamlError, YamlLimits, known_line};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
@@ -11,15 +12,8 @@ use super::findings::{Findings, Lines, Place};
 
 /// The largest front matter that is read; the largest real ones have some kilobytes.
 const MAX_FRONT_MATTER: usize = 64 * 1024;
-/// Values in the front matter: each takes two bytes at least, and most take many.
-const MAX_NODES: usize = 8_192;
-/// How deep values nest; result schemas are the deepest.
-const MAX_DEPTH: usize = 48;
-/// Aliases, and what they may repeat.
-const MAX_ALIASES: usize = 64;
-const MAX_REPLAYED: usize = 4_096;
-/// How much of the parser's message is shown.
-const SHOWN: usize = 300;
+/// What it may hold: a value takes two bytes at least, and result schemas nest the deepest.
+const LIMITS: YamlLimits = YamlLimits { depth: 48, nodes: 8_192, aliases: 64, replayed: 4_096 };
 
 /// A file in its two parts.
 pub(super) struct Document<'a> {
@@ -119,38 +113,14 @@ fn loose_text(line: &str) -> Option<(&str, &str)> {
 }
 
 fn yaml(text: &str) -> Result<Node, Problem> {
-    let options = serde_saphyr::options! {
-        strict_booleans: true,
-        with_snippet: false,
-        budget: serde_saphyr::budget! {
-            max_depth: MAX_DEPTH,
-            max_documents: 1,
-            max_nodes: MAX_NODES,
-            max_events: MAX_NODES * 2,
-            max_aliases: MAX_ALIASES,
-            max_anchors: MAX_ALIASES,
-            max_merge_keys: MAX_ALIASES,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MAX_REPLAYED,
-            max_replay_stack_depth: 16,
-        },
-    };
     if text.trim().is_empty() {
         return Ok(Node { line: None, content: Content::Scalar(Value::Null) });
     }
-    serde_saphyr::from_str_with_options::<Spanned<Content>>(text, options).map(Node::from).map_err(
-        |error| {
-            let line = error.location().and_then(|place| known(place.line()));
-            let message: String = error.without_snippet().to_string().chars().take(SHOWN).collect();
-            Problem { line, ..whole(format!("the front matter is not valid YAML: {message}")) }
-        },
-    )
-}
-
-/// A line that is known; the parser calls others 0.
-fn known(line: u64) -> Option<u32> {
-    u32::try_from(line).ok().filter(|line| *line > 0)
+    let root = yaml::parse::<Spanned<Content>>(text.as_bytes(), LIMITS);
+    root.map(Node::from).map_err(|YamlError { line, message }| Problem {
+        line,
+        ..whole(format!("the front matter is not valid YAML: {message}"))
+    })
 }
 
 /// A value and its line.
@@ -167,7 +137,7 @@ enum Content {
 
 impl From<Spanned<Content>> for Node {
     fn from(spanned: Spanned<Content>) -> Self {
-        Self { line: known(spanned.referenced.line()), content: spanned.value }
+        Self { line: known_line(spanned.referenced.line()), content: spanned.value }
     }
 }
 
@@ -252,7 +222,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
         let mut all = Vec::new();
         while let Some((key, value)) = members.next_entry::<Spanned<String>, Spanned<Content>>()? {
             let value = Node::from(value);
-            let line = known(key.referenced.line()).or(value.line);
+            let line = known_line(key.referenced.line()).or(value.line);
             all.push((key.value, Node { line, ..value }));
         }
         Ok(Content::Map(all))

@@ -34,7 +34,7 @@ pub struct Profile {
     pub model: Option<String>,
     /// What the model is told first: the text below the front matter.
     pub instructions: String,
-    /// The tools that its runs may use themselves.
+    /// The tools that its runs may use themselves, and the agents that they may start.
     pub tools: ToolChoice,
     /// Its own tools.
     pub custom: Vec<CustomTool>,
@@ -52,13 +52,25 @@ pub struct Profile {
     pub hash: String,
 }
 
-/// The tools that an agent may use, by patterns over ids, wire names and bare names.
+impl Profile {
+    /// Whether its runs may start an agent of this name themselves.
+    #[must_use]
+    pub fn may_start(&self, agent: &str) -> bool {
+        self.tools.agents.as_ref().is_none_or(|agents| agents.iter().any(|name| name == agent))
+    }
+}
+
+/// The tools that an agent may use, by patterns over ids, wire names and bare names, and the agents that
+/// it may start with them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolChoice {
     /// Those that it may use; all without a list.
     pub allowed: Option<Vec<String>>,
     /// Those that it may not, whatever `allowed` says.
     pub denied: Vec<String>,
+    /// The agents that it may start, by name; all without a list.
+    #[serde(default)]
+    pub agents: Option<Vec<String>>,
 }
 
 /// A tool that a profile defines by a prompt.

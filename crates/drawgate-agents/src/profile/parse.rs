@@ -7,10 +7,10 @@ use drawgate_core::model::Capability;
 use drawgate_sources::suggest::nearest;
 use serde_json::{Map, Value};
 
-use super::dialects::{Field, Meaning, meaning, read_keys};
+use super::dialects::{Field, Meaning, SPAWN, meaning, read_keys};
 use super::findings::{Findings, Place};
 use super::front_matter::{self, Document};
-use super::switches::{self, Switches};
+use super::switches::{self, Switches, plain_name};
 use super::{Budget, CustomTool, Parsed, Problem, Profile, ToolChoice, custom};
 
 /// The largest file that is read; the largest real ones have some tens of kilobytes.
@@ -190,13 +190,29 @@ impl Reader {
         }
         if let Some((place, value)) = self.take(Field::DeniedTools) {
             let denied = self.denied_tools(&place, &value);
-            choice = switches::both(choice, ToolChoice { allowed: None, denied });
+            choice = switches::both(choice, ToolChoice { denied, ..ToolChoice::default() });
+        }
+        if let Some((place, value)) = self.take(Field::Agents) {
+            let agents = self.agents(&place, &value);
+            choice = switches::both(choice, ToolChoice { agents, ..ToolChoice::default() });
         }
         if let Some((place, value)) = self.take(Field::Permission) {
             let permitted = Switches::of_permissions(&mut self.findings, &place, &value).choice();
             choice = switches::both(choice, permitted);
         }
+        if choice.agents.as_ref().is_some_and(Vec::is_empty) {
+            choice.denied.push(SPAWN.to_owned());
+        }
         (choice, custom)
+    }
+
+    /// The agents that it may start; `*` stands for all of them.
+    fn agents(&mut self, place: &Place, value: &Value) -> Option<Vec<String>> {
+        let names = self.texts(place, value);
+        if names.iter().any(|(_, name)| name == "*") {
+            return None;
+        }
+        Some(names.iter().map(|(_, name)| plain_name(name)).collect())
     }
 
     /// What `tools` says. A list of custom tools alone adds them and limits nothing.
@@ -238,7 +254,7 @@ impl Reader {
                 self.findings.problem(place, message);
             }
         }
-        ToolChoice { allowed: limits.then_some(allowed), denied: Vec::new() }
+        if limits { switches::of_list(&allowed) } else { ToolChoice::default() }
     }
 
     fn custom_tool(
@@ -352,13 +368,6 @@ impl Reader {
         let Some((place, value)) = self.take(Field::Public) else { return false };
         self.findings.boolean(&place, &value).unwrap_or_default()
     }
-}
-
-/// A name with small letters, and with `-` for all that names can't have.
-fn plain_name(given: &str) -> String {
-    let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = given.trim().chars().map(legal).collect();
-    name.trim_start_matches('-').to_owned()
 }
 
 #[cfg(test)]

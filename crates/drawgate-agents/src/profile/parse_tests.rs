@@ -148,6 +148,37 @@ fn a_list_of_custom_tools_alone_limits_nothing_and_an_empty_one_allows_nothing()
 }
 
 #[test]
+fn agents_that_are_named_are_the_only_ones_that_it_may_start() {
+    let agents = |front: &str| profile(front).tools.agents;
+    let some = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect::<Vec<_>>());
+    for (front, expected) in [
+        ("tools: Agent(worker), Read", some(&["worker"])),
+        ("tools: Task(Code Reviewer, tester)", some(&["code-reviewer", "tester"])),
+        ("tools: [Agent(a), 'Agent(b, a)']", some(&["a", "b"])),
+        ("tools: spawn_agent(a)", some(&["a"])),
+        ("tools: Agent(a), Agent", None),
+        ("tools: Agent(*)", None),
+        ("tools: Agent", None),
+        ("tools: Read", None),
+        ("tools: {'*': false, 'Agent(a)': true}", some(&["a"])),
+        ("agents: [a, B]", some(&["a", "b"])),
+        ("agents: a, b", some(&["a", "b"])),
+        ("agents: ['*', a]", None),
+        ("tools: Agent(a, b)\nagents: [b, c]", some(&["b"])),
+        ("tools: Agent(a, b)\nagents: '*'", some(&["a", "b"])),
+    ] {
+        assert_eq!(agents(front), expected, "{front}");
+    }
+    let none = profile("agents: []");
+    assert_eq!((none.tools.agents, none.tools.denied), (some(&[]), vec!["spawn_agent".to_owned()]));
+    let empty = warns(
+        "tools: Agent()",
+        &["line 3: `tools`: `Agent()`: left out, since the parentheses name no agent"],
+    );
+    assert_eq!(empty.tools.allowed, Some(Vec::new()));
+}
+
+#[test]
 fn line_ends_of_windows_and_byte_order_marks_are_read() {
     let text = format!("\u{feff}{}", file(FULL)).replace('\n', "\r\n");
     let windows = parse("a.md", &text).unwrap().profile;
@@ -338,6 +369,7 @@ fn files_of_other_programs_are_read_as_they_are() {
         let file = found.path.file_name().unwrap().display();
         shown.push(format!("{file}: {name}, {model:?}, {max_turns:?}, {temperature:?}"));
         shown.push(format!("  allowed {:?}\n  denied {:?}", tools.allowed, tools.denied));
+        shown.extend(tools.agents.map(|agents| format!("  agents {agents:?}")));
         shown.push(format!("  {}", serde_json::to_string(&budget).unwrap()));
         shown.extend(warnings.iter().map(|warning| format!("  warning: {warning}")));
     }

@@ -11,7 +11,7 @@ use super::findings::{Findings, Place};
 const NOT_A_NAME: &str =
     "ignored: it is neither the name of a tool nor a pattern such as `time__*`";
 const ELSEWHERE: &str = "no tool here replaces it; it counts only if a tool of yours has this name";
-const AGENTS: &str = "which agents it may start is not limited here; a policy rule can do that";
+const NO_AGENT: &str = "left out, since the parentheses name no agent";
 const CONDITION: &str = "left out, since the condition in parentheses can't be kept; name the tool \
                          without it, and limit its arguments by a policy rule";
 const DENIED_WHOLE: &str =
@@ -34,28 +34,70 @@ pub(super) fn names(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// The tools that a name in a list allows.
-pub(super) fn allowed(findings: &mut Findings, place: &Place, text: &str) -> Option<String> {
+/// What a name in a list allows.
+pub(super) struct Allowed {
+    /// The tools, as a name or a pattern.
+    pub(super) tool: String,
+    /// The agents that the tool may start; all without a list.
+    pub(super) agents: Option<Vec<String>>,
+}
+
+/// The tools that a name in a list allows. `Agent(x)` allows to start `x`.
+pub(super) fn allowed(findings: &mut Findings, place: &Place, text: &str) -> Option<Allowed> {
     let (name, condition) = parts(text);
     if !is_pattern(name) {
         findings.warning(place, about(text, NOT_A_NAME));
         return None;
     }
     let here = dialects::tool(name);
-    if condition.is_some_and(|condition| condition != "*") {
-        if here != ToolName::Here(SPAWN.to_owned()) {
-            findings.warning(place, about(text, CONDITION));
+    let mut agents = None;
+    if let Some(condition) = condition.filter(|condition| *condition != "*") {
+        let starts_agents = here == ToolName::Here(SPAWN.to_owned());
+        let named: Vec<String> = names(condition).into_iter().map(plain_name).collect();
+        if !starts_agents || named.is_empty() {
+            let why = if starts_agents { NO_AGENT } else { CONDITION };
+            findings.warning(place, about(text, why));
             return None;
         }
-        findings.warning(place, about(text, AGENTS));
+        agents = Some(named);
     }
-    match here {
-        ToolName::Here(here) => Some(here),
+    let tool = match here {
+        ToolName::Here(here) => here,
         ToolName::Elsewhere => {
             findings.warning(place, about(name, ELSEWHERE));
-            Some(name.to_owned())
+            name.to_owned()
         }
+    };
+    Some(Allowed { tool, agents })
+}
+
+/// The choice that a list of names amounts to. Several names of the tool that starts agents add up: each
+/// allows its agents, and one without any allows all.
+pub(super) fn of_list(list: &[Allowed]) -> ToolChoice {
+    let spawns = || list.iter().filter(|allowed| allowed.tool == SPAWN);
+    let is_limited = spawns().count() > 0 && spawns().all(|allowed| allowed.agents.is_some());
+    let named = spawns().filter_map(|allowed| allowed.agents.clone()).flatten();
+    let agents = is_limited.then(|| without_repetition(named));
+    let tools = list.iter().map(|allowed| allowed.tool.clone());
+    ToolChoice { allowed: Some(without_repetition(tools)), denied: Vec::new(), agents }
+}
+
+/// The agents that both lists have.
+fn both_agents(one: Option<Vec<String>>, other: Option<Vec<String>>) -> Option<Vec<String>> {
+    match (one, other) {
+        (Some(mut one), Some(other)) => {
+            one.retain(|name| other.contains(name));
+            Some(one)
+        }
+        (one, other) => one.or(other),
     }
+}
+
+/// A name with small letters, and with `-` for all that names of profiles can't have.
+pub(super) fn plain_name(given: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = given.trim().chars().map(legal).collect();
+    name.trim_start_matches('-').to_owned()
 }
 
 /// The tools that a name in a list denies: those that have this name, and the one that does the same.
@@ -97,7 +139,7 @@ fn is_pattern(name: &str) -> bool {
 /// Tools in a map, each on or off. Of several that apply the last counts.
 pub(super) struct Switches {
     rest: Rest,
-    on: Vec<String>,
+    on: Vec<Allowed>,
     off: Vec<String>,
 }
 
@@ -176,9 +218,9 @@ impl Switches {
         if self.rest == Rest::On {
             // Tools that are on anyway need no counterpart here.
             self.off.retain(|off| off != name);
-            self.on.push(name.to_owned());
+            self.on.push(Allowed { tool: name.to_owned(), agents: None });
         } else if let Some(here) = allowed(findings, place, name) {
-            self.off.retain(|off| off != name && *off != here);
+            self.off.retain(|off| off != name && *off != here.tool);
             self.on.push(here);
         }
     }
@@ -189,17 +231,17 @@ impl Switches {
             return;
         }
         let names = denied(findings, place, name);
-        self.on.retain(|on| !names.contains(on));
+        self.on.retain(|on| !names.contains(&on.tool));
         self.off.extend(names);
     }
 
     /// The choice that the switches amount to.
     pub(super) fn choice(self) -> ToolChoice {
-        let allowed = match self.rest {
-            Rest::On => None,
-            Rest::Off => Some(self.on),
+        let on = match self.rest {
+            Rest::On => ToolChoice::default(),
+            Rest::Off => of_list(&self.on),
         };
-        ToolChoice { allowed, denied: self.off }
+        ToolChoice { denied: self.off, ..on }
     }
 }
 
@@ -215,7 +257,11 @@ pub(super) fn both(one: ToolChoice, other: ToolChoice) -> ToolChoice {
         (None, None) => None,
     };
     let denied = one.denied.into_iter().chain(other.denied);
-    ToolChoice { allowed: allowed.map(without_repetition), denied: without_repetition(denied) }
+    ToolChoice {
+        allowed: allowed.map(without_repetition),
+        denied: without_repetition(denied),
+        agents: both_agents(one.agents, other.agents),
+    }
 }
 
 /// Those of `names` that one of `patterns` matches.

@@ -6,7 +6,7 @@ use crate::profile::findings::{Findings, Place};
 
 fn choice(allowed: Option<&[&str]>, denied: &[&str]) -> ToolChoice {
     let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
-    ToolChoice { allowed: allowed.map(texts), denied: texts(denied) }
+    ToolChoice { allowed: allowed.map(texts), denied: texts(denied), agents: None }
 }
 
 #[track_caller]

@@ -183,12 +183,14 @@ impl Inner {
         record
     }
 
-    /// The message by which a parent hears of the end, if that is how.
+    /// The message by which a parent hears of the end, if that is how. One that is ending itself is told
+    /// nothing: it would find the message if the gateway were killed before it has ended, and go on.
     fn report(&self, record: &RunRecord) -> Option<InboxMessage> {
         let parent = record.parent.as_ref().filter(|parent| parent.report == Report::Message)?;
-        let parent_lives = self.find(&parent.run).is_some_and(|parent| parent.end().is_none());
+        let is_at_work = |run: Arc<Live>| run.end().is_none() && !run.cancel.is_cancelled();
         let end = record.end.as_ref()?;
-        parent_lives.then(|| self.message(&parent.run, Some(&record.id), describe_end(end)))
+        let message = || self.message(&parent.run, Some(&record.id), describe_end(end));
+        self.find(&parent.run).is_some_and(is_at_work).then(message)
     }
 
     /// A message to a run.

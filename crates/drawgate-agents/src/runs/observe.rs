@@ -117,7 +117,7 @@ impl Inner {
     /// The span of a step, for the server that is called; nothing if spans are not exported.
     pub(crate) fn call_context(&self, run: &Live, step: u32) -> Option<TraceParent> {
         self.observer.get().filter(|observer| observer.exports_spans())?;
-        trace::of_step(&run.lineage.root, &run.id, step)
+        trace::of_step(&run.record.lock(), step)
     }
 
     /// Reports a step that has its outcome.
@@ -179,16 +179,14 @@ impl Inner {
             self.report_step(run, step);
         }
         let Some(end) = &record.end else { return };
-        let Some(context) = trace::of_run(&record.root, &record.id) else { return };
+        let Some(context) = trace::of_run(record) else { return };
         let usage = usage_of(&run.steps.lock());
-        let above = record.parent.as_ref();
         observer.run_ended(&RunReport {
             run: Arc::clone(&run.lineage),
             principal: record.principal.clone(),
             span: RunSpan {
                 context,
-                parent: above
-                    .and_then(|parent| trace::of_step(&record.root, &parent.run, parent.step)),
+                parent: trace::above(record),
                 started_at: record.created_at,
                 ended_at: end.at,
             },
@@ -200,10 +198,10 @@ impl Inner {
 }
 
 fn step_span(run: &Live, step: &Step) -> Option<RunSpan> {
-    let root = &run.lineage.root;
+    let record = run.record.lock();
     Some(RunSpan {
-        context: trace::of_step(root, &run.id, step.seq)?,
-        parent: Some(trace::of_run(root, &run.id)?),
+        context: trace::of_step(&record, step.seq)?,
+        parent: Some(trace::of_run(&record)?),
         started_at: step.at,
         ended_at: step.until?,
     })

@@ -1,6 +1,6 @@
 //! What is kept of a run: the record of the run itself, and its steps.
 
-use drawgate_core::model::{CapabilityGrant, ErrorCode, Principal};
+use drawgate_core::model::{CapabilityGrant, ErrorCode, Principal, TraceParent};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -43,6 +43,9 @@ pub struct RunRecord {
     pub prompt: String,
     /// What it may use up.
     pub budget: Budget,
+    /// The span of the call from outside that started its tree, if the caller has a trace.
+    #[serde(default)]
+    pub trace: Option<TraceParent>,
     /// When it was started, in milliseconds since the epoch.
     pub created_at: u64,
     /// Milliseconds in which it waited for a person.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use drawgate_core::audit::EventKind;
 use drawgate_core::model::{
-    Bounds, Caller, CapabilityGrant, Lineage, ToolPatternError, ToolPatterns,
+    Bounds, Caller, CapabilityGrant, Lineage, ToolPatternError, ToolPatterns, TraceParent,
 };
 use drawgate_core::store::{Owed, StoreError, Write};
 use serde_json::Value;
@@ -39,6 +39,8 @@ pub struct NewRun {
     pub budget: Budget,
     /// Where it was started from.
     pub origin: Origin,
+    /// The span of the call that starts it, unless that is a run's: its spans are below it.
+    pub trace: Option<TraceParent>,
 }
 
 /// Where a run is started from.
@@ -66,6 +68,26 @@ pub enum Origin {
     Plugin(String),
 }
 
+/// An agent that a run may not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("agent `{by}` may not start `{wanted}`; its profile lets it start {}", agents(.allowed))]
+pub struct NotItsAgent {
+    /// The profile of the run that asks.
+    pub by: String,
+    /// The agent that it asks for.
+    pub wanted: String,
+    /// Those that it may start.
+    pub allowed: Vec<String>,
+}
+
+fn agents(names: &[String]) -> String {
+    match names {
+        [] => "no other agents".to_owned(),
+        [only] => format!("`{only}` alone"),
+        some => format!("these alone: `{}`", some.join("`, `")),
+    }
+}
+
 /// Why a run can't be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -80,6 +102,9 @@ pub enum StartError {
         /// What is wrong.
         reason: String,
     },
+    /// The profile of the parent names other agents.
+    #[error(transparent)]
+    Agent(#[from] NotItsAgent),
     /// Too many runs above it.
     #[error("a run may have {0} runs above it at most (`runs.max_depth`); do the work in this run")]
     Depth(u8),
@@ -159,6 +184,7 @@ impl Runs {
         if inner.stopping.is_cancelled() {
             return Err(StartError::Stopping);
         }
+        inner.check_agent(&new)?;
         let (history, latest) = match &new.origin {
             Origin::Thread(thread) | Origin::Task { task: thread, .. } => {
                 self.history(thread, u64::MAX).await?
@@ -242,6 +268,23 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether the run that asks may start this agent. Custom tools are tools, not agents.
+    fn check_agent(&self, new: &NewRun) -> Result<(), NotItsAgent> {
+        let lineage = new.caller.lineage.as_ref().filter(|_| new.tool.is_none());
+        let Some(parent) = lineage.and_then(|lineage| self.find(&lineage.run)) else {
+            return Ok(());
+        };
+        let profile = &parent.record.lock().profile;
+        if profile.may_start(&new.profile.name) {
+            return Ok(());
+        }
+        Err(NotItsAgent {
+            by: profile.name.clone(),
+            wanted: new.profile.name.clone(),
+            allowed: profile.tools.agents.clone().unwrap_or_default(),
+        })
+    }
+
     /// The record of a new run; `latest` is when the one before it in its conversation was started.
     fn record(&self, new: NewRun, latest: u64) -> RunRecord {
         let id = self.gateway.ids().unique();
@@ -269,6 +312,12 @@ impl Inner {
         if parent.is_none() {
             budget = budget.or(self.settings.load().budget);
         }
+        let trace = match &parent {
+            Some((above, _)) => {
+                self.find(&above.run).and_then(|run| run.record.lock().trace.clone())
+            }
+            None => new.trace,
+        };
         let carried = new.caller.carried.iter().map(|grant| CapabilityGrant::clone(grant));
         RunRecord {
             thread,
@@ -288,6 +337,7 @@ impl Inner {
             answer: new.answer,
             prompt: new.prompt,
             budget,
+            trace,
             // In the order of the conversation, also where the clock stands or was set.
             created_at: self.now().max(latest.saturating_add(1)),
             waited_ms: 0,

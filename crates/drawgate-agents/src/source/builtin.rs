@@ -95,6 +95,7 @@ impl AgentTools {
             answer: None,
             budget,
             origin: Origin::Step { step, report },
+            trace: None,
         };
         let run = self.runs.start(new).await.map_err(|error| not_started(&error))?;
         if !waits {
@@ -125,7 +126,10 @@ impl AgentTools {
             return Err(arguments_error(message.to_owned()));
         }
         self.profiles.get(name).ok_or_else(|| {
-            let names = self.profiles.names().join("`, `");
+            let own = parent.record.lock().profile.clone();
+            let mut names = self.profiles.names();
+            names.retain(|name| own.may_start(name));
+            let names = names.join("`, `");
             arguments_error(format!("there is no agent `{name}`; there are: `{names}`"))
         })
     }

@@ -108,6 +108,7 @@ impl ProfileTools {
                 answer: None,
                 budget: Budget::default(),
                 origin,
+                trace: cx.trace.clone(),
             });
         };
         // Without a run above it, the profile's model and budget hold.
@@ -126,6 +127,7 @@ impl ProfileTools {
             answer: custom.result_schema.clone(),
             budget: budget.tighter(Budget { seconds, ..Budget::default() }),
             origin,
+            trace: cx.trace.clone(),
         })
     }
 
@@ -134,7 +136,7 @@ impl ProfileTools {
         Profile {
             instructions: String::new(),
             model: None,
-            tools: ToolChoice { allowed: Some(Vec::new()), denied: Vec::new() },
+            tools: ToolChoice { allowed: Some(Vec::new()), ..ToolChoice::default() },
             custom: Vec::new(),
             budget: Budget::default(),
             public: false,

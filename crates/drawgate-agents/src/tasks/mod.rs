@@ -435,6 +435,7 @@ impl Inner {
             answer: None,
             budget: Budget::default(),
             origin: Origin::Task { task: task.id.clone(), step },
+            trace: None,
         })
     }
 

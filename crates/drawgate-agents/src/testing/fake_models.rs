@@ -8,6 +8,7 @@ mod asked;
 mod events;
 mod rules;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,6 +28,7 @@ pub use rules::{Answer, Call, Page, Rule, When};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::model::Api;
@@ -73,8 +75,10 @@ pub struct Served {
 struct Shared {
     rules: Vec<Rule>,
     key: Option<String>,
-    received: Mutex<Vec<Received>>,
+    received: watch::Sender<Vec<Received>>,
     served: Mutex<Served>,
+    /// The names by which held answers were released.
+    released: watch::Sender<BTreeSet<String>>,
 }
 
 impl FakeModels {
@@ -91,8 +95,9 @@ impl FakeModels {
     async fn serve(rules: Vec<Rule>, key: Option<String>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (received, served) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { rules, key, received, served });
+        let (received, released) = (watch::Sender::default(), watch::Sender::default());
+        let served = Mutex::default();
+        let shared = Arc::new(Shared { rules, key, received, served, released });
         let mut serving = JoinSet::new();
         serving.spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, _serving: serving })
@@ -116,7 +121,27 @@ impl FakeModels {
     /// All requests so far, in order of arrival.
     #[must_use]
     pub fn requests(&self) -> Vec<Received> {
-        self.shared.received.lock().clone()
+        self.shared.received.borrow().clone()
+    }
+
+    /// Waits until a request that fits has come; its answer may not have been sent yet.
+    pub async fn asked(&self, fits: impl Fn(&Received) -> bool) -> Received {
+        let mut received = self.shared.received.subscribe();
+        // The sender lives as long as `self`, so that the channel can't close before.
+        loop {
+            let found = received.borrow_and_update().iter().find(|one| fits(one)).cloned();
+            match found {
+                Some(found) => return found,
+                None => drop(received.changed().await),
+            }
+        }
+    }
+
+    /// Sends the answers that are held until this, and those to come.
+    pub fn release(&self, held: &str) {
+        self.shared.released.send_modify(|released| {
+            released.insert(held.to_owned());
+        });
     }
 
     /// The tokens of all answers so far.
@@ -150,7 +175,7 @@ impl Shared {
         let body =
             body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         match (&head.method, head.uri.path()) {
-            (&Method::GET, "/requests") => return Pieces::json(&json!(*self.received.lock())),
+            (&Method::GET, "/requests") => return Pieces::json(&json!(*self.received.borrow())),
             (&Method::GET, "/served") => return Pieces::json(&json!(*self.served.lock())),
             _ => {}
         }
@@ -161,15 +186,31 @@ impl Shared {
             headers: head.headers.iter().map(shown_header).collect(),
             body,
         };
-        let answer = self.reply(&head.method, head.uri.path(), &received);
-        self.received.lock().push(received);
-        match answer {
+        self.received.send_modify(|all| all.push(received.clone()));
+        let asked = Asked::read(head.uri.path(), &received.body);
+        if let Some(Answer::Held { until, .. }) = asked.as_ref().and_then(|asked| self.rule(asked))
+        {
+            // The sender is in `self`, so that the channel can't close.
+            let _ = self.released.subscribe().wait_for(|released| released.contains(until)).await;
+        }
+        match self.reply(&head.method, head.uri.path(), &received, asked.as_ref()) {
             Reply::Now(response) => response,
             Reply::Never => std::future::pending().await,
         }
     }
 
-    fn reply(&self, method: &Method, path: &str, received: &Received) -> Reply {
+    /// The answer of the first rule that fits.
+    fn rule(&self, asked: &Asked) -> Option<&Answer> {
+        self.rules.iter().find(|rule| asked.fits(rule)).map(|rule| &rule.reply)
+    }
+
+    fn reply(
+        &self,
+        method: &Method,
+        path: &str,
+        received: &Received,
+        asked: Option<&Asked>,
+    ) -> Reply {
         if !self.is_welcome(received) {
             let error = json!({"error": {
                 "type": "authentication_error",
@@ -182,10 +223,7 @@ impl Shared {
             let models = json!([{"id": "fake", "name": "models/fake"}]);
             return Reply::Now(Pieces::json(&json!({"data": models, "models": models})));
         }
-        let asked = Asked::read(path, &received.body);
-        let rule = asked.as_ref().and_then(|asked| {
-            self.rules.iter().find(|rule| asked.fits(rule)).map(|rule| (asked, &rule.reply))
-        });
+        let rule = asked.and_then(|asked| Some((asked, self.rule(asked)?)));
         let Some((asked, answer)) = rule else {
             let error = json!({"error": {"message": "no rule of the fake server fits"}});
             return Reply::Now(Pieces::status(StatusCode::NOT_FOUND, error.to_string()));
@@ -203,6 +241,7 @@ impl Shared {
     fn follow(&self, asked: &Asked, answer: &Answer) -> Reply {
         match answer {
             Answer::Hang => return Reply::Never,
+            Answer::Held { reply, .. } => return self.follow(asked, reply),
             Answer::Status { code, headers, body } => {
                 let status = StatusCode::from_u16(*code).unwrap_or(StatusCode::BAD_REQUEST);
                 let mut response = Pieces::status(status, body.to_string());

@@ -112,3 +112,35 @@ async fn a_grant_that_is_revoked_stops_the_next_call_of_a_grandchild() {
     assert!(last.contains("files:write") || last.contains("RESOURCE_NOT_FOUND"), "{outcomes:?}");
     assert!(source.calls() < outcomes.len(), "calls after the revocation reached the tool");
 }
+
+#[tokio::test]
+async fn a_profile_that_names_agents_starts_these_alone_and_binds_nobody_below() {
+    let spawn = |agent: &str| ("spawn_agent", json!({ "prompt": "work", "agent": agent }));
+    let boss = profile("boss", "tools: Agent(worker, ghost), other");
+    let (worker, other) = (profile("worker", ""), profile("other", "public: true"));
+    let like_itself = ("spawn_agent", json!({ "prompt": "work" }));
+    let direct = ("other", json!({ "prompt": "work" }));
+    let calls = [spawn("worker"), spawn("other"), spawn("ghost"), like_itself, direct];
+    let rules = vec![
+        Rule::calls(calls).with_system("You are boss").at_turn(0),
+        // The choice is that of the boss: its worker starts whom it likes.
+        Rule::calls([spawn("other")]).with_system("You are worker").at_turn(0),
+        Rule::text("finished"),
+    ];
+    let bench = Bench::new(&[&boss, &worker, &other], rules).await;
+    let (id, end) = bench.run("boss", "go").await;
+    assert_eq!(end.ending, Ending::Done, "{end:?}");
+    let said = bench.outcomes(&id).await;
+    assert_eq!(said[0], "finished", "{said:?}");
+    let alone = "its profile lets it start these alone: `worker`, `ghost`";
+    for (text, wanted) in [(&said[1], "other"), (&said[3], "boss"), (&said[4], "other")] {
+        let expected = format!("agent `boss` may not start `{wanted}`; {alone}");
+        assert!(text.contains(&expected), "{wanted}: {said:?}");
+    }
+    assert!(said[2].contains("there is no agent `ghost`; there are: `worker`"), "{said:?}");
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    let mut started: Vec<(u8, &str)> =
+        shown.below.iter().map(|run| (run.depth, run.profile.as_str())).collect();
+    started.sort_unstable();
+    assert_eq!(started, [(1, "worker"), (2, "other")]);
+}

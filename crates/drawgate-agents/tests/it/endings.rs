@@ -282,26 +282,11 @@ async fn a_cancelled_run_ends_with_everything_below_it() {
     ];
     let bench = bench("", rules).await;
     let id = bench.start("a", "go").await.unwrap();
-    let child = child_of(&bench, &id).await;
+    let child = bench.child_of(&id).await;
     assert!(bench.runs.cancel(&id, "the test says so"));
     assert_eq!(bench.end_of(&id).await.ending, Ending::Cancelled);
     assert_eq!(bench.end_of(&child).await.ending, Ending::Cancelled);
     assert!(!bench.runs.cancel(&id, "the test says so"), "it is over");
-}
-
-/// The first child of a run, once there is one.
-async fn child_of(bench: &Bench, id: &str) -> String {
-    let mut after = 0;
-    let found = async {
-        loop {
-            let events = bench.runs.events(id, after, PATIENCE).await.unwrap_or_default();
-            after = events.last().map_or(after, |event| event.seq);
-            if let Some(event) = events.iter().find(|event| event.depth == 1) {
-                return event.run.clone();
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, found).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Depth, fan-out and nested waits: refused or finished, never hung.
 
-use drawgate_agents::runs::record::StepBody;
+use drawgate_agents::runs::record::{Step, StepBody};
 use drawgate_agents::runs::{Ending, RunSettings};
 use drawgate_agents::testing::fake_models::{Answer, Rule};
 use serde_json::json;
@@ -65,27 +65,46 @@ async fn a_run_has_so_many_children_at_once_and_no_more() {
 
 #[tokio::test]
 async fn messages_of_children_come_into_the_conversation() {
-    let spawn = Rule::calls([("spawn_agent", json!({ "prompt": "child", "wait": false }))]);
+    let spawn = Rule::calls([("spawn_agent", json!({ "prompt": "count", "wait": false }))]);
     let rules = vec![
-        Rule::text("the child's answer").containing("child"),
+        Rule::text("seven").containing("count"),
         spawn.at_turn(0),
-        Rule::calls([("wait_agents", json!({ "ids": ["nobody"], "seconds": 60 }))]).at_turn(1),
+        // The parent thinks until its child has ended.
+        Rule::text("I have nothing to add").at_turn(1).held("the child has ended"),
+        Rule::text("it said seven").at_turn(2).containing("seven"),
+    ];
+    let bench = Bench::new(&[&profile("a", "")], rules).await;
+    let id = bench.start("a", "go").await.unwrap();
+    let child = bench.child_of(&id).await;
+    assert_eq!(bench.end_of(&child).await.text, "seven");
+    bench.fake.release("the child has ended");
+    let end = bench.end_of(&id).await;
+    assert_eq!((end.ending, end.text.as_str()), (Ending::Done, "it said seven"), "{end:?}");
+    let shown = bench.runs.show(&id).await.unwrap().unwrap();
+    let told = shown.steps.iter().filter(|step| match &step.body {
+        StepBody::Message { from, text } => {
+            from.as_deref() == Some(child.as_str()) && text == "seven"
+        }
+        _ => false,
+    });
+    assert_eq!(told.count(), 1, "an end is told once: {:?}", shown.steps);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_run_that_it_did_not_start() {
+    let rules = vec![
+        Rule::calls([("wait_agents", json!({ "ids": ["nobody"], "seconds": 60 }))]).at_turn(0),
         Rule::text("done"),
     ];
     let bench = Bench::new(&[&profile("a", "")], rules).await;
     let (id, end) = bench.run("a", "go").await;
     assert_eq!(end.ending, Ending::Done, "{end:?}");
     let shown = bench.runs.show(&id).await.unwrap().unwrap();
-    let told = shown.steps.iter().filter(|step| match &step.body {
-        StepBody::Message { from: Some(_), text } => text.contains("the child's answer"),
-        _ => false,
-    });
-    assert!(told.count() <= 1, "an end is told once at most: {:?}", shown.steps);
-    let stranger = shown.steps.iter().any(|step| match &step.body {
+    let is_refused = |step: &Step| match &step.body {
         StepBody::Call { outcome: Some(outcome), .. } => {
-            outcome.text.contains("no run that you started")
+            outcome.text.contains("`nobody` is no run that you started")
         }
         _ => false,
-    });
-    assert!(stranger, "nobody waits for a stranger: {:?}", shown.steps);
+    };
+    assert!(shown.steps.iter().any(is_refused), "{:?}", shown.steps);
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed test may panic")]
 
 mod authority;
+mod bad_input;
 mod budget;
 mod endings;
 mod library;
@@ -15,3 +16,4 @@ mod reviewer;
 mod support;
 mod tasks;
 mod tasks_restart;
+mod tools;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use drawgate_agents::runs::Ending;
 use drawgate_agents::runs::record::StepBody;
-use drawgate_agents::testing::fake_models::Rule;
+use drawgate_agents::testing::fake_models::{Answer, Rule};
 use drawgate_core::audit::EventKind;
 use drawgate_core::model::ToolOutput;
 use drawgate_core::store::{Store as _, Write};
@@ -95,6 +95,42 @@ async fn a_run_goes_on_after_a_stop_at_every_write() {
                 runs.dedup();
                 assert_eq!((runs.len(), count), (2, 2), "stopped at {stop_at}: {kind} once each");
             }
+        }
+        stop_at += 1;
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_was_ending_ends_and_asks_no_more() {
+    let spawn = ("spawn_agent", json!({ "prompt": "child", "wait": false }));
+    let mut finished_without_stop = false;
+    let mut stop_at = 0;
+    while !finished_without_stop {
+        assert!(stop_at < 100, "a run of this script has fewer writes");
+        // A third request would find no rule, and fail.
+        let rules = vec![
+            Rule::new(Answer::Hang).containing("child"),
+            Rule::calls([spawn.clone()]).at_turn(0).containing("go"),
+            Rule::text("all done").at_turn(1).containing("go"),
+        ];
+        let bench = Bench::new(&[&profile("a", "")], rules).await;
+        let dead = die_at(&bench.gate.store, stop_at);
+        let run = async {
+            let id = bench.start("a", "go").await.unwrap();
+            bench.runs.ended(&id).await;
+        };
+        finished_without_stop = tokio::select! {
+            () = run => true,
+            () = dead.notified() => false,
+        };
+        bench.runs.close().await;
+        bench.gate.store.faults().heal();
+        let bench = bench.restarted().await;
+        let root = bench.runs.list().await.unwrap().into_iter().find(|run| run.depth == 0);
+        if let Some(root) = root {
+            let end = bench.end_of(&root.id).await;
+            let expected = (Ending::Done, "all done");
+            assert_eq!((end.ending, end.text.as_str()), expected, "{stop_at}: {end:?}");
         }
         stop_at += 1;
     }

@@ -9,6 +9,7 @@ use drawgate_agents::model::{Api, ModelLimits, Models};
 use drawgate_agents::plugin::Plugin;
 use drawgate_agents::plugins::{PluginTerms, Plugins};
 use drawgate_agents::profile::{Budget, Profile, parse};
+use drawgate_agents::runs::record::StepBody;
 use drawgate_agents::runs::{
     ConfiguredModels, End, NewRun, Origin, RunSettings, Runs, RunsParts, StartError,
 };
@@ -139,6 +140,7 @@ impl Bench {
             answer: None,
             budget: Budget::default(),
             origin: Origin::New,
+            trace: None,
         }
     }
 
@@ -156,6 +158,31 @@ impl Bench {
     pub(crate) async fn end_of(&self, id: &str) -> End {
         let ended = tokio::time::timeout(PATIENCE, self.runs.ended(id)).await;
         ended.expect("the run hangs").expect("there is no such run")
+    }
+
+    /// The first run below another, once it has been started.
+    pub(crate) async fn child_of(&self, id: &str) -> String {
+        let mut after = 0;
+        let started = async {
+            loop {
+                let events = self.runs.events(id, after, PATIENCE).await.unwrap_or_default();
+                after = events.last().map_or(after, |event| event.seq);
+                if let Some(of_child) = events.iter().find(|event| event.run != id) {
+                    return of_child.run.clone();
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, started).await.expect("no child is started")
+    }
+
+    /// What the calls of a run were answered, in order.
+    pub(crate) async fn outcomes(&self, run: &str) -> Vec<String> {
+        let shown = self.runs.show(run).await.unwrap().unwrap();
+        let texts = shown.steps.into_iter().filter_map(|step| match step.body {
+            StepBody::Call { outcome, .. } => outcome.map(|outcome| outcome.text),
+            _ => None,
+        });
+        texts.collect()
     }
 
     /// Another process on the same store: the runs of the first one are gone, those of this one are

@@ -379,8 +379,23 @@ impl std::fmt::Display for ErrorCode {
 }
 
 /// A W3C trace context, `traceparent`, as it came in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct TraceParent(Arc<str>);
+
+impl TryFrom<String> for TraceParent {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("not a `traceparent`")
+    }
+}
+
+impl From<TraceParent> for String {
+    fn from(trace: TraceParent) -> Self {
+        trace.as_str().to_owned()
+    }
+}
 
 impl TraceParent {
     /// Parses `00-<32 hex>-<16 hex>-<2 hex>`; anything else is dropped, as the standard asks.

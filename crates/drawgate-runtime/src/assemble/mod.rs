@@ -19,7 +19,7 @@ pub use trusted::trusted_paths;
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -97,9 +97,11 @@ pub struct Runtime {
     /// The configuration at the start, for the sections that are read only then.
     at_start: Config,
     pub(crate) background: Background,
-    /// The folder's lock, and what removes a temporary folder.
-    _folder: (DataDirLock, Option<TempDir>),
+    _folder: HeldFolder,
 }
+
+/// The folder's lock, and what removes a temporary folder.
+type HeldFolder = (DataDirLock, Option<TempDir>);
 
 /// Where a gateway keeps its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +115,7 @@ pub enum StateLocation {
 
 impl StateLocation {
     /// Opens the folder for files, with its lock and what removes it if it is a temporary one.
-    fn open(self) -> anyhow::Result<(DataDir, (DataDirLock, Option<TempDir>))> {
+    fn open(self) -> anyhow::Result<(DataDir, HeldFolder)> {
         let (data, temporary) = match self {
             Self::Folder(data) => (data, None),
             Self::Memory => {
@@ -156,10 +158,6 @@ impl Runtime {
     }
 
     /// The same, on a store that the caller opens.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the parts in the order in which they need each other"
-    )]
     pub(crate) async fn open_with(
         RuntimeOptions { mut host, loaded, state, start, redactor }: RuntimeOptions<'_>,
         open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
@@ -184,7 +182,7 @@ impl Runtime {
         let authenticator = authenticator::open(loaded, &dir, &host, &audit, start)?;
         let packs =
             packs::open(&loaded.config, control.gateway(), &supervisor, &host, &authenticator);
-        let parts = toolpack_sources::Parts::of(&host, &supervisor, &audit, &documents);
+        let toolpacks = toolpack_sources::Parts::of(&host, &supervisor, &audit, &documents);
         let profiles = Profiles::open(&*documents, loaded).await?;
         let providers = Arc::new(Providers::new(loaded, &host));
         let run_parts = RunsParts {
@@ -215,7 +213,7 @@ impl Runtime {
             logins,
             sealing,
             callers: callers(&loaded.config, &admin, &agents),
-            toolpacks: Toolpacks::new(parts, dir.path(), start, loaded),
+            toolpacks: Toolpacks::new(toolpacks, dir.path(), start, loaded),
             authenticator,
             packs,
             providers,
@@ -225,11 +223,25 @@ impl Runtime {
             acts,
             tasks: OnceLock::new(),
         });
-        let runtime = Self {
+        let runtime = Self::around(operations, host, edits, loaded, start, (dir.path(), held));
+        runtime.begin(loaded).await?;
+        Ok(runtime)
+    }
+
+    /// A gateway in which nothing has been started.
+    fn around(
+        operations: Arc<Operations>,
+        host: Arc<Host>,
+        edits: Arc<Edits>,
+        loaded: &Loaded,
+        start: Start,
+        (data, held): (&Path, HeldFolder),
+    ) -> Self {
+        Self {
+            anchors: Anchors::new(&loaded.config.audit, &operations.audit, &host),
             operations,
-            anchors: Anchors::new(&loaded.config.audit, &audit, &host),
             host,
-            data: dir.path().to_owned(),
+            data: data.to_owned(),
             edits,
             start,
             servers: Mutex::default(),
@@ -240,9 +252,7 @@ impl Runtime {
             at_start: loaded.config.clone(),
             background: Background::default(),
             _folder: held,
-        };
-        runtime.begin(loaded).await?;
-        Ok(runtime)
+        }
     }
 
     /// Puts logins into force, and starts what is configured if anything is to be started.

@@ -6,7 +6,7 @@ use drawgate_core::model::Caller;
 use serde::{Deserialize, Serialize};
 
 use super::runs::only;
-use super::{OperationError, Operations, StartRun, StartedRun};
+use super::{AgentError, OperationError, Operations, StartRun, StartedRun};
 
 /// Something to say in a conversation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Operations {
         let mut tasks = self.delegated_tasks().await?;
         let found = only(tasks.iter().map(|task| task.task.id.clone()), id);
         let at = found.and_then(|id| tasks.iter().position(|task| task.task.id == id));
-        let at = at.ok_or_else(|| OperationError::UnknownTask(id.to_owned()))?;
+        let at = at.ok_or_else(|| AgentError::UnknownTask(id.to_owned()))?;
         Ok(tasks.swap_remove(at))
     }
 
@@ -53,7 +53,7 @@ impl Operations {
             }
         }
         let last = self.thread(&thread).await?.pop();
-        let Some(last) = last else { return Err(OperationError::UnknownThread(thread)) };
+        let Some(last) = last else { return Err(AgentError::UnknownThread(thread).into()) };
         let start = StartRun {
             profile: last.run.profile,
             prompt: say.message,

@@ -32,7 +32,9 @@ pub enum OperationError {
     #[error("`local` is the owner of the data folder; choose another name")]
     NameIsLocal,
     /// The name could be that of a caller with a token of the configured issuer.
-    #[error("names like `{0}` are kept for callers of `auth.issuer` or for plugins; choose another")]
+    #[error(
+        "names like `{0}` are kept for callers of `auth.issuer` or for plugins; choose another"
+    )]
     NameIsReserved(Principal),
     /// The grant comes from the configuration.
     #[error("`{0}` stands by the configuration; change `[local] capabilities` there")]
@@ -55,9 +57,6 @@ pub enum OperationError {
     /// No pack of this id is connected.
     #[error("no pack `{0}` is connected")]
     UnknownPack(String),
-    /// No provider of models has this name.
-    #[error("there is no provider `{0}`")]
-    UnknownProvider(String),
     /// No artifact has this hash.
     #[error("there is no artifact `{0}`")]
     UnknownArtifact(String),
@@ -80,65 +79,12 @@ pub enum OperationError {
         /// What it has in common with others.
         conflicts: Vec<String>,
     },
-    /// The file of a profile waits for an operator's word.
-    #[error("profile `{0}` is not accepted, or its file has changed since")]
-    ProfileWaits(String),
-    /// No provider of models is asked. The text says why.
-    #[error("{0}")]
-    ProvidersWithheld(String),
-    /// No run has this id, or several end like this.
-    #[error("there is no run `{0}`")]
-    UnknownRun(String),
-    /// No conversation has this id, or several end like this.
-    #[error("there is no thread `{0}`")]
-    UnknownThread(String),
-    /// No delegated task has this id, or several end like this.
-    #[error("there is no task `{0}`")]
-    UnknownTask(String),
-    /// A message could not be put into a conversation.
+    /// It is about agents that the gateway runs.
     #[error(transparent)]
-    Task(#[from] TaskError),
-    /// The run has ended.
-    #[error("run `{0}` is not at work")]
-    NotRunning(String),
-    /// The run is at work, or part of another one's work.
-    #[error("run `{0}` can't be resumed: it is at work, or was started by another run")]
-    NotResumable(String),
-    /// A run can't be started.
+    Agents(#[from] AgentError),
+    /// It is about plugins.
     #[error(transparent)]
-    Run(#[from] StartError),
-    /// No file has a profile of this name, and none was accepted.
-    #[error("there is no profile `{0}`")]
-    UnknownProfile(String),
-    /// The profile's file has problems, or is gone.
-    #[error("the file of `{0}` can't be used")]
-    ProfileUnusable(String),
-    /// The profile's file is not what a person was shown.
-    #[error("`{0}` has changed since it was shown; look at it once more")]
-    ProfileChanged(String),
-    /// The profile does not count anyway.
-    #[error("`{0}` is not accepted")]
-    ProfileNotAccepted(String),
-    /// No plugin of this name was added or comes with the gateway.
-    #[error("there is no plugin `{0}`")]
-    UnknownPlugin(String),
-    /// The name is kept for hooks of the configuration.
-    #[error(
-        "names like `{0}` are kept for `[[hooks]]`; choose another one in the plugin's manifest"
-    )]
-    PluginNameTaken(String),
-    /// The plugin's files are not what a person was shown.
-    #[error("the files of `{0}` have changed since they were shown; look at it once more")]
-    PluginChanged(String),
-    /// It can't be removed, only disabled.
-    #[error("`{0}` comes with the gateway, and can only be disabled")]
-    PluginShipped(String),
-    /// A plugin's setting is wrong. The text says how.
-    #[error("{0}")]
-    PluginSetting(String),
-    /// A plugin can't be used, and nothing has changed.
-    #[error(transparent)]
-    Plugin(#[from] PluginFault),
+    Plugins(#[from] PluginRefusal),
     /// The work on the folder of toolpacks failed. The text has its causes.
     #[error("{0}")]
     Toolpack(ToolpackError),
@@ -178,6 +124,96 @@ pub enum OperationError {
     /// Everything else: the file of keys, the configuration of toolpacks.
     #[error(transparent)]
     Other(#[from] anyhow::Error),
+}
+
+/// Why an operation on profiles, models, runs or threads was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// No provider of models has this name.
+    #[error("there is no provider `{0}`")]
+    UnknownProvider(String),
+    /// The file of a profile waits for an operator's word.
+    #[error("profile `{0}` is not accepted, or its file has changed since")]
+    ProfileWaits(String),
+    /// No provider of models is asked. The text says why.
+    #[error("{0}")]
+    ProvidersWithheld(String),
+    /// No run has this id, or several end like this.
+    #[error("there is no run `{0}`")]
+    UnknownRun(String),
+    /// No conversation has this id, or several end like this.
+    #[error("there is no thread `{0}`")]
+    UnknownThread(String),
+    /// No delegated task has this id, or several end like this.
+    #[error("there is no task `{0}`")]
+    UnknownTask(String),
+    /// A message could not be put into a conversation.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// The run has ended.
+    #[error("run `{0}` is not at work")]
+    NotRunning(String),
+    /// The run is at work, or part of another one's work.
+    #[error("run `{0}` can't be resumed: it is at work, or was started by another run")]
+    NotResumable(String),
+    /// A run can't be started.
+    #[error(transparent)]
+    Run(#[from] StartError),
+    /// No file has a profile of this name, and none was accepted.
+    #[error("there is no profile `{0}`")]
+    UnknownProfile(String),
+    /// The profile's file has problems, or is gone.
+    #[error("the file of `{0}` can't be used")]
+    ProfileUnusable(String),
+    /// The profile's file is not what a person was shown.
+    #[error("`{0}` has changed since it was shown; look at it once more")]
+    ProfileChanged(String),
+    /// The profile does not count anyway.
+    #[error("`{0}` is not accepted")]
+    ProfileNotAccepted(String),
+}
+
+/// Why an operation on plugins was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginRefusal {
+    /// No plugin of this name was added or comes with the gateway.
+    #[error("there is no plugin `{0}`")]
+    Unknown(String),
+    /// The name is kept for hooks of the configuration.
+    #[error(
+        "names like `{0}` are kept for `[[hooks]]`; choose another one in the plugin's manifest"
+    )]
+    NameTaken(String),
+    /// The plugin's files are not what a person was shown.
+    #[error("the files of `{0}` have changed since they were shown; look at it once more")]
+    Changed(String),
+    /// It can't be removed, only disabled.
+    #[error("`{0}` comes with the gateway, and can only be disabled")]
+    Shipped(String),
+    /// A setting is wrong. The text says how.
+    #[error("{0}")]
+    Setting(String),
+    /// It can't be used, and nothing has changed.
+    #[error(transparent)]
+    Fault(#[from] PluginFault),
+}
+
+impl From<PluginFault> for OperationError {
+    fn from(fault: PluginFault) -> Self {
+        Self::Plugins(fault.into())
+    }
+}
+
+impl From<TaskError> for OperationError {
+    fn from(error: TaskError) -> Self {
+        Self::Agents(error.into())
+    }
+}
+
+impl From<StartError> for OperationError {
+    fn from(error: StartError) -> Self {
+        Self::Agents(error.into())
+    }
 }
 
 impl From<ToolpackError> for OperationError {

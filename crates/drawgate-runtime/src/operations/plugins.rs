@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
-use super::{OperationError, Operations};
+use super::{OperationError, Operations, PluginRefusal};
 use crate::config::{HookSettings, PointName};
 use crate::plugins::{
     CONFIGURED_PREFIX, KIND, KnownPlugin, PluginFault, PluginFiles, PluginFolder, PluginRecord,
@@ -110,7 +110,7 @@ impl Operations {
         let read = spawn_blocking(move || read_folder(&source.path)).await;
         let (manifest, hash) = read.map_err(anyhow::Error::from)??;
         if manifest.name.starts_with(CONFIGURED_PREFIX) {
-            return Err(OperationError::PluginNameTaken(manifest.name));
+            return Err(PluginRefusal::NameTaken(manifest.name).into());
         }
         let replaces = self.known_plugin(&manifest.name).ok().map(|known| known.record);
         let replaces = replaces.filter(|record| record.files.is_some());
@@ -132,7 +132,7 @@ impl Operations {
         let copied = spawn_blocking(move || folder.take(&name, &from)).await;
         let hash = copied.map_err(anyhow::Error::from)?.map_err(PluginFault::from)?;
         if hash != add.hash {
-            return Err(OperationError::PluginChanged(manifest.name));
+            return Err(PluginRefusal::Changed(manifest.name).into());
         }
         let files = PluginFiles {
             hash,
@@ -184,7 +184,7 @@ impl Operations {
         let mut record = self.known_plugin(name)?.record;
         for (point, settings) in change.hooks {
             let terms = settings.terms();
-            terms.map_err(|error| OperationError::PluginSetting(error.to_string()))?;
+            terms.map_err(|error| PluginRefusal::Setting(error.to_string()))?;
             record.hooks.insert(point, settings);
         }
         record.position = change.position.unwrap_or(record.position);
@@ -205,7 +205,7 @@ impl Operations {
         let turn = self.acts.turn().await;
         let record = self.known_plugin(name)?.record;
         if record.files.is_none() {
-            return Err(OperationError::PluginShipped(record.name));
+            return Err(PluginRefusal::Shipped(record.name).into());
         }
         let outcome = self.draft(actor, EventKind::PluginRemoved).text("plugin", name);
         let write = Write::RemoveDocument { kind: KIND, id: record.name.clone() };
@@ -238,7 +238,7 @@ impl Operations {
 
     fn known_plugin(&self, name: &str) -> Result<KnownPlugin, OperationError> {
         let found = self.plugins.known().into_iter().find(|known| known.record.name == name);
-        found.ok_or_else(|| OperationError::UnknownPlugin(name.to_owned()))
+        Ok(found.ok_or_else(|| PluginRefusal::Unknown(name.to_owned()))?)
     }
 
     fn shown_plugin(&self, known: KnownPlugin) -> ShownPlugin {

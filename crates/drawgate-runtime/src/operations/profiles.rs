@@ -9,7 +9,7 @@ use drawgate_core::model::Principal;
 use drawgate_core::store::Write;
 use serde::{Deserialize, Serialize};
 
-use super::{OperationError, Operations};
+use super::{AgentError, OperationError, Operations};
 use crate::profiles::{Acceptance, KIND, KnownProfile, ProfileState};
 
 /// A profile, for people.
@@ -67,10 +67,10 @@ impl Operations {
         self.profiles.refresh().await;
         let known = self.known_profile(name)?;
         let Some(found) = known.found.filter(|found| found.parsed.is_ok()) else {
-            return Err(OperationError::ProfileUnusable(known.name));
+            return Err(AgentError::ProfileUnusable(known.name).into());
         };
         if found.hash.as_ref() != Some(&accept.hash) {
-            return Err(OperationError::ProfileChanged(known.name));
+            return Err(AgentError::ProfileChanged(known.name).into());
         }
         let acceptance = Acceptance {
             hash: accept.hash,
@@ -99,7 +99,7 @@ impl Operations {
         let turn = self.acts.turn().await;
         let known = self.known_profile(name)?;
         let Some(acceptance) = known.acceptance else {
-            return Err(OperationError::ProfileNotAccepted(known.name));
+            return Err(AgentError::ProfileNotAccepted(known.name).into());
         };
         let outcome = self
             .draft(actor, EventKind::ProfileRemoved)
@@ -116,7 +116,7 @@ impl Operations {
         // Of several files that claim a name, one that can be used comes first.
         known.sort_by_key(|known| known.state == ProfileState::Broken);
         let found = known.into_iter().find(|known| known.name == name);
-        found.ok_or_else(|| OperationError::UnknownProfile(name.to_owned()))
+        found.ok_or_else(|| AgentError::UnknownProfile(name.to_owned()).into())
     }
 }
 

@@ -3,7 +3,7 @@
 use drawgate_agents::model::config::ProviderConfig;
 use serde::{Deserialize, Serialize};
 
-use super::{OperationError, Operations};
+use super::{AgentError, OperationError, Operations};
 
 /// A provider as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,10 +58,10 @@ impl Operations {
     /// Asks a provider for its list of models.
     pub async fn check_provider(&self, name: &str) -> Result<ProviderState, OperationError> {
         if !self.providers.configured().contains_key(name) {
-            return Err(OperationError::UnknownProvider(name.to_owned()));
+            return Err(AgentError::UnknownProvider(name.to_owned()).into());
         }
         if let Some(reason) = self.providers.withheld() {
-            return Err(OperationError::ProvidersWithheld(reason));
+            return Err(AgentError::ProvidersWithheld(reason).into());
         }
         let checked = self.providers.models().check(name).await.map_err(|error| error.message);
         let (ok, message) = match checked {

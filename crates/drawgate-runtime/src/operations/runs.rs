@@ -9,7 +9,7 @@ use drawgate_agents::runs::{
 use drawgate_core::model::{Caller, Principal};
 use serde::{Deserialize, Serialize};
 
-use super::{OperationError, Operations};
+use super::{AgentError, OperationError, Operations};
 
 /// The longest time that a look at events waits for one.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
@@ -72,11 +72,11 @@ impl Operations {
         start: StartRun,
     ) -> Result<StartedRun, OperationError> {
         if let Some(reason) = self.providers.withheld() {
-            return Err(OperationError::ProvidersWithheld(reason));
+            return Err(AgentError::ProvidersWithheld(reason).into());
         }
         self.agents.refresh().await;
         let Some(profile) = self.profiles.get(&start.profile) else {
-            return Err(self.no_profile(start.profile));
+            return Err(self.no_profile(start.profile).into());
         };
         let thread = match &start.thread {
             Some(thread) => Some(self.thread_of(thread).await?),
@@ -91,17 +91,14 @@ impl Operations {
             answer: None,
             budget: start.budget,
             origin: thread.map_or(Origin::New, Origin::Thread),
+            trace: None,
         });
         Ok(StartedRun { id: id.await? })
     }
 
-    fn no_profile(&self, name: String) -> OperationError {
+    fn no_profile(&self, name: String) -> AgentError {
         let is_known = self.profiles.known().iter().any(|known| known.name == name);
-        if is_known {
-            OperationError::ProfileWaits(name)
-        } else {
-            OperationError::UnknownProfile(name)
-        }
+        if is_known { AgentError::ProfileWaits(name) } else { AgentError::UnknownProfile(name) }
     }
 
     /// All runs, newest first.
@@ -113,7 +110,7 @@ impl Operations {
     pub async fn run(&self, id: &str) -> Result<RunDetails, OperationError> {
         let id = self.run_id(id).await?;
         let found = self.agents.runs.show(&id).await?;
-        found.ok_or(OperationError::UnknownRun(id))
+        found.ok_or_else(|| AgentError::UnknownRun(id).into())
     }
 
     /// What happens in a run's tree.
@@ -136,7 +133,7 @@ impl Operations {
     pub async fn cancel_run(&self, actor: &Principal, id: &str) -> Result<(), OperationError> {
         let id = self.run_id(id).await?;
         let was_at_work = self.agents.runs.cancel(&id, &format!("cancelled by `{actor}`"));
-        if was_at_work { Ok(()) } else { Err(OperationError::NotRunning(id)) }
+        if was_at_work { Ok(()) } else { Err(AgentError::NotRunning(id).into()) }
     }
 
     /// Has a run go on: one that is suspended where it is, one that has ended in a new run of the same
@@ -163,7 +160,7 @@ impl Operations {
             | Phase::Queued
             | Phase::Thinking
             | Phase::Acting
-            | Phase::Waiting => Err(OperationError::NotResumable(shown.run.id)),
+            | Phase::Waiting => Err(AgentError::NotResumable(shown.run.id).into()),
         }
     }
 
@@ -187,7 +184,7 @@ impl Operations {
     pub(super) async fn thread_of(&self, id: &str) -> Result<String, OperationError> {
         let threads = self.agents.runs.threads().await?;
         let ids = threads.into_iter().map(|thread| thread.id);
-        only(ids, id).ok_or_else(|| OperationError::UnknownThread(id.to_owned()))
+        only(ids, id).ok_or_else(|| AgentError::UnknownThread(id.to_owned()).into())
     }
 
     /// The id of a run, also by its end as far as only one run has it.
@@ -197,7 +194,7 @@ impl Operations {
         }
         let runs = self.agents.runs.list().await?;
         let ids = runs.into_iter().map(|run| run.id);
-        only(ids, id).ok_or_else(|| OperationError::UnknownRun(id.to_owned()))
+        only(ids, id).ok_or_else(|| AgentError::UnknownRun(id.to_owned()).into())
     }
 }
 

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::ProfileState;
 use crate::assemble::{Runtime, RuntimeOptions, StateLocation};
 use crate::config::Config;
-use crate::operations::{AcceptProfile, OperationError, ShownProfile};
+use crate::operations::{AcceptProfile, AgentError, OperationError, ShownProfile};
 use crate::start::Start;
 
 /// A folder with a configuration, profiles and the state of a gateway.
@@ -108,7 +108,10 @@ async fn acceptance_outlives_the_gateway_and_ends_with_its_removal() {
     runtime.operations.remove_profile(&actor, "helper").await.unwrap();
     assert_eq!(instructions(&runtime, "helper"), None);
     let again = runtime.operations.remove_profile(&actor, "helper").await;
-    assert!(matches!(again, Err(OperationError::ProfileNotAccepted(_))), "{again:?}");
+    assert!(
+        matches!(again, Err(OperationError::Agents(AgentError::ProfileNotAccepted(_)))),
+        "{again:?}"
+    );
 
     let events = runtime.audit().read(0, 1000).await.unwrap();
     let kinds: Vec<String> = events
@@ -134,11 +137,20 @@ async fn what_was_not_shown_and_what_is_broken_is_not_accepted() {
     let actor = Principal::local();
     let accept_shown = AcceptProfile { hash };
     let changed = runtime.operations.accept_profile(&actor, "helper", accept_shown).await;
-    assert!(matches!(changed, Err(OperationError::ProfileChanged(_))), "{changed:?}");
+    assert!(
+        matches!(changed, Err(OperationError::Agents(AgentError::ProfileChanged(_)))),
+        "{changed:?}"
+    );
     let broken = accept(&runtime, "broken").await;
-    assert!(matches!(broken, Err(OperationError::ProfileUnusable(_))), "{broken:?}");
+    assert!(
+        matches!(broken, Err(OperationError::Agents(AgentError::ProfileUnusable(_)))),
+        "{broken:?}"
+    );
     let unknown = accept(&runtime, "nobody").await;
-    assert!(matches!(unknown, Err(OperationError::UnknownProfile(_))), "{unknown:?}");
+    assert!(
+        matches!(unknown, Err(OperationError::Agents(AgentError::UnknownProfile(_)))),
+        "{unknown:?}"
+    );
     assert!(runtime.operations.profiles.accepted().is_empty());
     runtime.close().await;
 }

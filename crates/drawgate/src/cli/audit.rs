@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use self::line::line;
 use super::Context;
 use super::backend::Backend;
-use super::output::{agrees, can_ask, not_written};
+use super::output::{Consent, not_written};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Prune, Pruned};
 use drawgate_runtime::time::shown as time;
@@ -171,14 +171,12 @@ async fn prune(
     yes: bool,
 ) -> anyhow::Result<()> {
     let plan = reader.plan_prune(before).await?;
-    if !yes {
-        let words = in_words(&plan);
-        if !can_ask() || context.out.is_json() {
-            bail!("{words}; removed events can't be brought back: say `--yes` if you mean it");
-        }
-        if !agrees(&format!("{words}; remove them for good?")).await? {
-            return context.out.text("nothing was removed");
-        }
+    let (consent, words) = (Consent::new(yes, context.out), in_words(&plan));
+    if consent == Consent::Impossible {
+        bail!("{words}; removed events can't be brought back: say `--yes` if you mean it");
+    }
+    if !consent.to(&format!("{words}; remove them for good?")).await? {
+        return context.out.text("nothing was removed");
     }
     let backend = Backend::open(context, Start::Nothing).await?;
     let done = backend.post::<Pruned>("/audit/prune", &Prune { before }).await;

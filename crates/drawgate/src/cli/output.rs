@@ -93,13 +93,39 @@ fn escaped(json: &str) -> String {
     shown
 }
 
-/// Whether a person is at the terminal who can be asked.
-pub(super) fn can_ask() -> bool {
-    io::stdin().is_terminal() && io::stdout().is_terminal()
+/// How a person agrees to what a command shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consent {
+    /// By an option of the command.
+    Given,
+    /// The person at the terminal is asked.
+    Asked,
+    /// Nobody is there who could be asked.
+    Impossible,
 }
 
-/// Asks the person at the terminal.
-pub(super) async fn agrees(question: &str) -> anyhow::Result<bool> {
+impl Consent {
+    /// What is possible here; `given` is whether the command has the option.
+    pub(super) fn new(given: bool, out: Output) -> Self {
+        let can_ask = io::stdin().is_terminal() && io::stdout().is_terminal() && !out.is_json();
+        match (given, can_ask) {
+            (true, _) => Self::Given,
+            (false, true) => Self::Asked,
+            (false, false) => Self::Impossible,
+        }
+    }
+
+    /// Whether the person agrees.
+    pub(super) async fn to(self, question: &str) -> anyhow::Result<bool> {
+        match self {
+            Self::Given => Ok(true),
+            Self::Asked => agrees(question).await,
+            Self::Impossible => Ok(false),
+        }
+    }
+}
+
+async fn agrees(question: &str) -> anyhow::Result<bool> {
     eprint!("{question} [y/N] ");
     let answer = tokio::task::spawn_blocking(|| {
         let mut line = String::new();

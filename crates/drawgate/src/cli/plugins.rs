@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::backend::{Backend, part};
-use super::output::{Output, agrees, can_ask};
+use super::output::{Consent, Output};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::{FailureName, HookSettings, ModeName, PointName};
 use drawgate_runtime::operations::{
@@ -202,8 +202,9 @@ async fn add(
     context: &Context,
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
+    let consent = Consent::new(yes, context.out);
     ensure!(
-        yes || (can_ask() && !context.out.is_json()),
+        consent != Consent::Impossible,
         "nobody can be asked here; look at `drawgate plugins check {}`, then add `--yes`",
         folder.display()
     );
@@ -213,7 +214,7 @@ async fn add(
     if !context.out.is_json() {
         context.out.text(&words::preview(&preview))?;
     }
-    if !yes && !agrees("add it?").await? {
+    if !consent.to("add it?").await? {
         context.out.either(&json!({ "added": false }), || "nothing was added".to_owned())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
-use super::output::{Output, agrees, can_ask};
+use super::output::{Consent, Output};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{AcceptProfile, ShownProfile};
 use drawgate_runtime::profiles::ProfileState;
@@ -129,8 +129,9 @@ async fn accept(
     context: &Context,
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
+    let consent = Consent::new(yes, context.out);
     ensure!(
-        yes || (can_ask() && !context.out.is_json()),
+        consent != Consent::Impossible,
         "nobody can be asked here; look at `drawgate profiles show`, then add `--yes`"
     );
     let chosen = match name {
@@ -150,7 +151,7 @@ async fn accept(
         if !context.out.is_json() {
             context.out.text(&words::abilities(shown, profile))?;
         }
-        if yes || agrees("accept it?").await? {
+        if consent.to("accept it?").await? {
             let wanted = AcceptProfile { hash: profile.hash.clone() };
             accepted.push(backend.post::<ShownProfile>(&path(&shown.name), &wanted).await?);
         }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::Context;
 use super::backend::{Backend, part};
 use super::diff::{self, Mark};
-use super::output::{agrees, can_ask};
+use super::output::Consent;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Accept, Review};
 
@@ -40,13 +40,11 @@ pub(super) async fn run(
     accept: Option<Acceptances<'_>>,
     context: Context,
 ) -> anyhow::Result<ExitCode> {
-    if accept.is_some_and(|accept| accept.digest.is_none()) {
-        let person = can_ask();
-        ensure!(
-            person && !context.out.is_json(),
-            "`--accept` needs the digest of what was shown; `drawgate servers review {name}` shows it"
-        );
-    }
+    let consent = accept.map(|accept| Consent::new(accept.digest.is_some(), context.out));
+    ensure!(
+        consent != Some(Consent::Impossible),
+        "`--accept` needs the digest of what was shown; `drawgate servers review {name}` shows it"
+    );
     let backend = Backend::open(&context, Start::Sources).await?;
     backend.settle(START).await;
     let done = review(&backend, name, accept, &context).await;
@@ -75,10 +73,10 @@ async fn review(
         context.out.raw(describe(name, &review, colours).as_bytes())?;
     }
     let agreed = match accept {
-        Some(Acceptances { digest: None, .. }) if !review.waiting.is_empty() => {
-            agrees("accept what is shown?").await?
+        Some(_) if review.waiting.is_empty() => true,
+        Some(Acceptances { digest, .. }) => {
+            Consent::new(digest.is_some(), context.out).to("accept what is shown?").await?
         }
-        Some(_) => true,
         None => false,
     };
     let accepted: Option<Vec<Held>> = match wanted {

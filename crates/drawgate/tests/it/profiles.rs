@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::{TestFolder, eventually, text};
 
 const HELPER: &str = "---\nname: helper\ndescription: Helps\ntools: [vfs_read]\nceiling: [file.read]\n\
-                      budget: {tokens: 1000}\npermissionMode: plan\n---\nHelp.\n";
+                      budget: {tokens: 1000}\npermissionMode: plan\nagents: [worker]\n---\nHelp.\n";
 
 fn place(files: &[(&str, &str)]) -> TestFolder {
     let place = TestFolder::new("");
@@ -45,9 +45,13 @@ fn a_profile_is_shown_accepted_and_removed_without_a_gateway() {
     assert!(!refused.status.success());
     assert!(text(&refused.stderr).contains("add `--yes`"), "{}", text(&refused.stderr));
     let shown = place.ok(&["profiles", "accept", "helper", "--yes"]);
-    for line in
-        ["tools         vfs_read", "ceiling       file.read", "1000 tokens", "permissionMode"]
-    {
+    for line in [
+        "tools         vfs_read",
+        "agents        worker",
+        "ceiling       file.read",
+        "1000 tokens",
+        "permissionMode",
+    ] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     assert!(shown.ends_with("accepted `helper`\n"), "{shown}");

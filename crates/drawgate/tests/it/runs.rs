@@ -2,6 +2,7 @@
 
 mod examples;
 mod kills;
+mod once;
 mod task_kills;
 mod telemetry;
 mod tools;

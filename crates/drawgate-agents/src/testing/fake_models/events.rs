@@ -36,7 +36,7 @@ pub(super) fn write(asked: &Asked, answer: &Answer) -> Written {
         }
         Answer::DropAfter { bytes, reply } => cut(write(asked, reply), *bytes),
         Answer::Text(_) | Answer::Calls(_) | Answer::Search(_) => compose(asked, answer),
-        Answer::Status { .. } | Answer::Hang => Written::default(),
+        Answer::Status { .. } | Answer::Held { .. } | Answer::Hang => Written::default(),
     }
 }
 
@@ -108,9 +108,11 @@ fn content(asked: &Asked, answer: &Answer) -> Content {
             let text = pages.iter().map(|page| page.snippet.as_str()).collect();
             Content { text, pages: pages.clone(), ..Content::default() }
         }
-        Answer::Raw(_) | Answer::DropAfter { .. } | Answer::Status { .. } | Answer::Hang => {
-            Content::default()
-        }
+        Answer::Raw(_)
+        | Answer::DropAfter { .. }
+        | Answer::Status { .. }
+        | Answer::Held { .. }
+        | Answer::Hang => Content::default(),
     }
 }
 

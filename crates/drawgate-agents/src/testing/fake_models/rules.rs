@@ -70,6 +70,13 @@ pub enum Answer {
         /// Of which answer.
         reply: Box<Answer>,
     },
+    /// Another answer, once it is released by this name.
+    Held {
+        /// The name.
+        until: String,
+        /// The answer.
+        reply: Box<Answer>,
+    },
     /// Nothing at all.
     Hang,
 }
@@ -179,6 +186,13 @@ impl Rule {
     #[must_use]
     pub fn dropped_after(mut self, bytes: usize) -> Self {
         self.reply = Answer::DropAfter { bytes, reply: Box::new(self.reply) };
+        self
+    }
+
+    /// Holds the answer until [`super::FakeModels::release`] names it.
+    #[must_use]
+    pub fn held(mut self, until: &str) -> Self {
+        self.reply = Answer::Held { until: until.to_owned(), reply: Box::new(self.reply) };
         self
     }
 }

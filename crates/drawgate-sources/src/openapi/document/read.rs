@@ -9,17 +9,15 @@ use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 
 use super::DocumentError;
+use crate::yaml::{self, YamlLimits};
 
 /// The largest document that is read; the largest public ones have 50 MB.
 pub(in crate::openapi) const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
 
-/// Scalars, lists and maps of a YAML document; GitHub's has 0.7 million.
-const MAX_NODES: usize = 3_000_000;
-/// Copies that aliases may make; documents that use them at all make few.
-const MAX_REPLAYED: usize = 100_000;
-const MAX_ALIASES: usize = 10_000;
-/// How much of a parser's message is shown.
-const SHOWN: usize = 300;
+/// What a YAML document may hold: GitHub's has 0.7 million values, and those that use aliases at all make
+/// few copies.
+const LIMITS: YamlLimits =
+    YamlLimits { depth: json::MAX_DEPTH, nodes: 3_000_000, aliases: 10_000, replayed: 100_000 };
 
 pub(super) fn value(bytes: &[u8]) -> Result<Value, DocumentError> {
     if bytes.len() > MAX_DOCUMENT {
@@ -29,7 +27,7 @@ pub(super) fn value(bytes: &[u8]) -> Result<Value, DocumentError> {
     if bytes.trim_ascii_start().starts_with(b"{") {
         return json::parse(bytes).map_err(DocumentError::Json);
     }
-    yaml(bytes)
+    yaml::parse(bytes, LIMITS).map_err(|error| DocumentError::Yaml(error.message))
 }
 
 pub(super) fn file(path: &Path) -> Result<Vec<u8>, DocumentError> {
@@ -52,26 +50,4 @@ pub(super) fn file(path: &Path) -> Result<Vec<u8>, DocumentError> {
     let limit = MAX_DOCUMENT as u64 + 1;
     file.take(limit).read_to_end(&mut bytes).map_err(|error| bad(error.to_string()))?;
     Ok(bytes)
-}
-
-fn yaml(bytes: &[u8]) -> Result<Value, DocumentError> {
-    let options = serde_saphyr::options! {
-        strict_booleans: true,
-        with_snippet: false,
-        budget: serde_saphyr::budget! {
-            max_depth: json::MAX_DEPTH,
-            max_documents: 1,
-            max_nodes: MAX_NODES,
-            max_events: MAX_NODES * 2,
-            max_aliases: MAX_ALIASES,
-            max_anchors: MAX_ALIASES,
-            max_merge_keys: MAX_ALIASES,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MAX_REPLAYED,
-            max_replay_stack_depth: 16,
-        },
-    };
-    serde_saphyr::from_slice_with_options(bytes, options)
-        .map_err(|error| DocumentError::Yaml(error.to_string().chars().take(SHOWN).collect()))
 }

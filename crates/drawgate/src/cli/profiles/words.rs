@@ -104,6 +104,9 @@ fn terms(profile: &Profile) -> String {
     if !profile.tools.denied.is_empty() {
         line("denied", &profile.tools.denied.join(", "));
     }
+    if let Some(agents) = &profile.tools.agents {
+        line("agents", &list(agents));
+    }
     for tool in &profile.custom {
         let model = tool.model.as_deref().unwrap_or("the same model");
         let open = if tool.public { ", open to all callers" } else { "" };
@@ -125,11 +128,11 @@ fn terms(profile: &Profile) -> String {
 }
 
 fn tools(profile: &Profile) -> String {
-    match profile.tools.allowed.as_deref() {
-        None => "all".to_owned(),
-        Some([]) => "none".to_owned(),
-        Some(some) => some.join(", "),
-    }
+    profile.tools.allowed.as_deref().map_or_else(|| "all".to_owned(), list)
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn budget(budget: &Budget) -> String {

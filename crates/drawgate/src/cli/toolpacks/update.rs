@@ -11,7 +11,7 @@ use super::progress::ProgressLine;
 use super::text;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
-use crate::cli::output::{agrees, can_ask};
+use crate::cli::output::Consent;
 use drawgate_runtime::operations::{StateAfterUpdate, ToolpackList, ToolpackView};
 use drawgate_runtime::toolpacks::{Changes, Folder, Intent, Origin, Staged};
 
@@ -77,11 +77,11 @@ async fn one(
     if !context.out.is_json() {
         context.out.text(&difference(pack, &changes))?;
     }
-    let person = can_ask();
-    if !request.yes && (!person || context.out.is_json()) {
+    let consent = Consent::new(request.yes, context.out);
+    if consent == Consent::Impossible {
         return Ok(Outcome::Waits(changes));
     }
-    if !request.yes && !agrees("change it?").await? {
+    if !consent.to("change it?").await? {
         return Ok(Outcome::Declined(changes));
     }
     let updated = commit(backend, staged, StateAfterUpdate::Same).await?;

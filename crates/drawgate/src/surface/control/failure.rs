@@ -4,7 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::ReviewError;
-use drawgate_runtime::operations::OperationError;
+use drawgate_runtime::operations::{AgentError, OperationError, PluginRefusal};
 use drawgate_runtime::peers::KeyExists;
 use drawgate_runtime::toolpacks::{Code, ToolpackError};
 use http::StatusCode;
@@ -38,12 +38,15 @@ impl IntoResponse for Failure {
     }
 }
 
+/// The list that shows what there is.
+fn shows(command: &str) -> String {
+    format!("`drawgate {command} list` shows them")
+}
+
 /// The command that helps with an error.
-#[expect(clippy::too_many_lines, reason = "a table with a row for each error")]
 fn advice(error: &OperationError) -> Option<String> {
-    let shows = |command: &str| Some(format!("`drawgate {command} list` shows them"));
     match error {
-        OperationError::UnknownAgent(_) => shows("agents"),
+        OperationError::UnknownAgent(_) => Some(shows("agents")),
         OperationError::UnknownGrantee(name) => Some(format!(
             "`drawgate agents list` and `drawgate keys list` show them, `drawgate agents add {name}` adds one"
         )),
@@ -53,38 +56,16 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::KeyExists(KeyExists { purpose, name, fingerprint, .. }) => {
             Some(format!("`drawgate keys remove {fingerprint} --{purpose} {name}` takes it out"))
         }
-        OperationError::UnknownKey => shows("keys"),
+        OperationError::UnknownKey => Some(shows("keys")),
         OperationError::UnknownPack(_) => Some("`drawgate packs list` shows those that are".into()),
-        OperationError::UnknownProvider(_) => shows("providers"),
-        OperationError::UnknownArtifact(_) => shows("artifacts"),
-        OperationError::UnknownProfile(_) | OperationError::ProfileNotAccepted(_) => {
-            shows("profiles")
-        }
-        OperationError::ProfileWaits(name) => {
-            Some(format!("`drawgate profiles accept {name}` shows what it may do, and accepts it"))
-        }
-        OperationError::ProvidersWithheld(_) => {
-            Some("start the gateway, or this command, with `--config FILE`".to_owned())
-        }
-        OperationError::UnknownPlugin(_) => shows("plugins"),
-        OperationError::PluginShipped(name) => Some(format!("`drawgate plugins disable {name}`")),
-        OperationError::UnknownRun(_) => shows("runs"),
-        OperationError::UnknownThread(_) => shows("threads"),
-        OperationError::UnknownTask(_) => shows("tasks"),
-        OperationError::NotRunning(id) => {
-            Some(format!("`drawgate runs show {id}` shows how it ended"))
-        }
-        OperationError::ProfileUnusable(name) => {
-            Some(format!("`drawgate profiles show {name}` shows why"))
-        }
-        OperationError::Approval(ApprovalError::Unknown(_)) => shows("approvals"),
-        OperationError::Grant(GrantError::Unknown(_)) => shows("grants"),
-        OperationError::Review(ReviewError::NoServer(_)) => shows("servers"),
+        OperationError::UnknownArtifact(_) => Some(shows("artifacts")),
+        OperationError::Agents(error) => agent_advice(error),
+        OperationError::Plugins(error) => plugin_advice(error),
+        OperationError::Approval(ApprovalError::Unknown(_)) => Some(shows("approvals")),
+        OperationError::Grant(GrantError::Unknown(_)) => Some(shows("grants")),
+        OperationError::Review(ReviewError::NoServer(_)) => Some(shows("servers")),
         OperationError::Toolpack(error) => toolpack_advice(error),
         OperationError::NameIsLocal
-        | OperationError::NotResumable(_)
-        | OperationError::Run(_)
-        | OperationError::Task(_)
         | OperationError::NameIsReserved(_)
         | OperationError::ConfiguredGrant(_)
         | OperationError::NotOperator
@@ -93,11 +74,6 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::NotLoggedIn(_)
         | OperationError::NoLogin(_)
         | OperationError::ToolpackChanged
-        | OperationError::ProfileChanged(_)
-        | OperationError::PluginNameTaken(_)
-        | OperationError::PluginChanged(_)
-        | OperationError::PluginSetting(_)
-        | OperationError::Plugin(_)
         | OperationError::ToolpackConflict { .. }
         | OperationError::ToolpackId(_)
         | OperationError::Name(_)
@@ -111,6 +87,45 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::Act(_)
         | OperationError::Store(_)
         | OperationError::Other(_) => None,
+    }
+}
+
+/// The command or option that helps with an error about agents that the gateway runs.
+fn agent_advice(error: &AgentError) -> Option<String> {
+    match error {
+        AgentError::UnknownProvider(_) => Some(shows("providers")),
+        AgentError::UnknownProfile(_) | AgentError::ProfileNotAccepted(_) => {
+            Some(shows("profiles"))
+        }
+        AgentError::ProfileWaits(name) => {
+            Some(format!("`drawgate profiles accept {name}` shows what it may do, and accepts it"))
+        }
+        AgentError::ProfileUnusable(name) => {
+            Some(format!("`drawgate profiles show {name}` shows why"))
+        }
+        AgentError::ProvidersWithheld(_) => {
+            Some("start the gateway, or this command, with `--config FILE`".to_owned())
+        }
+        AgentError::UnknownRun(_) => Some(shows("runs")),
+        AgentError::UnknownThread(_) => Some(shows("threads")),
+        AgentError::UnknownTask(_) => Some(shows("tasks")),
+        AgentError::NotRunning(id) => Some(format!("`drawgate runs show {id}` shows how it ended")),
+        AgentError::NotResumable(_)
+        | AgentError::Run(_)
+        | AgentError::Task(_)
+        | AgentError::ProfileChanged(_) => None,
+    }
+}
+
+/// The command that helps with an error about plugins.
+fn plugin_advice(error: &PluginRefusal) -> Option<String> {
+    match error {
+        PluginRefusal::Unknown(_) => Some(shows("plugins")),
+        PluginRefusal::Shipped(name) => Some(format!("`drawgate plugins disable {name}`")),
+        PluginRefusal::NameTaken(_)
+        | PluginRefusal::Changed(_)
+        | PluginRefusal::Setting(_)
+        | PluginRefusal::Fault(_) => None,
     }
 }
 

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::{KEY, config, folder_with};
 use crate::load::{fixture, offers};
 use crate::operations::collector;
-use crate::support::{Gateway, eventually, text};
+use crate::peers::{Peers, key, key_line};
+use crate::support::{Gateway, TestFolder, eventually, text};
+use crate::tasks;
 
 const LEAD: &str = "---\nname: lead\ndescription: Leads\n---\nInstructions that stay private.\n";
 
@@ -178,5 +180,104 @@ async fn failures_have_their_kind_and_without_traces_servers_hear_of_none() {
         "drawgate_model_requests_total{provider=\"fake\",result=\"key\"} 1",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+    }
+}
+
+/// The trace and the span of a caller.
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const SPAN: &str = "b7ad6b7169203331";
+
+fn traceparent() -> String {
+    format!("00-{TRACE}-{SPAN}-01")
+}
+
+/// The run that another caller than a run has started.
+fn root_of(spans: &[Value]) -> Option<Value> {
+    let runs = named(spans, "invoke_agent lead");
+    let is_below_a_run = |run: &&Value| {
+        spans.iter().any(|span| span["spanId"] == run["parentSpanId"] && is_spawn(span))
+    };
+    runs.into_iter().find(|run| !is_below_a_run(run)).cloned()
+}
+
+fn is_spawn(span: &Value) -> bool {
+    span["name"] == "execute_tool spawn_agent"
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_stays_in_the_trace_of_its_caller_after_a_kill() {
+    let (collector, received) = collector().await;
+    let rules = vec![
+        Rule::text("the child is done").containing("child"),
+        Rule::calls([("spawn_agent", json!({ "prompt": "child" }))]).at_turn(0).held("killed"),
+        Rule::text("all is done"),
+    ];
+    let fake = FakeModels::start(rules).await.unwrap();
+    let config = format!(
+        "{}[telemetry]\notlp_endpoint = \"{collector}\"\n[limits]\ntask_after_seconds = 0\n",
+        config(&fake, "env:MODEL_KEY")
+    );
+    let lead = LEAD.replace("description: Leads\n", "description: Leads\npublic: true\n");
+    let place = folder_with(&config, &[("lead.md", &lead)]);
+    let serve = |place: &TestFolder| {
+        place.serve_with(|command| {
+            command.env(KEY.0, KEY.1);
+        })
+    };
+    let mut gateway = serve(&place);
+    offers(&gateway, "lead").await;
+    let meta = json!({ "traceparent": traceparent() });
+    let call = json!({ "name": "lead", "arguments": { "prompt": "go" }, "_meta": meta });
+    let task = tasks::result(&gateway, "tools/call", call).await;
+    assert_eq!(task["resultType"], "task", "{task}");
+    fake.asked(|_| true).await;
+    gateway.child.kill().unwrap();
+    gateway.child.wait().unwrap();
+    fake.release("killed");
+    let _gateway = serve(&place);
+    let spans = eventually("the spans of both runs", async || {
+        let spans = received.lock().clone();
+        (named(&spans, "invoke_agent lead").len() == 2).then_some(spans)
+    })
+    .await;
+    assert!(spans.iter().all(|span| span["traceId"] == TRACE), "{spans:?}");
+    assert_eq!(root_of(&spans).unwrap()["parentSpanId"], SPAN, "{spans:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_below_the_call_that_started_it_over_mcp_and_grpc() {
+    let (collector, received) = collector().await;
+    let fake = FakeModels::start(vec![Rule::text("done")]).await.unwrap();
+    let config = format!("{}[telemetry]\notlp_endpoint = \"{collector}\"\n", config(&fake, KEY.1));
+    let reader = key_line("agent=\"reader\",capabilities=\"source.profile-lead\"", &key(1));
+    let peers = Peers::start_with(&config, &[reader]);
+    let lead = LEAD.replace("description: Leads\n", "description: Leads\npublic: true\n");
+    std::fs::create_dir(peers.place.path().join("agents")).unwrap();
+    std::fs::write(peers.place.path().join("agents/lead.md"), lead).unwrap();
+    eventually("the file is found", async || {
+        peers.place.run(&["profiles", "accept", "lead", "--yes"]).status.success().then_some(())
+    })
+    .await;
+    offers(&peers.gateway, "lead").await;
+    let agent = peers.join("reader", &key(1)).await;
+    for surface in ["mcp", "grpc"] {
+        received.lock().clear();
+        let arguments = json!({ "prompt": "go" });
+        if surface == "mcp" {
+            let meta = json!({ "traceparent": traceparent() });
+            let call = json!({ "name": "lead", "arguments": arguments, "_meta": meta });
+            peers.gateway.rpc(&peers.gateway.token, "tools/call", call).await;
+        } else {
+            agent.call("lead", arguments).traceparent(traceparent()).await.unwrap();
+        }
+        let (run, call) = eventually("the spans of the run and the call", async || {
+            let spans = received.lock().clone();
+            let call = named(&spans, "tools/call").first().map(|call| (*call).clone());
+            Some((root_of(&spans)?, call?))
+        })
+        .await;
+        assert_eq!((&run["traceId"], &call["traceId"]), (&json!(TRACE), &json!(TRACE)), "{run}");
+        assert_eq!(call["parentSpanId"], SPAN, "{surface}: {call}");
+        assert_eq!(run["parentSpanId"], call["spanId"], "{surface}: {run}");
     }
 }
