@@ -41,6 +41,8 @@ impl AtWork {
             root: Arc::clone(&id),
             thread: id,
             profile: "a".into(),
+            task: None,
+            plugin: None,
             depth: 0,
             parent: None,
             bounds: Bounds::default(),
