@@ -124,6 +124,7 @@ async fn what_ends_its_process_fails_its_own_calls_and_is_started_again() {
     let lost = "error: the plugin `hostile` was lost: ";
     let rows = [
         ("hang_call", "nothing".to_owned(), "it did not answer a ping for 0.5 s"),
+        ("flood_stderr", "nothing".to_owned(), "it did not answer a ping for 0.5 s"),
         ("exit_call", format!("{lost}it exited with code 7"), "it exited with code 7"),
         (
             "flood",
