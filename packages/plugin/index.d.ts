@@ -92,6 +92,8 @@ export type HookCall = {
   tool: string;
   /** The tool's name, as models see it. */
   name: string;
+  /** What is asked for: `call_tool`, or another operation of MCP such as `read_resource`. */
+  operation: string;
   /** Who calls. */
   principal: string;
   /** The conversation, if the gateway runs the agent that calls. */

@@ -3,10 +3,19 @@
 import base64
 import hashlib
 import os
+import re
 import zipfile
 
-NAME, VERSION = "drawgate_plugin", "0.1.0"
+NAME = "drawgate_plugin"
 MODULE = NAME + ".py"
+
+
+def _text(name):
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
+VERSION = re.search('^__version__ = "(.+)"$', _text(MODULE), re.MULTILINE).group(1)
 INFO = f"{NAME}-{VERSION}.dist-info"
 # The first time that a zip archive can say: the same content gives the same archive.
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -33,11 +42,6 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         for path, text in files.items():
             wheel.writestr(zipfile.ZipInfo(path, DATE), text)
     return name
-
-
-def _text(name):
-    with open(name, encoding="utf-8") as file:
-        return file.read()
 
 
 def _digest(text):

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use drawgate_core::json as strict;
 use drawgate_core::model::{SourceId, shown_name};
-use drawgate_host::egress::{HostRule, HostRuleError};
+use drawgate_host::egress::HostRule;
 use drawgate_sources::schema::{Tidy, tidy};
 use drawgate_sources::shape::{self, Elements, Spot, Voice};
 use schemars::JsonSchema;
@@ -225,7 +225,7 @@ fn check(value: &Value, folder: Option<&Path>, found: &mut Found) {
         }
     }
     for (index, host) in list("hosts") {
-        if let Err(error) = host.parse::<HostRule>().map_err(|error: HostRuleError| error) {
+        if let Err(error) = host.parse::<HostRule>() {
             found.add(&format!("permissions.hosts[{index}]"), error.to_string(), "");
         }
     }

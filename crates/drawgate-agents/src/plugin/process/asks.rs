@@ -1,10 +1,9 @@
 //! What a plugin asks of the gateway: parsed strictly, held to its permissions, and done in its name.
 
+use drawgate_core::model::shown_name;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use drawgate_core::model::shown_name;
 
 use super::Shared;
 use super::session::METHOD_NOT_FOUND;

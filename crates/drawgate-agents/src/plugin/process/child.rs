@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drawgate_core::source::SourceError;
 use drawgate_host::process::Running;
-use drawgate_sources::line_rpc::{Line, Link, read_line};
+use drawgate_sources::line_rpc::{Line, Link, read_line_or_stop};
 use serde_json::{Map, Value, json};
 use tokio::io::BufReader;
 use tokio::process::ChildStderr;
@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::inbox::{Inbox, PluginLines};
+use super::pace::Pace;
 use super::session::{MAX_MESSAGE, Session};
 use super::{ProcessLimits, Shared};
 use crate::plugin::declared::Statement;
@@ -26,6 +27,8 @@ const EXTENSION: &str = "dev.drawgate/plugin";
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// The longest line of standard error that is read as one.
 const STDERR_LINE: usize = 4096;
+/// How many of them are read in a second.
+const STDERR_LINES: usize = 1000;
 
 /// A running process. Dropping it kills it and all its descendants.
 pub(super) struct Child {
@@ -181,12 +184,17 @@ async fn exited(child: &mut Running) -> String {
     }
 }
 
-/// Reads standard error for ever: a full pipe would stop the process.
+/// Reads standard error for ever, since a full pipe would stop the process; but not faster than it can be
+/// of use.
 async fn keep_complaints(stderr: ChildStderr, shared: Arc<Shared>) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
-    while let Ok(Line::Whole | Line::TooLong) = read_line(&mut reader, &mut line, STDERR_LINE).await
+    let mut pace = Pace::new(STDERR_LINES, STDERR_LINES * STDERR_LINE);
+    while let Ok(Line::Whole | Line::TooLong) =
+        read_line_or_stop(&mut reader, &mut line, STDERR_LINE).await
     {
         shared.journal.complaint(&line);
+        pace.count(line.len());
+        pace.keep().await;
     }
 }

@@ -12,17 +12,18 @@ use serde_json::{Value, json};
 use tokio::io::BufReader;
 use tokio::process::ChildStdout;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::Shared;
 use super::asks::{self, Refusal};
+use super::pace::Pace;
 use super::session::{IN_FLIGHT, MAX_MESSAGE, Session};
 
 /// How much is read from the pipe at once.
 const READ_BUFFER: usize = 64 * 1024;
-/// How much a plugin may write in a second. Beyond that it is not read, so that it waits, not the gateway.
+/// How much is read of a plugin's messages in a second.
 const MESSAGES_A_SECOND: usize = 1000;
-const BYTES_A_SECOND: usize = 64 * 1024 * 1024;
+const BYTES_A_SECOND: usize = 16 * 1024 * 1024;
 /// Messages without meaning in a minute after which a process is ended.
 const NOISE_A_MINUTE: u32 = 1000;
 /// Refusals that a plugin has not read after which its process is ended.
@@ -35,35 +36,21 @@ const LOG_CHARACTERS: usize = 4096;
 /// A plugin's standard output, at a bounded pace.
 pub(super) struct PluginLines {
     stdout: BufReader<ChildStdout>,
-    since: Instant,
-    messages: usize,
-    bytes: usize,
+    pace: Pace,
 }
 
 impl PluginLines {
     pub(super) fn new(stdout: ChildStdout) -> Self {
         let stdout = BufReader::with_capacity(READ_BUFFER, stdout);
-        Self { stdout, since: Instant::now(), messages: 0, bytes: 0 }
-    }
-
-    async fn keep_pace(&mut self) {
-        let end = self.since + Duration::from_secs(1);
-        if Instant::now() < end {
-            if self.messages < MESSAGES_A_SECOND && self.bytes < BYTES_A_SECOND {
-                return;
-            }
-            sleep_until(end).await;
-        }
-        (self.since, self.messages, self.bytes) = (Instant::now(), 0, 0);
+        Self { stdout, pace: Pace::new(MESSAGES_A_SECOND, BYTES_A_SECOND) }
     }
 }
 
 impl MessageReader for PluginLines {
     async fn next(&mut self, buffer: &mut Vec<u8>) -> Received {
-        self.keep_pace().await;
+        self.pace.keep().await;
         let line = read_line_or_stop(&mut self.stdout, buffer, MAX_MESSAGE).await;
-        self.messages += 1;
-        self.bytes += buffer.len();
+        self.pace.count(buffer.len());
         match line {
             Ok(Line::Whole) if buffer.trim_ascii().is_empty() => Received::Noise,
             Ok(Line::Whole) => Received::Message,

@@ -11,6 +11,7 @@ mod child;
 mod inbox;
 mod launch;
 mod observed;
+mod pace;
 mod report;
 mod session;
 mod supervise;

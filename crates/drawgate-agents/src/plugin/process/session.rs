@@ -51,9 +51,12 @@ impl Session {
     ) -> Result<Map<String, Value>, SourceError> {
         let closed =
             |_| SourceError::unreachable(format!("the plugin `{}` is stopped", self.plugin));
-        let _slot = self.slots.acquire().await.map_err(closed)?;
         let mut unanswered = Unanswered { session: self, answered: false };
-        let outcome = self.exchange(method, params).await;
+        let slot = self.slots.acquire().await.map_err(closed);
+        let outcome = match &slot {
+            Ok(_) => self.exchange(method, params).await,
+            Err(error) => Err(error.clone()),
+        };
         unanswered.answered = true;
         outcome
     }

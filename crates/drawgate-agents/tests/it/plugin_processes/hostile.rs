@@ -12,6 +12,7 @@ use drawgate_agents::plugin::{
 };
 use drawgate_core::hooks::{HookCall, Review};
 use drawgate_core::model::{Operation, Principal, SourceId, ToolId};
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
@@ -124,6 +125,7 @@ async fn what_ends_its_process_fails_its_own_calls_and_is_started_again() {
     let lost = "error: the plugin `hostile` was lost: ";
     let rows = [
         ("hang_call", "nothing".to_owned(), "it did not answer a ping for 0.5 s"),
+        ("flood_stderr", "nothing".to_owned(), "it did not answer a ping for 0.5 s"),
         ("exit_call", format!("{lost}it exited with code 7"), "it exited with code 7"),
         (
             "flood",
@@ -161,6 +163,25 @@ async fn what_ends_its_process_fails_its_own_calls_and_is_started_again() {
         neighbours.others_are_unharmed(mode).await;
         plugin.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_wait_behind_one_that_hangs_end_with_it() {
+    let neighbours = Neighbours::new("hang_call").await;
+    let (plugin, _recorder) = neighbours.load().await;
+    // More than may be under way at once; only the last caller is impatient.
+    let patient = join_all((0..100).map(|_| bad(&plugin)));
+    let impatient = bad_within(&plugin, SHORT);
+    let first_process = async { until("it is lost", || plugin.report().failures > 0).await };
+    let work = async { tokio::join!(patient, impatient, first_process) };
+    let others = neighbours.others_are_unharmed("hang_call");
+    let ((outcomes, impatient, ()), ()) = timeout(PATIENCE, async { tokio::join!(work, others) })
+        .await
+        .expect("no call waits for ever");
+    assert_eq!(impatient, "nothing");
+    let lost = "error: the plugin `hostile` was lost: it did not answer a ping for 0.5 s";
+    assert_eq!(outcomes, vec![lost; 100]);
+    plugin.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,6 @@ use drawgate_agents::plugin::Plugin;
 use drawgate_agents::plugin::process::{ProcessLimits, ProcessPlugin, ProcessSettings};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::{Machine, call, fixture, text, until};
 
@@ -182,23 +181,23 @@ async fn curious(machine: &Machine, permissions: &Value) -> Result<ProcessPlugin
 async fn permissions_open_what_they_name_and_nothing_else() {
     let machine = Machine::new();
     let base = machine.folder.path();
-    for name in ["readable", "writable"] {
+    for name in ["home/readable", "writable"] {
         std::fs::create_dir(base.join(name)).unwrap();
         std::fs::write(base.join(name).join("note"), "read").unwrap();
     }
     let path = |name: &str| base.join(name).to_str().unwrap().to_owned();
     let (readable, writable, data) =
-        (path("readable/note"), path("writable/note"), path("data/drawgate.db"));
+        (path("home/readable/note"), path("writable/note"), path("data/drawgate.db"));
     let (open, closed) = (hello(), hello());
     let input = json!({
         "read": [readable, data],
-        "write": [writable, path("readable/new"), path("data/new")],
+        "write": [writable, path("home/readable/new"), path("data/new")],
         "fetch": [format!("http://{open}/"), format!("http://{closed}/")],
     });
     let rows = [
         (json!({}), ["FileNotFoundError", "FileNotFoundError", "URLError"]),
         (
-            json!({ "read": [path("readable")], "write": [path("writable")], "hosts": [open] }),
+            json!({ "read": ["~/readable"], "write": [path("writable")], "hosts": [open] }),
             ["read", "written", "hello"],
         ),
     ];
@@ -206,13 +205,12 @@ async fn permissions_open_what_they_name_and_nothing_else() {
         let plugin = curious(&machine, &permissions).await.unwrap();
         let network = permissions.get("hosts").is_some();
         assert_eq!(plugin.confinement(), if network { "network" } else { "workspace" });
-        let work = timeout(Duration::from_secs(60), call(&plugin, "try", input.clone()));
-        let output = work.await.unwrap().unwrap();
+        let output = call(&plugin, "try", input.clone()).await.unwrap();
         let found: Value = serde_json::from_str(text(&output)).unwrap();
         assert_eq!(found[&readable], read);
         assert_eq!(found[&data], "FileNotFoundError");
         assert_eq!(found[&writable], written);
-        assert_ne!(found[path("readable/new")], "written");
+        assert_ne!(found[path("home/readable/new")], "written");
         assert_ne!(found[path("data/new")], "written");
         assert_eq!(found[format!("http://{open}/")], fetched);
         let refused = if network { "HTTPError" } else { "URLError" };
@@ -232,6 +230,8 @@ async fn folders_that_hold_more_than_a_plugin_may_have_are_refused() {
         ("write", plugins.clone(), itself),
         ("read", plugins, itself),
         ("read", base.join("workspaces"), "it holds folders of the gateway"),
+        ("read", base.join("home"), "it holds a home folder; name a folder inside"),
+        ("write", base.clone(), "it holds a home folder; name a folder inside"),
     ];
     machine.settings(&machine.write("curious", &[]));
     for (field, path, why) in rows {

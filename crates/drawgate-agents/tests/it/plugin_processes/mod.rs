@@ -134,11 +134,14 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        let environment = [("PATH", "/usr/local/bin:/usr/bin:/bin"), KEY]
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        let path = "/usr/local/bin:/usr/bin:/bin";
+        let environment = [("PATH", path), ("HOME", home.to_str().unwrap()), KEY]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let launcher = PathBuf::from(env!("CARGO_BIN_EXE_box-launcher"));
         let host = Host::new(Secrets::new(BTreeMap::from(environment)), Some(launcher)).unwrap();
-        let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
         std::fs::write(folder.path().join("data/drawgate.db"), "secret").unwrap();
         Self { folder, host: Arc::new(host) }
