@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drawgate_agents::plugin::Hook;
+use drawgate_agents::plugin::{Hook, HookEvent};
 use drawgate_agents::runs::Ending;
 use drawgate_agents::runs::record::StepBody;
 use drawgate_agents::tasks::TaskDetails;
@@ -36,8 +36,12 @@ fn script() -> Vec<Rule> {
 fn reviewer() -> Arc<TestPlugin> {
     let hooks = [Hook::OnTaskCreate, Hook::OnTaskComplete, Hook::OnTaskFailed];
     TestPlugin::new("reviewer", hooks, |_, event| match event {
-        drawgate_agents::plugin::HookEvent::OnTaskComplete { result, .. } => {
-            if result == "first try" { rejects("too short") } else { accepts() }
+        HookEvent::OnTaskComplete { result, .. } => {
+            if result == "first try" {
+                rejects("too short")
+            } else {
+                accepts()
+            }
         }
         _ => nothing(),
     })
@@ -93,7 +97,7 @@ async fn a_task_goes_on_after_a_stop_at_every_write() {
     loop {
         assert!(stop_at < 300, "this script has fewer writes");
         let bench = Bench::new(&[&profile("a", "")], script()).await;
-        put_in(&bench).await;
+        let before = put_in(&bench).await;
         let dead = die_at(&bench.gate.store, stop_at);
         let work = async {
             let id = bench.start("a", "go").await.unwrap();
@@ -107,6 +111,7 @@ async fn a_task_goes_on_after_a_stop_at_every_write() {
         bench.runs.close().await;
         bench.gate.store.faults().heal();
         let heard_before = answered(&bench.plugins.tasks().list().await.unwrap());
+        check_unheard(&before, &heard_before, stop_at);
         let bench = bench.reopened().await;
         let plugins = put_in(&bench).await;
         bench.recover().await;
@@ -120,6 +125,23 @@ async fn a_task_goes_on_after_a_stop_at_every_write() {
         stop_at += 1;
     }
     assert!(stop_at > 20, "{stop_at}");
+}
+
+/// Each answer is stored before the next question: of each task, one at most was lost.
+fn check_unheard(plugins: &[Arc<TestPlugin>], heard: &Asked, stop_at: usize) {
+    let mut lost: BTreeMap<String, usize> = BTreeMap::new();
+    for event in plugins.iter().flat_map(|plugin| plugin.heard()) {
+        match event {
+            HookEvent::OnTaskCreate { task_id, .. }
+            | HookEvent::OnTaskComplete { task_id, .. }
+            | HookEvent::OnTaskFailed { task_id, .. } => *lost.entry(task_id).or_default() += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    for (task, asked) in lost {
+        let stored = heard.keys().filter(|key| key.2 == task).count();
+        assert!(asked - stored <= 1, "stopped at {stop_at}: {asked} asked, {stored} stored");
+    }
 }
 
 async fn check(
