@@ -21,7 +21,7 @@ use crate::source::CancelOnDrop;
 use crate::tasks::{Delegation, Tasks};
 
 /// What the names of principals of plugins begin with; the plugin's name follows.
-const PRINCIPAL: &str = "plugin.";
+pub(super) const PRINCIPAL: &str = "plugin.";
 /// Bytes of a prompt, and of an announcement.
 const MAX_PROMPT: usize = 1024 * 1024;
 const MAX_BROADCAST: usize = 64 * 1024;

@@ -102,6 +102,12 @@ impl Plugins {
         context::principal_of(name)
     }
 
+    /// Whether a name is kept for principals of plugins.
+    #[must_use]
+    pub fn is_principal(name: &Principal) -> bool {
+        name.as_str().starts_with(context::PRINCIPAL)
+    }
+
     /// A plugin that comes with the gateway; nothing if there is none of this name.
     pub fn native(
         name: &str,
@@ -158,10 +164,10 @@ impl Plugins {
         self.set.seats().iter().map(status).collect()
     }
 
-    /// The plugins at work, in their order.
+    /// The plugins at work in their order, each with its position.
     #[must_use]
-    pub fn at_work(&self) -> Vec<Arc<dyn Plugin>> {
-        self.set.seats().iter().map(|seat| Arc::clone(&seat.plugin)).collect()
+    pub fn at_work(&self) -> Vec<(i64, Arc<dyn Plugin>)> {
+        self.set.seats().iter().map(|seat| (seat.position, Arc::clone(&seat.plugin))).collect()
     }
 
     /// The tools of the plugins at work.

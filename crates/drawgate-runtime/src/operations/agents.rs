@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drawgate_agents::plugins::Plugins;
 use drawgate_core::acts::Turn;
 use drawgate_core::audit::EventKind;
 use drawgate_core::model::{Capability, Principal};
@@ -61,6 +62,9 @@ impl Operations {
         }
         if self.callers.is_reserved(&name) {
             return Err(OperationError::NameIsReserved(name));
+        }
+        if Plugins::is_principal(&name) {
+            return Err(OperationError::NameIsPlugins(name));
         }
         let agents = self.store.agents().await?;
         if agents.iter().any(|agent| agent.name == name) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drawgate_agents::plugins::Plugins;
 use drawgate_core::audit::EventKind;
 use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
 use drawgate_core::policy::{GrantError, standing_grants};
@@ -95,7 +96,7 @@ impl Operations {
 
     /// Refuses a grant for an agent that does not exist: as a rule its name is misspelt, and an agent
     /// that gets that name later would hold the grant. Callers of an authorization server are not listed
-    /// anywhere, and are known by the beginning of their names.
+    /// anywhere, and are known by the beginning of their names; so are plugins.
     async fn check_grantee(&self, scope: &GrantScope) -> Result<(), OperationError> {
         let name = match scope {
             GrantScope::User(name) => name,
@@ -108,6 +109,7 @@ impl Operations {
         let is_known = *name == Principal::local()
             || has_key
             || self.callers.is_reserved(name)
+            || Plugins::is_principal(name)
             || self.store.agents().await?.iter().any(|agent| agent.name == *name);
         if is_known { Ok(()) } else { Err(OperationError::UnknownGrantee(name.clone())) }
     }

@@ -84,6 +84,7 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::Run(_)
         | OperationError::Task(_)
         | OperationError::NameIsReserved(_)
+        | OperationError::NameIsPlugins(_)
         | OperationError::ConfiguredGrant(_)
         | OperationError::NotOperator
         | OperationError::UnknownPurpose
