@@ -160,6 +160,7 @@ impl Operations {
         if let Some(tasks) = self.tasks.get() {
             tasks.forget(&name).await;
         }
+        self.agents.plugins.tasks().stop_of(&name).await;
         self.agents.runs.cancel_of(&name, "its agent was removed");
         Ok(())
     }
