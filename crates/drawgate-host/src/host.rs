@@ -15,7 +15,8 @@ use crate::secrets::Secrets;
 /// Refuses the start of a program. It may read files: it runs on a blocking thread.
 pub type StartCheck = Arc<dyn Fn() -> Result<(), SpawnError> + Send + Sync>;
 
-/// The machine, as sources and stores see it.
+/// The machine, as sources and stores see it. Clones share it.
+#[derive(Clone)]
 pub struct Host {
     /// References to the environment.
     pub secrets: Arc<Secrets>,

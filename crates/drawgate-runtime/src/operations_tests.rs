@@ -142,3 +142,16 @@ fn a_report_is_the_same_after_it_was_read() {
         assert_eq!(serde_json::to_string(&read).unwrap(), report.to_string());
     }
 }
+
+#[tokio::test]
+async fn plugins_get_grants_and_nobody_else_gets_their_names() {
+    let place = tempfile::tempdir().unwrap();
+    let runtime = open(place.path()).await;
+    let operations = &runtime.operations;
+    let local = Principal::local();
+    let error = operations.add_agent(&local, new_agent("plugin.notes")).await.unwrap_err();
+    assert!(error.to_string().contains("kept for plugins"), "{error}");
+    let grant = operations.issue_grant(&local, new_grant("user:plugin.notes")).await.unwrap();
+    assert_eq!(grant.scope, Some(GrantScope::User(Principal::new("plugin.notes").unwrap())));
+    runtime.close().await;
+}

@@ -21,7 +21,7 @@ use crate::source::CancelOnDrop;
 use crate::tasks::{Delegation, Tasks};
 
 /// What the names of principals of plugins begin with; the plugin's name follows.
-const PRINCIPAL: &str = "plugin.";
+pub(super) const PRINCIPAL: &str = "plugin.";
 /// Bytes of a prompt, and of an announcement.
 const MAX_PROMPT: usize = 1024 * 1024;
 const MAX_BROADCAST: usize = 64 * 1024;
@@ -146,11 +146,6 @@ impl Context {
 }
 
 /// The principal in whose name a plugin's runs work.
-/// Whether a name is kept for the principals of plugins.
-pub(super) fn is_principal_of_plugin(name: &Principal) -> bool {
-    name.as_str().starts_with(PRINCIPAL)
-}
-
 pub(super) fn principal_of(name: &SourceId) -> Result<Principal, IdError> {
     Principal::new(&format!("{PRINCIPAL}{name}"))
 }

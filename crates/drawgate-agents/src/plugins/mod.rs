@@ -4,6 +4,7 @@
 //! A plugin's failures are its own: each hook has a time and a task of its own, what is only told waits in
 //! a bounded queue, and nobody else waits for it.
 
+mod call_hook;
 mod context;
 pub mod delegation;
 mod known;
@@ -16,10 +17,12 @@ pub mod validation;
 use std::sync::Arc;
 use std::time::Duration;
 
+use drawgate_core::hooks::CallHook;
 use drawgate_core::model::{IdError, Principal, SourceId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use self::call_hook::KnowingHook;
 use self::context::Context;
 pub use self::context::PluginTerms;
 use self::delegation::Delegation;
@@ -105,10 +108,10 @@ impl Plugins {
         context::principal_of(name)
     }
 
-    /// Whether a name is kept for plugins, so that no other caller may have it.
+    /// Whether a name is kept for principals of plugins.
     #[must_use]
-    pub fn is_reserved(name: &Principal) -> bool {
-        context::is_principal_of_plugin(name)
+    pub fn is_principal(name: &Principal) -> bool {
+        name.as_str().starts_with(context::PRINCIPAL)
     }
 
     /// A plugin that comes with the gateway; nothing if there is none of this name.
@@ -177,10 +180,15 @@ impl Plugins {
         self.set.seats().iter().map(status).collect()
     }
 
-    /// The plugins at work, in their order.
+    /// The plugins at work that are asked about calls, in their order, with what is asked.
     #[must_use]
-    pub fn at_work(&self) -> Vec<Arc<dyn Plugin>> {
-        self.set.seats().iter().map(|seat| Arc::clone(&seat.plugin)).collect()
+    pub fn call_hooks(&self) -> Vec<(Arc<dyn Plugin>, Arc<dyn CallHook>)> {
+        let knowing = |seat: &Arc<Seat>| {
+            let (known, hook) = (Arc::clone(&seat.known), seat.plugin.call_hook()?);
+            let hook: Arc<dyn CallHook> = Arc::new(KnowingHook { known, hook });
+            Some((Arc::clone(&seat.plugin), hook))
+        };
+        self.set.seats().iter().filter_map(knowing).collect()
     }
 
     /// The tools of the plugins at work.

@@ -210,7 +210,7 @@ impl Inner {
         }
     }
 
-    async fn change(&self, task: &OpenTask, change: impl FnOnce(&mut TaskRecord)) {
+    pub(super) async fn change(&self, task: &OpenTask, change: impl FnOnce(&mut TaskRecord)) {
         let _turn = task.changing.lock().await;
         let mut next = task.read();
         change(&mut next);

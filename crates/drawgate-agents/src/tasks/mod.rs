@@ -16,7 +16,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use drawgate_core::audit::{EventDraft, EventKind};
-use drawgate_core::model::{Caller, CapabilityGrant, Surface};
+use drawgate_core::model::{Caller, CapabilityGrant, Principal, Surface};
 use drawgate_core::store::{Owed, StoreError, Write};
 use parking_lot::Mutex;
 
@@ -298,6 +298,16 @@ impl Tasks {
         match self.0.latest_of_caller(thread) {
             Some(task) => self.0.keep_message(&task, message).await,
             None => Err(TaskError::NobodyThere(thread.to_owned())),
+        }
+    }
+
+    /// Lets the tasks of a principal have no further iteration: it is gone, and nothing is started in its
+    /// name. Its runs are cancelled elsewhere.
+    pub async fn stop_of(&self, principal: &Principal) {
+        let is_own = |task: &&Arc<OpenTask>| task.record.lock().principal == *principal;
+        let own: Vec<_> = self.0.open.lock().values().filter(is_own).cloned().collect();
+        for task in own {
+            self.0.change(&task, |next| next.max_iterations = next.iteration).await;
         }
     }
 

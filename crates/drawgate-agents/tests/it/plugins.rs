@@ -61,11 +61,46 @@ async fn prompts_are_rewritten_in_order_and_stored_so() {
     assert!(asked.contains("go zebra ant bear"), "{asked}");
     let thread = bench.runs.show(&id).await.unwrap().unwrap();
     assert_eq!(thread.prompt, "go", "what the caller said is known, too");
+}
+
+#[tokio::test]
+async fn nobody_is_asked_again_about_a_prompt_that_is_stored() {
+    let bench = Bench::new(&[&profile("a", "")], vec![Rule::new(Answer::Hang)]).await;
+    let first = adds("once");
+    bench.put(first.clone(), 0).await;
+    let id = bench.start("a", "go").await.unwrap();
+    eventually("the model is asked", || bench.fake.requests().len() == 1).await;
+    assert_eq!(first.heard().len(), 1);
+    bench.runs.close().await;
     let bench = bench.reopened().await;
-    let again = adds("zebra");
-    bench.put(again.clone(), 1).await;
+    let again = adds("once");
+    bench.put(again.clone(), 0).await;
     bench.recover().await;
-    assert_eq!(again.heard(), [], "nobody is asked again about what is stored");
+    eventually("the model is asked again", || bench.fake.requests().len() == 2).await;
+    assert_eq!(again.heard(), []);
+    assert_eq!(first_step(&bench, &id).await, "go once");
+}
+
+#[tokio::test]
+async fn messages_that_a_run_goes_on_with_can_be_rewritten_too() {
+    let rules = vec![
+        Rule::text("told").containing("over and out"),
+        Rule::text("worked").containing("the work"),
+        Rule::calls([("delegation__delegate", json!({ "prompt": "the work" }))]).at_turn(0),
+        Rule::text("waiting"),
+    ];
+    let bench = Bench::new(&[&profile("a", "")], rules).await;
+    bench.put_native("delegation", json!({})).await;
+    let adds = TestPlugin::new("p", [Hook::OnBeforeInvoke], |_, event| match event {
+        HookEvent::OnBeforeInvoke { prompt, .. } if prompt.starts_with("[task") => {
+            Behaviour::Answers(Ok(HookAnswer::Prompt(format!("{prompt} over and out"))))
+        }
+        _ => nothing(),
+    });
+    bench.put(adds.clone(), 0).await;
+    let (_, end) = bench.run("a", "go").await;
+    assert_eq!(end.text, "told");
+    assert_eq!(adds.heard().len(), 3, "the prompt, that of the task, and the end of the task");
 }
 
 #[tokio::test]

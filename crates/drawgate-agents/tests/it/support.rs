@@ -243,7 +243,7 @@ fn models(fake: &FakeModels, limits: ModelLimits) -> Models {
                 url: Some(fake.url(kind)),
                 key: None,
                 concurrency: 64,
-                models: BTreeMap::from([("fake".to_owned(), limits)]),
+                models: ["fake", "slow"].map(|model| (model.to_owned(), limits)).into(),
             };
             (name.to_owned(), provider)
         })

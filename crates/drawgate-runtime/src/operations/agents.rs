@@ -60,8 +60,11 @@ impl Operations {
         if name == Principal::local() {
             return Err(OperationError::NameIsLocal);
         }
-        if self.callers.is_reserved(&name) || Plugins::is_reserved(&name) {
+        if self.callers.is_reserved(&name) {
             return Err(OperationError::NameIsReserved(name));
+        }
+        if Plugins::is_principal(&name) {
+            return Err(OperationError::NameIsPlugins(name));
         }
         let agents = self.store.agents().await?;
         if agents.iter().any(|agent| agent.name == name) {
@@ -157,6 +160,7 @@ impl Operations {
         if let Some(tasks) = self.tasks.get() {
             tasks.forget(&name).await;
         }
+        self.agents.plugins.tasks().stop_of(&name).await;
         self.agents.runs.cancel_of(&name, "its agent was removed");
         Ok(())
     }

@@ -32,10 +32,11 @@ pub enum OperationError {
     #[error("`local` is the owner of the data folder; choose another name")]
     NameIsLocal,
     /// The name could be that of a caller with a token of the configured issuer.
-    #[error(
-        "names like `{0}` are kept for callers of `auth.issuer` or for plugins; choose another"
-    )]
+    #[error("names like `{0}` are kept for callers of `auth.issuer`; choose another")]
     NameIsReserved(Principal),
+    /// The name could be that in which a plugin acts.
+    #[error("names like `{0}` are kept for plugins; choose another")]
+    NameIsPlugins(Principal),
     /// The grant comes from the configuration.
     #[error("`{0}` stands by the configuration; change `[local] capabilities` there")]
     ConfiguredGrant(String),

@@ -22,6 +22,7 @@ use drawgate_core::hooks::{BoundHook, CallHook, HookTerms, Hooks};
 use drawgate_core::model::{Principal, SourceId};
 use drawgate_core::store::{AuditLog, Documents, StoreError};
 use drawgate_host::Host;
+use drawgate_host::process::SpawnError;
 use drawgate_host::sandbox::ResourceLimits;
 use drawgate_sources::oneshot::Exchange;
 use parking_lot::Mutex;
@@ -209,12 +210,28 @@ impl PluginTable {
                 .ok_or_else(|| unusable(&"no plugin of this name comes with the gateway"))?,
             Some(files) => {
                 let settings = self.process(record, files)?;
-                let loaded = ProcessPlugin::load(settings, Arc::clone(&self.host), context).await;
+                let host = self.checking(&settings.folder, &files.hash);
+                let loaded = ProcessPlugin::load(settings, host, context).await;
                 Arc::new(loaded.map_err(|error| unusable(&error))?)
             }
         };
         self.plugins.start(&plugin).await.map_err(|error| unusable(&error))?;
         Ok(plugin)
+    }
+
+    /// The machine, which starts nothing from this folder but what an operator agreed to: a process that is
+    /// started again later, too.
+    fn checking(&self, folder: &Path, hash: &str) -> Arc<Host> {
+        let (folder, hash) = (folder.to_owned(), hash.to_owned());
+        let check = move || match PluginFolder::hash(&folder) {
+            Ok(found) if found == hash => Ok(()),
+            Ok(_) | Err(_) => Err(SpawnError::Refused(PluginFault::Changed.to_string())),
+        };
+        Arc::new(Host {
+            start_check: Some(Arc::new(check)),
+            credentials: None,
+            ..Host::clone(&self.host)
+        })
     }
 
     /// How the process of a plugin is started, whose files are those that an operator agreed to.
@@ -324,9 +341,8 @@ impl PluginTable {
         let _alone = self.binding.lock();
         let state = self.state.lock();
         let mut bound = Vec::new();
-        for plugin in self.plugins.at_work() {
+        for (plugin, hook) in self.plugins.call_hooks() {
             let name = plugin.name().as_str();
-            let Some(hook) = plugin.call_hook() else { continue };
             if let Some(configured) = state.configured.get(name) {
                 bound.extend(configured.hook.bound(hook));
             } else if let Some(record) = state.records.get(name).filter(|record| record.enabled) {

@@ -41,15 +41,8 @@ pub(super) struct Builder<'a> {
 /// name.
 pub(super) fn host_for(loaded_files: &Arc<LoadedFiles>, host: &Host) -> Arc<Host> {
     let loaded_files = Arc::clone(loaded_files);
-    Arc::new(Host {
-        secrets: Arc::clone(&host.secrets),
-        egress: Arc::clone(&host.egress),
-        processes: host.processes.clone(),
-        start_check: Some(Arc::new(move || loaded_files.check().map_err(SpawnError::Refused))),
-        clock: Arc::clone(&host.clock),
-        ids: Arc::clone(&host.ids),
-        credentials: None,
-    })
+    let check = move || loaded_files.check().map_err(SpawnError::Refused);
+    Arc::new(Host { start_check: Some(Arc::new(check)), credentials: None, ..host.clone() })
 }
 
 impl Builder<'_> {

@@ -135,3 +135,41 @@ async fn a_run_goes_on_without_its_terminal_and_can_be_cancelled() {
     assert!(last.contains("forever") && last.contains("something short"), "{last}");
     drop(gateway);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_said_to_an_agent_at_work_reaches_it_even_over_a_kill() {
+    let rules = vec![Rule::text("heard").containing("psst"), Rule::new(Answer::Hang)];
+    let fake = FakeModels::start(rules).await.unwrap();
+    let place = folder(&fake, &[("helper.md", HELPER)]);
+    let serve = || {
+        place.serve_with(|command| {
+            command.env(KEY.0, KEY.1);
+        })
+    };
+    let mut gateway = serve();
+    let id = place.ok(&["run", "helper", "go", "--detach"]).trim().to_owned();
+    eventually("the model is asked", async || (fake.requests().len() == 1).then_some(())).await;
+    let mut say = place.command(&["threads", "say", &id, "psst"]);
+    let mut say = say.spawn().unwrap();
+    let inbox = || {
+        let database = rusqlite::Connection::open(place.data().join("drawgate.db")).unwrap();
+        let count = "select count(*) from document where kind = 'run_inbox'";
+        database.query_row(count, [], |row| row.get::<_, u32>(0)).unwrap()
+    };
+    eventually("the message is stored", async || (inbox() == 1).then_some(())).await;
+    gateway.child.kill().unwrap();
+    gateway.child.wait().unwrap();
+    say.wait().unwrap();
+    let gateway = serve();
+    let shown = eventually("the run ends", async || {
+        let shown = place.json(&["runs", "show", &id]);
+        (shown["phase"] == "ended").then_some(shown)
+    })
+    .await;
+    assert_eq!((&shown["ending"], &shown["text"]), (&json!("done"), &json!("heard")));
+    assert_eq!(inbox(), 0);
+    assert_eq!(gateway.terminate(), Some(0));
+    assert!(place.ok(&["tasks", "list"]).contains("no tasks yet"));
+    let unknown = place.run(&["tasks", "show", "nosuch"]);
+    assert!(text(&unknown.stderr).contains("`drawgate tasks list`"), "{unknown:?}");
+}

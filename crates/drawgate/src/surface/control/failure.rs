@@ -67,6 +67,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::Toolpack(error) => toolpack_advice(error),
         OperationError::NameIsLocal
         | OperationError::NameIsReserved(_)
+        | OperationError::NameIsPlugins(_)
         | OperationError::ConfiguredGrant(_)
         | OperationError::NotOperator
         | OperationError::UnknownPurpose

@@ -251,6 +251,11 @@ async fn kills_in_every_state_lose_no_task() {
     check_journal(&journal(&place));
     let tasks = place.json(&["tasks", "list", "--limit", "1000"]);
     check_tasks(&place, tasks.as_array().unwrap());
+    let good = tasks.as_array().unwrap().iter().find(|task| task["state"] == "complete").unwrap();
+    let shown = place.ok(&["tasks", "show", good["id"].as_str().unwrap()]);
+    for part in ["state     complete", "try       2 of 5", "rejected: too short", "\nsecond try"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
     assert!(place.ok(&["audit", "verify"]).starts_with("intact"));
 }
 
