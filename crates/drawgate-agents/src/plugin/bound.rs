@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use super::{CallMeta, Hook, HookAnswer, HookEvent, Plugin, PluginError, PluginTool, wire};
 
 /// The longest that an address is waited for; whoever asks has a shorter time of their own.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_mins(2);
 
 /// What is bound to one hook.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Plugin for BoundCommand {
         &self.name
     }
 
-    fn version(&self) -> &str {
+    fn version(&self) -> &'static str {
         ""
     }
 

@@ -52,15 +52,20 @@ struct Selection {
     /// Measure only the direct connection and the hop
     #[arg(long)]
     skip_drawgate: bool,
-    /// Measure only packs and agents over gRPC
-    #[arg(long)]
-    only_grpc: bool,
-    /// Measure only agents that the gateway runs
-    #[arg(long)]
-    only_agents: bool,
-    /// Measure only hooks around calls
-    #[arg(long)]
-    only_hooks: bool,
+    /// Measure only this
+    #[arg(long, value_name = "WHAT")]
+    only: Option<Part>,
+}
+
+/// What can be measured alone.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Part {
+    /// Packs and agents over gRPC
+    Grpc,
+    /// Agents that the gateway runs
+    Agents,
+    /// Hooks around calls
+    Hooks,
 }
 
 /// How much to measure.
@@ -101,19 +106,13 @@ async fn measure(args: &Args) -> Result<Report> {
     let upstream = Server::start(&["upstream"]).await?;
     let hop = Server::start(&["hop", "--to", upstream.address()]).await?;
     let mut report = Report::new(plan);
-    if args.selection.only_grpc {
+    if let Some(part) = args.selection.only {
         let program = Program::find(args.drawgate.as_deref())?;
-        report.grpc = Some(grpc::measure(&program, plan).await?);
-        return Ok(report);
-    }
-    if args.selection.only_agents {
-        let program = Program::find(args.drawgate.as_deref())?;
-        report.agents = Some(agents::measure(&program).await?);
-        return Ok(report);
-    }
-    if args.selection.only_hooks {
-        let program = Program::find(args.drawgate.as_deref())?;
-        report.hooks = Some(hooks::measure(&program, &upstream, plan).await?);
+        match part {
+            Part::Grpc => report.grpc = Some(grpc::measure(&program, plan).await?),
+            Part::Agents => report.agents = Some(agents::measure(&program).await?),
+            Part::Hooks => report.hooks = Some(hooks::measure(&program, &upstream, plan).await?),
+        }
         return Ok(report);
     }
     if args.selection.skip_drawgate {

@@ -194,14 +194,7 @@ impl Runtime {
             settings: loaded.config.runs.clone(),
         };
         let own_agents = Agents::new(run_parts, &profiles, &supervisor);
-        let plugin_parts = PluginTableParts {
-            plugins: own_agents.plugins.clone(),
-            host: &host,
-            audit: &audit,
-            hooks: Arc::clone(&control.parts().hooks),
-            data: dir.path(),
-        };
-        let plugins = PluginTable::open(&*documents, plugin_parts).await?;
+        let plugins = open_plugins(&own_agents, &control, &documents, &host, &dir).await?;
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
@@ -456,6 +449,23 @@ fn open_logins(
     let logins = Arc::new(logins);
     host.credentials = Some(logins.clone());
     logins
+}
+
+async fn open_plugins(
+    agents: &Agents,
+    control: &GatewayControl,
+    documents: &Arc<dyn Documents>,
+    host: &Arc<Host>,
+    dir: &DataDir,
+) -> Result<Arc<PluginTable>, StoreError> {
+    let parts = PluginTableParts {
+        plugins: agents.plugins.clone(),
+        host,
+        audit: &control.parts().audit,
+        hooks: Arc::clone(&control.parts().hooks),
+        data: dir.path(),
+    };
+    PluginTable::open(&**documents, parts).await
 }
 
 fn pins(
