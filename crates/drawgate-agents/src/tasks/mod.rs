@@ -273,10 +273,10 @@ impl Tasks {
             (record.parent.clone(), format!("task {}", record.id))
         };
         match parent {
-            Some(parent) => match self.0.send_to_run(&parent.run, Some(&from), &message).await? {
-                true => Ok(()),
-                false => Err(StartError::Ended.into()),
-            },
+            Some(parent) => {
+                let is_taken = self.0.send_to_run(&parent.run, Some(&from), &message).await?;
+                if is_taken { Ok(()) } else { Err(StartError::Ended.into()) }
+            }
             None => self.0.keep_message(&task, message).await,
         }
     }
