@@ -4,6 +4,7 @@
 
 mod authority;
 mod budget;
+mod delegation_table;
 mod endings;
 mod library;
 mod limits;
