@@ -187,3 +187,7 @@ impl Agents {
         wanted
     }
 }
+
+#[cfg(test)]
+#[path = "agents_tests.rs"]
+mod tests;

@@ -60,7 +60,7 @@ struct Threads {
 pub(crate) struct Called {
     id: u64,
     pub(crate) caller: Caller,
-    pub(crate) step: u32,
+    pub(crate) step: Option<u32>,
     thread: String,
     /// When it ended; nothing while it is under way.
     ended: Option<Instant>,
@@ -133,7 +133,7 @@ impl Known {
         };
         // Of a caller that is no run the member would be its own words.
         let step = cx.lineage.as_ref().and_then(|_| cx.meta.get(STEP_KEY)?.as_u64());
-        let step = step.and_then(|step| u32::try_from(step).ok()).unwrap_or_default();
+        let step = step.and_then(|step| u32::try_from(step).ok());
         let mut calls = self.calls.lock();
         let id = NEXT_CALL.fetch_add(1, Ordering::Relaxed);
         let thread = thread_id.clone();

@@ -34,6 +34,9 @@ pub struct RunSummary {
     /// The custom tool that it is the answer of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+    /// The delegated task that it works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// Whose rights it has.
     pub principal: Principal,
     /// The model that it asked last.
@@ -220,6 +223,7 @@ impl Inner {
             root: record.root,
             depth: record.depth,
             tool: record.tool,
+            task: record.task,
             principal: record.principal,
             model: record.model,
             created_at: record.created_at,

@@ -90,8 +90,8 @@ pub trait TaskHooks: Send + Sync + 'static {
 pub struct Delegation {
     /// The caller. One with a lineage is the run that hears of the end.
     pub caller: Caller,
-    /// The step of the run's call.
-    pub step: u32,
+    /// The step of the run's call, where calls are steps.
+    pub step: Option<u32>,
     /// The conversation from which it is delegated.
     pub parent_thread: String,
     /// The plugin by which it is delegated.
@@ -274,8 +274,8 @@ impl Tasks {
         };
         match parent {
             Some(parent) => {
-                let is_sent = self.0.send_to_run(&parent.run, Some(&from), &message).await?;
-                is_sent.then_some(()).ok_or_else(|| StartError::Ended.into())
+                let is_taken = self.0.send_to_run(&parent.run, Some(&from), &message).await?;
+                if is_taken { Ok(()) } else { Err(StartError::Ended.into()) }
             }
             None => self.0.keep_message(&task, message).await,
         }
@@ -335,7 +335,7 @@ fn checked(message: &str) -> Result<(), TaskError> {
 impl Inner {
     /// The task that a call has delegated before, as far as it is not settled.
     fn of_call(&self, new: &Delegation) -> Option<Arc<OpenTask>> {
-        let run = &new.caller.lineage.as_ref()?.run;
+        let run = &new.caller.lineage.as_ref().filter(|_| new.step.is_some())?.run;
         let open = self.open.lock();
         let mut of_call = open.values().filter(|task| {
             let record = task.record.lock();
@@ -432,7 +432,7 @@ impl Inner {
         let (caller, step) = match &task.parent {
             Some(parent) => {
                 let run = self.runs.0.find(&parent.run).filter(|run| run.end().is_none());
-                (run.ok_or(StartError::Ended)?.caller(), parent.step)
+                (run.ok_or(StartError::Ended)?.caller(), parent.step.unwrap_or_default())
             }
             None => (outsider(task), 0),
         };

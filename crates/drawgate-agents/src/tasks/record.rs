@@ -57,8 +57,8 @@ pub struct TaskRecord {
 pub struct TaskParent {
     /// The run.
     pub run: String,
-    /// The step of its call.
-    pub step: u32,
+    /// The step of its call, where calls are steps.
+    pub step: Option<u32>,
 }
 
 /// How far a task is.

@@ -5,6 +5,7 @@
 mod authority;
 mod bad_input;
 mod budget;
+mod delegation_table;
 mod endings;
 mod library;
 mod limits;

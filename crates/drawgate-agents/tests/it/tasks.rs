@@ -1,5 +1,6 @@
 //! Delegated work: reviewed, done again, told once to whoever delegated it, within limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use drawgate_agents::plugin::{Hook, HookEvent, PluginError};
@@ -9,7 +10,7 @@ use drawgate_agents::runs::{Ending, RunDetails, RunSettings};
 use drawgate_agents::tasks::{TaskDetails, TaskSettings};
 use drawgate_agents::testing::fake_models::{Answer, Rule};
 use drawgate_core::audit::EventKind;
-use drawgate_core::model::ToolResult;
+use drawgate_core::model::{Bounds, Lineage, ToolResult};
 use drawgate_core::testing::caller;
 use serde_json::{Value, json};
 
@@ -433,4 +434,33 @@ async fn a_plugin_delegates_only_for_callers_of_its_tools() {
     bench.end_of(&id).await;
     let task = only_task(&bench).await;
     context.task(&task.task.id).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_run_whose_calls_are_no_steps_delegates_as_often_as_it_likes() {
+    let rules =
+        vec![Rule::new(Answer::Hang).containing("go"), Rule::new(Answer::Hang).containing("work")];
+    let bench = bench(rules).await;
+    let id = bench.start("a", "go").await.unwrap();
+    let mut caller = caller("local");
+    let lineage = Lineage {
+        run: id.as_str().into(),
+        root: id.as_str().into(),
+        thread: id.as_str().into(),
+        profile: "a".into(),
+        task: None,
+        plugin: None,
+        depth: 0,
+        parent: None,
+        bounds: Bounds::default(),
+    };
+    caller.lineage = Some(Arc::new(lineage));
+    // Such as by a program that calls over MCP in the name of its run.
+    for _ in 0..2 {
+        let delegated = bench.gate.call_as(&caller, DELEGATE, json!({ "prompt": "work" })).await;
+        assert!(delegated.error.is_none(), "{delegated:?}");
+    }
+    let tasks = bench.plugins.tasks().list().await.unwrap();
+    assert_eq!(tasks.len(), 2, "{tasks:?}");
+    assert!(tasks.iter().all(|task| task.parent_run.as_ref() == Some(&id)));
 }

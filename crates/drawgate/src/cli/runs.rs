@@ -188,8 +188,13 @@ fn row(run: &RunSummary) -> Vec<String> {
     ]
 }
 
+/// What it is for, where that is not its profile's own work.
 fn tool(run: &RunSummary) -> String {
-    run.tool.as_ref().map(|tool| format!(" ({tool})")).unwrap_or_default()
+    match (&run.tool, &run.task) {
+        (Some(tool), _) => format!(" ({tool})"),
+        (None, Some(_)) => " (task)".to_owned(),
+        (None, None) => String::new(),
+    }
 }
 
 fn state(run: &RunSummary) -> &'static str {
@@ -213,6 +218,7 @@ fn details(details: &RunDetails) -> String {
         lines.extend(value.map(|value| format!("{name:<8} {value}")));
     };
     add("reason", run.reason.clone());
+    add("task", run.task.clone());
     add("model", run.model.clone());
     add("thread", Some(run.thread.clone()));
     add("started", Some(time(run.created_at)));

@@ -70,6 +70,8 @@ const HELP: &[(&[&str], &str)] = &[
     (&["threads", "list"], "newest first"),
     (&["threads", "show"], "Show a conversation"),
     (&["threads", "say"], "the agent goes on with it"),
+    (&["tasks", "list"], "newest first"),
+    (&["tasks", "show"], "what reviewers said"),
     (&["toolpacks", "list"], "List installed toolpacks"),
     (&["toolpacks", "install"], "it stays off until you enable it"),
     (&["toolpacks", "enable"], "callers can use its tools immediately"),

@@ -211,7 +211,7 @@ impl Session {
 
     /// Waits for a message as long as delegated work is not over; `false` if there is none to wait for.
     /// The run's time bounds this.
-    async fn awaits_message(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn awaits_message(&self) -> Result<bool, StoreError> {
         loop {
             // The last message is there before the work counts as over, so that this order misses none.
             let is_awaited = self.runs.0.awaited_by(&self.run.id) > 0;

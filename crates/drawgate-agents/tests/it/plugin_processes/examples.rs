@@ -1,10 +1,16 @@
 //! The plugins in `examples/plugins`.
 
+use std::sync::Arc;
+
+use drawgate_agents::plugin::process::ProcessPlugin;
 use drawgate_agents::plugin::{HookAnswer, HookEvent, Plugin};
+use drawgate_agents::plugins::PluginTerms;
 use drawgate_core::hooks::{HookCall, Opinion};
 use drawgate_core::model::{Operation, Principal, SourceId, ToolId};
+use parking_lot::Mutex;
 use serde_json::{Map, json};
 
+use super::super::delegation_table::check_table;
 use super::{Machine, call, call_context, example, in_thread, text};
 
 #[test]
@@ -108,4 +114,25 @@ async fn validation_asks_a_model_and_parses_its_verdict() {
     let asked = recorder.asked();
     assert!(asked[0].contains("the result") && asked[0].contains("Some(\"haiku\")"), "{asked:?}");
     validation.stop().await;
+}
+
+/// The twins in TypeScript, with the contexts that the gateway gives its plugins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delegation_and_validation_pass_the_table_of_those_that_come_with_the_gateway() {
+    // Their folders are needed as long as the processes live.
+    let machines = Mutex::new(Vec::new());
+    check_table(async |bench| {
+        let machine = Machine::new();
+        for name in ["delegation", "validation"] {
+            let id = SourceId::new(name).unwrap();
+            let settings = json!({ "model": "fake/small" });
+            let terms = PluginTerms { settings, ..PluginTerms::default() };
+            let context = bench.plugins.context(&id, terms).unwrap();
+            let settings = machine.settings(&example(name));
+            let plugin = ProcessPlugin::load(settings, Arc::clone(&machine.host), context).await;
+            bench.put(Arc::new(plugin.unwrap()), 0).await;
+        }
+        machines.lock().push(machine);
+    })
+    .await;
 }
