@@ -125,7 +125,7 @@ async fn delegation_and_validation_pass_the_table_of_those_that_come_with_the_ga
         let machine = Machine::new();
         for name in ["delegation", "validation"] {
             let id = SourceId::new(name).unwrap();
-            let settings = json!({ "model": "fake/small" });
+            let settings = json!({ "model": "anthropic/reviewer" });
             let terms = PluginTerms { settings, ..PluginTerms::default() };
             let context = bench.plugins.context(&id, terms).unwrap();
             let settings = machine.settings(&example(name));
