@@ -3,8 +3,21 @@
 use serde_json::Value;
 
 /// What an event may be about, in the order of the line.
-const SUBJECTS: [&str; 8] =
-    ["toolId", "agent", "toolpack", "server", "capability", "scope", "approvalId", "artifact"];
+const SUBJECTS: [&str; 13] = [
+    "toolId",
+    "agent",
+    "toolpack",
+    "server",
+    "profile",
+    "plugin",
+    "hook",
+    "point",
+    "taskId",
+    "capability",
+    "scope",
+    "approvalId",
+    "artifact",
+];
 
 /// The event, without its number and time.
 pub(super) fn line(event: &Value) -> String {
@@ -40,6 +53,10 @@ fn ended(event: &Value) -> String {
         Some("log_opened") => missing(event),
         Some("decision") => text(&event["decision"], "decision"),
         Some("outcome") => event["code"].as_str().unwrap_or("OK").to_owned(),
+        Some("run_ended") => text(event, "ending"),
+        Some("task_ended") => text(event, "state"),
+        Some("hook_changed") => list(event, "changed"),
+        Some("hook_objected") => text(event, "demand"),
         Some("approval_decided") if event["approved"] == true => "approved".to_owned(),
         Some("approval_decided") => "denied".to_owned(),
         Some("grant_issued" | "grant_revoked" | "act_started" | "act_failed") => {
@@ -116,6 +133,19 @@ mod tests {
                 json!({ "kind": "approval_decided", "principal": "local", "toolId": "a:b",
                         "approvalId": "a_1", "approved": true }),
                 "approval_decided  local  a:b  a_1  approved",
+            ),
+            (
+                json!({ "kind": "hook_changed", "principal": "bot", "toolId": "a:b", "hook": "mover",
+                        "point": "rewrite_call", "changed": ["/path"], "enforced": true }),
+                "hook_changed  bot  a:b  mover  rewrite_call  /path",
+            ),
+            (
+                json!({ "kind": "plugin_added", "principal": "local", "plugin": "notes", "hash": "sha256:0" }),
+                "plugin_added  local  notes",
+            ),
+            (
+                json!({ "kind": "run_ended", "principal": "local", "agent": "helper", "ending": "done" }),
+                "run_ended  local  helper  done",
             ),
             (
                 json!({ "kind": "decision", "principal": "bot", "toolId": "a:b", "grantIds": ["g_1"],
