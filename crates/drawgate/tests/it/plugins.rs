@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use drawgate_agents::model::Api;
+use drawgate_agents::testing::fake_models::{FakeModels, Rule};
 use serde_json::{Value, json};
 
 use crate::load::events;
@@ -192,4 +194,151 @@ async fn a_plugin_that_dies_comes_back() {
     })
     .await;
     assert!(read_env(&gateway).await.contains("not that file"));
+}
+
+/// Writes down every hook, and announces something.
+const WITNESS: &str = r"
+import { appendFileSync } from 'node:fs';
+const note = (hook, ...rest) => appendFileSync('heard.jsonl', JSON.stringify([hook, ...rest]) + '\n');
+export const plugin = {
+  name: 'witness',
+  version: '1.0.0',
+  register: async (ctx) => ({
+    onMessage: async (threadId, role, content) => note('onMessage', threadId, role, content),
+    onBeforeInvoke: async (threadId, prompt) => {
+      note('onBeforeInvoke', threadId, prompt);
+      return `${prompt} (politely)`;
+    },
+    onAfterInvoke: async (threadId, result) => note('onAfterInvoke', threadId, result.output),
+    onTaskCreate: async (threadId, taskId) => note('onTaskCreate', threadId, taskId),
+    onTaskComplete: async (threadId, taskId, result) => {
+      note('onTaskComplete', threadId, taskId, result);
+      return { accepted: true };
+    },
+    onTaskFailed: async (threadId, taskId, error) => note('onTaskFailed', threadId, taskId, String(error.message ?? error)),
+    onBroadcast: async (event, data) => note('onBroadcast', event, data),
+  }),
+};
+";
+
+/// Announces what it is told to.
+const CRIER: &str = r"
+export const plugin = {
+  name: 'crier',
+  version: '1.0.0',
+  register: async () => ({}),
+  tools: [{
+    name: 'announce',
+    description: 'Announces something to all plugins',
+    schema: { type: 'object' },
+    handler: async (ctx, input, meta) => {
+      await ctx.broadcast('news', { from: meta.threadId });
+      return 'announced';
+    },
+  }],
+};
+";
+
+fn plugin_folder(place: &TestFolder, name: &str, code: &str, more: &Value) -> PathBuf {
+    let folder = place.path().join(name);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("drawgate-plugin.json"), manifest(name, more).to_string()).unwrap();
+    fs::write(folder.join("main.mjs"), code).unwrap();
+    folder
+}
+
+/// What the witness has heard, by hook.
+fn heard(place: &TestFolder, hook: &str) -> Vec<Vec<Value>> {
+    let text = fs::read_to_string(place.data().join("servers/witness/heard.jsonl"));
+    let lines = text.unwrap_or_default();
+    let all = lines.lines().map(|line| serde_json::from_str::<Vec<Value>>(line).unwrap());
+    all.filter(|heard| heard[0] == hook).map(|heard| heard[1..].to_vec()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_seven_hooks_are_asked_with_the_real_conversations() {
+    let calls = [
+        ("delegation__delegate", json!({ "prompt": "good work" })),
+        ("delegation__delegate", json!({ "prompt": "bad work" })),
+        ("crier__announce", json!({})),
+    ];
+    let broken = Rule::status(400, &[], json!({ "error": { "message": "no such thing" } }));
+    let fake = FakeModels::start(vec![
+        Rule::text("heard of it").containing("[message from task"),
+        Rule::text("good result").containing("good work"),
+        broken.containing("bad work"),
+        Rule::calls(calls).at_turn(0),
+        Rule::text("waiting"),
+    ])
+    .await
+    .unwrap();
+    let place = TestFolder::new(&format!(
+        "[providers.fake]\nkind = \"anthropic\"\nurl = \"{}\"\n[models]\ndefault = \"fake/small\"\n",
+        fake.url(Api::Anthropic)
+    ));
+    fs::create_dir(place.path().join("agents")).unwrap();
+    let profile = "---\nname: boss\ndescription: Delegates\n---\nDelegate.\n";
+    fs::write(place.path().join("agents/boss.md"), profile).unwrap();
+    place.ok(&["profiles", "accept", "--all", "--yes"]);
+    let _gateway = place.serve();
+    let hooks = json!({ "permissions": { "hooks": [
+        "onMessage", "onBeforeInvoke", "onAfterInvoke", "onTaskCreate", "onTaskComplete",
+        "onTaskFailed", "onBroadcast",
+    ] } });
+    add(&place, &plugin_folder(&place, "witness", WITNESS, &hooks));
+    add(&place, &plugin_folder(&place, "crier", CRIER, &json!({})));
+    place.ok(&["plugins", "enable", "delegation"]);
+    let run = tokio::task::spawn_blocking({
+        let mut command = place.command(&["run", "boss", "Do it"]);
+        move || command.output().unwrap()
+    });
+    let run = run.await.unwrap();
+    assert_eq!(
+        text(&run.stdout).trim_end().lines().last(),
+        Some("heard of it"),
+        "{}",
+        text(&run.stderr)
+    );
+
+    let runs = place.json(&["runs", "list"]);
+    let root =
+        runs.as_array().unwrap().iter().find(|run| run["profile"] == "boss" && run["depth"] == 0);
+    let thread = root.unwrap()["thread"].clone();
+    let tasks = place.json(&["tasks", "list"]);
+    let task_of = |state: &str| {
+        let found = tasks.as_array().unwrap().iter().find(|task| task["state"] == state);
+        found.unwrap_or_else(|| panic!("{state}: {tasks}"))["id"].clone()
+    };
+    let (good, bad) = (task_of("complete"), task_of("failed"));
+    eventually("the end is told", async || {
+        (heard(&place, "onAfterInvoke").len() >= 3).then_some(())
+    })
+    .await;
+    let prompts = heard(&place, "onBeforeInvoke");
+    assert!(prompts.contains(&vec![thread.clone(), json!("Do it")]), "{prompts:?}");
+    let asked: Vec<String> =
+        fake.requests().iter().map(|request| request.body.to_string()).collect();
+    assert!(
+        asked[0].contains("Do it (politely)"),
+        "the rewritten prompt is what is asked: {}",
+        asked[0]
+    );
+    let messages = heard(&place, "onMessage");
+    assert!(
+        messages.contains(&vec![thread.clone(), json!("user"), json!("Do it (politely)")]),
+        "{messages:?}"
+    );
+    assert!(
+        messages.contains(&vec![thread.clone(), json!("assistant"), json!("heard of it")]),
+        "{messages:?}"
+    );
+    let created = heard(&place, "onTaskCreate");
+    for task in [&good, &bad] {
+        assert_eq!(created.iter().filter(|heard| heard[1] == *task).count(), 1, "{created:?}");
+    }
+    let complete = heard(&place, "onTaskComplete");
+    assert_eq!(complete, [[good.clone(), good.clone(), json!("good result")]]);
+    let failed = heard(&place, "onTaskFailed");
+    assert!(failed.len() == 1 && failed[0][1] == bad, "{failed:?}");
+    assert_eq!(heard(&place, "onBroadcast"), [[json!("news"), json!({ "from": thread })]]);
 }
