@@ -9,6 +9,7 @@ pub mod feed;
 pub(crate) mod live;
 pub mod observe;
 pub mod pool;
+pub mod programs;
 pub mod record;
 mod recover;
 pub(crate) mod session;
@@ -40,6 +41,7 @@ use self::live::Live;
 pub use self::live::Phase;
 pub use self::observe::RunObserver;
 use self::pool::Pools;
+use self::programs::{ProgramParts, Programs};
 pub use self::record::{End, Ending, Report};
 pub use self::start::{NewRun, Origin, StartError};
 use self::store::RunStore;
@@ -112,6 +114,8 @@ pub struct RunsParts {
     pub models: Arc<dyn ConfiguredModels>,
     /// Settings.
     pub settings: RunSettings,
+    /// What other programs stand on that do the work of runs; without it none does.
+    pub programs: Option<ProgramParts>,
 }
 
 /// All runs of a gateway. Cheap to clone.
@@ -127,6 +131,7 @@ pub(crate) struct Inner {
     pub(crate) models: Arc<dyn ConfiguredModels>,
     pub(crate) settings: ArcSwap<RunSettings>,
     pub(crate) pools: Pools,
+    pub(crate) programs: Programs,
     observer: OnceLock<Arc<dyn RunObserver>>,
     /// Runs whose tree is at work, ended ones included.
     live: Mutex<BTreeMap<Arc<str>, Arc<Live>>>,
@@ -150,6 +155,7 @@ impl Runs {
             models: parts.models,
             settings: ArcSwap::from_pointee(parts.settings),
             pools: Pools::default(),
+            programs: Programs::new(parts.programs),
             observer: OnceLock::new(),
             live: Mutex::default(),
             ended: Mutex::default(),

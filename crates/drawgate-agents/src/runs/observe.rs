@@ -141,6 +141,7 @@ impl Inner {
             StepBody::Model { outcome: None, .. }
             | StepBody::Call { outcome: None, .. }
             | StepBody::Message { .. }
+            | StepBody::Turn { .. }
             | StepBody::Trimmed { .. }
             | StepBody::Summary { .. } => {}
         }
@@ -218,6 +219,7 @@ fn usage_of(steps: &[Step]) -> Usage {
         StepBody::Model { .. }
         | StepBody::Call { .. }
         | StepBody::Message { .. }
+        | StepBody::Turn { .. }
         | StepBody::Trimmed { .. }
         | StepBody::Summary { .. } => None,
     });

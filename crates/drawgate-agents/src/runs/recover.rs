@@ -29,6 +29,8 @@ impl Runs {
                 at_work.extend(run.end().is_none().then_some(run));
             }
         }
+        let runs = self.clone();
+        self.0.programs.tidy(move |id| runs.is_at_work(id)).await;
         self.0.count_use();
         for run in &at_work {
             let draft = self.0.draft(EventKind::RunStarted, run).flag("resumed", true);

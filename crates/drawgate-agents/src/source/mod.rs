@@ -29,9 +29,10 @@ pub trait Profiles: Send + Sync + 'static {
 fn not_started(error: &StartError) -> SourceError {
     let message = error.to_string();
     match error {
-        StartError::Model(_) | StartError::Tools { .. } | StartError::NoPrices(_) => {
-            SourceError::Arguments { message, details: None }
-        }
+        StartError::Model(_)
+        | StartError::Tools { .. }
+        | StartError::NoPrices(_)
+        | StartError::Program(_) => SourceError::Arguments { message, details: None },
         StartError::Depth(_)
         | StartError::Fanout(_)
         | StartError::Tree(_)

@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use drawgate_agents::runs::StartError;
+use drawgate_agents::runs::programs::NoProgram;
 use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::ReviewError;
 use drawgate_runtime::operations::OperationError;
@@ -73,6 +75,9 @@ fn advice(error: &OperationError) -> Option<String> {
         }
         OperationError::ProfileUnusable(name) => {
             Some(format!("`drawgate profiles show {name}` shows why"))
+        }
+        OperationError::Run(StartError::Program(NoProgram::NotServed(_))) => {
+            Some("`drawgate serve` starts a gateway".to_owned())
         }
         OperationError::Approval(ApprovalError::Unknown(_)) => shows("approvals"),
         OperationError::Grant(GrantError::Unknown(_)) => shows("grants"),
