@@ -6,6 +6,7 @@ use std::sync::Arc;
 use drawgate_agents::model::Models;
 use drawgate_agents::plugins::Plugins;
 use drawgate_agents::profile::Profile;
+use drawgate_agents::runs::programs::ProgramSettings;
 use drawgate_agents::runs::{ConfiguredModels, Runs, RunsParts};
 use drawgate_agents::source::{self, AgentTools, ProfileTools};
 use drawgate_core::model::SourceId;
@@ -32,6 +33,18 @@ impl source::Profiles for Profiles {
 
     fn names(&self) -> Vec<String> {
         self.accepted().iter().map(|profile| profile.name.clone()).collect()
+    }
+}
+
+/// What a configuration says about programs that do the work of runs.
+pub(crate) fn program_settings(loaded: &Loaded) -> ProgramSettings {
+    ProgramSettings {
+        invokers: loaded.config.invokers.resolved(|path| {
+            let path = loaded.resolve(path);
+            std::path::absolute(&path).unwrap_or(path)
+        }),
+        limits: loaded.config.sandbox,
+        withheld: loaded.starts_no_programs(),
     }
 }
 
@@ -83,6 +96,7 @@ impl Agents {
     /// Puts the settings of a configuration into force, and registers the tools under its terms.
     pub(crate) async fn configure(&self, loaded: &Loaded, terms: SourceTerms) {
         self.runs.configure(loaded.config.runs.clone());
+        self.runs.configure_programs(program_settings(loaded));
         let mut offered = self.offered.lock().await;
         if offered.terms != terms {
             for id in std::mem::take(&mut offered.sources).into_keys() {

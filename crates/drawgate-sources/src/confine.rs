@@ -49,6 +49,7 @@ impl SandboxConfig {
             read: self.read.clone(),
             write: self.write.clone(),
             reach: Reach::only(rules(&self.hosts, self.hosts_anywhere)?),
+            internal: None,
             unprotected: self.unprotected.clone(),
             limits: self.limits,
         })

@@ -324,7 +324,7 @@ impl Server {
     }
 
     /// Runs a connection to its end: the peer's, a graceful one, or the cut.
-    async fn drive<I, S, F>(&self, stream: I, service: S)
+    pub(crate) async fn drive<I, S, F>(&self, stream: I, service: S)
     where
         I: AsyncRead + AsyncWrite + Unpin,
         S: Fn(Request<Body>) -> F,

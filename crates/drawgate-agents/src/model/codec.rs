@@ -105,6 +105,11 @@ impl Seed {
         Self { taken, input: estimate::input_tokens(turn) }
     }
 
+    /// That of a request that was written elsewhere.
+    pub(super) fn estimated(input: u64) -> Self {
+        Self { taken: BTreeSet::new(), input }
+    }
+
     /// The id that a provider gave, or one in its place where it gave none.
     pub(super) fn id(&mut self, given: Option<&str>) -> String {
         let id = match given {

@@ -13,7 +13,7 @@ use drawgate_host::egress::{Body, Chunks, EgressError, Incoming, Reach, read_bod
 use drawgate_host::secrets::Resolved;
 use drawgate_sources::setting::{MASK, Setting};
 use serde_json::Value;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use url::Url;
 
@@ -41,7 +41,7 @@ pub(super) struct Provider {
     /// The host of that address, and no other.
     pub(super) reach: Reach,
     pub(super) key: Option<Setting>,
-    pub(super) slots: Semaphore,
+    pub(super) slots: Arc<Semaphore>,
     pub(super) silence: Duration,
     pub(super) host: Arc<Host>,
 }
@@ -94,6 +94,12 @@ impl Provider {
         self.slots.acquire().await.map_err(closed)
     }
 
+    /// The same, for a request that outlives this borrow.
+    pub(super) async fn own_slot(&self) -> Result<OwnedSemaphorePermit, ModelError> {
+        let closed = |_| ModelError::new(ModelErrorKind::Unreachable, "the gateway is stopping");
+        Arc::clone(&self.slots).acquire_owned().await.map_err(closed)
+    }
+
     fn request(
         &self,
         method: Method,
@@ -116,7 +122,7 @@ impl Provider {
     }
 
     /// The key as it is now; a new value of the variable counts from the next request on.
-    fn key(&self) -> Result<Option<HeaderValue>, ModelError> {
+    pub(super) fn key(&self) -> Result<Option<HeaderValue>, ModelError> {
         let Some(setting) = &self.key else { return Ok(None) };
         let bad = |message: String| ModelError::new(ModelErrorKind::Key, message);
         let key = self.host.secrets.resolve(setting.expose());
@@ -151,8 +157,11 @@ impl Provider {
         }
         let (head, body) = response.into_parts();
         let body = beginning(Chunks::new(body), limit).await;
-        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.host.clock.now_ms());
-        Err(failure::refused(self.api, head.status, &head.headers, &body, now))
+        Err(failure::refused(self.api, head.status, &head.headers, &body, self.now()))
+    }
+
+    pub(super) fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.host.clock.now_ms())
     }
 
     async fn read(
@@ -177,7 +186,7 @@ impl Provider {
     }
 
     /// A request that has no answer.
-    fn unsent(&self, error: &EgressError) -> ModelError {
+    pub(super) fn unsent(&self, error: &EgressError) -> ModelError {
         let kind = match error {
             EgressError::Deadline => return silent(self.silence),
             EgressError::Connect { .. }
@@ -197,7 +206,7 @@ impl Provider {
     }
 
     /// Names the provider in an error, and hides its key, which some providers repeat.
-    fn named(&self, error: ModelError) -> ModelError {
+    pub(super) fn named(&self, error: ModelError) -> ModelError {
         let key = self.key.as_ref().and_then(|key| self.host.secrets.resolve(key.expose()).ok());
         let message = match key.as_ref().map(Resolved::expose) {
             Some(key) if !key.is_empty() => error.message.replace(key, MASK),
@@ -222,7 +231,7 @@ fn expect_events(response: &Response<Incoming>) -> Result<(), ModelError> {
 }
 
 /// The beginning of a refusal. Whatever goes wrong, there is still the status.
-async fn beginning(mut chunks: Chunks, limit: Duration) -> Vec<u8> {
+pub(super) async fn beginning(mut chunks: Chunks, limit: Duration) -> Vec<u8> {
     let mut read = Vec::new();
     let all = async {
         while let Ok(Some(chunk)) = chunks.next().await {

@@ -14,6 +14,7 @@ mod failure;
 mod gemini;
 mod http;
 mod models;
+mod relay;
 mod responses;
 pub mod retry;
 mod search;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use models::{Models, UnknownModel};
+pub use relay::{ProgramRequest, RelayFailure, RelayRefusal, Relayed, RelayedAnswer};
 pub use search::{SearchReply, SearchResult};
 
 /// One request to a model.

@@ -69,7 +69,7 @@ impl Models {
                 base,
                 reach,
                 key: config.key.clone(),
-                slots: Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1)),
+                slots: Arc::new(Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1))),
                 silence,
                 host: Arc::clone(host),
             });
@@ -89,6 +89,15 @@ impl Models {
     #[must_use]
     pub fn api_of(&self, provider: &str) -> Option<Api> {
         self.providers.get(provider).map(|configured| configured.provider.api)
+    }
+
+    /// A provider, and what is known about its models.
+    pub(super) fn listed(
+        &self,
+        provider: &str,
+    ) -> Option<(Arc<Provider>, &BTreeMap<String, ModelLimits>)> {
+        let Configured { provider, models } = self.providers.get(provider)?;
+        Some((Arc::clone(provider), models))
     }
 
     /// Asks a provider for its list of models, which shows that its address and key are right. Returns a

@@ -5,9 +5,10 @@ use std::time::Duration;
 use drawgate_core::json;
 use drawgate_host::egress::EgressError;
 use drawgate_host::egress::events::{Event, Parser};
+use serde_json::json;
 
 use super::codec::{Decoder, Fault, Progress, Seed, codec};
-use super::{Api, ModelError, ModelErrorKind, Reply, Turn, TurnSink, failure};
+use super::{Api, ModelError, ModelErrorKind, Reply, Turn, TurnSink, Usage, failure};
 
 /// The most bytes of one answer.
 pub(super) const MAX_REPLY: usize = 16 * 1024 * 1024;
@@ -25,7 +26,12 @@ pub(super) struct ReplyStream {
 impl ReplyStream {
     /// The answer to a turn whose request was accepted.
     pub(super) fn new(api: Api, turn: &Turn) -> Self {
-        let decoder = codec(api).decoder(Seed::of(turn));
+        Self::of(api, Seed::of(turn))
+    }
+
+    /// The same for a request that was written elsewhere.
+    pub(super) fn of(api: Api, seed: Seed) -> Self {
+        let decoder = codec(api).decoder(seed);
         Self { api, parser: Parser::new(MAX_REPLY), decoder, received: 0 }
     }
 
@@ -48,6 +54,25 @@ impl ReplyStream {
             }
         }
         Ok(Progress::More)
+    }
+
+    /// Takes an answer that came whole, for the tokens that it counts.
+    pub(super) fn whole(&mut self, bytes: &[u8]) {
+        let Ok(answer) = json::parse_lossy(bytes) else { return };
+        let event = match self.api {
+            Api::Anthropic => json!({"type": "message_start", "message": answer}),
+            Api::Openai => json!({"type": "response.completed", "response": answer}),
+            Api::OpenaiChat => json!({"choices": [], "usage": answer.get("usage")}),
+            Api::Gemini => answer,
+        };
+        if let Err(fault) = self.decoder.event(&event, &()) {
+            tracing::debug!(?fault, "a relayed answer is not understood");
+        }
+    }
+
+    /// The tokens that the provider has counted so far.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        self.decoder.usage()
     }
 
     /// Takes the end of the answer.

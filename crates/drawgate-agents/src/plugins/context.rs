@@ -14,7 +14,7 @@ use super::storage;
 use crate::plugin::{
     HookEvent, InvokeOptions, InvokeResult, NewTask, PluginContext, PluginError, TaskView,
 };
-use crate::profile::{Budget, Profile, ToolChoice};
+use crate::profile::{Budget, Invoker, Profile, ToolChoice};
 use crate::runs::session::READ;
 use crate::runs::{NewRun, Origin, Runs};
 use crate::source::CancelOnDrop;
@@ -121,6 +121,7 @@ impl Context {
         Profile {
             name: format!("plugin:{}", self.name),
             description: format!("asked by plugin `{}`", self.name),
+            invoker: Invoker::Api,
             model: None,
             instructions: String::new(),
             tools: ToolChoice { allowed: Some(tools), denied, agents: None },

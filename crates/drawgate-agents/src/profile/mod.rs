@@ -46,10 +46,59 @@ pub struct Profile {
     pub max_turns: Option<u32>,
     /// Passed to the model.
     pub temperature: Option<f64>,
+    /// What does the work of its runs.
+    #[serde(default)]
+    pub invoker: Invoker,
     /// Whether callers that are not runs may use it as a tool.
     pub public: bool,
     /// SHA-256 of the file.
     pub hash: String,
+}
+
+/// What does the work of a run.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Invoker {
+    /// The gateway asks the model itself.
+    #[default]
+    Api,
+    /// Claude Code, in a sandbox.
+    Claude,
+    /// Codex, in a sandbox.
+    Codex,
+    /// Gemini CLI, in a sandbox.
+    Gemini,
+    /// `OpenCode`, in a sandbox.
+    Opencode,
+}
+
+impl Invoker {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Api, Self::Claude, Self::Codex, Self::Gemini, Self::Opencode];
+
+    /// Its name, as in profiles and in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+        }
+    }
 }
 
 impl Profile {

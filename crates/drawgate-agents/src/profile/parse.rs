@@ -11,7 +11,7 @@ use super::dialects::{Field, Meaning, SPAWN, meaning, read_keys};
 use super::findings::{Findings, Place};
 use super::front_matter::{self, Document};
 use super::switches::{self, Switches, plain_name};
-use super::{Budget, CustomTool, Parsed, Problem, Profile, ToolChoice, custom};
+use super::{Budget, CustomTool, Invoker, Parsed, Problem, Profile, ToolChoice, custom};
 
 /// The largest file that is read; the largest real ones have some tens of kilobytes.
 pub const MAX_FILE: usize = 1024 * 1024;
@@ -19,8 +19,9 @@ pub const MAX_FILE: usize = 1024 * 1024;
 const MAX_NAME: usize = 48;
 /// The longest name of a model.
 const MAX_MODEL: usize = 200;
-/// What runs an agent.
-const INVOKERS: &str = "only `api` exists: the gateway asks the model itself";
+/// What can do the work of an agent.
+const INVOKERS: &str = "must be `api` (the gateway asks the model itself), or a program: `claude`, \
+    `codex`, `gemini` or `opencode`";
 
 /// Reads a profile from a file's name and text. Without a name of its own it has the file's.
 pub fn parse(file_name: &str, text: &str) -> Result<Parsed, Vec<Problem>> {
@@ -113,6 +114,7 @@ impl Reader {
             budget,
             max_turns: self.max_turns(),
             temperature: self.temperature(),
+            invoker: self.invoker(),
             public: self.public(),
             hash: sha256_hex(text.as_bytes()),
         }
@@ -174,11 +176,15 @@ impl Reader {
         {
             self.findings.problem(&place, "the file disables its agent; remove this to use it");
         }
-        if let Some((place, value)) = self.take(Field::Invoker)
-            && value != "api"
-        {
+    }
+
+    fn invoker(&mut self) -> Invoker {
+        let Some((place, value)) = self.take(Field::Invoker) else { return Invoker::default() };
+        let known = Invoker::ALL.into_iter().find(|known| value == known.as_str());
+        if known.is_none() {
             self.findings.problem(&place, INVOKERS);
         }
+        known.unwrap_or_default()
     }
 
     fn tools(&mut self) -> (ToolChoice, Vec<CustomTool>) {

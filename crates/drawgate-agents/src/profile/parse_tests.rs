@@ -4,7 +4,7 @@ use drawgate_core::canonical::sha256_hex;
 use serde_json::{Map, json};
 
 use super::{MAX_FILE, parse};
-use crate::profile::{Budget, Parsed, Problem, Profile};
+use crate::profile::{Budget, Invoker, Parsed, Problem, Profile};
 
 fn file(front: &str) -> String {
     format!("---\n{front}\n---\nDo it.\n")
@@ -56,6 +56,15 @@ budget: {tokens: 200000, cost_usd: 1.0, seconds: 600, tool_calls: 100, runs: 20}
 max_turns: 30
 temperature: 0.2
 public: true"#;
+
+#[test]
+fn programs_can_do_the_work() {
+    for invoker in Invoker::ALL {
+        let text = file(&format!("invoker: {}", invoker.as_str()));
+        assert_eq!(parse("a.md", &text).unwrap().profile.invoker, invoker);
+    }
+    assert_eq!(parse("a.md", &file("")).unwrap().profile.invoker, Invoker::Api);
+}
 
 #[test]
 fn every_field_is_read() {
@@ -255,7 +264,7 @@ fn mistakes() -> String {
         "tools: 5".to_owned(),
         "tools: [[a]]".to_owned(),
         "tools:".to_owned(),
-        "invoker: claude".to_owned(),
+        "invoker: copilot".to_owned(),
         "ceiling: [file read]".to_owned(),
         "ceiling:".to_owned(),
         "budget: 5".to_owned(),

@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::feed::Happened;
 use super::live::{Live, Phase};
 use super::record::{
-    CallOutcome, End, Ending, InboxMessage, ModelOutcome, Report, RunRecord, Step, StepBody, used,
+    CallOutcome, End, Ending, InboxMessage, ModelOutcome, Report, RunRecord, Step, StepBody,
+    TurnOutcome, used,
 };
 use super::store::Change;
 use super::{ENDED_KEPT, Inner, Runs};
@@ -105,6 +106,7 @@ impl Runs {
         for child in inner.children(run) {
             child.ended().await;
         }
+        inner.programs.stopped(&run.id).await;
         let open = inner.close_steps(run);
         let record = inner.ended_record(run, finish);
         let message = inner.report(&record);
@@ -120,6 +122,7 @@ impl Runs {
         }
         inner.report_end(run, &open, &record);
         inner.tell_after(run, &record);
+        inner.programs.forget(&run.id).await;
         inner.conclude(run, record, message).await;
         inner.acts.report(ended).await;
         inner.over(run);
@@ -160,6 +163,10 @@ impl Inner {
                 StepBody::Call { outcome, .. } => {
                     let message = "the run ended while the tool was called";
                     *outcome = Some(CallOutcome::failed(ErrorCode::Cancelled, message));
+                }
+                StepBody::Turn { outcome, .. } => {
+                    let message = "the run ended meanwhile".to_owned();
+                    *outcome = Some(TurnOutcome::Failed { message });
                 }
                 StepBody::Message { .. } | StepBody::Trimmed { .. } | StepBody::Summary { .. } => {}
             }

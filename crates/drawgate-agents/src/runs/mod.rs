@@ -10,6 +10,7 @@ pub mod hooks;
 pub(crate) mod live;
 pub mod observe;
 pub mod pool;
+pub mod programs;
 pub mod record;
 mod recover;
 pub(crate) mod session;
@@ -42,6 +43,7 @@ use self::live::Live;
 pub use self::live::Phase;
 pub use self::observe::RunObserver;
 use self::pool::Pools;
+use self::programs::{ProgramParts, Programs};
 pub use self::record::{End, Ending, Report};
 pub use self::start::{NewRun, Origin, StartError};
 use self::store::RunStore;
@@ -114,6 +116,8 @@ pub struct RunsParts {
     pub models: Arc<dyn ConfiguredModels>,
     /// Settings.
     pub settings: RunSettings,
+    /// What other programs stand on that do the work of runs; without it none does.
+    pub programs: Option<ProgramParts>,
 }
 
 /// All runs of a gateway. Cheap to clone.
@@ -129,6 +133,7 @@ pub(crate) struct Inner {
     pub(crate) models: Arc<dyn ConfiguredModels>,
     pub(crate) settings: ArcSwap<RunSettings>,
     pub(crate) pools: Pools,
+    pub(crate) programs: Programs,
     observer: OnceLock<Arc<dyn RunObserver>>,
     hooks: OnceLock<Arc<dyn RunHooks>>,
     /// Delegated work that is not over, by the run that waits for it.
@@ -155,6 +160,7 @@ impl Runs {
             models: parts.models,
             settings: ArcSwap::from_pointee(parts.settings),
             pools: Pools::default(),
+            programs: Programs::new(parts.programs),
             observer: OnceLock::new(),
             hooks: OnceLock::new(),
             awaited: Mutex::default(),

@@ -141,6 +141,7 @@ impl Inner {
             StepBody::Model { outcome: None, .. }
             | StepBody::Call { outcome: None, .. }
             | StepBody::Message { .. }
+            | StepBody::Turn { .. }
             | StepBody::Trimmed { .. }
             | StepBody::Summary { .. } => {}
         }
@@ -216,6 +217,7 @@ pub(super) fn usage_of(steps: &[Step]) -> Usage {
         StepBody::Model { .. }
         | StepBody::Call { .. }
         | StepBody::Message { .. }
+        | StepBody::Turn { .. }
         | StepBody::Trimmed { .. }
         | StepBody::Summary { .. } => None,
     });

@@ -187,6 +187,13 @@ pub enum StepBody {
         /// What came of it.
         outcome: Option<CallOutcome>,
     },
+    /// A program does the work: from its start to its answer.
+    Turn {
+        /// The program's own name for the conversation, once it is known.
+        session: Option<String>,
+        /// What came of it.
+        outcome: Option<TurnOutcome>,
+    },
     /// From here on, results of calls before a step are left out of the conversation.
     Trimmed {
         /// The step.
@@ -209,6 +216,26 @@ pub enum Purpose {
     Work,
     /// A summary of the conversation, to make room.
     Summary,
+    /// The work of a program, which made the request itself.
+    Relayed,
+}
+
+/// What came of the work of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnOutcome {
+    /// An answer.
+    Answered {
+        /// The answer.
+        text: String,
+    },
+    /// None.
+    Failed {
+        /// Why.
+        message: String,
+    },
+    /// The gateway was stopped meanwhile.
+    Interrupted,
 }
 
 /// What came of a request to a model.
@@ -268,9 +295,10 @@ impl Step {
                 ..
             } => *spent,
             StepBody::Call { .. } => Amount::calls(1),
-            StepBody::Message { .. } | StepBody::Trimmed { .. } | StepBody::Summary { .. } => {
-                Amount::default()
-            }
+            StepBody::Message { .. }
+            | StepBody::Turn { .. }
+            | StepBody::Trimmed { .. }
+            | StepBody::Summary { .. } => Amount::default(),
         }
     }
 
@@ -280,6 +308,7 @@ impl Step {
         match &self.body {
             StepBody::Model { outcome, .. } => outcome.is_none(),
             StepBody::Call { outcome, .. } => outcome.is_none(),
+            StepBody::Turn { outcome, .. } => outcome.is_none(),
             StepBody::Message { .. } | StepBody::Trimmed { .. } | StepBody::Summary { .. } => false,
         }
     }

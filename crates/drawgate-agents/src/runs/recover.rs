@@ -29,6 +29,8 @@ impl Runs {
         for record in all.into_iter().filter(|run| roots.contains(&run.root)) {
             restored.extend(self.restore(record).await?);
         }
+        let runs = self.clone();
+        self.0.programs.tidy(move |id| runs.is_at_work(id)).await;
         self.0.count_use(&restored);
         restored.retain(|run| run.end().is_none());
         for run in &restored {

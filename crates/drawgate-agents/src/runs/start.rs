@@ -14,11 +14,12 @@ use super::feed::{Feed, Happened};
 use super::hooks::first_step;
 use super::live::{Live, Phase, RunTime};
 use super::pool::{Amount, Exhausted};
+use super::programs::NoProgram;
 use super::record::{Parent, Report, RunRecord};
 use super::store::Change;
 use super::{Inner, Runs};
 use crate::model::{Message, UnknownModel};
-use crate::profile::{Budget, Profile};
+use crate::profile::{Budget, Invoker, Profile};
 use crate::runs::session::READ;
 
 /// A run that is to be started.
@@ -125,6 +126,9 @@ pub enum StartError {
         "there is a budget in US dollars, but no price is configured for `{0}`; set `usd_per_million` of the model, or limit tokens instead"
     )]
     NoPrices(String),
+    /// No program can do its work.
+    #[error(transparent)]
+    Program(#[from] NoProgram),
     /// The parent has ended.
     #[error("the run that asks has ended")]
     Ended,
@@ -407,11 +411,14 @@ impl Inner {
     /// Gives a run its place in the tree and in the budgets above it, if there is one.
     fn admit(&self, run: &Arc<Live>) -> Result<(), StartError> {
         let settings = self.settings.load();
-        let (model, budget) = {
+        let (model, budget, invoker) = {
             let record = run.record.lock();
-            (record.model.clone(), record.budget)
+            (record.model.clone(), record.budget, record.profile.invoker)
         };
-        let model = self.models.models().resolve(model.as_deref())?;
+        let models = self.models.models();
+        let model = models.resolve(model.as_deref())?;
+        let api = model.name().split_once('/').and_then(|(provider, _)| models.api_of(provider));
+        self.programs.check(invoker, model.name(), api)?;
         let above = run.above();
         let needs_prices = budget.cost_usd.is_some() || self.pools.has_price_limit(above);
         if needs_prices && model.limits().usd_per_million.is_none() {
@@ -450,14 +457,15 @@ impl Inner {
     }
 
     fn started(&self, run: &Live) -> drawgate_core::audit::EventDraft {
-        let (model, parent) = {
-            let record = run.record.lock();
-            (record.model.clone(), record.parent.as_ref().map(|parent| parent.run.clone()))
-        };
+        let record = run.record.lock().clone();
+        let invoker = Some(record.profile.invoker).filter(|invoker| *invoker != Invoker::Api);
+        let ungated = self.programs.own_tools(&record.profile).join(", ");
         self.draft(EventKind::RunStarted, run)
             .text("threadId", &*run.lineage.thread)
-            .maybe_text("model", model.as_deref())
-            .maybe_text("parentRunId", parent.as_deref())
+            .maybe_text("model", record.model.as_deref())
+            .maybe_text("parentRunId", record.parent.as_ref().map(|parent| parent.run.as_str()))
+            .maybe_text("invoker", invoker.map(Invoker::as_str))
+            .maybe_text("ungatedTools", Some(ungated.as_str()).filter(|tools| !tools.is_empty()))
     }
 
     /// Adds a run that was at work before a restart.

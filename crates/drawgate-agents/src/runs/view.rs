@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::live::Phase;
 use super::pool::Amount;
-use super::record::{Ending, RunRecord, Step, StepBody, used};
+use super::record::{Ending, RunRecord, Step, StepBody, TurnOutcome, used};
 use super::{Inner, Runs};
 
 /// Characters of a last step in a list.
@@ -246,6 +246,14 @@ fn describe(step: &Step) -> String {
             None => format!("called {}", call.name),
             Some(code) => format!("called {}: {code}", call.name),
         },
+        StepBody::Turn { outcome: None, .. } => "works".to_owned(),
+        StepBody::Turn { outcome: Some(TurnOutcome::Answered { text }), .. } => {
+            format!("answered: {text}")
+        }
+        StepBody::Turn { outcome: Some(TurnOutcome::Failed { message }), .. } => {
+            format!("failed: {message}")
+        }
+        StepBody::Turn { outcome: Some(TurnOutcome::Interrupted), .. } => "interrupted".to_owned(),
         StepBody::Trimmed { .. } => "left old results out".to_owned(),
         StepBody::Summary { .. } => "summarised".to_owned(),
     };

@@ -32,7 +32,8 @@ fn not_started(error: &StartError) -> SourceError {
         StartError::Model(_)
         | StartError::Agent(_)
         | StartError::Tools { .. }
-        | StartError::NoPrices(_) => SourceError::Arguments { message, details: None },
+        | StartError::NoPrices(_)
+        | StartError::Program(_) => SourceError::Arguments { message, details: None },
         StartError::Depth(_)
         | StartError::Fanout(_)
         | StartError::Tree(_)

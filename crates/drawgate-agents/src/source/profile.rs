@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::builtin::step_of;
 use super::{CancelOnDrop, not_started};
-use crate::profile::{Budget, CustomTool, Profile, ToolChoice};
+use crate::profile::{Budget, CustomTool, Invoker, Profile, ToolChoice};
 use crate::runs::ended::describe_end;
 use crate::runs::{End, Ending, NewRun, Origin, Report, Runs};
 
@@ -140,6 +140,8 @@ impl ProfileTools {
             custom: Vec::new(),
             budget: Budget::default(),
             public: false,
+            // One question needs no program.
+            invoker: Invoker::Api,
             ..Profile::clone(&self.profile)
         }
     }

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use self::record::{TaskParent, TaskRecord, TaskState};
 pub use self::view::TaskDetails;
 use crate::plugin::{Hook, HookAnswer, HookEvent, PluginError, TaskView};
-use crate::profile::{Budget, Profile, ToolChoice};
+use crate::profile::{Budget, Invoker, Profile, ToolChoice};
 use crate::runs::store::Change;
 use crate::runs::{NewRun, Origin, Runs, StartError};
 
@@ -518,6 +518,7 @@ fn anonymous(plugin: &str) -> Profile {
     Profile {
         name: format!("plugin:{plugin}"),
         description: format!("works on what was delegated by plugin `{plugin}`"),
+        invoker: Invoker::Api,
         model: None,
         instructions: INSTRUCTIONS.to_owned(),
         tools: ToolChoice::default(),

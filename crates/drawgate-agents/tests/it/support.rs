@@ -262,6 +262,7 @@ fn parts(gate: &TestGate, models: Arc<dyn ConfiguredModels>) -> RunsParts {
         artifacts: gate.store.clone(),
     };
     RunsParts {
+        programs: None,
         gateway: gate.gateway.clone(),
         storage,
         key: SealingKey::new(&[7; 32]).unwrap(),

@@ -78,6 +78,7 @@ async fn one(host: &Host, way: Way, workspace: &TempDir) -> Result<Duration> {
         read: Vec::new(),
         write: Vec::new(),
         reach: Reach::nobody(),
+        internal: None,
         unprotected: Vec::new(),
         limits: ResourceLimits::default(),
     };

@@ -2,7 +2,7 @@
 //!
 //! It takes `CONNECT` and requests with absolute `http` addresses. Each target is checked, resolved
 //! once and pinned. Heads, connections and idle times are bounded; what passes through a tunnel is the
-//! program's own business.
+//! program's own business. Sandboxes that were given it reach the gateway itself by a name of its own.
 
 mod forward;
 mod tunnel;
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::address::AddressError;
 use super::error::{EgressError, Refusal};
+use super::internal::{INTERNAL_HOST, INTERNAL_PORT, Internal, Upstream};
 use super::network::dial;
 use super::reach::Reach;
 use super::{Egress, MAX_HEAD, MAX_HEADERS};
@@ -38,15 +39,21 @@ const IDLE_TIME: Duration = Duration::from_mins(5);
 
 type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 
+/// What the programs behind a proxy may reach, and the client that it uses.
+#[derive(Clone)]
+pub struct ProxyAccess {
+    /// The client.
+    pub egress: Arc<Egress>,
+    /// Hosts.
+    pub reach: Reach,
+    /// The gateway itself.
+    pub internal: Option<Arc<dyn Internal>>,
+}
+
 /// Serves the programs behind a listener until it is stopped; connections end with it.
-pub async fn serve(
-    listener: TcpListener,
-    egress: Arc<Egress>,
-    reach: Reach,
-    stop: CancellationToken,
-) {
+pub async fn serve(listener: TcpListener, access: ProxyAccess, stop: CancellationToken) {
     let seats = Arc::new(Semaphore::new(CONNECTIONS));
-    let proxy = Proxy { egress, reach, stop: stop.clone() };
+    let proxy = Proxy { access, stop: stop.clone() };
     let accepting = async {
         loop {
             let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
@@ -76,8 +83,7 @@ type Seat = Arc<tokio::sync::OwnedSemaphorePermit>;
 
 #[derive(Clone)]
 struct Proxy {
-    egress: Arc<Egress>,
-    reach: Reach,
+    access: ProxyAccess,
     stop: CancellationToken,
 }
 
@@ -114,11 +120,18 @@ impl Proxy {
     }
 
     /// A connection to a target that is allowed.
-    async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, EgressError> {
+    async fn connect(&self, host: &str, port: u16) -> Result<Upstream, EgressError> {
         let host = host.to_ascii_lowercase();
-        let scope = self.egress.allowed.admit_host(&host, port, &self.reach)?;
-        let dialled = dial(&self.egress.network, &host, port, scope).await;
-        dialled.map_err(|error| error.explain(format!("{host}:{port}")))
+        let ProxyAccess { egress, reach, internal } = &self.access;
+        match internal {
+            Some(gateway) if host == INTERNAL_HOST && port == INTERNAL_PORT => {
+                return Ok(Upstream::Gateway(gateway.connect()));
+            }
+            Some(_) | None => {}
+        }
+        let scope = egress.allowed.admit_host(&host, port, reach)?;
+        let dialled = dial(&egress.network, &host, port, scope).await;
+        dialled.map(Upstream::Network).map_err(|error| error.explain(format!("{host}:{port}")))
     }
 }
 

@@ -12,7 +12,8 @@ use tokio::process::Command;
 
 use super::without_blocking_others;
 use super::{Processes, Running, SetAside, Spawn, SpawnError, Terminal, launcher, open_files};
-use crate::sandbox::launch::{self, ProxyAccess, Started};
+use crate::egress::proxy::ProxyAccess;
+use crate::sandbox::launch::{self, Started};
 use crate::sandbox::plan::Request;
 use crate::sandbox::wire::{Enforced, Swept};
 use crate::sandbox::{Confinement, Profile, SandboxError};
@@ -53,10 +54,11 @@ fn spawn_boxed(
             }
         }
     }
-    let access = processes
-        .egress
-        .clone()
-        .map(|egress| ProxyAccess { egress, reach: confinement.reach.clone() });
+    let access = processes.egress.clone().map(|egress| ProxyAccess {
+        egress,
+        reach: confinement.reach.clone(),
+        internal: confinement.internal.clone(),
+    });
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
     let (streams, boxed) =
         started.run(access, listener(processes, spawn, confinement)).map_err(failed)?;

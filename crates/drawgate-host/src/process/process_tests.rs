@@ -144,6 +144,7 @@ async fn without_a_launcher_there_is_no_sandbox_and_nothing_runs() {
         read: Vec::new(),
         write: Vec::new(),
         reach: Reach::nobody(),
+        internal: None,
         unprotected: Vec::new(),
         limits: ResourceLimits::default(),
     };

@@ -87,6 +87,7 @@ fn build(processes: &Processes, profile: Profile) -> Result<Enforced, SandboxErr
         read: Vec::new(),
         write: Vec::new(),
         reach: Reach::nobody(),
+        internal: None,
         unprotected: Vec::new(),
         limits: ResourceLimits::default(),
     };

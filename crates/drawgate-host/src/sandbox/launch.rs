@@ -23,7 +23,7 @@ use super::memory::MemoryShare;
 use super::plan::Plan;
 use super::shared_folders::FolderUse;
 use super::wire::{self, Enforced, KILL, Report, Swept, TERM};
-use crate::egress::{Egress, Reach, proxy};
+use crate::egress::proxy::{self, ProxyAccess};
 use crate::process::Streams;
 
 /// How long a box may take until its program runs, where that is waited for.
@@ -31,12 +31,6 @@ const BUILD_TIME: Duration = Duration::from_secs(20);
 
 /// A socket with init at the other end.
 type Control = Arc<AsyncFd<OwnedFd>>;
-
-/// What the program's proxy may reach, and the client that it uses.
-pub(crate) struct ProxyAccess {
-    pub(crate) egress: Arc<Egress>,
-    pub(crate) reach: Reach,
-}
 
 /// Called with what a box set aside in a folder.
 pub(crate) type SweepListener = Box<dyn Fn(Swept) + Send + Sync>;
@@ -244,7 +238,7 @@ impl Listening {
         match listener {
             Ok(listener) => {
                 let stop = self.stop.clone();
-                tokio::spawn(proxy::serve(listener, access.egress, access.reach, stop));
+                tokio::spawn(proxy::serve(listener, access, stop));
             }
             Err(error) => tracing::warn!(%error, "the proxy of a sandbox can't be started"),
         }

@@ -20,6 +20,7 @@ pub(crate) mod wire;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub use abilities::{Abilities, Ability, Enforcement};
 pub use error::{Limit, Part, SandboxError};
 
-use crate::egress::Reach;
+use crate::egress::{Internal, Reach};
 
 /// How far a program is trusted.
 #[derive(
@@ -101,6 +102,8 @@ pub struct Confinement {
     pub write: Vec<PathBuf>,
     /// Whom it may reach; for [`Profile::Network`] only.
     pub reach: Reach,
+    /// The way to the gateway itself; for [`Profile::Network`] only.
+    pub internal: Option<Arc<dyn Internal>>,
     /// Protected names (see [`protected`]) that it may write all the same.
     pub unprotected: Vec<String>,
     /// How much it may use.

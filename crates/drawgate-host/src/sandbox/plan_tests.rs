@@ -24,6 +24,7 @@ impl Lab {
             read: Vec::new(),
             write: Vec::new(),
             reach: Reach::nobody(),
+            internal: None,
             unprotected: Vec::new(),
             limits: ResourceLimits::default(),
         };

@@ -26,6 +26,7 @@ use std::time::Duration;
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use drawgate_agents::runs::RunsParts;
+use drawgate_agents::runs::programs::ProgramParts;
 use drawgate_core::acts::{Acts, ActsParts};
 use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayControl, GatewayParts, GatewaySettings};
@@ -46,7 +47,7 @@ use drawgate_sources::mcp::oauth::Logins;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use crate::agents::Agents;
+use crate::agents::{Agents, program_settings};
 use crate::anchors::Anchors;
 use crate::background::Background;
 use crate::callers::Callers;
@@ -192,6 +193,11 @@ impl Runtime {
             acts: acts.clone(),
             models: providers.clone(),
             settings: loaded.config.runs.clone(),
+            programs: Some(ProgramParts {
+                host: Arc::clone(&host),
+                folder: dir.file(DataDir::RUNS),
+                settings: program_settings(loaded),
+            }),
         };
         let own_agents = Agents::new(run_parts, &profiles, &supervisor);
         let plugins = open_plugins(&own_agents, &control, &documents, &host, &dir).await?;

@@ -43,7 +43,7 @@ pub(super) fn identity(
     let claim = claims.get(&auth.principal_claim).and_then(Value::as_str);
     let principal = principal(&auth.principal_prefix, claim.ok_or(Rejection::Principal)?)?;
     let carried = carried(&scopes(claims), auth, &principal, now_ms, end * 1000);
-    Ok(Identity { principal, carried })
+    Ok(Identity { principal, carried, lineage: None })
 }
 
 /// The name of a caller: the prefix and the claim, of which letters, digits, `.` and `-` stay and

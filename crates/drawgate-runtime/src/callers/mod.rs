@@ -13,7 +13,7 @@ mod tokens;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use drawgate_core::model::{CapabilityGrant, Principal};
+use drawgate_core::model::{CapabilityGrant, Lineage, Principal};
 use drawgate_core::secret::Secret;
 use drawgate_core::store::Agent;
 use http::header::AUTHORIZATION;
@@ -61,11 +61,13 @@ pub struct Identity {
     pub principal: Principal,
     /// What the token itself allows, for this request only.
     pub carried: Arc<[Arc<CapabilityGrant>]>,
+    /// The run that it is, for a program that does the work of one.
+    pub lineage: Option<Arc<Lineage>>,
 }
 
 impl From<Principal> for Identity {
     fn from(principal: Principal) -> Self {
-        Self { principal, carried: Arc::default() }
+        Self { principal, carried: Arc::default(), lineage: None }
     }
 }
 

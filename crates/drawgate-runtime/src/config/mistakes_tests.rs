@@ -61,6 +61,31 @@ kind = \"ollama\"
 ",
     },
     Case {
+        name: "programs that do the work of runs",
+        text: "[invokers.claude]
+command = \"claude\"
+memory_mb = 1
+[invokers.codex]
+args = []
+[invokers.copilot]
+command = \"copilot\"
+",
+        said: "drawgate.toml:3:13: error: `memory_mb` can't be 1; use 64 to 1048576
+drawgate.toml:4:11: error: `command` is missing in [invokers.codex]; add it, or remove the table
+drawgate.toml:6:11: error: unknown key `copilot` in [invokers]; known keys are `claude`, `codex`, `gemini` and `opencode`
+",
+    },
+    Case {
+        name: "folders of programs that are not there",
+        text: "[invokers.claude]
+command = \"\"
+read = [\"nowhere\"]
+",
+        said: "drawgate.toml:2:1: error: no program is named
+drawgate.toml:3:9: error: there is no `nowhere`; create it or name another
+",
+    },
+    Case {
         name: "a name that is not protected",
         text: "[builtin]\nunprotected = [\"AGENT.MD\"]\n",
         said: "drawgate.toml:2:16: error: `AGENT.MD` is not a protected name; did you mean `AGENT.md`?\n",

@@ -31,6 +31,7 @@ use std::path::PathBuf;
 
 use drawgate_agents::model::config::{ModelsConfig, ProvidersConfig};
 use drawgate_agents::runs::RunSettings;
+use drawgate_agents::runs::programs::config::InvokersConfig;
 use drawgate_core::model::SourceId;
 use drawgate_host::sandbox::ResourceLimits;
 use drawgate_sources::Kinds;
@@ -113,6 +114,8 @@ pub struct Config {
     pub models: ModelsConfig,
     /// Limits on agents that the gateway runs itself.
     pub runs: RunSettings,
+    /// Programs that can do the work of a run, in a sandbox: profiles name them by `invoker`.
+    pub invokers: InvokersConfig,
     /// The kinds of sources that servers and toolpacks may be.
     #[serde(skip)]
     pub kinds: Kinds,
@@ -147,6 +150,7 @@ impl Default for Config {
             providers: ProvidersConfig::new(),
             models: ModelsConfig::default(),
             runs: RunSettings::default(),
+            invokers: InvokersConfig::default(),
             kinds: Kinds::default(),
         }
     }

@@ -111,6 +111,7 @@ impl Starter {
             Spans::default(),
             config.server.max_body_bytes,
         );
+        let mcp = mcp.with_runs(runtime.operations.agents.runs.clone());
         let mcp = mcp.with_tasks(runtime.open_tasks(FORMAT).await?);
         let server = Server::new(config.server.max_connections);
         runtime.supervisor().settle(SETTLE).await;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use drawgate_agents::runs::record::{ModelOutcome, Purpose, Step, StepBody};
+use drawgate_agents::runs::record::{ModelOutcome, Purpose, Step, StepBody, TurnOutcome};
 use drawgate_agents::runs::{RunDetails, RunSummary, ThreadSummary};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Say, StartedRun};
@@ -272,6 +272,7 @@ fn step(step: &Step) -> String {
             let what = match purpose {
                 Purpose::Work => "asked",
                 Purpose::Summary => "summary by",
+                Purpose::Relayed => "its program asked",
             };
             format!("{what} {model}: {}", model_outcome(outcome.as_ref()))
         }
@@ -279,10 +280,22 @@ fn step(step: &Step) -> String {
             let outcome = outcome.as_ref().map_or("…".to_owned(), |outcome| short(&outcome.text));
             format!("called {}: {outcome}", call.name)
         }
+        StepBody::Turn { outcome, .. } => {
+            format!("its program worked: {}", turn_outcome(outcome.as_ref()))
+        }
         StepBody::Trimmed { .. } => "left old results out to save room".to_owned(),
         StepBody::Summary { text, .. } => format!("summary: {}", short(text)),
     };
     format!("{:>4}  {words}", step.seq)
+}
+
+fn turn_outcome(outcome: Option<&TurnOutcome>) -> String {
+    match outcome {
+        None => "…".to_owned(),
+        Some(TurnOutcome::Answered { text }) => short(text),
+        Some(TurnOutcome::Failed { message }) => format!("failed: {}", short(message)),
+        Some(TurnOutcome::Interrupted) => "interrupted, since the gateway stopped".to_owned(),
+    }
 }
 
 fn model_outcome(outcome: Option<&ModelOutcome>) -> String {

@@ -27,6 +27,7 @@ use crate::surface::guard::Guard;
 use crate::surface::mcp::tasks::FORMAT;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::surface::ops::Ops;
+use crate::surface::programs::ProgramSurface;
 use crate::telemetry::{self, Exporter, RunTelemetry, Spans};
 use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime, Start};
 use drawgate_runtime::callers::OAuth;
@@ -182,6 +183,7 @@ async fn mcp(runtime: &Runtime, config: &Config, spans: Spans) -> anyhow::Result
     )
     .resumable(Duration::from_secs(config.server.resume_seconds));
     let mcp = Mcp::new(runtime.gateway().clone(), sessions, spans, config.server.max_body_bytes);
+    let mcp = mcp.with_runs(runtime.operations.agents.runs.clone());
     Ok(mcp.with_tasks(runtime.open_tasks(FORMAT).await?))
 }
 
@@ -231,13 +233,21 @@ fn spans(runtime: &Runtime, loaded: &Loaded) -> anyhow::Result<Spans> {
     Ok(exporter.start(&runtime.host))
 }
 
-/// Opens the socket by which commands reach this gateway.
+/// Serves the programs that do the work of runs.
+fn serve_programs(runtime: &Runtime, server: &Server, mcp: &Mcp) {
+    let runs = &runtime.operations.agents.runs;
+    let surface = ProgramSurface::new(server, runtime.gateway(), mcp, runs);
+    runs.serve_programs(Arc::new(surface));
+}
+
+/// Opens the ways to this gateway that every one has: the socket for commands, and that of programs.
 pub(super) fn open_control(
     runtime: &Runtime,
     server: &Server,
     mcp: &Mcp,
     url: &str,
 ) -> anyhow::Result<()> {
+    serve_programs(runtime, server, mcp);
     let path = runtime.data.join(SOCKET);
     let listener = server::bind_unix(&path);
     let listener = listener.with_context(|| format!("control socket `{}`", path.display()))?;

@@ -7,3 +7,4 @@ pub mod grpc;
 pub mod guard;
 pub mod mcp;
 pub mod ops;
+pub mod programs;

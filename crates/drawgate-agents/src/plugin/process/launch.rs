@@ -106,6 +106,7 @@ impl Places<'_> {
             workspace: self.workspace.to_owned(),
             read,
             write,
+            internal: None,
             reach: Reach::only(rules),
             unprotected: Vec::new(),
             limits: settings.resources,

@@ -121,6 +121,7 @@ impl Session {
             StepBody::Call { call, .. } => Some(call.clone()),
             StepBody::Message { .. }
             | StepBody::Model { .. }
+            | StepBody::Turn { .. }
             | StepBody::Trimmed { .. }
             | StepBody::Summary { .. } => None,
         }
@@ -167,31 +168,41 @@ impl Session {
         call: &ToolCall,
         arguments: &Map<String, Value>,
     ) -> CallOutcome {
+        let invocation = ToolInvocation {
+            tool_id: call.name.clone(),
+            request_id: format!("{}/{seq}", self.run.id),
+            run_id: Some(self.run.id.to_string()),
+            arguments: arguments.clone(),
+            meta: Map::from_iter([(STEP_KEY.to_owned(), seq.into())]),
+            ..ToolInvocation::default()
+        };
+        let options = CallOptions { cancel: self.run.cancel.clone(), ..CallOptions::default() };
+        let result = self.gated(seq, invocation, options).await;
+        self.rendered(call, &result).await
+    }
+
+    /// Makes a call, and once more each time that a person has approved it.
+    pub(crate) async fn gated(
+        &self,
+        seq: u32,
+        call: ToolInvocation,
+        options: CallOptions,
+    ) -> ToolResult {
+        let gateway = &self.runs.0.gateway;
         loop {
             let began = Instant::now();
-            let invocation = ToolInvocation {
-                tool_id: call.name.clone(),
-                request_id: format!("{}/{seq}", self.run.id),
-                run_id: Some(self.run.id.to_string()),
-                arguments: arguments.clone(),
-                meta: Map::from_iter([(STEP_KEY.to_owned(), seq.into())]),
-                ..ToolInvocation::default()
-            };
-            let entries = self.runs.0.gateway.tools(&self.caller);
+            let entries = gateway.tools(&self.caller);
             let waits =
-                entries.iter().any(|entry| entry.wire.as_str() == call.name && entry.waits());
+                entries.iter().any(|entry| entry.wire.as_str() == call.tool_id && entry.waits());
             let options = CallOptions {
-                cancel: self.run.cancel.clone(),
-                trace: self.runs.0.call_context(&self.run, seq),
+                trace: self.runs.0.call_context(&self.run, seq).or_else(|| options.trace.clone()),
                 as_task: waits,
-                ..CallOptions::default()
+                ..options.clone()
             };
-            let result = self.runs.0.gateway.call(&self.caller, invocation, options).await;
-            let Some(approval) = awaited_approval(&result) else {
-                return self.rendered(call, &result).await;
-            };
+            let result = gateway.call(&self.caller, call.clone(), options).await;
+            let Some(approval) = awaited_approval(&result) else { return result };
             if !self.is_approved(approval, began).await {
-                return rendered_error(&result).unwrap_or_else(|| CallOutcome::ok(""));
+                return result;
             }
         }
     }
@@ -278,6 +289,7 @@ impl Session {
             StepBody::Call { outcome: None, .. }
             | StepBody::Message { .. }
             | StepBody::Model { .. }
+            | StepBody::Turn { .. }
             | StepBody::Trimmed { .. }
             | StepBody::Summary { .. } => false,
         };
@@ -296,6 +308,7 @@ impl Session {
                 StepBody::Call { .. }
                 | StepBody::Message { .. }
                 | StepBody::Model { .. }
+                | StepBody::Turn { .. }
                 | StepBody::Trimmed { .. }
                 | StepBody::Summary { .. } => None,
             }
@@ -326,13 +339,13 @@ impl Session {
         Some(Finish::because(Ending::Invalid, fault))
     }
 
-    fn show_call(&self, step: u32, call: &ToolCall, arguments: &Map<String, Value>) {
+    pub(crate) fn show_call(&self, step: u32, call: &ToolCall, arguments: &Map<String, Value>) {
         let mut arguments = Value::Object(arguments.clone());
         self.runs.0.gateway.redactor().mask_known_in(&mut arguments);
         self.run.tell(self.now(), Happened::Call { step, tool: call.name.clone(), arguments });
     }
 
-    fn show_result(&self, step: u32, call: &ToolCall, outcome: &CallOutcome) {
+    pub(crate) fn show_result(&self, step: u32, call: &ToolCall, outcome: &CallOutcome) {
         let text: String = outcome.text.chars().take(SHOWN).collect();
         let (tool, error) = (call.name.clone(), outcome.error);
         self.run.tell(self.now(), Happened::Result { step, tool, error, text });
@@ -385,6 +398,19 @@ fn awaited_approval(result: &ToolResult) -> Option<&str> {
         return None;
     }
     error.details.as_ref()?.get("approvalId")?.as_str()
+}
+
+/// A result in short, for the steps of a run whose program reads the whole.
+pub(crate) fn outlined(result: &ToolResult) -> CallOutcome {
+    if let Some(outcome) = rendered_error(result) {
+        return outcome;
+    }
+    let mut text = text_of(result);
+    if text.len() > MAX_RESULT {
+        let (head, tail) = ends(&text);
+        text = format!("{head}\n\n[…]\n\n{tail}");
+    }
+    CallOutcome::ok(text)
 }
 
 fn rendered_error(result: &ToolResult) -> Option<CallOutcome> {

@@ -39,7 +39,10 @@ pub(crate) fn relief(steps: &[Step]) -> Relief {
         match &step.body {
             StepBody::Trimmed { before } => trimmed = *before,
             StepBody::Summary { before, .. } => summarized = *before,
-            StepBody::Message { .. } | StepBody::Model { .. } | StepBody::Call { .. } => {}
+            StepBody::Message { .. }
+            | StepBody::Model { .. }
+            | StepBody::Call { .. }
+            | StepBody::Turn { .. } => {}
         }
     }
     let kept = replies.len().checked_sub(KEPT_REPLIES).and_then(|at| replies.get(at));

@@ -1,8 +1,8 @@
 //! From the steps of a run to the conversation that a model reads. Pure, so that a run that is taken up
 //! again after a restart reads the same.
 
-use crate::model::{CallResult, Message, Reply, ToolCall};
-use crate::runs::record::{CallOutcome, ModelOutcome, Purpose, Step, StepBody};
+use crate::model::{Api, CallResult, Message, Part, Reply, Stop, ToolCall, Usage};
+use crate::runs::record::{CallOutcome, ModelOutcome, Purpose, Step, StepBody, TurnOutcome};
 
 /// What stands in the conversation for a result that was left out to save room.
 const TRIMMED: &str = "[this result was left out to save room; call the tool again if you need it]";
@@ -19,6 +19,7 @@ pub(crate) fn conversation(history: &[Message], steps: &[Step]) -> Vec<Message> 
         StepBody::Message { .. }
         | StepBody::Model { .. }
         | StepBody::Call { .. }
+        | StepBody::Turn { .. }
         | StepBody::Summary { .. } => None,
     });
     let summary = steps.iter().rev().find_map(|step| match &step.body {
@@ -26,6 +27,7 @@ pub(crate) fn conversation(history: &[Message], steps: &[Step]) -> Vec<Message> 
         StepBody::Message { .. }
         | StepBody::Model { .. }
         | StepBody::Call { .. }
+        | StepBody::Turn { .. }
         | StepBody::Trimmed { .. } => None,
     });
     let mut messages = Vec::new();
@@ -40,9 +42,14 @@ pub(crate) fn conversation(history: &[Message], steps: &[Step]) -> Vec<Message> 
             before
         }
     };
+    // A program shows its model the results of calls itself; what it came to is in its answers.
+    let is_program = steps.iter().any(|step| matches!(step.body, StepBody::Turn { .. }));
     let mut results: Vec<CallResult> = Vec::new();
     for step in steps.iter().filter(|step| step.seq >= first) {
         if let StepBody::Call { call, outcome } = &step.body {
+            if is_program {
+                continue;
+            }
             let is_trimmed = trimmed.is_some_and(|before| step.seq < before);
             results.extend(outcome.as_ref().map(|outcome| result(call, outcome, is_trimmed)));
         } else if let Some(message) = spoken(step) {
@@ -72,8 +79,12 @@ fn spoken(step: &Step) -> Option<Message> {
             outcome: Some(ModelOutcome::Reply { reply, .. }),
             ..
         } => Some(Message::Model(reply.clone())),
+        StepBody::Turn { outcome: Some(TurnOutcome::Answered { text }), .. } => {
+            Some(Message::Model(answer(text)))
+        }
         StepBody::Model { .. }
         | StepBody::Call { .. }
+        | StepBody::Turn { .. }
         | StepBody::Trimmed { .. }
         | StepBody::Summary { .. } => None,
     }
@@ -88,10 +99,38 @@ fn result(call: &ToolCall, outcome: &CallOutcome, is_trimmed: bool) -> CallResul
     }
 }
 
+/// The answer of a program, as a reply.
+fn answer(text: &str) -> Reply {
+    Reply {
+        parts: vec![Part::Text(text.to_owned())],
+        stop: Stop::End,
+        usage: Usage::default(),
+        api: Api::Anthropic,
+        raw: serde_json::Value::Null,
+    }
+}
+
 /// The last text that a model wrote.
 pub(crate) fn last_text(steps: &[Step]) -> String {
-    let texts = steps.iter().rev().filter_map(work_reply).map(|(_, reply)| reply.text());
+    let texts = steps.iter().rev().filter_map(text_of);
     texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+fn text_of(step: &Step) -> Option<String> {
+    match &step.body {
+        StepBody::Model {
+            purpose: Purpose::Work | Purpose::Relayed,
+            outcome: Some(ModelOutcome::Reply { reply, .. }),
+            ..
+        } => Some(reply.text()),
+        StepBody::Turn { outcome: Some(TurnOutcome::Answered { text }), .. } => Some(text.clone()),
+        StepBody::Model { .. }
+        | StepBody::Message { .. }
+        | StepBody::Call { .. }
+        | StepBody::Turn { .. }
+        | StepBody::Trimmed { .. }
+        | StepBody::Summary { .. } => None,
+    }
 }
 
 /// The reply of a step that is one of the agent's own requests.
@@ -105,6 +144,7 @@ pub(crate) fn work_reply(step: &Step) -> Option<(u32, &Reply)> {
         StepBody::Model { .. }
         | StepBody::Message { .. }
         | StepBody::Call { .. }
+        | StepBody::Turn { .. }
         | StepBody::Trimmed { .. }
         | StepBody::Summary { .. } => None,
     }

@@ -15,18 +15,19 @@ use std::sync::Arc;
 use drawgate_core::model::Caller;
 use drawgate_core::store::StoreError;
 
-pub(crate) use self::act::{READ, STEP_KEY, started};
+pub(crate) use self::act::{READ, STEP_KEY, outlined, started};
 use self::answer::{AnswerForm, CORRECTIONS};
 pub(crate) use self::conversation::{GATEWAY, conversation, last_text};
 use self::conversation::{Next, next};
-use crate::model::{Model, Reply, Stop};
-use crate::runs::Runs;
+use crate::model::{Model, ModelLimits, Reply, Stop};
+use crate::profile::Invoker;
 use crate::runs::ended::Finish;
 use crate::runs::feed::Happened;
 use crate::runs::hooks::Role;
 use crate::runs::live::{Live, Phase};
 use crate::runs::record::{Ending, ModelOutcome, Step, StepBody};
 use crate::runs::store::Change;
+use crate::runs::{Runs, programs};
 
 /// Requests to the model in one run, unless its profile says otherwise.
 const MAX_TURNS: usize = 50;
@@ -56,9 +57,9 @@ pub(crate) struct Session {
 impl Session {
     /// Works until there is an end. An error of the store stops the work where it is.
     pub(crate) async fn open(runs: &Runs, run: &Arc<Live>) -> Result<Finish, StoreError> {
-        let (wanted, schema) = {
+        let (wanted, schema, invoker) = {
             let record = run.record.lock();
-            (record.model.clone(), record.answer.clone())
+            (record.model.clone(), record.answer.clone(), record.profile.invoker)
         };
         let model = match runs.0.models.models().resolve(wanted.as_deref()) {
             Ok(model) => model,
@@ -71,7 +72,37 @@ impl Session {
         runs.0.tell_started(run, model.name());
         let session =
             Self { runs: runs.clone(), run: Arc::clone(run), model, caller: run.caller(), answer };
-        session.work().await
+        match invoker {
+            Invoker::Api => session.work().await,
+            Invoker::Claude | Invoker::Codex | Invoker::Gemini | Invoker::Opencode => {
+                programs::work(session, invoker).await
+            }
+        }
+    }
+
+    pub(crate) const fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    pub(crate) const fn run(&self) -> &Arc<Live> {
+        &self.run
+    }
+
+    pub(crate) fn model_name(&self) -> String {
+        self.model.name().to_owned()
+    }
+
+    pub(crate) fn limits(&self) -> &ModelLimits {
+        self.model.limits()
+    }
+
+    /// The end of a run whose answer is this text.
+    pub(crate) fn concluded(&self, text: &str) -> Finish {
+        match self.answer.as_ref().map(|form| form.of_text(text)) {
+            None => Finish::done(),
+            Some(Ok(answer)) => Finish::answered(answer),
+            Some(Err(fault)) => Finish::because(Ending::Invalid, fault),
+        }
     }
 
     async fn work(&self) -> Result<Finish, StoreError> {
@@ -186,6 +217,7 @@ impl Session {
             StepBody::Message { from: None, .. }
             | StepBody::Call { outcome: None, .. }
             | StepBody::Model { .. }
+            | StepBody::Turn { .. }
             | StepBody::Trimmed { .. }
             | StepBody::Summary { .. } => false,
         };
@@ -199,6 +231,7 @@ impl Session {
             StepBody::Message { from, text } => Some((from.as_deref(), text.as_str())),
             StepBody::Call { .. }
             | StepBody::Model { .. }
+            | StepBody::Turn { .. }
             | StepBody::Trimmed { .. }
             | StepBody::Summary { .. } => None,
         });
@@ -250,7 +283,7 @@ impl Session {
         }
     }
 
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.runs.0.now()
     }
 
@@ -266,7 +299,7 @@ impl Session {
     }
 
     /// Stores a step whose effect comes next, and adds it.
-    async fn begin(&self, body: StepBody) -> Result<u32, StoreError> {
+    pub(crate) async fn begin(&self, body: StepBody) -> Result<u32, StoreError> {
         let step = self.new_step(body, None);
         self.store(step).await
     }

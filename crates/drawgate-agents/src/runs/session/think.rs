@@ -120,17 +120,20 @@ impl Session {
 
     /// The next request.
     fn turn(&self) -> Turn {
-        let (instructions, temperature) = {
-            let record = self.run.record.lock();
-            (record.profile.instructions.clone(), record.profile.temperature)
-        };
+        let temperature = self.run.record.lock().profile.temperature;
         Turn {
-            system: format!("{}\n\n{GROUND_RULES}", instructions.trim()).trim().to_owned(),
+            system: self.instructions(),
             messages: conversation(&self.run.history, &self.run.steps.lock()),
             tools: self.tools(),
             max_output: self.model.limits().max_output,
             temperature,
         }
+    }
+
+    /// What the model is told first.
+    pub(crate) fn instructions(&self) -> String {
+        let record = self.run.record.lock();
+        format!("{}\n\n{GROUND_RULES}", record.profile.instructions.trim()).trim().to_owned()
     }
 
     /// The tools that the model sees: those that its caller may call now.
@@ -179,7 +182,7 @@ impl Session {
         let watched = Watched { run: &self.run, session: self };
         let sink: &dyn TurnSink = match purpose {
             Purpose::Work => &watched,
-            Purpose::Summary => &Unwatched,
+            Purpose::Summary | Purpose::Relayed => &Unwatched,
         };
         let answer = self.model.turn(&turn, sink).await;
         let (outcome, spent, requested) = match answer {

@@ -27,6 +27,8 @@ pub(super) struct Asked {
     results: usize,
     system: String,
     tools: Vec<String>,
+    /// Groups of tools in the Responses API; a tool of one is known here as `GROUP__TOOL`.
+    pub(super) groups: Vec<String>,
     last_text: String,
 }
 
@@ -57,7 +59,8 @@ impl Asked {
         });
         let system = match api {
             Api::OpenaiChat => system_of(messages),
-            Api::Anthropic | Api::Openai | Api::Gemini => texts(&body[system]),
+            Api::Openai => format!("{}{}", texts(&body[system]), system_of(messages)),
+            Api::Anthropic | Api::Gemini => texts(&body[system]),
         };
         let tools = tools_of(api, &body[tools]);
         let of_tools: u64 = tools.iter().map(|(_, chars)| chars).sum();
@@ -72,6 +75,7 @@ impl Asked {
             turn: starts.count(),
             results: said.iter().filter(|piece| **piece == Piece::Result).count(),
             system,
+            groups: groups(&body["tools"]).map(|group| texts(&group["name"])).collect(),
             tools: tools.into_iter().map(|(name, _)| name).collect(),
             last_text: said.into_iter().rev().find_map(user_text).unwrap_or_default(),
         })
@@ -165,7 +169,8 @@ fn item(message: &Value) -> Option<Piece> {
 
 fn system_of(messages: &Value) -> String {
     let all = messages.as_array().into_iter().flatten();
-    all.filter(|message| message["role"] == "system").map(|one| texts(&one["content"])).collect()
+    let is_system = |message: &&Value| ["system", "developer"].contains(&&*texts(&message["role"]));
+    all.filter(is_system).map(|one| texts(&one["content"])).collect()
 }
 
 /// All text in a piece of content.
@@ -181,6 +186,25 @@ fn texts(content: &Value) -> String {
     }
 }
 
+/// The groups among the tools of a request.
+fn groups(tools: &Value) -> impl Iterator<Item = &Value> {
+    tools.as_array().into_iter().flatten().filter(|tool| tool["type"] == "namespace")
+}
+
+/// A tool, or all tools of a group by their full names.
+fn flat(tool: &Value) -> Vec<Value> {
+    if tool["type"] != "namespace" {
+        return vec![tool.clone()];
+    }
+    let group = texts(&tool["name"]);
+    let inner = tool["tools"].as_array().into_iter().flatten().cloned();
+    let named = inner.map(|mut tool| {
+        tool["name"] = format!("{group}__{}", texts(&tool["name"])).into();
+        tool
+    });
+    named.collect()
+}
+
 /// The names of tools, with the characters of their definitions.
 fn tools_of(api: Api, tools: &Value) -> Vec<(String, u64)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -188,7 +212,8 @@ fn tools_of(api: Api, tools: &Value) -> Vec<(String, u64)> {
     let definitions: Vec<_> = match api {
         Api::Gemini => tools.iter().flat_map(|tool| list(&tool["functionDeclarations"])).collect(),
         Api::OpenaiChat => tools.iter().map(|tool| tool["function"].clone()).collect(),
-        Api::Anthropic | Api::Openai => tools,
+        Api::Openai => tools.iter().flat_map(flat).collect(),
+        Api::Anthropic => tools,
     };
     let schemas = ["input_schema", "parameters", "parametersJsonSchema"];
     let each = definitions.iter().map(|tool| {

@@ -66,7 +66,7 @@ fn compose(asked: &Asked, answer: &Answer) -> Written {
     let usage = Usage { input: asked.input, output, ..Usage::default() };
     let events = match asked.api {
         Api::Anthropic => anthropic(asked, &content, usage),
-        Api::Openai => responses(&content, usage),
+        Api::Openai => responses(asked, &content, usage),
         Api::OpenaiChat => chat(asked, &content, usage),
         Api::Gemini => gemini(&content, usage),
     };
@@ -166,9 +166,10 @@ fn anthropic(asked: &Asked, content: &Content, usage: Usage) -> Vec<Value> {
     events
 }
 
-fn responses(content: &Content, usage: Usage) -> Vec<Value> {
-    let mut events =
-        vec![json!({"type": "response.created", "response": {"status": "in_progress"}})];
+fn responses(asked: &Asked, content: &Content, usage: Usage) -> Vec<Value> {
+    let mut events = vec![
+        json!({"type": "response.created", "response": {"id": "resp_fake", "status": "in_progress"}}),
+    ];
     let mut output = Vec::new();
     if !content.text.is_empty() {
         let item = json!({
@@ -185,18 +186,32 @@ fn responses(content: &Content, usage: Usage) -> Vec<Value> {
         output.push(item);
     }
     for (id, call) in &content.calls {
-        output.push(json!({
+        let mut item = json!({
             "type": "function_call", "id": format!("fc_{id}"), "call_id": id,
             "name": call.name, "arguments": arguments(call), "status": "completed",
-        }));
+        });
+        let own = asked.groups.iter().find_map(|group| {
+            let name = call.name.strip_prefix(group.as_str())?.strip_prefix("__")?;
+            Some((group, name))
+        });
+        if let Some((group, name)) = own {
+            item["namespace"] = group.as_str().into();
+            item["name"] = name.into();
+        }
+        output.push(item);
     }
     events.extend(output.iter().enumerate().map(|(index, item)| {
         json!({"type": "response.output_item.done", "output_index": index, "item": item})
     }));
     let mut response = json!({
+        "id": "resp_fake",
         "status": "completed",
         "output": output,
-        "usage": {"input_tokens": usage.input, "output_tokens": usage.output},
+        "usage": {
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "total_tokens": usage.input.saturating_add(usage.output),
+        },
     });
     let mut kind = "response.completed";
     if let (true, Some(members)) = (content.is_full, response.as_object_mut()) {

@@ -1,5 +1,7 @@
 //! Requests with an absolute `http` address, each over a connection of its own.
 
+use std::time::Duration;
+
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme, Uri};
 use http::{Request, Version};
@@ -38,7 +40,9 @@ impl Proxy {
         let uri = request.uri().clone();
         let authority = check(&uri)?;
         let host = bare_host(&uri).unwrap_or_default();
-        let (upstream, moved) = Counted::new(self.connect(host, port(&uri)).await?);
+        let upstream = self.connect(host, port(&uri)).await?;
+        let patience = if upstream.may_be_silent() { Duration::MAX } else { IDLE_TIME };
+        let (upstream, moved) = Counted::new(upstream);
         let lost = |error: hyper::Error| EgressError::Lost(error.to_string());
         let (mut sender, connection) = http1::Builder::new()
             .max_headers(MAX_HEADERS)
@@ -64,7 +68,7 @@ impl Proxy {
         *request.uri_mut() = path.unwrap_or(PathAndQuery::from_static("/")).into();
         let chatter = count_informational(&mut request);
         let answer = tokio::select! {
-            answer = timeout(IDLE_TIME, sender.send_request(request)) => answer,
+            answer = timeout(patience, sender.send_request(request)) => answer,
             error = chatter => return Err(error),
         };
         let mut answer = answer.map_err(|_| EgressError::Deadline)?.map_err(lost)?;

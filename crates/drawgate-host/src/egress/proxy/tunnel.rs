@@ -12,11 +12,11 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
-use tokio::net::TcpStream;
 
 use super::{Answer, IDLE_TIME, Proxy, Seat};
 use crate::egress::address::{AddressError, bare_host};
 use crate::egress::error::EgressError;
+use crate::egress::internal::Upstream;
 
 impl Proxy {
     pub(super) async fn tunnel(
@@ -47,7 +47,7 @@ impl Proxy {
     }
 }
 
-async fn relay(mut program: impl AsyncRead + AsyncWrite + Unpin, upstream: TcpStream) {
+async fn relay(mut program: impl AsyncRead + AsyncWrite + Unpin, upstream: Upstream) {
     let (mut upstream, moved) = Counted::new(upstream);
     tokio::select! {
         // Either end may break off at any time.
@@ -57,16 +57,22 @@ async fn relay(mut program: impl AsyncRead + AsyncWrite + Unpin, upstream: TcpSt
 }
 
 /// How many times something has moved on a connection.
-#[derive(Clone, Default)]
-pub(super) struct Moved(Arc<AtomicU64>);
+#[derive(Clone)]
+pub(super) struct Moved {
+    times: Arc<AtomicU64>,
+    may_be_silent: bool,
+}
 
 impl Moved {
     /// Waits until nothing has moved for long.
     pub(super) async fn idle(&self) {
-        let mut seen = self.0.load(Ordering::Relaxed);
+        if self.may_be_silent {
+            return std::future::pending().await;
+        }
+        let mut seen = self.times.load(Ordering::Relaxed);
         loop {
             tokio::time::sleep(IDLE_TIME).await;
-            let now = self.0.load(Ordering::Relaxed);
+            let now = self.times.load(Ordering::Relaxed);
             if now == seen {
                 return;
             }
@@ -76,20 +82,20 @@ impl Moved {
 
     fn note<T>(&self, outcome: &Poll<io::Result<T>>) {
         if matches!(outcome, Poll::Ready(Ok(_))) {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.times.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 /// A connection that counts.
 pub(super) struct Counted {
-    stream: TcpStream,
+    stream: Upstream,
     moved: Moved,
 }
 
 impl Counted {
-    pub(super) fn new(stream: TcpStream) -> (Self, Moved) {
-        let moved = Moved::default();
+    pub(super) fn new(stream: Upstream) -> (Self, Moved) {
+        let moved = Moved { times: Arc::default(), may_be_silent: stream.may_be_silent() };
         (Self { stream, moved: moved.clone() }, moved)
     }
 }

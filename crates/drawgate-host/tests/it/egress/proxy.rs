@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use drawgate_host::egress::network::Network;
-use drawgate_host::egress::{Egress, Reach, proxy};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use drawgate_host::egress::proxy::ProxyAccess;
+use drawgate_host::egress::{Egress, Internal, Reach, proxy};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
@@ -36,11 +37,21 @@ pub(super) async fn serve(
     network: Arc<dyn Network>,
     hosts: &[&str],
 ) -> (SocketAddr, CancellationToken) {
+    serve_with(network, hosts, None).await
+}
+
+/// The same, perhaps with a way to the gateway itself.
+async fn serve_with(
+    network: Arc<dyn Network>,
+    hosts: &[&str],
+    internal: Option<Arc<dyn Internal>>,
+) -> (SocketAddr, CancellationToken) {
     let egress = Arc::new(Egress::over(network));
+    let access = ProxyAccess { egress, reach: Reach::only(rules(hosts)), internal };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    tokio::spawn(proxy::serve(listener, egress, Reach::only(rules(hosts)), stop.clone()));
+    tokio::spawn(proxy::serve(listener, access, stop.clone()));
     (address, stop)
 }
 
@@ -134,6 +145,64 @@ async fn others_are_refused_with_what_to_do() {
         assert!(answer.contains(words) && !answer.contains("TGCANARY"), "{request}: {answer}");
     }
     assert_eq!((stand.town.visits(), stand.town.breaches()), (0, 0));
+}
+
+/// A gateway that answers every connection with the first line that it reads.
+#[derive(Debug)]
+struct Echo;
+
+impl Internal for Echo {
+    fn connect(&self) -> DuplexStream {
+        let (near, mut far) = duplex(1024);
+        tokio::spawn(async move {
+            let mut line = Vec::new();
+            while !line.ends_with(b"\r\n") {
+                let Ok(byte) = far.read_u8().await else { return };
+                line.push(byte);
+            }
+            let body = String::from_utf8_lossy(&line).trim().to_owned();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = far.write_all(answer.as_bytes()).await;
+        });
+        near
+    }
+}
+
+#[tokio::test]
+async fn the_gateway_itself_is_reached_by_those_who_were_given_it() {
+    let town = Town::start().await;
+    let (proxy, stop) = serve_with(town.network(), &[], Some(Arc::new(Echo))).await;
+    let given = Stand { town, proxy, stop };
+    let others = stand(&["*"]).await;
+    let get = |url: &str| format!("GET {url} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let connect = |target: &str| {
+        format!("CONNECT {target} HTTP/1.1\r\nhost: x\r\n\r\nGET /b HTTP/1.1\r\nhost: x\r\n\r\n")
+    };
+    for (request, seen) in [
+        (get("http://drawgate.internal/a?b=c"), "GET /a?b=c HTTP/1.1"),
+        (get("http://DRAWGATE.internal:80/a"), "GET /a HTTP/1.1"),
+        (connect("drawgate.internal:80"), "GET /b HTTP/1.1"),
+    ] {
+        let answer = given.say(&request).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{request}: {answer}");
+        assert!(answer.ends_with(seen), "{request}: {answer}");
+        let answer = others.say(&request).await;
+        assert!(!answer.contains(seen), "{request}: {answer}");
+    }
+    for request in [
+        get("http://drawgate.internal:8080/"),
+        get("http://x.drawgate.internal/"),
+        get("http://good.tg.test/"),
+        get("http://127.0.0.1/"),
+        "CONNECT drawgate.internal:443 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_owned(),
+    ] {
+        let answer = given.say(&request).await;
+        assert!(answer.starts_with("HTTP/1.1 403"), "{request}: {answer}");
+    }
+    assert_eq!((given.town.visits(), others.town.visits()), (0, 0));
 }
 
 #[tokio::test]

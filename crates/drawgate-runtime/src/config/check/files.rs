@@ -51,7 +51,28 @@ impl Config {
                 problems.push(Problem::error(key, message).hint("create it or name another"));
             }
         }
+        self.check_invokers(resolve, &mut problems);
         problems
+    }
+
+    fn check_invokers(&self, resolve: impl Fn(&Path) -> PathBuf, problems: &mut Vec<Problem>) {
+        for (invoker, config) in self.invokers.iter() {
+            let table = child("invokers", invoker.as_str());
+            if config.command.is_empty() {
+                let message = "no program is named";
+                problems.push(Problem::error(child(&table, "command"), message));
+            }
+            let given = [("read", &config.read), ("write", &config.write)];
+            for (key, paths) in given {
+                let missing = paths.iter().enumerate();
+                let missing = missing.filter(|(_, path)| !resolve(path).exists());
+                problems.extend(missing.map(|(index, path)| {
+                    let key = element(&child(&table, key), index);
+                    let message = format!("there is no `{}`", path.display());
+                    Problem::error(key, message).hint("create it or name another")
+                }));
+            }
+        }
     }
 }
 

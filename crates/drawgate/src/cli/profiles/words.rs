@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use drawgate_agents::profile::{Budget, Problem, Profile};
+use drawgate_agents::profile::{Budget, Invoker, Problem, Profile};
 use drawgate_runtime::operations::ShownProfile;
 use drawgate_runtime::profiles::ProfileState;
 use drawgate_runtime::time::shown as time;
@@ -100,6 +100,12 @@ fn terms(profile: &Profile) -> String {
     };
     line("description", &profile.description);
     line("model", profile.model.as_deref().unwrap_or("that of the caller, or the default"));
+    match profile.invoker {
+        Invoker::Api => {}
+        program @ (Invoker::Claude | Invoker::Codex | Invoker::Gemini | Invoker::Opencode) => {
+            line("program", &format!("{}, in a sandbox", program.as_str()));
+        }
+    }
     line("tools", &tools(profile));
     if !profile.tools.denied.is_empty() {
         line("denied", &profile.tools.denied.join(", "));

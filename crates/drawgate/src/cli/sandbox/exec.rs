@@ -230,6 +230,7 @@ fn spawn(args: &ExecArgs, secrets: &Secrets) -> anyhow::Result<Spawn> {
         read: absolute(&args.read)?,
         write: absolute(&args.write)?,
         reach,
+        internal: None,
         unprotected: args.unprotected.clone(),
         limits: limits(&args.limit)?,
     };

@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use drawgate_agents::runs::StartError;
+use drawgate_agents::runs::programs::NoProgram;
 use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::ReviewError;
 use drawgate_runtime::operations::{AgentError, OperationError, PluginRefusal};
@@ -111,6 +113,9 @@ fn agent_advice(error: &AgentError) -> Option<String> {
         AgentError::UnknownThread(_) => Some(shows("threads")),
         AgentError::UnknownTask(_) => Some(shows("tasks")),
         AgentError::NotRunning(id) => Some(format!("`drawgate runs show {id}` shows how it ended")),
+        AgentError::Run(StartError::Program(NoProgram::NotServed(_))) => {
+            Some("`drawgate serve` starts a gateway".to_owned())
+        }
         AgentError::NotResumable(_)
         | AgentError::Run(_)
         | AgentError::Task(_)

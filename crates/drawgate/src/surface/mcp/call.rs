@@ -45,7 +45,9 @@ pub(super) async fn tool(
         params
     };
     let call = invocation(peer.era, id, params)?;
-    if let Some(tasks) = mcp.inner.tasks.as_ref().filter(|_| tasks::wanted(peer)) {
+    // A run is not asked and waits for its calls: they are its steps.
+    let may_be_task = peer.caller.lineage.is_none() && tasks::wanted(peer);
+    if let Some(tasks) = mcp.inner.tasks.as_ref().filter(|_| may_be_task) {
         let options = options(peer, &call)?;
         return tasks::call(tasks, peer, id, call, options).await;
     }
@@ -105,6 +107,13 @@ pub(super) async fn perform_operation(
     peer.reaches_gate();
     let span = mcp.inner.spans.start(options.trace.as_ref());
     options.trace = span.as_ref().map(Span::context).or(options.trace);
+    if let Some(lineage) = &peer.caller.lineage {
+        let run = mcp.inner.runs.as_ref().and_then(|runs| runs.program_of(&lineage.run));
+        return match run {
+            Some(program) => Ok(Box::pin(program.call(call, options)).await),
+            None => Err(RpcError::new(INVALID_REQUEST, "the run has ended")),
+        };
+    }
     // Who declared nothing is asked nothing; the rest is boxed, since it is seldom needed and large.
     let result = match peer.era {
         _ if peer.client.capabilities.is_empty() => {

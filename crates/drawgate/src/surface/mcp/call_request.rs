@@ -90,13 +90,13 @@ pub(super) async fn refused(mcp: &Mcp, identity: &Identity, transport: Transport
 
 fn caller(identity: &Identity, transport: Transport) -> Caller {
     let surface = transport.surface();
-    let Identity { principal, carried } = identity;
+    let Identity { principal, carried, lineage } = identity;
     Caller {
         principal: principal.clone(),
         session: None,
         surface,
         carried: Arc::clone(carried),
-        lineage: None,
+        lineage: lineage.clone(),
     }
 }
 

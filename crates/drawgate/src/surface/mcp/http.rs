@@ -30,6 +30,8 @@ pub enum Transport {
     Http,
     /// Standard input and output, through the bridge.
     Stdio,
+    /// Streamable HTTP, from within the sandbox of a program that does the work of a run.
+    Run,
 }
 
 /// How callers of both surfaces read an artifact.
@@ -43,6 +45,7 @@ impl Transport {
         match self {
             Self::Http => OVER_HTTP,
             Self::Stdio => OVER_STDIO,
+            Self::Run => Surface::RUN,
         }
     }
 }
@@ -169,12 +172,12 @@ async fn request(
 ) -> Result<Response, RpcError> {
     let Sender { identity, transport, call_request } = sender;
     let mode = match transport {
-        Transport::Http => Headers::Checked,
+        Transport::Http | Transport::Run => Headers::Checked,
         Transport::Stdio => Headers::Absent,
     };
-    let Identity { principal, carried } = identity;
+    let Identity { principal, carried, lineage } = identity;
     let surface = transport.surface();
-    let mut caller = Caller { principal, session: None, surface, carried, lineage: None };
+    let mut caller = Caller { principal, session: None, surface, carried, lineage };
     let era = era::establish(method, &params, headers, mode)?;
     let session = match era {
         Era::Sessions if method == "initialize" => {

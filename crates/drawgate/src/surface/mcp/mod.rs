@@ -33,6 +33,7 @@ mod watch;
 
 use std::sync::Arc;
 
+use drawgate_agents::runs::Runs;
 use drawgate_core::pipeline::Gateway;
 use drawgate_runtime::tasks::Tasks;
 
@@ -56,6 +57,7 @@ struct Inner {
     log_levels: logging::SourceLogLevels,
     parameters: parameters::ParameterHeaders,
     tasks: Option<Tasks>,
+    runs: Option<Runs>,
     spans: Spans,
     max_body: usize,
 }
@@ -73,6 +75,7 @@ impl Mcp {
             log_levels: logging::SourceLogLevels::default(),
             parameters: parameters::ParameterHeaders::default(),
             tasks: None,
+            runs: None,
             spans,
             max_body,
         };
@@ -85,6 +88,15 @@ impl Mcp {
         // It is new, so that nobody else holds it.
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.tasks = Some(tasks);
+        }
+        self
+    }
+
+    /// The same, for programs that do the work of runs too.
+    #[must_use]
+    pub fn with_runs(mut self, runs: Runs) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.runs = Some(runs);
         }
         self
     }

@@ -94,9 +94,9 @@ pub(super) fn session_stream(
     surface: Surface,
 ) -> Response {
     let Some(open_stream) = mcp.inner.streams.enter(&session.principal) else { return too_many() };
-    let Identity { principal, carried } = identity;
+    let Identity { principal, carried, lineage } = identity;
     let session_id = Some(session.id.clone());
-    let caller = Caller { principal, session: session_id, surface, carried, lineage: None };
+    let caller = Caller { principal, session: session_id, surface, carried, lineage };
     let watcher = Watcher {
         mcp: mcp.clone(),
         caller,

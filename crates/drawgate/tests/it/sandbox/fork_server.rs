@@ -32,6 +32,7 @@ impl Boxes {
             read: Vec::new(),
             write: Vec::new(),
             reach: Reach::nobody(),
+            internal: None,
             unprotected: Vec::new(),
             limits: ResourceLimits::default(),
         };

@@ -204,6 +204,7 @@ async fn each_folder_is_told_of_by_its_name() {
         read: Vec::new(),
         write: folders[1..].to_vec(),
         reach: Reach::nobody(),
+        internal: None,
         unprotected: Vec::new(),
         limits: ResourceLimits::default(),
     };

@@ -26,6 +26,7 @@ fn start(host: &Host, workspace: &Path, limits: ResourceLimits, command: &[&str]
         workspace: workspace.to_owned(),
         read: Vec::new(),
         write: Vec::new(),
+        internal: None,
         unprotected: Vec::new(),
         reach: Reach::nobody(),
         limits,
