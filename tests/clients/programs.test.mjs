@@ -6,6 +6,7 @@ import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { startModels } from "./lib/fake_models.mjs";
+import { clients } from "./lib/paths.mjs";
 import { until } from "./lib/until.mjs";
 import { KEY, WORKERS, WorkerGateway } from "./lib/workers.mjs";
 
@@ -16,6 +17,13 @@ const calls = (name, args, when = {}) => ({ when: { has_tool: name, ...when }, r
 function rulesFor({ tool, own }) {
   return [
     text("I can do little.", { system: "You are narrow." }),
+    // What is delegated is done by the same program, in a run of its own.
+    text("I have the result.", { contains: "job result 7" }),
+    text("job result 7", { contains: "Do the job" }),
+    calls(tool("delegation__delegate"), { prompt: "Do the job" }, { contains: "delegate it", results: 0 }),
+    text("Delegated.", { contains: "delegate it", results: 1 }),
+    calls(tool("shout__up"), { text: "quiet" }, { contains: "shout it", results: 0 }),
+    text("I shouted.", { contains: "shout it", results: 1 }),
     calls(own.calls, own.args("printf 'found %d' 42"), { contains: "look around", results: 0 }),
     text("I looked around.", { contains: "look around", results: 1 }),
     text("I remember.", { contains: "Earlier in this conversation" }),
@@ -58,6 +66,8 @@ for (const [name, worker] of Object.entries(WORKERS)) {
       gateway = new WorkerGateway(models);
       await gateway.start();
       await gateway.accept();
+      await gateway.cli("plugins", "enable", "delegation");
+      await gateway.cli("plugins", "add", join(clients, "../../examples/plugins/shout"), "--yes");
     });
     after(async () => {
       await gateway?.stop();
@@ -162,6 +172,24 @@ for (const [name, worker] of Object.entries(WORKERS)) {
       assert.ok(Date.now() - began < 5_000, "cancelling takes too long");
       assert.equal(run.ending, "cancelled");
       assert.ok(!existsSync(join(gateway.data, "runs", stuck)));
+    });
+
+    test("calls a tool of a plugin as its own", async () => {
+      const run = await gateway.ended(await gateway.begin(name, "Please shout it."));
+      assert.deepEqual([run.ending, run.text], ["done", "I shouted."], JSON.stringify(run));
+      assert.ok((await asked("QUIET")).length > 0, "its model sees the result");
+    });
+
+    test("delegates, and is resumed with the result", async () => {
+      const id = await gateway.begin(name, "Please delegate it.");
+      const run = await gateway.ended(id);
+      assert.deepEqual([run.ending, run.text], ["done", "I have the result."], JSON.stringify(run));
+      const turns = run.steps.filter(({ body }) => body.turn).map(({ body }) => body.turn);
+      assert.ok(turns.length >= 2 && turns.every(({ session }) => session === turns[0].session), JSON.stringify(turns));
+      assert.deepEqual(run.below.map(({ ending }) => ending), ["done"]);
+      const tasks = JSON.parse(await gateway.cli("tasks", "list", "--json"));
+      const [task] = tasks.filter(({ parentThreadId }) => parentThreadId === run.thread);
+      assert.deepEqual([task.state, task.result], ["complete", "job result 7"], JSON.stringify(tasks));
     });
 
     test("is resumed with a message that came while it worked", async () => {
