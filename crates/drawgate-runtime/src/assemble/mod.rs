@@ -193,11 +193,7 @@ impl Runtime {
             acts: acts.clone(),
             models: providers.clone(),
             settings: loaded.config.runs.clone(),
-            programs: Some(ProgramParts {
-                host: Arc::clone(&host),
-                folder: dir.file(DataDir::RUNS),
-                settings: program_settings(loaded),
-            }),
+            programs: Some(programs(&host, &dir, loaded)),
         };
         let own_agents = Agents::new(run_parts, &profiles, &supervisor);
         let plugins = open_plugins(&own_agents, &control, &documents, &host, &dir).await?;
@@ -455,6 +451,15 @@ fn open_logins(
     let logins = Arc::new(logins);
     host.credentials = Some(logins.clone());
     logins
+}
+
+/// What programs that do the work of runs stand on.
+fn programs(host: &Arc<Host>, dir: &DataDir, loaded: &Loaded) -> ProgramParts {
+    ProgramParts {
+        host: Arc::clone(host),
+        folder: dir.file(DataDir::RUNS),
+        settings: program_settings(loaded),
+    }
 }
 
 async fn open_plugins(

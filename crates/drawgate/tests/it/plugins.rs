@@ -255,8 +255,8 @@ fn heard(place: &TestFolder, hook: &str) -> Vec<Vec<Value>> {
     all.filter(|heard| heard[0] == hook).map(|heard| heard[1..].to_vec()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_seven_hooks_are_asked_with_the_real_conversations() {
+/// A gateway with the witness and the crier, in which an agent has delegated two tasks and made an announcement.
+async fn witnessed_work() -> (TestFolder, Gateway, FakeModels) {
     let calls = [
         ("delegation__delegate", json!({ "prompt": "good work" })),
         ("delegation__delegate", json!({ "prompt": "bad work" })),
@@ -280,7 +280,7 @@ async fn all_seven_hooks_are_asked_with_the_real_conversations() {
     let profile = "---\nname: boss\ndescription: Delegates\n---\nDelegate.\n";
     fs::write(place.path().join("agents/boss.md"), profile).unwrap();
     place.ok(&["profiles", "accept", "--all", "--yes"]);
-    let _gateway = place.serve();
+    let gateway = place.serve();
     let hooks = json!({ "permissions": { "hooks": [
         "onMessage", "onBeforeInvoke", "onAfterInvoke", "onTaskCreate", "onTaskComplete",
         "onTaskFailed", "onBroadcast",
@@ -299,7 +299,12 @@ async fn all_seven_hooks_are_asked_with_the_real_conversations() {
         "{}",
         text(&run.stderr)
     );
+    (place, gateway, fake)
+}
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_seven_hooks_are_asked_with_the_real_conversations() {
+    let (place, _gateway, fake) = witnessed_work().await;
     let runs = place.json(&["runs", "list"]);
     let root =
         runs.as_array().unwrap().iter().find(|run| run["profile"] == "boss" && run["depth"] == 0);
