@@ -199,7 +199,7 @@ async fn a_plugin_that_dies_comes_back() {
 /// Writes down every hook, and announces something.
 const WITNESS: &str = r"
 import { appendFileSync } from 'node:fs';
-const note = (hook, ...rest) => appendFileSync('heard.jsonl', JSON.stringify([hook, ...rest]) + '\n');
+const note = (hook, ...rest) => appendFileSync(`${process.env.HOME}/heard.jsonl`, JSON.stringify([hook, ...rest]) + '\n');
 export const plugin = {
   name: 'witness',
   version: '1.0.0',
