@@ -275,7 +275,11 @@ impl Relayed {
         let kind = answer.headers().get(header::CONTENT_TYPE).cloned();
         let seed = Seed::estimated(self.input_tokens());
         let counted = self.is_charged().then(|| ReplyStream::of(provider.api, seed));
-        let passing = if self.is_stream {
+        // What it is, whatever was asked for: it must be counted as what it is.
+        let is_stream = kind.as_ref().is_some_and(|kind| {
+            kind.to_str().unwrap_or_default().to_ascii_lowercase().starts_with("text/event-stream")
+        });
+        let passing = if is_stream {
             Passing::Stream(Chunks::new(answer.into_body()))
         } else {
             let deadline = Instant::now() + limit;

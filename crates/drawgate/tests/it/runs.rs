@@ -3,6 +3,7 @@
 mod examples;
 mod kills;
 mod once;
+mod programs;
 mod task_kills;
 mod telemetry;
 mod tools;

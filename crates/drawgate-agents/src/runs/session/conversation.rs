@@ -110,20 +110,35 @@ fn answer(text: &str) -> Reply {
     }
 }
 
-/// The last text that a model wrote.
+/// The last text that a model wrote; of a program, what it answered last.
 pub(crate) fn last_text(steps: &[Step]) -> String {
-    let texts = steps.iter().rev().filter_map(text_of);
-    texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+    // Its requests come after the beginning of its work, which is where its answer is.
+    let answered = steps.iter().rev().find_map(last_answer).filter(|text| !text.is_empty());
+    let written = || steps.iter().rev().filter_map(written).find(|text| !text.is_empty());
+    answered.or_else(written).unwrap_or_default()
 }
 
-fn text_of(step: &Step) -> Option<String> {
+/// The answer of a program, or nothing if its work had none.
+fn last_answer(step: &Step) -> Option<String> {
+    match &step.body {
+        StepBody::Turn { outcome: Some(TurnOutcome::Answered { text }), .. } => Some(text.clone()),
+        StepBody::Turn { .. } => Some(String::new()),
+        StepBody::Model { .. }
+        | StepBody::Message { .. }
+        | StepBody::Call { .. }
+        | StepBody::Trimmed { .. }
+        | StepBody::Summary { .. } => None,
+    }
+}
+
+/// What a model wrote in a step.
+fn written(step: &Step) -> Option<String> {
     match &step.body {
         StepBody::Model {
             purpose: Purpose::Work | Purpose::Relayed,
             outcome: Some(ModelOutcome::Reply { reply, .. }),
             ..
         } => Some(reply.text()),
-        StepBody::Turn { outcome: Some(TurnOutcome::Answered { text }), .. } => Some(text.clone()),
         StepBody::Model { .. }
         | StepBody::Message { .. }
         | StepBody::Call { .. }

@@ -117,3 +117,33 @@ fn a_request_without_an_answer_is_no_part_of_the_conversation() {
     assert_eq!(next(&steps), Next::Think);
     assert_eq!(shown(&conversation(&[], &steps)), ["u:do it"]);
 }
+
+#[test]
+fn a_program_is_known_by_its_answers() {
+    let turn = |outcome| StepBody::Turn { session: Some("s".to_owned()), outcome: Some(outcome) };
+    let answered = |text: &str| turn(TurnOutcome::Answered { text: text.to_owned() });
+    let asked = |text: &str| StepBody::Model {
+        purpose: Purpose::Relayed,
+        model: "m".to_owned(),
+        reserved: Amount::default(),
+        outcome: Some(ModelOutcome::Reply {
+            reply: reply(vec![Part::Text(text.to_owned()), call("x")]),
+            spent: Amount::default(),
+        }),
+    };
+    let mut steps = vec![
+        step(0, said("do it")),
+        step(1, answered("done")),
+        step(2, asked("I look")),
+        step(3, called("a", Some("ra"))),
+        step(4, said("and that")),
+        step(5, answered("done, too")),
+        step(6, asked("I look again")),
+    ];
+    let conversation = conversation(&[], &steps);
+    assert_eq!(shown(&conversation), ["u:do it", "m:done+0", "u:and that", "m:done, too+0"]);
+    assert_eq!(last_text(&steps), "done, too");
+    steps.push(step(7, turn(TurnOutcome::Failed { message: "402".to_owned() })));
+    steps.push(step(8, asked("I look once more")));
+    assert_eq!(last_text(&steps), "I look once more", "there is no better word of it");
+}

@@ -77,7 +77,13 @@ fn compose(asked: &Asked, answer: &Answer) -> Written {
         (Form::Stream, Api::OpenaiChat) => {
             events.iter().map(event).chain(["data: [DONE]\n\n".to_owned()]).collect()
         }
-        (Form::Whole, _) => vec![whole(&content, usage).to_string()],
+        (Form::Whole, Api::Gemini) => vec![whole(&content, usage).to_string()],
+        (Form::Whole, Api::Anthropic) => vec![whole_message(asked, &content, usage).to_string()],
+        // Its last event has all that came before.
+        (Form::Whole, Api::Openai) => {
+            events.last().map(|last| last["response"].to_string()).into_iter().collect()
+        }
+        (Form::Whole, Api::OpenaiChat) => vec![whole_completion(&content, usage).to_string()],
     };
     Written { pieces, usage, is_stream, is_cut: false }
 }
@@ -222,6 +228,36 @@ fn responses(asked: &Asked, content: &Content, usage: Usage) -> Vec<Value> {
     events
 }
 
+/// An answer of the Messages API that is no stream.
+fn whole_message(asked: &Asked, content: &Content, usage: Usage) -> Value {
+    let text = json!({"type": "text", "text": content.text});
+    let calls = content.calls.iter().map(|(id, call)| {
+        json!({"type": "tool_use", "id": id, "name": call.name, "input": call.arguments})
+    });
+    json!({
+        "id": "msg_fake", "type": "message", "role": "assistant", "model": asked.model,
+        "content": std::iter::once(text).chain(calls).collect::<Vec<_>>(),
+        "stop_reason": content.stop("end_turn", "tool_use", "max_tokens"),
+        "usage": {"input_tokens": usage.input, "output_tokens": usage.output},
+    })
+}
+
+/// One of Chat Completions.
+fn whole_completion(content: &Content, usage: Usage) -> Value {
+    let calls = content.calls.iter().map(|(id, call)| {
+        let function = json!({"name": call.name, "arguments": arguments(call)});
+        json!({"id": id, "type": "function", "function": function})
+    });
+    let calls: Vec<Value> = calls.collect();
+    let message = json!({"role": "assistant", "content": content.text, "tool_calls": calls});
+    let reason = content.stop("stop", "tool_calls", "length");
+    json!({
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": usage.input, "completion_tokens": usage.output},
+    })
+}
+
 fn chat(asked: &Asked, content: &Content, usage: Usage) -> Vec<Value> {
     let chunk = |delta: Value, reason: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
@@ -271,7 +307,7 @@ fn gemini_usage(usage: Usage) -> Value {
     json!({"promptTokenCount": usage.input, "candidatesTokenCount": usage.output})
 }
 
-/// The whole answer of `generateContent`, the only one that is asked for without streaming.
+/// The whole answer of `generateContent`.
 fn whole(content: &Content, usage: Usage) -> Value {
     let chunks =
         content.pages.iter().map(|page| json!({"web": {"uri": page.url, "title": page.title}}));
