@@ -16,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 const MAX_LINE: usize = 16 * 1024 * 1024;
 /// How much of what it complains about is kept: the end.
 const MAX_COMPLAINTS: usize = 4 * 1024;
+/// How long a program may take to ask its model for the first time.
+const START_TIME: Duration = Duration::from_mins(1);
 /// How long a program may go on after the gateway has refused it the rest of its work.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -30,6 +32,8 @@ pub(super) struct Start {
     pub(super) killed: CancellationToken,
     /// Ends it after a while: it has no more to do.
     pub(super) refused: CancellationToken,
+    /// Cancelled when it has asked its model; a program that never does hangs.
+    pub(super) asked: CancellationToken,
 }
 
 /// How a program ended.
@@ -52,6 +56,7 @@ impl Start {
                 complaints = streams => Some(complaints),
                 () = self.killed.cancelled() => None,
                 () = self.late() => None,
+                () = self.hangs() => None,
             }
         };
         if complaints.is_none() {
@@ -61,7 +66,16 @@ impl Start {
         if let Some(failure) = running.box_failure().await {
             return Err(described(&failure));
         }
+        if complaints.is_none() && !self.asked.is_cancelled() && !self.killed.is_cancelled() {
+            return Err(format!("it asked its model nothing for {} seconds", START_TIME.as_secs()));
+        }
         Ok(Exit { status: status.to_string(), complaints: complaints.unwrap_or_default() })
+    }
+
+    async fn hangs(&self) {
+        if tokio::time::timeout(START_TIME, self.asked.cancelled()).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
     }
 
     async fn late(&self) {

@@ -9,6 +9,10 @@ const INTERRUPTED: &str = "[message from gateway]\nThe gateway was restarted whi
     Calls of tools that were under way may or may not have done their work: find out before you repeat \
     them. Go on where you stopped.";
 
+/// What a program is told whose conversation is lost.
+const LOST: &str = "[message from gateway]\nYou have worked on this before, and that conversation is lost. \
+    Find out what is done already before you do it again.";
+
 /// What comes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -47,6 +51,10 @@ pub(crate) fn next(steps: &[Step]) -> Next {
         Some(TurnOutcome::Answered { text }) if more.is_empty() => {
             Next::Conclude { text: text.clone() }
         }
+        Some(TurnOutcome::Failed { .. }) if is_lost(&turns) => {
+            let prompt = format!("{}\n\n{LOST}{}", told(steps, 0), calls_made(steps));
+            Next::Work(Work { session: None, prompt })
+        }
         Some(TurnOutcome::Failed { message }) if more.is_empty() => {
             Next::Failed { message: message.clone() }
         }
@@ -69,11 +77,38 @@ pub(crate) fn next(steps: &[Step]) -> Next {
     }
 }
 
+/// Whether a program could not go on with its conversation: it was killed before it had kept it.
+fn is_lost(turns: &[Turn<'_>]) -> bool {
+    let Some((last, before)) = turns.split_last() else { return false };
+    let is_resumed =
+        last.session.is_some() && before.iter().any(|turn| turn.session == last.session);
+    is_resumed && !last.has_asked
+}
+
+/// The calls that were made in a conversation that is lost.
+fn calls_made(steps: &[Step]) -> String {
+    let calls = steps.iter().filter_map(|step| match &step.body {
+        StepBody::Call { call, outcome } => {
+            let error = outcome.as_ref().and_then(|outcome| outcome.error);
+            let ended = error.map_or("ok", |code| code.as_str());
+            Some(format!("\n- `{}`: {ended}", call.name))
+        }
+        StepBody::Message { .. }
+        | StepBody::Model { .. }
+        | StepBody::Turn { .. }
+        | StepBody::Trimmed { .. }
+        | StepBody::Summary { .. } => None,
+    });
+    let calls: String = calls.collect();
+    if calls.is_empty() { calls } else { format!(" You have called:{calls}") }
+}
+
 /// A time at which the program worked.
 struct Turn<'a> {
     seq: u32,
     session: Option<&'a str>,
     outcome: Option<&'a TurnOutcome>,
+    has_asked: bool,
     /// Whether it has certainly read what it was told: it asked a model.
     was_heard: bool,
 }
@@ -89,6 +124,7 @@ impl<'a> Turn<'a> {
             seq: step.seq,
             session: session.as_deref(),
             outcome: outcome.as_ref(),
+            has_asked: asked,
             was_heard: session.is_some() && (asked || answered),
         })
     }

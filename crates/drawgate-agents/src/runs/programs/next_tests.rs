@@ -80,3 +80,33 @@ fn what_may_not_have_been_read_is_told_again() {
     let prompt = format!("{INTERRUPTED}\n\n[message from child]\nfound it");
     check(second, &work(Some("s"), &prompt));
 }
+
+#[test]
+fn a_conversation_that_is_lost_begins_anew() {
+    let failed = || TurnOutcome::Failed { message: "no such session".to_owned() };
+    let call = |error| StepBody::Call {
+        call: crate::model::ToolCall {
+            id: "1".to_owned(),
+            name: "pay".to_owned(),
+            arguments: crate::model::Arguments::parse(""),
+        },
+        outcome: Some(crate::runs::record::CallOutcome { text: String::new(), error }),
+    };
+    let unknown = Some(drawgate_core::model::ErrorCode::Unavailable);
+    let mut steps = vec![
+        says(None, "do it"),
+        turn(Some("s"), TurnOutcome::Interrupted),
+        asks(),
+        call(None),
+        call(unknown),
+        turn(Some("s"), failed()),
+    ];
+    let prompt = format!("do it\n\n{LOST} You have called:\n- `pay`: ok\n- `pay`: UNAVAILABLE");
+    check(steps.clone(), &work(None, &prompt));
+    // Once: what fails anew has failed, and so has one that could go on.
+    steps.push(turn(Some("t"), failed()));
+    check(steps.clone(), &Next::Failed { message: "no such session".to_owned() });
+    steps.truncate(6);
+    steps.push(asks());
+    check(steps, &Next::Failed { message: "no such session".to_owned() });
+}

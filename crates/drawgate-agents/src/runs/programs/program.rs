@@ -39,6 +39,8 @@ pub(super) struct Program {
     /// The end that the gateway decided upon while the program was at work.
     end: Mutex<Option<Result<Finish, StoreError>>>,
     pub(super) has_end: CancellationToken,
+    /// Cancelled when it has asked its model in its present turn.
+    asked: Mutex<CancellationToken>,
     /// Cancelled when nothing of it may go on.
     pub(super) killed: CancellationToken,
     /// What is under way for it.
@@ -53,6 +55,7 @@ impl Program {
             beginning: tokio::sync::Mutex::default(),
             end: Mutex::default(),
             has_end: CancellationToken::new(),
+            asked: Mutex::default(),
             killed: CancellationToken::new(),
         }
     }
@@ -67,6 +70,17 @@ impl Program {
 
     pub(super) fn is_of(&self, run: &str) -> bool {
         *self.run().id == *run
+    }
+
+    /// Waits for the first request of a new turn: the token is cancelled by it.
+    pub(super) fn expect_request(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        *self.asked.lock() = token.clone();
+        token
+    }
+
+    pub(super) fn note_request(&self) {
+        self.asked.lock().cancel();
     }
 
     pub(super) fn kill(&self) {

@@ -82,6 +82,7 @@ impl RunProgram {
     /// Answers a request of the program to a provider.
     pub async fn relay(&self, provider: &str, request: &ProgramRequest<'_>) -> RelayReply {
         let program = &self.0;
+        program.note_request();
         let models = program.runs().0.models.models();
         let api = models.api_of(provider);
         let own = program.session.model_name();

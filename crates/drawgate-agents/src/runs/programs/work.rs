@@ -159,6 +159,7 @@ impl Worker<'_> {
             lines: sender,
             killed: program.killed.clone(),
             refused: program.has_end.clone(),
+            asked: program.expect_request(),
         };
         let ended = program.tasks.spawn(start.run());
         let mut reader = self.cli.reader();
