@@ -12,7 +12,7 @@ use super::audit::Trace;
 use super::confirm::{Answer, Asking, Page};
 use super::continuation::{Bound, Handle};
 use super::gateway::{CallOptions, Gateway};
-use super::intercept::Asked;
+use super::intercept::{Asked, HOOK_RULE};
 use super::resolve::not_for;
 use super::time::{Longest, TimeLimit};
 use super::validate::Validated;
@@ -234,10 +234,7 @@ impl Gateway {
         }
         match (failed, decision.decision) {
             (Some(failed), _) => Err(failed),
-            (None, Verdict::Deny) => Err(refuse(
-                ErrorCode::PermissionDenied,
-                format!("policy denies it: {}", decision.reason),
-            )),
+            (None, Verdict::Deny) => Err(refuse(ErrorCode::PermissionDenied, denial(&decision))),
             (None, Verdict::Allow | Verdict::AllowWithConfirm) => {
                 Ok(Decided { rules, hooks, decision })
             }
@@ -358,6 +355,12 @@ fn fits(entry: &Entry, arguments: &Map<String, Value>) -> bool {
         Validation::Gate => true,
         Validation::Source => entry.arguments.check(&Value::Object(arguments.clone())).is_ok(),
     }
+}
+
+/// What a caller hears of a no. Hooks are named in their own reasons.
+fn denial(decision: &PolicyDecision) -> String {
+    let by_hook = decision.rule_id.as_deref().is_some_and(|rule| rule.starts_with(HOOK_RULE));
+    if by_hook { decision.reason.clone() } else { format!("policy denies it: {}", decision.reason) }
 }
 
 /// A tool's own demand for confirmation is as good as a rule's.

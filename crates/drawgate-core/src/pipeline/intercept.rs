@@ -22,6 +22,8 @@ use crate::model::{Caller, ErrorCode, Lineage, Operation, PolicyDecision, ToolOu
 use crate::redact::MASK;
 use crate::registry::Entry;
 
+/// What stands before a hook's name where a decision names its rule.
+pub(super) const HOOK_RULE: &str = "hook:";
 /// Operations in one patch.
 const MAX_OPERATIONS: usize = 256;
 /// Characters of a hook's reason that are passed on.
@@ -286,7 +288,7 @@ fn overrule(decision: &mut PolicyDecision, verdict: Verdict, hook: &str, reason:
     }
     decision.decision = verdict;
     decision.requires_confirmation = verdict == Verdict::AllowWithConfirm;
-    decision.rule_id = Some(format!("hook:{hook}"));
+    decision.rule_id = Some(format!("{HOOK_RULE}{hook}"));
     decision.reason = match verdict {
         Verdict::Deny => format!("`{hook}` refuses it: {reason}"),
         Verdict::AllowWithConfirm | Verdict::Allow => {

@@ -241,7 +241,7 @@ async function load() {
 function tooOld() {
   return new Error(
     `a plugin in TypeScript needs Node ${TYPESCRIPT_FROM} or later, and this is Node ${process.versions.node} ` +
-      `(${process.execPath}); install a current Node, or set \`node\` to the path of one`,
+      `(${process.execPath}); install a current Node, or set \`node\` in \`[plugins]\` to the path of one`,
   );
 }
 

@@ -118,7 +118,8 @@ fn permissions(manifest: &PluginManifest) -> String {
     let allowed = &manifest.permissions;
     let texts = |all: &[String]| list(all.iter().map(String::as_str));
     let mut text = format!("runs          {} ({})\n", manifest.main, manifest.runtime.as_str());
-    let _ = writeln!(text, "reads         its own folder, {}", texts(&allowed.read));
+    let read = std::iter::once("its own folder").chain(allowed.read.iter().map(String::as_str));
+    let _ = writeln!(text, "reads         {}", list(read));
     let _ = writeln!(text, "writes        {}", texts(&allowed.write));
     let _ = writeln!(text, "reaches       {}", texts(&allowed.hosts));
     let yes_no = |yes: bool| if yes { "yes" } else { "no" };
