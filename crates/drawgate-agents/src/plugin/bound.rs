@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use drawgate_core::hooks::{CallHook, HookCall, HookError, Opinion, PatchOperation, Review};
 use drawgate_core::json as strict;
-use drawgate_core::model::{SourceId, ToolOutput};
-use drawgate_core::source::{CallContext, SourceError};
+use drawgate_core::model::SourceId;
 use drawgate_sources::oneshot::{Exchange, Silence};
 use serde_json::{Map, Value};
 
-use super::{CallMeta, Hook, HookAnswer, HookEvent, Plugin, PluginError, PluginTool, wire};
+use super::{Hook, HookAnswer, HookEvent, Plugin, PluginError, PluginTool, wire};
 
 /// The longest that an address is waited for; whoever asks has a shorter time of their own.
 const LONGEST: Duration = Duration::from_mins(2);
@@ -75,16 +74,6 @@ impl Plugin for BoundCommand {
 
     fn hooks(&self) -> BTreeSet<Hook> {
         BTreeSet::from([self.hook])
-    }
-
-    async fn call(
-        &self,
-        tool: &str,
-        _input: Map<String, Value>,
-        _meta: &CallMeta,
-        _cx: &CallContext,
-    ) -> Result<ToolOutput, SourceError> {
-        Err(SourceError::Protocol(format!("there is no tool `{tool}`")))
     }
 
     async fn hook(&self, event: &HookEvent) -> Result<HookAnswer, PluginError> {

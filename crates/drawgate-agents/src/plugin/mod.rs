@@ -57,10 +57,12 @@ pub trait Plugin: Send + Sync + 'static {
     async fn call(
         &self,
         tool: &str,
-        input: Map<String, Value>,
-        meta: &CallMeta,
-        cx: &CallContext,
-    ) -> Result<ToolOutput, SourceError>;
+        _input: Map<String, Value>,
+        _meta: &CallMeta,
+        _cx: &CallContext,
+    ) -> Result<ToolOutput, SourceError> {
+        Err(SourceError::Protocol(format!("there is no tool `{tool}`")))
+    }
 
     /// Is told or asked at a hook that it wanted. Whoever calls keeps the time.
     async fn hook(&self, event: &HookEvent) -> Result<HookAnswer, PluginError>;

@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use drawgate_core::model::{IdError, SourceId, ToolOutput};
-use drawgate_core::source::{CallContext, SourceError};
+use drawgate_core::model::{IdError, SourceId};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::plugin::{
-    CallMeta, Hook, HookAnswer, HookEvent, InvokeOptions, Plugin, PluginContext, PluginError,
-    PluginTool,
+    Hook, HookAnswer, HookEvent, InvokeOptions, Plugin, PluginContext, PluginError, PluginTool,
 };
 
 /// Milliseconds that a review may take, unless the settings say less.
@@ -118,16 +116,6 @@ impl Plugin for Validation {
 
     async fn start(&self) -> Result<(), PluginError> {
         self.settings().map(drop)
-    }
-
-    async fn call(
-        &self,
-        tool: &str,
-        _input: Map<String, Value>,
-        _meta: &CallMeta,
-        _cx: &CallContext,
-    ) -> Result<ToolOutput, SourceError> {
-        Err(SourceError::Protocol(format!("there is no tool `{tool}`")))
     }
 
     async fn hook(&self, event: &HookEvent) -> Result<HookAnswer, PluginError> {
