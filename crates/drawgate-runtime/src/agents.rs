@@ -117,6 +117,8 @@ impl Agents {
     pub(crate) async fn follow(&self) {
         let (mut profiles, mut plugins) = (self.profiles.subscribe(), self.plugins.changes());
         loop {
+            // What changed before they were followed counts, too.
+            self.refresh().await;
             let changed = tokio::select! {
                 changed = profiles.changed() => changed,
                 changed = plugins.changed() => changed,
@@ -124,7 +126,6 @@ impl Agents {
             if changed.is_err() {
                 return;
             }
-            self.refresh().await;
         }
     }
 

@@ -151,7 +151,9 @@ async fn plugins_get_grants_and_nobody_else_gets_their_names() {
     let local = Principal::local();
     let error = operations.add_agent(&local, new_agent("plugin.notes")).await.unwrap_err();
     assert!(error.to_string().contains("kept for plugins"), "{error}");
-    let grant = operations.issue_grant(&local, new_grant("user:plugin.notes")).await.unwrap();
-    assert_eq!(grant.scope, Some(GrantScope::User(Principal::new("plugin.notes").unwrap())));
+    let unknown = operations.issue_grant(&local, new_grant("user:plugin.notes")).await.unwrap_err();
+    assert!(unknown.to_string().contains("there is no agent `plugin.notes`"), "{unknown}");
+    let grant = operations.issue_grant(&local, new_grant("user:plugin.delegation")).await.unwrap();
+    assert_eq!(grant.scope, Some(GrantScope::User(Principal::new("plugin.delegation").unwrap())));
     runtime.close().await;
 }

@@ -267,8 +267,9 @@ impl Shared {
             State::Starting | State::Down { given_up: false, .. } => false,
             State::Ready(_) | State::Down { given_up: true, .. } | State::Stopped => true,
         };
-        // What it is after the wait is said below.
-        let _late = timeout(DOWN_PATIENCE, state.wait_for(settled)).await;
+        // What it is after the wait is said below. What the wait returns holds a lock on the state, which
+        // must not be held while the state is read again.
+        drop(timeout(DOWN_PATIENCE, state.wait_for(settled)).await);
         let now = self.state.borrow().clone();
         let unreachable = |text: String| {
             Err(SourceError::unreachable(format!("the plugin `{}` {text}", self.id)))
