@@ -59,7 +59,7 @@ function* files(folder) {
 }
 
 for (const [name, worker] of Object.entries(WORKERS)) {
-  describe(`${name} as a worker`, { timeout: 300_000 }, () => {
+  describe(`${name} as a worker`, { timeout: 900_000 }, () => {
     let models;
     let gateway;
     before(async () => {

@@ -146,7 +146,7 @@ export class WorkerGateway {
     return until(`run ${id} has ended`, async () => {
       const shown = await this.show(id);
       return shown.ending && shown;
-    }, 100_000);
+    }, 200_000);
   }
 
   /** What was found in the sandboxes of a run, one for each start of its program. */
