@@ -17,8 +17,10 @@ use crate::sandbox::error::{Limit, SandboxError};
 
 const MIB: u64 = 1024 * 1024;
 
-/// How often the file systems are asked.
-pub(super) const TICK: Duration = Duration::from_millis(100);
+/// How often the file systems are asked: while they have grown little, and while a limit is near. A
+/// program can make thousands of files in a tenth of a second.
+const TICK: Duration = Duration::from_millis(100);
+const TICK_NEAR: Duration = Duration::from_millis(10);
 /// The pause between two walks while a limit may be exceeded, and while it can't be. Others may use the
 /// same file systems.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -95,6 +97,8 @@ pub(super) struct Quota {
     disk_mb: u64,
     started: i64,
     before: Used,
+    /// Whether the file systems have grown by more than half of a limit.
+    is_near: bool,
     /// When a walk may begin if a limit may be exceeded, and when it begins in any case.
     may_walk: Instant,
     must_walk: Instant,
@@ -111,9 +115,15 @@ impl Quota {
             disk_mb: limits.disk_mb,
             started,
             before: Used::of(folders),
+            is_near: false,
             may_walk: now,
             must_walk: now + LONGEST_PAUSE,
         }
+    }
+
+    /// How long until the next look.
+    pub(super) const fn tick(&self) -> Duration {
+        if self.is_near { TICK_NEAR } else { TICK }
     }
 
     /// Looks while the program runs; `processes` are those whose open files count.
@@ -124,6 +134,7 @@ impl Quota {
         interrupted: &dyn Fn() -> bool,
     ) -> Verdict {
         let grown = Used::of(folders).more_than(&self.before);
+        self.is_near = grown.plus(grown).is_above(self.most);
         if !self.is_due(grown, Instant::now()) {
             return Verdict::Within;
         }

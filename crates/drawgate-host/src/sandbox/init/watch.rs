@@ -13,7 +13,7 @@ use rustix::process::{
 };
 
 use super::identity::Identity;
-use super::quota::{self, Quota, Verdict};
+use super::quota::{Quota, Verdict};
 use super::sweep::Folder;
 use super::unlinked::Namespace;
 use super::usage::Told;
@@ -114,7 +114,7 @@ impl Watched<'_> {
         let mut told = Told::default();
         let failed = failed::<rustix::io::Errno>("watch");
         let exit = pidfd_open(self.child, PidfdFlags::empty()).map_err(&failed)?;
-        let mut next = Instant::now() + quota::TICK;
+        let mut next = Instant::now() + quota.tick();
         loop {
             let mut ready = self.events(&exit);
             let rest = next.saturating_duration_since(Instant::now());
@@ -141,7 +141,7 @@ impl Watched<'_> {
                 if let Some(mib) = groups.memory_mib().filter(|mib| told.is_news(*mib)) {
                     wire::report(self.control, &Report::Uses(mib));
                 }
-                next = Instant::now() + quota::TICK;
+                next = Instant::now() + quota.tick();
             }
         }
     }
