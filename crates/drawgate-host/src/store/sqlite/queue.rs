@@ -16,8 +16,10 @@ use super::wal::WalThread;
 
 /// Most events in one transaction.
 const MAX_BATCH: usize = 512;
-/// Batches that a caller commits before others must go on: its own, and one more.
-const MAX_TURNS: usize = 2;
+/// How often a leader lets others append before it commits, as long as more of them do.
+const MAX_YIELDS: usize = 4;
+/// One commit in so many tries whether others would share it, where the last was not shared.
+const TRIAL: usize = 8;
 /// Most appends that may wait; beyond it the disk is so slow that refusing is kinder.
 const MAX_QUEUED: usize = 65_536;
 
@@ -26,8 +28,8 @@ pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     pub(super) writer: Arc<Mutex<Writer>>,
     pub(super) head: AtomicU64,
-    /// Events in the last commit.
-    last_batch: AtomicUsize,
+    /// Commits in a row that were not shared.
+    lone: AtomicUsize,
     /// Whether the last commit failed.
     is_failing: AtomicBool,
     durability: Durability,
@@ -61,7 +63,7 @@ impl Queue {
             waiting: Mutex::default(),
             writer,
             head: head.into(),
-            last_batch: AtomicUsize::new(0),
+            lone: AtomicUsize::new(0),
             is_failing: AtomicBool::new(false),
             durability,
             wal,
@@ -113,24 +115,35 @@ impl Queue {
     async fn start(self: &Arc<Self>) {
         match self.durability {
             Durability::Process => {
-                // Where the last commit was shared, whatever else is ready to run on this thread may
-                // append first and share this one. A lone caller is not made to wait for nobody.
-                if self.last_batch.load(Ordering::Relaxed) > 1 {
-                    let successor = Successor(self);
-                    tokio::task::yield_now().await;
-                    std::mem::forget(successor);
-                }
-                if self.lead(MAX_TURNS) == Turn::More {
+                let successor = Successor(self);
+                self.gather().await;
+                std::mem::forget(successor);
+                if self.lead() == Turn::More {
                     self.hand_over();
                 }
             }
             // A sync takes milliseconds, which must not hold up other calls.
             Durability::Power => {
                 let queue = Arc::clone(self);
-                drop(tokio::task::spawn_blocking(
-                    move || while queue.lead(MAX_TURNS) == Turn::More {},
-                ));
+                drop(tokio::task::spawn_blocking(move || while queue.lead() == Turn::More {}));
             }
+        }
+    }
+
+    /// Lets whatever is ready to run on this thread append first and share the commit. Where the last
+    /// ones were not shared, only a trial does: a lone caller is not made to wait for nobody.
+    async fn gather(&self) {
+        if self.lone.load(Ordering::Relaxed) % TRIAL != 0 {
+            return;
+        }
+        let mut queued = self.queued();
+        for _ in 0..MAX_YIELDS {
+            tokio::task::yield_now().await;
+            let now = self.queued();
+            if now == queued {
+                return;
+            }
+            queued = now;
         }
     }
 
@@ -138,39 +151,35 @@ impl Queue {
     /// run one, leads to the end.
     fn hand_over(self: &Arc<Self>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            while self.lead(MAX_TURNS) == Turn::More {}
+            while self.lead() == Turn::More {}
             return;
         };
         let queue = Arc::clone(self);
         drop(runtime.spawn(async move {
-            while queue.lead(MAX_TURNS) == Turn::More {
-                tokio::task::yield_now().await;
+            loop {
+                queue.gather().await;
+                if queue.lead() == Turn::Done {
+                    return;
+                }
             }
         }));
     }
 
-    fn lead(&self, turns: usize) -> Turn {
+    /// Commits one batch. The leadership ends when nobody waits after it.
+    fn lead(&self) -> Turn {
         let guard = Leadership(self);
-        for _ in 0..turns {
-            let Some((drafts, answers)) = self.take() else {
-                std::mem::forget(guard);
-                return Turn::Done;
-            };
-            self.commit(&drafts, answers);
-        }
+        let (drafts, answers) = self.take();
+        self.commit(&drafts, answers);
         std::mem::forget(guard);
-        Turn::More
+        let mut waiting = self.waiting.lock();
+        waiting.is_led = !waiting.drafts.is_empty();
+        if waiting.is_led { Turn::More } else { Turn::Done }
     }
 
-    /// The next batch; none ends the leadership.
-    fn take(&self) -> Option<(Vec<EventDraft>, Vec<Answer>)> {
+    fn take(&self) -> (Vec<EventDraft>, Vec<Answer>) {
         let mut waiting = self.waiting.lock();
         let count = waiting.drafts.len().min(MAX_BATCH);
-        if count == 0 {
-            waiting.is_led = false;
-            return None;
-        }
-        Some((waiting.drafts.drain(..count).collect(), waiting.answers.drain(..count).collect()))
+        (waiting.drafts.drain(..count).collect(), waiting.answers.drain(..count).collect())
     }
 
     fn commit(&self, drafts: &[EventDraft], answers: Vec<Answer>) {
@@ -180,7 +189,8 @@ impl Queue {
         };
         self.head.store(head, Ordering::Release);
         self.is_failing.store(result.is_err(), Ordering::Relaxed);
-        self.last_batch.store(drafts.len(), Ordering::Relaxed);
+        let lone = if drafts.len() > 1 { 0 } else { self.lone.load(Ordering::Relaxed) + 1 };
+        self.lone.store(lone, Ordering::Relaxed);
         self.wal.written(drafts.len());
         for (place, answer) in (0..).zip(answers) {
             // A caller that has gone away needs no answer.

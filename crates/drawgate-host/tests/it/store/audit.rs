@@ -45,6 +45,34 @@ async fn concurrent(durability: Durability) {
     assert_eq!((report.exit_code(), report.events, report.checkpoints), (0, 1601, 1), "{report}");
 }
 
+/// What a number of tasks on one thread write to the WAL, each in turns as calls do.
+async fn wal_bytes(tasks: u64, turns: u64) -> u64 {
+    let (_keep, dir) = folder();
+    let log = Arc::new(open(&dir));
+    let tasks: Vec<_> = (0..tasks)
+        .map(|task| {
+            let log = Arc::clone(&log);
+            tokio::spawn(async move {
+                for _ in 0..turns {
+                    let draft = EventDraft::new(EventKind::AgentAdded, 1).number("who", task);
+                    log.append(draft).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    std::fs::metadata(dir.path().join("audit.db-wal")).unwrap().len()
+}
+
+#[tokio::test]
+async fn calls_on_one_thread_come_to_share_commits() {
+    let (alone, together) = (wal_bytes(1, 800).await, wal_bytes(16, 50).await);
+    assert!(together * 3 < alone, "{together} bytes together, {alone} alone");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixty_four_tasks_share_commits_and_keep_order() {
     concurrent(Durability::Process).await;
