@@ -10,6 +10,7 @@ pub mod egress;
 pub mod host;
 pub mod ownership;
 pub mod process;
+pub mod repoll;
 pub mod sandbox;
 pub mod seal;
 pub mod secrets;

@@ -5,6 +5,7 @@ mod sniff;
 mod timeouts;
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -15,6 +16,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use drawgate_core::model::Principal;
+use drawgate_host::repoll::Repoll;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, StatusCode};
 use hyper::server::conn::http1;
@@ -343,9 +345,12 @@ impl Server {
             .max_headers(MAX_HEADERS)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
+        let repoll = Repoll::default();
+        let served =
+            poll_fn(|context| repoll.poll(context, |inner| connection.as_mut().poll(inner)));
         // A connection that ends badly is the peer's affair.
         tokio::select! {
-            _ = connection.as_mut() => return,
+            _ = served => return,
             () = self.stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();

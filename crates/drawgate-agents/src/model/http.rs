@@ -9,7 +9,7 @@ use ::http::{HeaderValue, Method, Request, Response, header};
 use bytes::Bytes;
 use drawgate_host::Host;
 use drawgate_host::egress::address::to_uri;
-use drawgate_host::egress::{Body, Chunks, EgressError, Incoming, Reach, read_body};
+use drawgate_host::egress::{AnswerBody, Body, Chunks, EgressError, Reach, read_body};
 use drawgate_host::secrets::Resolved;
 use drawgate_sources::setting::{MASK, Setting};
 use serde_json::Value;
@@ -148,7 +148,7 @@ impl Provider {
         &self,
         request: Request<Body>,
         limit: Duration,
-    ) -> Result<Response<Incoming>, ModelError> {
+    ) -> Result<Response<AnswerBody>, ModelError> {
         let deadline = Instant::now() + limit;
         let response = self.host.egress.request(request, &self.reach, deadline).await;
         let response = response.map_err(|error| self.unsent(&error))?;
@@ -167,7 +167,7 @@ impl Provider {
     async fn read(
         &self,
         mut stream: ReplyStream,
-        response: Response<Incoming>,
+        response: Response<AnswerBody>,
         sink: &dyn TurnSink,
     ) -> Result<Reply, ModelError> {
         let mut chunks = Chunks::new(response.into_body());
@@ -217,7 +217,7 @@ impl Provider {
 }
 
 /// A server that does not know streaming, or that is none of a model's, answers with something else.
-fn expect_events(response: &Response<Incoming>) -> Result<(), ModelError> {
+fn expect_events(response: &Response<AnswerBody>) -> Result<(), ModelError> {
     let kind = response.headers().get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.to_ascii_lowercase().starts_with("text/event-stream") {

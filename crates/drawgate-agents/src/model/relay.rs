@@ -8,7 +8,7 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Stat
 use bytes::Bytes;
 use drawgate_core::json;
 use drawgate_host::egress::address::to_uri;
-use drawgate_host::egress::{Body, Chunks, Incoming, read_body};
+use drawgate_host::egress::{AnswerBody, Body, Chunks, read_body};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
@@ -303,7 +303,7 @@ impl Relayed {
     }
 }
 
-async fn refused(provider: &Provider, answer: Response<Incoming>) -> RelayFailure {
+async fn refused(provider: &Provider, answer: Response<AnswerBody>) -> RelayFailure {
     let (head, body) = answer.into_parts();
     let body = beginning(Chunks::new(body), provider.silence).await;
     let error = failure::refused(provider.api, head.status, &head.headers, &body, provider.now());

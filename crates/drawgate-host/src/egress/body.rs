@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use tokio::time::timeout_at;
 
-use super::EgressError;
 use super::error::causes;
+use super::{AnswerBody, EgressError};
 
 /// Reads a whole body of at most `cap` bytes. A body that ends early is an error.
 pub async fn read_body(
-    body: Incoming,
+    body: AnswerBody,
     cap: usize,
     deadline: Instant,
 ) -> Result<Bytes, EgressError> {
@@ -49,12 +49,12 @@ fn bounded(bytes: Bytes, cap: usize) -> Result<Bytes, EgressError> {
 
 /// A body piece by piece, for answers that are streams.
 #[derive(Debug)]
-pub struct Chunks(Incoming);
+pub struct Chunks(AnswerBody);
 
 impl Chunks {
     /// Reads from the beginning.
     #[must_use]
-    pub const fn new(body: Incoming) -> Self {
+    pub const fn new(body: AnswerBody) -> Self {
         Self(body)
     }
 

@@ -32,7 +32,7 @@ async fn ask(
     egress: &Egress,
     address: &str,
     deadline: Instant,
-) -> Result<Response<Incoming>, EgressError> {
+) -> Result<Response<AnswerBody>, EgressError> {
     let request = Request::get(address).body(Body::default()).unwrap();
     let reach = Reach::own(request.uri());
     egress.request(request, &reach, deadline).await
@@ -177,4 +177,48 @@ async fn a_refused_change_is_an_answer() {
     let address = server(vec!["HTTP/1.1 426 Upgrade Required\r\ncontent-length: 0\r\n\r\n"]).await;
     let answer = upgrade(address).await.unwrap();
     assert!(matches!(answer, Upgrade::Refused(response) if response.status() == 426));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_left_half_read_is_not_mixed_with_the_next() {
+    let half = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello";
+    let whole = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwhole";
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        for answer in [half, whole] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            read_head(&mut stream).await;
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            open.push(stream);
+        }
+        std::future::pending::<()>().await;
+    });
+    let egress = Egress::new();
+    let mut chunks = Chunks::new(ask(&egress, &address, soon()).await.unwrap().into_body());
+    assert_eq!(chunks.next().await.unwrap().unwrap(), "hello");
+    drop(chunks);
+    let answer = ask(&egress, &address, soon()).await.unwrap();
+    assert_eq!(read_body(answer.into_body(), 5, soon()).await.unwrap(), "whole");
+}
+
+#[tokio::test]
+async fn a_connection_serves_many_requests_and_is_closed_when_nobody_needs_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for _ in 0..3 {
+            read_head(&mut stream).await;
+            stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        }
+        // The client's end, and nothing before it.
+        stream.read(&mut [0]).await.unwrap()
+    });
+    let egress = Egress::new();
+    for _ in 0..3 {
+        ask(&egress, &address, soon()).await.unwrap();
+    }
+    assert_eq!(server.await.unwrap(), 0);
 }

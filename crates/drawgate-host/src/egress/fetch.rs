@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use tokio::time::timeout_at;
 use url::Url;
 
@@ -14,7 +13,7 @@ use super::decode::{Packing, Room, Unpacker};
 use super::error::{Detour, EgressError};
 use super::reach::Reach;
 use super::redirect::{Step, location};
-use super::{Body, Chunks, Egress, MAX_REDIRECTS};
+use super::{AnswerBody, Body, Chunks, Egress, MAX_REDIRECTS};
 
 /// How long a body may take to get going, and how many bytes a second it must bring after that.
 const GRACE: Duration = Duration::from_secs(5);
@@ -118,7 +117,7 @@ impl Egress {
         step: &Step,
         reach: &Reach,
         deadline: Instant,
-    ) -> Result<Response<Incoming>, EgressError> {
+    ) -> Result<Response<AnswerBody>, EgressError> {
         let mut request = Request::new(Body::new(step.body.clone()));
         *request.method_mut() = step.method.clone();
         *request.uri_mut() = to_uri(&step.url)?;
@@ -141,7 +140,7 @@ fn asking(mut headers: HeaderMap) -> HeaderMap {
 
 async fn read(
     url: Url,
-    response: Response<Incoming>,
+    response: Response<AnswerBody>,
     cap: usize,
     deadline: Instant,
 ) -> Result<Excerpt, EgressError> {

@@ -4,6 +4,8 @@
 //! connection goes to a checked one. Sizes and times are bounded, and an error says whether the request
 //! may have reached its server. What requests and answers mean is the caller's business.
 
+#![expect(clippy::disallowed_methods, reason = "this is the one place that makes HTTP clients")]
+
 pub mod address;
 mod admit;
 mod body;
@@ -14,6 +16,7 @@ pub mod events;
 mod fetch;
 mod head;
 mod internal;
+mod kept;
 pub mod network;
 pub mod proxy;
 pub mod ranges;
@@ -24,6 +27,7 @@ mod upgrade;
 
 use std::error::Error as StdError;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,14 +35,14 @@ pub use address::AddressError;
 use admit::Allowed;
 pub use body::{Chunks, read_body};
 use bytes::Bytes;
-use client::Pool;
+pub use client::AnswerBody;
+use client::{Client, ClientError};
 use error::causes;
 pub use error::{Detour, EgressError, Refusal};
 pub use fetch::{Excerpt, Fetch, Fetched, Follow};
 use head::{check_head, count_informational};
 use http::{Request, Response, Uri, uri::Scheme};
 use http_body_util::Full;
-pub use hyper::body::Incoming;
 pub use internal::{INTERNAL_HOST, Internal};
 use network::{DialError, Network, Scope, System};
 use parking_lot::RwLock;
@@ -79,8 +83,8 @@ pub struct Egress {
     network: Arc<dyn Network>,
     allowed: Allowed,
     trust: RwLock<Arc<Trust>>,
-    public: Pool,
-    anywhere: Pool,
+    public: Client,
+    anywhere: Client,
 }
 
 impl Egress {
@@ -94,8 +98,8 @@ impl Egress {
     #[must_use]
     pub fn over(network: Arc<dyn Network>) -> Self {
         Self {
-            public: Pool::new(Arc::clone(&network), Scope::Public),
-            anywhere: Pool::new(Arc::clone(&network), Scope::Anywhere),
+            public: Client::plain(Arc::clone(&network), Scope::Public),
+            anywhere: Client::plain(Arc::clone(&network), Scope::Anywhere),
             network,
             allowed: Allowed::default(),
             trust: RwLock::default(),
@@ -119,37 +123,63 @@ impl Egress {
     }
 
     /// Sends a request and waits for the head of the answer. Redirects are answers like any other.
-    /// Everything that goes out goes this way, so that every answer is held to the same rules.
     pub async fn request(
+        &self,
+        request: Request<Body>,
+        reach: &Reach,
+        deadline: Instant,
+    ) -> Result<Response<AnswerBody>, EgressError> {
+        self.exchange(request, reach, deadline, Purpose::Answer).await
+    }
+
+    /// Everything that goes out goes this way, so that every answer is held to the same rules.
+    async fn exchange(
         &self,
         mut request: Request<Body>,
         reach: &Reach,
         deadline: Instant,
-    ) -> Result<Response<Incoming>, EgressError> {
-        let scope = self.allowed.admit(request.uri(), reach)?;
-        let pool = match scope {
-            Scope::Public => &self.public,
-            Scope::Anywhere => &self.anywhere,
-        };
+        purpose: Purpose,
+    ) -> Result<Response<AnswerBody>, EgressError> {
         let uri = request.uri().clone();
+        let client = self.client(&uri, reach)?;
         let chatter = count_informational(&mut request);
-        let response = if uri.scheme() == Some(&Scheme::HTTP) {
-            pool.plain.request(request)
-        } else {
-            let trust = Arc::clone(&self.trust.read());
-            trust.client(scope, pool).map_err(EgressError::Tls)?.request(request)
+        // Both hold the request more than once, and everybody's futures hold theirs.
+        let answer: Pin<Box<dyn Future<Output = _> + Send>> = match purpose {
+            Purpose::Answer => Box::pin(client.request(request)),
+            Purpose::Upgrade => Box::pin(client.upgrade(request)),
         };
         let answer = async {
             tokio::select! {
-                response = response => response.map_err(|error| explain(&uri, &error)),
+                answer = answer => answer.map_err(|error| explain(&uri, &error)),
                 error = chatter => Err(error),
             }
         };
-        let response =
+        let answer =
             timeout_at(deadline.into(), answer).await.unwrap_or(Err(EgressError::Deadline))?;
-        check_head(response.headers())?;
-        Ok(response)
+        check_head(answer.headers())?;
+        Ok(answer)
     }
+
+    /// The client for an address that may be reached.
+    fn client(&self, uri: &Uri, reach: &Reach) -> Result<Client, EgressError> {
+        let scope = self.allowed.admit(uri, reach)?;
+        if uri.scheme() != Some(&Scheme::HTTP) {
+            let trust = Arc::clone(&self.trust.read());
+            return trust.client(scope, &self.network).map_err(EgressError::Tls);
+        }
+        Ok(match scope {
+            Scope::Public => self.public.clone(),
+            Scope::Anywhere => self.anywhere.clone(),
+        })
+    }
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Answer,
+    /// A connection that becomes something else.
+    Upgrade,
 }
 
 impl Default for Egress {
@@ -158,7 +188,7 @@ impl Default for Egress {
     }
 }
 
-fn explain(uri: &Uri, error: &hyper_util::client::legacy::Error) -> EgressError {
+fn explain(uri: &Uri, error: &ClientError) -> EgressError {
     let authority = || uri.authority().map(ToString::to_string).unwrap_or_default();
     let causes = || causes(error);
     if let Some(dial) = causes().find_map(|cause| cause.downcast_ref::<DialError>()) {
@@ -167,14 +197,11 @@ fn explain(uri: &Uri, error: &hyper_util::client::legacy::Error) -> EgressError 
     if let Some(error) = causes().find_map(tls_error) {
         return EgressError::Tls(tls::explain(&authority(), error));
     }
-    let hyper = causes().find_map(|cause| cause.downcast_ref::<hyper::Error>());
     let reason = causes().last().map_or_else(|| error.to_string(), ToString::to_string);
-    if error.is_connect() {
-        EgressError::Connect { authority: authority(), reason }
-    } else if hyper.is_some_and(hyper::Error::is_parse) {
-        EgressError::Protocol(reason)
-    } else {
-        EgressError::Lost(reason)
+    match error {
+        ClientError::Connect(_) => EgressError::Connect { authority: authority(), reason },
+        ClientError::Exchange(error) if error.is_parse() => EgressError::Protocol(reason),
+        ClientError::Exchange(_) => EgressError::Lost(reason),
     }
 }
 

@@ -10,8 +10,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use rustls_native_certs::{CertificateResult, ErrorKind, load_native_certs};
 
-use super::client::{Pool, Secure};
-use super::network::Scope;
+use super::client::Client;
+use super::network::{Network, Scope};
 
 /// Certificates of authorities that an operator trusts beside those of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,8 +54,8 @@ pub(super) struct Trust {
 #[derive(Default)]
 struct Kept {
     config: Option<ClientConfig>,
-    public: Option<Secure>,
-    anywhere: Option<Secure>,
+    public: Option<Client>,
+    anywhere: Option<Client>,
 }
 
 impl Trust {
@@ -68,18 +68,22 @@ impl Trust {
         self.authorities == *authorities
     }
 
-    /// The client of a pool. Reading the machine's certificates takes milliseconds, and many gateways
+    /// The client of a scope. Reading the machine's certificates takes milliseconds, and many gateways
     /// never need them.
-    pub(super) fn client(&self, scope: Scope, pool: &Pool) -> Result<Secure, String> {
-        self.client_by(scope, pool, load_native_certs)
+    pub(super) fn client(
+        &self,
+        scope: Scope,
+        network: &Arc<dyn Network>,
+    ) -> Result<Client, String> {
+        self.client_by(scope, network, load_native_certs)
     }
 
     fn client_by(
         &self,
         scope: Scope,
-        pool: &Pool,
+        network: &Arc<dyn Network>,
         load: impl FnOnce() -> CertificateResult,
-    ) -> Result<Secure, String> {
+    ) -> Result<Client, String> {
         let mut kept = self.kept.lock();
         let Kept { config, public, anywhere } = &mut *kept;
         let client = match scope {
@@ -89,6 +93,7 @@ impl Trust {
         if let Some(client) = client {
             return Ok(client.clone());
         }
+        let secure = |config| Client::secure(Arc::clone(network), scope, config);
         let config = if let Some(config) = config {
             config.clone()
         } else {
@@ -98,11 +103,11 @@ impl Trust {
             }
             let made = believing(certs, &self.authorities)?;
             if errors.iter().any(may_pass) {
-                return Ok(pool.secure(made));
+                return Ok(secure(made));
             }
             config.insert(made).clone()
         };
-        Ok(client.insert(pool.secure(config)).clone())
+        Ok(client.insert(secure(config)).clone())
     }
 }
 

@@ -9,14 +9,14 @@ const AUTHORITY: &[u8] = include_bytes!("../../tests/it/egress/certificates/auth
 
 /// Asks for a client as often as there are answers of the machine; how often it was looked at.
 fn looks(trust: &Trust, scopes: &[Scope], load: impl Fn() -> CertificateResult) -> usize {
-    let pool = Pool::new(Arc::new(System), Scope::Public);
+    let network: Arc<dyn Network> = Arc::new(System);
     let looks = std::cell::Cell::new(0);
     for scope in scopes {
         let counted = || {
             looks.set(looks.get() + 1);
             load()
         };
-        trust.client_by(*scope, &pool, counted).unwrap();
+        trust.client_by(*scope, &network, counted).unwrap();
     }
     looks.get()
 }
@@ -61,13 +61,13 @@ async fn what_nobody_can_ever_read_is_done_without() {
 #[tokio::test]
 async fn a_machine_without_certificates_is_asked_again() {
     let trust = Trust::default();
-    let pool = Pool::new(Arc::new(System), Scope::Public);
+    let network: Arc<dyn Network> = Arc::new(System);
     // It can be opened, and not read.
     let unread = || load_certs_from_paths(Some(Path::new("/proc/self/mem")), None);
     assert!(unread().errors.iter().any(may_pass), "{:?}", unread().errors);
-    let refused = trust.client_by(Scope::Public, &pool, unread).err().unwrap();
+    let refused = trust.client_by(Scope::Public, &network, unread).err().unwrap();
     assert!(refused.contains("has no certificates"), "{refused}");
     let mut whole = CertificateResult::default();
     whole.certs = Authorities::from_pem(AUTHORITY).unwrap().0;
-    assert!(trust.client_by(Scope::Public, &pool, || whole).is_ok());
+    assert!(trust.client_by(Scope::Public, &network, || whole).is_ok());
 }

@@ -7,7 +7,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout_at;
 
-use super::{Body, Egress, EgressError, Incoming, Reach};
+use super::{AnswerBody, Body, Egress, EgressError, Purpose, Reach};
 
 /// The bytes after the answer that agreed to the change, in both directions.
 pub type UpgradedStream = TokioIo<Upgraded>;
@@ -23,7 +23,7 @@ pub enum Upgrade {
         stream: UpgradedStream,
     },
     /// It answered like any other request.
-    Refused(Response<Incoming>),
+    Refused(Response<AnswerBody>),
 }
 
 impl Egress {
@@ -35,7 +35,7 @@ impl Egress {
         reach: &Reach,
         deadline: Instant,
     ) -> Result<Upgrade, EgressError> {
-        let response = self.request(request, reach, deadline).await?;
+        let response = self.exchange(request, reach, deadline, Purpose::Upgrade).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Ok(Upgrade::Refused(response));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drawgate_core::json;
-use drawgate_host::egress::{Chunks, Egress, Incoming, read_body};
+use drawgate_host::egress::{AnswerBody, Chunks, Egress, read_body};
 use drawgate_host::secrets::Secrets;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, Response, StatusCode};
@@ -128,7 +128,7 @@ impl Github {
 
     async fn receive(
         &self,
-        answer: Response<Incoming>,
+        answer: Response<AnswerBody>,
         what: &str,
         deadline: Instant,
         progress: &(dyn Fn(Progress) + Send + Sync),
@@ -160,9 +160,9 @@ impl Github {
     /// The answer, if it is what was asked for; otherwise why not.
     fn good(
         &self,
-        answer: Response<Incoming>,
+        answer: Response<AnswerBody>,
         what: &str,
-    ) -> Result<Response<Incoming>, RemoteError> {
+    ) -> Result<Response<AnswerBody>, RemoteError> {
         let (status, what, with_token) = (answer.status(), what.to_owned(), self.web.has_token());
         match status {
             StatusCode::OK => Ok(answer),

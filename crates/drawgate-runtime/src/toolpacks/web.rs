@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use drawgate_core::secret::Secret;
-use drawgate_host::egress::{Body, Egress, EgressError, HostRule, Incoming, Reach};
+use drawgate_host::egress::{AnswerBody, Body, Egress, EgressError, HostRule, Reach};
 use drawgate_host::secrets::{Resolved, SecretError, Secrets};
 use http::header::{ACCEPT, AUTHORIZATION, HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
@@ -79,7 +79,7 @@ impl Web {
         path: &str,
         accept: &'static str,
         deadline: Instant,
-    ) -> Result<Response<Incoming>, RemoteError> {
+    ) -> Result<Response<AnswerBody>, RemoteError> {
         let request = self.request(base, path, accept)?;
         let answer = self.egress.request(request, &base.reach, deadline).await;
         answer.map_err(|error| failed(base, error))

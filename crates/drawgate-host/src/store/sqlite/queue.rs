@@ -133,7 +133,7 @@ impl Queue {
     /// Lets whatever is ready to run on this thread append first and share the commit. Where the last
     /// ones were not shared, only a trial does: a lone caller is not made to wait for nobody.
     async fn gather(&self) {
-        if self.lone.load(Ordering::Relaxed) % TRIAL != 0 {
+        if !self.lone.load(Ordering::Relaxed).is_multiple_of(TRIAL) {
             return;
         }
         let mut queued = self.queued();

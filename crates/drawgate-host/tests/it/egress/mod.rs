@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drawgate_host::egress::{
-    Body, Egress, EgressError, Excerpt, Fetch, HostRule, Incoming, Reach, address,
+    AnswerBody, Body, Egress, EgressError, Excerpt, Fetch, HostRule, Reach, address,
 };
 use http::{Request, Response};
 use secure::trusting;
@@ -51,7 +51,11 @@ async fn excerpt(egress: &Egress, url: &str) -> Result<Excerpt, EgressError> {
     egress.excerpt(get(url)?).await
 }
 
-async fn ask(egress: &Egress, url: &str, reach: &Reach) -> Result<Response<Incoming>, EgressError> {
+async fn ask(
+    egress: &Egress,
+    url: &str,
+    reach: &Reach,
+) -> Result<Response<AnswerBody>, EgressError> {
     let request = Request::get(url).body(Body::default()).unwrap();
     egress.request(request, reach, soon()).await
 }

@@ -6,7 +6,7 @@ use ::http::{HeaderMap, Response, StatusCode, header};
 use drawgate_core::json;
 use drawgate_core::source::SourceError;
 use drawgate_host::egress::events::{Event, Parser};
-use drawgate_host::egress::{Chunks, Incoming as ResponseBody, read_body};
+use drawgate_host::egress::{AnswerBody as ResponseBody, Chunks, read_body};
 use serde_json::Value;
 use tokio::time::timeout;
 

@@ -9,7 +9,7 @@ use drawgate_core::model::SourceId;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
 use drawgate_host::credentials::{Bearer, Try};
-use drawgate_host::egress::{Body, EgressError, Incoming as ResponseBody, Reach};
+use drawgate_host::egress::{AnswerBody as ResponseBody, Body, EgressError, Reach};
 use tokio::time::timeout_at;
 
 use crate::failed_request::source_error;

@@ -10,7 +10,7 @@ use ::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use bytes::Bytes;
 use drawgate_core::source::{CallContext, SourceError};
 use drawgate_host::egress::events::Event;
-use drawgate_host::egress::{EgressError, Incoming as ResponseBody, read_body};
+use drawgate_host::egress::{AnswerBody as ResponseBody, EgressError, read_body};
 use serde_json::Value;
 use tokio::time::sleep;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderValue, Method, Response};
 use bytes::Bytes;
 use drawgate_core::source::SourceError;
-use drawgate_host::egress::Incoming as ResponseBody;
+use drawgate_host::egress::AnswerBody as ResponseBody;
 use serde_json::Value;
 use tokio::time::sleep;
 

@@ -19,7 +19,7 @@ use authenticated::RequestError;
 use bytes::Bytes;
 use drawgate_core::model::Operation;
 use drawgate_core::source::{CallContext, PermittedCall, SourceError};
-use drawgate_host::egress::{Body, Incoming as ResponseBody};
+use drawgate_host::egress::{AnswerBody as ResponseBody, Body};
 use exchange::Answering;
 pub(super) use exchange::Exchange;
 use parking_lot::RwLock;
