@@ -246,6 +246,67 @@ impl EventKind {
         }
     }
 
+    /// Whether it says that an operator's act was done.
+    #[must_use]
+    pub const fn is_act(self) -> bool {
+        match self {
+            Self::ApprovalDecided
+            | Self::GrantIssued
+            | Self::GrantRevoked
+            | Self::AgentAdded
+            | Self::AgentRotated
+            | Self::AgentRemoved
+            | Self::ArtifactRemoved
+            | Self::ToolAccepted
+            | Self::ServerLogin
+            | Self::ServerLogout
+            | Self::ToolpackInstalled
+            | Self::ToolpackUpdated
+            | Self::ToolpackEnabled
+            | Self::ToolpackDisabled
+            | Self::ToolpackRemoved
+            | Self::KeyAdded
+            | Self::KeyRemoved
+            | Self::ProfileAccepted
+            | Self::ProfileRemoved
+            | Self::PluginAdded
+            | Self::PluginEnabled
+            | Self::PluginDisabled
+            | Self::PluginConfigured
+            | Self::PluginRemoved => true,
+            Self::LogOpened
+            | Self::LogClosed
+            | Self::Decision
+            | Self::Outcome
+            | Self::ApprovalRequired
+            | Self::ConfigApplying
+            | Self::ConfigLoaded
+            | Self::ConfigRejected
+            | Self::ToolQuarantined
+            | Self::ToolpackChanged
+            | Self::FilesSetAside
+            | Self::CallerRefused
+            | Self::PeerConnected
+            | Self::PeerDisconnected
+            | Self::PeerRefused
+            | Self::RunStarted
+            | Self::RunEnded
+            | Self::BudgetRefused
+            | Self::TaskCreated
+            | Self::TaskEnded
+            | Self::HookChanged
+            | Self::HookObjected
+            | Self::HookFailed
+            | Self::PluginFailed
+            | Self::ActStarted
+            | Self::ActFailed
+            | Self::AuditGap
+            | Self::Recovered
+            | Self::Pruned
+            | Self::PayloadsRemoved => false,
+        }
+    }
+
     /// The kind of this name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
