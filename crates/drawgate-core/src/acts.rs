@@ -156,6 +156,7 @@ impl Acts {
     async fn begin(&self, outcomes: Vec<EventDraft>, stage: Stage) -> Result<Vec<Owed>, ActError> {
         let mut all = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
+            debug_assert!(outcome.kind().is_act(), "`{}` is no kind of act", outcome.kind());
             let act_id = self.parts.ids.unique();
             let outcome = outcome.text("actId", &act_id);
             let started = outcome

@@ -45,8 +45,6 @@ pub enum EventKind {
     ConfigLoaded,
     /// An edited configuration is not in force, and why.
     ConfigRejected,
-    /// A source's tools changed.
-    SourceChanged,
     /// A definition that nobody has accepted was kept from callers.
     ToolQuarantined,
     /// A person accepted a definition.
@@ -120,8 +118,6 @@ pub enum EventKind {
     ActFailed,
     /// Events were kept in memory while the log could not be written.
     AuditGap,
-    /// The wall clock was set.
-    ClockStep,
     /// Calls that were under way when the process died got their outcome.
     Recovered,
     /// Old events were removed.
@@ -132,7 +128,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 54] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -148,7 +144,6 @@ impl EventKind {
         Self::ConfigApplying,
         Self::ConfigLoaded,
         Self::ConfigRejected,
-        Self::SourceChanged,
         Self::ToolQuarantined,
         Self::ToolAccepted,
         Self::ServerLogin,
@@ -185,7 +180,6 @@ impl EventKind {
         Self::ActStarted,
         Self::ActFailed,
         Self::AuditGap,
-        Self::ClockStep,
         Self::Recovered,
         Self::Pruned,
         Self::PayloadsRemoved,
@@ -210,7 +204,6 @@ impl EventKind {
             Self::ConfigApplying => "config_applying",
             Self::ConfigLoaded => "config_loaded",
             Self::ConfigRejected => "config_rejected",
-            Self::SourceChanged => "source_changed",
             Self::ToolQuarantined => "tool_quarantined",
             Self::ToolAccepted => "tool_accepted",
             Self::ServerLogin => "server_login",
@@ -247,10 +240,70 @@ impl EventKind {
             Self::ActStarted => "act_started",
             Self::ActFailed => "act_failed",
             Self::AuditGap => "audit_gap",
-            Self::ClockStep => "clock_step",
             Self::Recovered => "recovered",
             Self::Pruned => "pruned",
             Self::PayloadsRemoved => "payloads_removed",
+        }
+    }
+
+    /// Whether it says that an operator's act was done.
+    #[must_use]
+    pub const fn is_act(self) -> bool {
+        match self {
+            Self::ApprovalDecided
+            | Self::GrantIssued
+            | Self::GrantRevoked
+            | Self::AgentAdded
+            | Self::AgentRotated
+            | Self::AgentRemoved
+            | Self::ArtifactRemoved
+            | Self::ToolAccepted
+            | Self::ServerLogin
+            | Self::ServerLogout
+            | Self::ToolpackInstalled
+            | Self::ToolpackUpdated
+            | Self::ToolpackEnabled
+            | Self::ToolpackDisabled
+            | Self::ToolpackRemoved
+            | Self::KeyAdded
+            | Self::KeyRemoved
+            | Self::ProfileAccepted
+            | Self::ProfileRemoved
+            | Self::PluginAdded
+            | Self::PluginEnabled
+            | Self::PluginDisabled
+            | Self::PluginConfigured
+            | Self::PluginRemoved => true,
+            Self::LogOpened
+            | Self::LogClosed
+            | Self::Decision
+            | Self::Outcome
+            | Self::ApprovalRequired
+            | Self::ConfigApplying
+            | Self::ConfigLoaded
+            | Self::ConfigRejected
+            | Self::ToolQuarantined
+            | Self::ToolpackChanged
+            | Self::FilesSetAside
+            | Self::CallerRefused
+            | Self::PeerConnected
+            | Self::PeerDisconnected
+            | Self::PeerRefused
+            | Self::RunStarted
+            | Self::RunEnded
+            | Self::BudgetRefused
+            | Self::TaskCreated
+            | Self::TaskEnded
+            | Self::HookChanged
+            | Self::HookObjected
+            | Self::HookFailed
+            | Self::PluginFailed
+            | Self::ActStarted
+            | Self::ActFailed
+            | Self::AuditGap
+            | Self::Recovered
+            | Self::Pruned
+            | Self::PayloadsRemoved => false,
         }
     }
 

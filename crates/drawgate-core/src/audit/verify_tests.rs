@@ -307,14 +307,10 @@ fn float_same_value_is_no_change() {
 #[test]
 fn clock_back_is_no_change() {
     let log = seal(
-        (1..=EVENTS).map(|place| {
-            if place == 50 {
-                EventDraft::new(EventKind::ClockStep, 3)
-            } else if place == 51 {
-                EventDraft::new(EventKind::AgentAdded, 2)
-            } else {
-                draft(place)
-            }
+        (1..=EVENTS).map(|place| match place {
+            50 => EventDraft::new(EventKind::AgentAdded, 3),
+            51 => EventDraft::new(EventKind::AgentAdded, 2),
+            _ => draft(place),
         }),
         &signer(),
     );

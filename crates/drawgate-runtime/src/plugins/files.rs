@@ -39,7 +39,7 @@ impl PluginFolder {
         self.copies.join(format!("{name}-{digits}"))
     }
 
-    /// Copies a plugin's files; the hash of the copy. What was there under that hash stays.
+    /// Copies a plugin's files; the hash of the copy. A whole copy with that hash stays as it is.
     pub(crate) fn take(&self, name: &str, source: &Path) -> Result<String, ToolpackError> {
         let failed = || ToolpackError::io("make", &self.copies);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.copies).map_err(failed())?;
@@ -48,6 +48,11 @@ impl PluginFolder {
         copy_folder(source, &unfinished, &self.copies)?;
         let hash = Self::hash(&unfinished)?;
         let place = self.path(name, &hash);
+        // A record may name it, which must find it also if the gateway ends here.
+        if Self::hash(&place).is_ok_and(|found| found == hash) {
+            remove(&unfinished).map_err(failed())?;
+            return Ok(hash);
+        }
         remove(&place).map_err(failed())?;
         fs::rename(&unfinished, &place).map_err(ToolpackError::io("write", &place))?;
         Ok(hash)
@@ -83,5 +88,30 @@ fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_copy_stays_and_a_changed_one_is_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let source = place.path().join("source");
+        fs::create_dir(&source).unwrap();
+        fs::write(source.join("main.py"), "pass\n").unwrap();
+        let folder = PluginFolder::new(&place.path().join("data"));
+        let hash = folder.take("p", &source).unwrap();
+        let file = folder.path("p", &hash).join("main.py");
+        let number =
+            |file: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(file).unwrap());
+        let first = number(&file);
+        assert_eq!(folder.take("p", &source).unwrap(), hash);
+        assert_eq!(number(&file), first, "a record that names it always finds it");
+        fs::write(&file, "changed\n").unwrap();
+        assert_eq!(folder.take("p", &source).unwrap(), hash);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "pass\n");
+        assert_eq!(fs::read_dir(&folder.copies).unwrap().count(), 1, "nothing unfinished is left");
     }
 }

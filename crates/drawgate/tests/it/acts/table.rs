@@ -1,7 +1,14 @@
 //! The acts: what each needs, how it is asked for, and by what one sees that it was done.
 
+mod agents;
+
+use drawgate_core::audit::EventKind;
 use serde_json::{Value, json};
 
+use self::agents::{
+    plugin_added, plugin_configured, plugin_disabled, plugin_enabled, plugin_removed,
+    profile_accepted, profile_removed,
+};
 use super::{Fixture, until};
 use crate::peers::fixture::key;
 use crate::support::TestFolder;
@@ -80,7 +87,22 @@ pub(super) const ACTS: &[Act] = &[
     Act { kind: "toolpack_enabled", config: "", prepare: toolpack_enabled },
     Act { kind: "toolpack_disabled", config: "", prepare: toolpack_disabled },
     Act { kind: "toolpack_removed", config: "", prepare: toolpack_removed },
+    Act { kind: "profile_accepted", config: "", prepare: profile_accepted },
+    Act { kind: "profile_removed", config: "", prepare: profile_removed },
+    Act { kind: "plugin_added", config: "", prepare: plugin_added },
+    Act { kind: "plugin_enabled", config: "", prepare: plugin_enabled },
+    Act { kind: "plugin_disabled", config: "", prepare: plugin_disabled },
+    Act { kind: "plugin_configured", config: "", prepare: plugin_configured },
+    Act { kind: "plugin_removed", config: "", prepare: plugin_removed },
 ];
+
+#[test]
+fn every_kind_of_act_has_a_row() {
+    for kind in EventKind::ALL {
+        let has_row = ACTS.iter().any(|act| act.kind == kind.as_str());
+        assert_eq!(has_row, kind.is_act(), "{kind}");
+    }
+}
 
 /// What a server needs before its gateway starts.
 pub(super) fn before_start(place: &TestFolder) {

@@ -1,225 +1,121 @@
 //! A gateway with delegated work that is killed again and again loses no iteration, asks no plugin again that
 //! was heard, and tells each end once.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the test starts itself as the process that is killed, and tells it where by a variable"
-)]
+mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::process::Child;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use async_trait::async_trait;
-use drawgate_agents::plugin::{
-    CallMeta, Hook, HookAnswer, HookEvent, Plugin, PluginError, PluginTool,
-};
-use drawgate_agents::plugins::{PluginTerms, Plugins};
-use drawgate_agents::profile::Budget;
-use drawgate_agents::testing::fake_models::{FakeModels, Rule};
-use drawgate_core::model::{Caller, Principal, SourceId, Surface, ToolOutput};
-use drawgate_core::redact::Redactor;
-use drawgate_core::source::{CallContext, SourceError};
-use drawgate_host::{Host, secrets::Secrets};
-use drawgate_runtime::assemble::{RuntimeOptions, Start, StateLocation};
-use drawgate_runtime::operations::StartRun;
-use drawgate_runtime::{Runtime, config::Config};
-use serde_json::{Map, Value, json};
-use tokio::sync::Notify;
+use drawgate_agents::testing::fake_models::{Answer, Call, FakeModels, Rule};
+use rusqlite::{Connection, OpenFlags};
+use serde_json::{Value, json};
 
-use super::{KEY, folder};
+use self::process::{journal, release, spawn};
+use super::folder;
 use crate::support::{TestFolder, eventually};
 
 const KILLS: usize = 40;
 const PROFILE: &str = "---\nname: helper\ndescription: Delegates\n---\nDelegate your work.\n";
-/// Where the process works, and whether it ends when all is done.
-const FOLDER: &str = "DRAWGATE_TEST_FOLDER";
-const FINISH: &str = "DRAWGATE_TEST_FINISH";
-/// How long a review takes, so that some kills come meanwhile.
-const REVIEW: Duration = Duration::from_millis(15);
+
+/// Work that is delegated, and what becomes of it.
+struct Work {
+    prompt: &'static str,
+    state: &'static str,
+    iterations: usize,
+    /// What plugins are told and asked about it.
+    hooks: &'static [&'static str],
+    /// How the run that delegated it is told of the end.
+    told: &'static str,
+}
+
+const GOOD: Work = Work {
+    prompt: "good work",
+    state: "complete",
+    iterations: 2,
+    hooks: &["onTaskCreate", "onTaskComplete", "onTaskComplete"],
+    told: ": complete]\nsecond try",
+};
+const BAD: Work = Work {
+    prompt: "bad work",
+    state: "failed",
+    iterations: 1,
+    hooks: &["onTaskCreate", "onTaskFailed"],
+    told: ": failed: ",
+};
+const POOR: Work = Work {
+    prompt: "poor work",
+    state: "rejected",
+    iterations: 2,
+    hooks: &["onTaskCreate", "onTaskComplete", "onTaskComplete", "onTaskFailed"],
+    told: ": rejected after 2 iterations: reviewer: too poor]\npoorer try",
+};
+const ODD: Work = Work {
+    prompt: "odd work",
+    state: "unreviewed",
+    iterations: 1,
+    hooks: &["onTaskCreate", "onTaskComplete"],
+    told: ": unreviewed, because a reviewer did not answer: reviewer: it can't be said]\nodd try",
+};
+
+/// The run whose last reviews are held.
+const REVIEWED: &str = "delegate what is reviewed";
+/// What runs delegate, by their prompts.
+const RUNS: [(&str, &[Work]); 3] = [
+    ("delegate the first two", &[GOOD, BAD]),
+    ("delegate the other two", &[POOR, ODD]),
+    (REVIEWED, &[GOOD, POOR, ODD]),
+];
 
 fn script() -> Vec<Rule> {
     let broken = Rule::status(400, &[], json!({ "error": { "message": "no such thing" } }));
-    let calls = [
-        ("delegation__delegate", json!({ "prompt": "good work" })),
-        ("delegation__delegate", json!({ "prompt": "bad work" })),
-    ];
-    vec![
+    let mut rules = vec![
         Rule::text("heard of it").containing("[message from task"),
-        Rule::text("first try").containing("good work"),
+        Rule::text("first try").containing(GOOD.prompt),
         Rule::text("second try").containing("too short"),
-        broken.containing("bad work"),
-        Rule::calls(calls).at_turn(0),
-        Rule::text("waiting"),
-    ]
-}
-
-/// Writes lines that outlive the process.
-struct Journal(PathBuf);
-
-impl Journal {
-    fn add(&self, line: &str) {
-        let mut file = OpenOptions::new().create(true).append(true).open(&self.0).unwrap();
-        file.write_all(format!("{line}\n").as_bytes()).unwrap();
-    }
-}
-
-/// Rejects the first try and accepts the second; writes down what it is asked.
-struct Reviewer {
-    name: SourceId,
-    journal: Journal,
-}
-
-#[async_trait]
-impl Plugin for Reviewer {
-    fn name(&self) -> &SourceId {
-        &self.name
-    }
-
-    fn version(&self) -> &'static str {
-        "1.0.0"
-    }
-
-    fn tools(&self) -> Vec<PluginTool> {
-        Vec::new()
-    }
-
-    fn hooks(&self) -> BTreeSet<Hook> {
-        BTreeSet::from([Hook::OnTaskCreate, Hook::OnTaskComplete, Hook::OnTaskFailed])
-    }
-
-    async fn call(
-        &self,
-        tool: &str,
-        _input: Map<String, Value>,
-        _meta: &CallMeta,
-        _cx: &CallContext,
-    ) -> Result<ToolOutput, SourceError> {
-        Err(SourceError::Protocol(format!("there is no tool `{tool}`")))
-    }
-
-    async fn hook(&self, event: &HookEvent) -> Result<HookAnswer, PluginError> {
-        let (task, iteration, answer) = match event {
-            HookEvent::OnTaskComplete { task_id, result, .. } => {
-                let accepted = result == "second try";
-                let feedback = (!accepted).then(|| "too short".to_owned());
-                let iteration = if accepted { 2 } else { 1 };
-                (task_id, iteration, HookAnswer::Verdict { accepted, feedback })
-            }
-            HookEvent::OnTaskCreate { task_id, .. } | HookEvent::OnTaskFailed { task_id, .. } => {
-                (task_id, 1, HookAnswer::Nothing)
-            }
-            other => return Err(PluginError(format!("not wanted: {other:?}"))),
+        Rule::text("poor try").containing(POOR.prompt),
+        Rule::text("poorer try").containing("too poor"),
+        Rule::text("odd try").containing(ODD.prompt),
+        broken.containing(BAD.prompt),
+    ];
+    for (prompt, works) in RUNS {
+        let call = |work: &Work| {
+            let arguments = json!({ "prompt": work.prompt, "maxIterations": 2 });
+            let arguments = arguments.as_object().unwrap().clone();
+            Call { name: "delegation__delegate".to_owned(), arguments }
         };
-        self.journal.add(&key("asked", event.hook(), task, iteration));
-        tokio::time::sleep(REVIEW).await;
-        Ok(answer)
+        let calls = Answer::Calls(works.iter().map(call).collect());
+        rules.push(Rule::new(calls).containing(prompt).at_turn(0));
     }
+    rules.push(Rule::text("waiting"));
+    rules
 }
 
-fn key(word: &str, hook: Hook, task: &str, iteration: u32) -> String {
-    format!("{word} {hook:?} {task} {iteration}")
-}
-
-/// No test by itself: the gateway that is killed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "the process that another test starts"]
-async fn gateway() {
-    let Ok(place) = std::env::var(FOLDER) else { return };
-    let place = PathBuf::from(place);
-    let journal = Journal(place.join("journal"));
-    let runtime = Arc::new(open(&place).await);
-    let operations = &runtime.operations;
-    for task in operations.delegated_tasks().await.unwrap() {
-        journal.add(&format!("state {}", task.task.state));
-        for asked in task.questions.iter().filter(|asked| asked.answer.is_some()) {
-            journal.add(&key("heard", asked.hook, &task.task.id, asked.iteration));
+/// Waits until the journal has so many lines that begin with this.
+async fn written(place: &TestFolder, gateway: &mut Child, line: &str, wanted: usize) {
+    eventually(line, async || {
+        if let Some(status) = gateway.try_wait().unwrap() {
+            let log = std::fs::read_to_string(place.path().join("gateway.log")).unwrap();
+            panic!("the gateway ended with {status}: {log}");
         }
-    }
-    let plugins = &operations.agents.plugins;
-    let id = SourceId::new("delegation").unwrap();
-    let context = plugins.context(&id, PluginTerms::default()).unwrap();
-    let delegation = Plugins::native("delegation", context).unwrap().unwrap();
-    plugins.put(delegation, 0).await.unwrap();
-    let name = SourceId::new("reviewer").unwrap();
-    let reviewer = Reviewer { name, journal: Journal(place.join("journal")) };
-    plugins.put(Arc::new(reviewer), 0).await.unwrap();
-    operations.agents.refresh().await;
-    runtime.supervisor().settle(Duration::from_secs(5)).await;
-    runtime.start_upkeep(Arc::new(Notify::new()));
-    if std::env::var(FINISH).is_err() {
-        start(&runtime).await;
-        journal.add("started");
-        std::future::pending::<()>().await;
-    }
-    eventually("everything is done", async || {
-        let runs = operations.runs().await.unwrap();
-        let tasks = operations.delegated_tasks().await.unwrap();
-        let is_done = runs.iter().all(|run| run.ending.is_some())
-            && tasks.iter().all(|task| {
-                let all_heard = task.questions.iter().all(|asked| asked.answer.is_some());
-                task.ended_at.is_some() && all_heard
-            });
-        is_done.then_some(())
+        let count = journal(place).iter().filter(|found| found.starts_with(line)).count();
+        (count >= wanted).then_some(())
     })
     .await;
-    runtime.close().await;
 }
 
-async fn open(place: &Path) -> Runtime {
-    let file = place.join("drawgate.toml");
-    let loaded = Config::parse(&std::fs::read_to_string(&file).unwrap(), &file).unwrap();
-    let secrets = BTreeMap::from([(KEY.0.to_owned(), KEY.1.to_owned())]);
-    let options = RuntimeOptions {
-        host: Host::new(Secrets::new(secrets), None).unwrap(),
-        loaded: &loaded,
-        state: StateLocation::Folder(place.join(".drawgate")),
-        start: Start::Sources,
-        redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
-    };
-    Runtime::open(options).await.unwrap()
+fn kill(mut gateway: Child) {
+    gateway.kill().unwrap();
+    gateway.wait().unwrap();
 }
 
-async fn start(runtime: &Runtime) {
-    let caller = Caller {
-        principal: Principal::local(),
-        session: None,
-        surface: Surface::EMBEDDED,
-        carried: Arc::default(),
-        lineage: None,
-    };
-    let start = StartRun {
-        profile: "helper".to_owned(),
-        prompt: "go".to_owned(),
-        model: None,
-        budget: Budget::default(),
-        thread: None,
-        agent: None,
-    };
-    runtime.operations.start_run(caller, start).await.unwrap();
-}
-
-/// Starts this very program as the gateway.
-fn spawn(place: &TestFolder, finish: bool) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "runs::task_kills::gateway", "--nocapture"]);
-    command.env(FOLDER, place.path()).stdin(Stdio::null()).stdout(Stdio::null());
-    let log = std::fs::File::create(place.path().join("gateway.log")).unwrap();
-    command.stderr(log);
-    if finish {
-        command.env(FINISH, "1");
-    }
-    command.spawn().unwrap()
-}
-
-fn journal(place: &TestFolder) -> Vec<String> {
-    let text = std::fs::read_to_string(place.path().join("journal")).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
+/// Has a gateway finish all work.
+async fn finish(place: &TestFolder) {
+    let mut gateway = spawn(place, None);
+    let ended = eventually("the last gateway is done", async || gateway.try_wait().unwrap()).await;
+    let log = std::fs::read_to_string(place.path().join("gateway.log")).unwrap();
+    assert!(ended.success(), "{log}");
+    assert!(place.ok(&["audit", "verify"]).starts_with("intact"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -227,40 +123,66 @@ async fn kills_in_every_state_lose_no_task() {
     let fake = FakeModels::start(script()).await.unwrap();
     // Requests that a kill cuts off count as spent, so that a small budget would end.
     let place = folder(&fake, &[("helper.md", PROFILE)]);
-    let started = || journal(&place).iter().filter(|line| *line == "started").count();
     for round in 0..KILLS {
-        let mut gateway = spawn(&place, false);
-        let wanted = round + 1;
-        eventually("the gateway starts a run", async || {
-            if let Some(status) = gateway.try_wait().unwrap() {
-                let log = std::fs::read_to_string(place.path().join("gateway.log")).unwrap();
-                panic!("the gateway ended with {status}: {log}");
-            }
-            (started() >= wanted).then_some(())
-        })
-        .await;
+        let (prompt, _) = RUNS[round % 2];
+        let mut gateway = spawn(&place, Some(prompt));
+        written(&place, &mut gateway, "started", round + 1).await;
         // Spread over 0 to 150 ms by a step that shares no factor with the span.
         tokio::time::sleep(Duration::from_millis((round * 37 % 151) as u64)).await;
-        gateway.kill().unwrap();
-        gateway.wait().unwrap();
+        kill(gateway);
     }
-    let mut gateway = spawn(&place, true);
-    let ended = eventually("the last gateway is done", async || gateway.try_wait().unwrap()).await;
-    let log = std::fs::read_to_string(place.path().join("gateway.log")).unwrap();
-    assert!(ended.success(), "{log}");
-    check_journal(&journal(&place));
+    finish(&place).await;
+    let states = ["working", "reviewing", "complete", "failed", "rejected", "unreviewed"];
+    check_journal(&journal(&place), &states);
     let tasks = place.json(&["tasks", "list", "--limit", "1000"]);
-    check_tasks(&place, tasks.as_array().unwrap());
+    check_tasks(&place, tasks.as_array().unwrap(), KILLS);
     let good = tasks.as_array().unwrap().iter().find(|task| task["state"] == "complete").unwrap();
     let shown = place.ok(&["tasks", "show", good["id"].as_str().unwrap()]);
-    for part in ["state     complete", "try       2 of 5", "rejected: too short", "\nsecond try"] {
+    for part in ["state     complete", "try       2 of 2", "rejected: too short", "\nsecond try"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
-    assert!(place.ok(&["audit", "verify"]).starts_with("intact"));
 }
 
-/// Who was heard is not asked again, and the kills came in every state.
-fn check_journal(lines: &[String]) {
+/// The log is held when the last reviews are answered, so that the ends are in the store and not in the log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_between_an_end_and_its_report_loses_and_repeats_nothing() {
+    let fake = FakeModels::start(script()).await.unwrap();
+    let place = folder(&fake, &[("helper.md", PROFILE)]);
+    let mut gateway = spawn(&place, Some(REVIEWED));
+    // Two reviews of each of the two that are tried again, and one of the other.
+    written(&place, &mut gateway, "asked OnTaskComplete", 5).await;
+    let log = Connection::open(place.data().join("audit.db")).unwrap();
+    log.busy_timeout(Duration::from_secs(5)).unwrap();
+    log.execute_batch("BEGIN IMMEDIATE").unwrap();
+    release(&place);
+    eventually("the ends are stored", async || (owed_ends(&place) == 3).then_some(())).await;
+    kill(gateway);
+    drop(log);
+    assert!(!events(&place).iter().any(|event| event["kind"] == "task_ended"));
+    finish(&place).await;
+    check_journal(&journal(&place), &["complete", "rejected", "unreviewed"]);
+    let tasks = place.json(&["tasks", "list"]);
+    check_tasks(&place, tasks.as_array().unwrap(), 1);
+    let events = events(&place);
+    let mut ends = events.iter().filter(|event| event["kind"] == "task_ended");
+    assert!(ends.all(|event| event["late"] == true), "{events:?}");
+}
+
+/// Ends of tasks that are in the store, and that the log does not have.
+fn owed_ends(place: &TestFolder) -> u32 {
+    let path = place.data().join("drawgate.db");
+    let store = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let sql = "SELECT count(*) FROM owed WHERE body LIKE '%\"task_ended\"%'";
+    store.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+fn events(place: &TestFolder) -> Vec<Value> {
+    let log = place.ok(&["audit", "export", "--events-only"]);
+    log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Who was heard is not asked again, and the kills came in all these states.
+fn check_journal(lines: &[String], states: &[&str]) {
     let mut heard = BTreeSet::new();
     for line in lines {
         match line.split_once(' ') {
@@ -269,54 +191,61 @@ fn check_journal(lines: &[String]) {
             _ => {}
         }
     }
-    for state in ["working", "reviewing", "complete", "failed"] {
+    for state in states {
         assert!(lines.contains(&format!("state {state}")), "no kill came after `{state}`");
     }
 }
 
-/// Each run has both tasks, each was worked on as often as it was to be, and each end was told once.
-fn check_tasks(place: &TestFolder, tasks: &[Value]) {
+/// Each run has its tasks, each was worked on as often as it was to be, and each end was told once.
+fn check_tasks(place: &TestFolder, tasks: &[Value], least_runs: usize) {
     let runs = place.json(&["runs", "list", "--limit", "1000"]);
     let roots: Vec<&Value> =
         runs.as_array().unwrap().iter().filter(|run| run["depth"] == 0).collect();
-    assert!(roots.len() >= KILLS, "{}", roots.len());
+    assert!(roots.len() >= least_runs, "{}", roots.len());
     for root in roots {
         let id = root["id"].as_str().unwrap();
         assert_eq!(root["ending"], "done", "{id}");
-        let own: Vec<&Value> = tasks.iter().filter(|task| task["parentRun"] == id).collect();
         let shown = place.json(&["runs", "show", id]);
-        assert_eq!(own.len(), 2, "{id}: {own:?} {}", shown["steps"]);
-        for task in own {
-            let (state, iterations) =
-                if task["prompt"] == "good work" { ("complete", 2) } else { ("failed", 1) };
-            assert_eq!((&task["state"], &task["iteration"]), (&json!(state), &json!(iterations)));
-            assert_eq!(task["runs"].as_array().unwrap().len(), iterations);
-            let hooks: Vec<&str> = task["questions"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|asked| asked["hook"].as_str().unwrap())
-                .collect();
-            let expected: &[&str] = if iterations == 2 {
-                &["onTaskCreate", "onTaskComplete", "onTaskComplete"]
-            } else {
-                &["onTaskCreate", "onTaskFailed"]
-            };
-            assert_eq!(hooks, expected, "{task}");
-            let from_task = format!("task {}", task["id"].as_str().unwrap());
-            let steps = shown["steps"].as_array().unwrap();
-            let told = steps.iter().filter(|step| step["body"]["message"]["from"] == from_task);
-            assert_eq!(told.count(), 1, "{id} hears of {from_task} once");
+        let steps = shown["steps"].as_array().unwrap();
+        let (_, works) = RUNS.iter().find(|(prompt, _)| shown["prompt"] == *prompt).unwrap();
+        let own: Vec<&Value> = tasks.iter().filter(|task| task["parentRun"] == id).collect();
+        assert_eq!(own.len(), works.len(), "{id}: {own:?} {steps:?}");
+        for work in *works {
+            let task = own.iter().find(|task| task["prompt"] == work.prompt).unwrap();
+            check_task(task, work, steps);
         }
     }
-    let log = place.ok(&["audit", "export", "--events-only"]);
-    let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events = events(place);
     for kind in ["task_created", "task_ended"] {
-        let mut of_kind: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut of_kind: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
         for event in events.iter().filter(|event| event["kind"] == kind) {
-            *of_kind.entry(event["taskId"].as_str().unwrap()).or_default() += 1;
+            of_kind.entry(event["taskId"].as_str().unwrap()).or_default().push(event);
         }
         assert_eq!(of_kind.len(), tasks.len(), "{kind}");
-        assert!(of_kind.values().all(|count| *count == 1), "{kind}: {of_kind:?}");
+        assert!(of_kind.values().all(|events| events.len() == 1), "{kind}: {of_kind:?}");
+        if kind == "task_ended" {
+            for task in tasks {
+                let event = of_kind[task["id"].as_str().unwrap()][0];
+                assert_eq!(event["state"], task["state"], "{event}");
+            }
+        }
     }
+}
+
+/// A task is over as it is to be, and the run that delegated it was told so once.
+fn check_task(task: &Value, work: &Work, steps: &[Value]) {
+    assert_eq!(
+        (&task["state"], &task["iteration"]),
+        (&json!(work.state), &json!(work.iterations)),
+        "{task}"
+    );
+    assert_eq!(task["runs"].as_array().unwrap().len(), work.iterations);
+    let questions = task["questions"].as_array().unwrap();
+    let hooks: Vec<&str> = questions.iter().map(|it| it["hook"].as_str().unwrap()).collect();
+    assert_eq!(hooks, work.hooks, "{task}");
+    let from_task = format!("task {}", task["id"].as_str().unwrap());
+    let messages = steps.iter().map(|step| &step["body"]["message"]);
+    let told: Vec<&Value> = messages.filter(|message| message["from"] == from_task).collect();
+    assert_eq!(told.len(), 1, "the run hears of {from_task} once: {told:?}");
+    assert!(told[0]["text"].as_str().unwrap().contains(work.told), "{}", told[0]);
 }
