@@ -25,6 +25,7 @@ mod first_call;
 mod hooks;
 mod leaks;
 mod load;
+mod narrowing;
 mod oauth;
 mod operations;
 mod peers;
