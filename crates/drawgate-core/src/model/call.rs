@@ -87,9 +87,10 @@ pub struct ToolInvocation {
     /// The arguments.
     #[serde(default)]
     pub arguments: Map<String, Value>,
-    /// The grants that the caller wants to use; none means all that it holds.
-    #[serde(default)]
-    pub grant_ids: Vec<GrantId>,
+    /// The only grants that the caller wants to use. Absent: all that it holds; an empty list: none. A
+    /// grant that the caller does not hold gives nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant_ids: Option<Vec<GrantId>>,
     /// Keys to redact in addition to the ones that always are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redact_keys: Vec<String>,
@@ -439,3 +440,7 @@ impl TraceParent {
         self.0.get(36..52).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+#[path = "call_tests.rs"]
+mod tests;

@@ -43,7 +43,7 @@ pub struct PermittedCall {
     arguments: Map<String, Value>,
     pub(super) meta: Map<String, Value>,
     pub(super) limit: TimeLimit,
-    pub(super) grant_ids: Vec<GrantId>,
+    pub(super) grant_ids: Option<Vec<GrantId>>,
     pub(super) confirmed_by: Confirmed,
     /// Another name, for a source within a bundle.
     inner: Option<Arc<str>>,
@@ -292,7 +292,8 @@ impl Gateway {
             return Err(not_for(entry.id.as_str()));
         }
         let now = self.parts.clock.now_ms();
-        let cover = self.parts.grants.cover(caller, &entry.requires, &call.grant_ids, now);
+        let cover =
+            self.parts.grants.cover(caller, &entry.requires, call.grant_ids.as_deref(), now);
         cover.map_err(|_| {
             refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired")
         })

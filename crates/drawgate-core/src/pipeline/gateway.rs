@@ -368,7 +368,7 @@ impl Gateway {
     pub fn is_open(&self, caller: &Caller, entry: &Entry) -> bool {
         let now = self.parts.clock.now_ms();
         entry.is_for(caller.lineage.as_deref())
-            && self.parts.grants.cover(caller, &entry.requires, &[], now).is_ok()
+            && self.parts.grants.cover(caller, &entry.requires, None, now).is_ok()
     }
 
     /// Changes whenever a grant is issued or revoked.

@@ -447,6 +447,38 @@ async fn redaction_does_not_make_arguments_smaller_for_policy() {
     assert_eq!(source.starts(), 0);
 }
 
+#[tokio::test]
+async fn a_caller_may_only_narrow_its_grants() {
+    let spec = tool("t", &json!({ "requiredScopes": ["use"] }));
+    let source = FakeSource::new("s", vec![spec], |_, _| Ok(ToolOutput::text("ok")));
+    let gate = TestGate::new().await;
+    gate.register(source).await.unwrap();
+    let own = gate.grant("ann", "use", None).await;
+    let other = gate.grant("ann", "other", None).await;
+    let bobs = gate.grant("bob", "use", None).await;
+    let none: &[&str] = &[];
+    let cases = [
+        ("ann", None, true),
+        ("ann", Some(none), false),
+        ("ann", Some(&[own.as_str()][..]), true),
+        ("ann", Some(&[other.as_str()][..]), false),
+        ("ann", Some(&[bobs.as_str()][..]), false),
+        ("ann", Some(&[bobs.as_str(), own.as_str()][..]), true),
+        ("eve", None, false),
+        ("eve", Some(&[own.as_str(), bobs.as_str()][..]), false),
+    ];
+    for (who, only, allowed) in cases {
+        let grant_ids = only.map(|only| only.iter().map(|id| (*id).into()).collect());
+        let call = ToolInvocation { grant_ids, ..invocation(json!({})) };
+        let result = gate.gateway.call(&caller(who), call, CallOptions::default()).await;
+        let expected = (!allowed).then_some(ErrorCode::PermissionDenied);
+        assert_eq!(code(&result), expected, "{who} {only:?}");
+        let outcome = of_kind(&gate, EventKind::Outcome).await.pop().unwrap();
+        let named = if allowed { vec![own.clone()] } else { vec![] };
+        assert_eq!(outcome.grant_ids, Some(named), "{who} {only:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_caller_may_only_shorten_the_time() {
     let cases = [

@@ -36,7 +36,7 @@ impl Gateway {
         let lineage = caller.lineage.as_deref();
         let visible = |entry: &Entry| {
             entry.is_for(lineage)
-                && grants.cover(caller, &entry.requires, &call.grant_ids, now).is_ok()
+                && grants.cover(caller, &entry.requires, call.grant_ids.as_deref(), now).is_ok()
         };
         let registry = self.parts.registry.peek();
         let resolution = match call.operation {
@@ -62,7 +62,7 @@ impl Gateway {
             trace.resolved(&entry, None);
             return Err(not_for(&call.tool_id));
         }
-        let cover = grants.cover(caller, &entry.requires, &call.grant_ids, now);
+        let cover = grants.cover(caller, &entry.requires, call.grant_ids.as_deref(), now);
         trace.resolved(&entry, cover.as_ref().ok());
         let cover = cover.map_err(|Missing(missing)| uncovered(caller, &entry, &missing))?;
         Ok(Resolved { entry, call, cover })
@@ -78,7 +78,8 @@ impl Gateway {
         let Some((id, absence)) = self.parts.registry.absent(&call.tool_id) else {
             return unknown();
         };
-        let cover = self.parts.grants.cover(caller, &absence.requires, &call.grant_ids, now);
+        let cover =
+            self.parts.grants.cover(caller, &absence.requires, call.grant_ids.as_deref(), now);
         if cover.is_err() {
             return unknown();
         }

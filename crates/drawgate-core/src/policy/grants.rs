@@ -202,29 +202,26 @@ impl Grants {
         }
     }
 
-    /// Whether a caller's live grants cover all that is required, and which do. `only` restricts the
-    /// issued grants to those named; what stands by registration or came with the request always
-    /// counts. What a run requires, its own ceiling and those of all runs above it must cover too.
+    /// Whether a caller's live grants cover all that is required, and which do. `only` restricts them to
+    /// those named, also what stands by registration or came with the request. What a run requires, its
+    /// own ceiling and those of all runs above it must cover too.
     pub fn cover(
         &self,
         caller: &Caller,
         requires: &[Capability],
-        only: &[GrantId],
+        only: Option<&[GrantId]>,
         now: u64,
     ) -> Result<Cover, Missing> {
         let index = self.index.load();
-        let wanted = |grant: &&Arc<CapabilityGrant>| {
-            only.is_empty()
-                || grant.grant_id.starts_with(STANDING)
-                || only.contains(&grant.grant_id)
-        };
+        let wanted =
+            |grant: &&Arc<CapabilityGrant>| only.is_none_or(|only| only.contains(&grant.grant_id));
         let left = |required: &Capability| {
             caller.lineage.as_ref().is_none_or(|lineage| lineage.leaves(required))
         };
         let mut cover = Cover::default();
         let mut missing = Vec::new();
         for required in requires {
-            let usable = index.of(caller).filter(wanted).chain(caller.carried.iter());
+            let usable = index.of(caller).chain(caller.carried.iter()).filter(wanted);
             let covering = usable
                 .filter(|grant| grant.is_live(caller, now) && grant.capability.covers(required));
             // A grant with an approval behind it is worth more than one without.

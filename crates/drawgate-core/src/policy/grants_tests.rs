@@ -71,13 +71,13 @@ async fn scopes_decide_who_holds_a_grant() {
     ];
     for (scope, caller, covered) in cases {
         let grants = book(vec![scoped("g", "file.read", scope)]).await;
-        let found = grants.cover(&caller, &caps(&["file.read"]), &[], NOW);
+        let found = grants.cover(&caller, &caps(&["file.read"]), None, NOW);
         assert_eq!(found.is_ok(), covered, "{scope} {caller:?}");
         assert_eq!(!grants.held(&caller, NOW).is_empty(), covered, "{scope} {caller:?}");
     }
     let grants = book(vec![grant("g", "file.read")]).await;
     assert!(
-        grants.cover(&who("ann", None), &caps(&["file.read"]), &[], NOW).is_ok(),
+        grants.cover(&who("ann", None), &caps(&["file.read"]), None, NOW).is_ok(),
         "absent is everybody"
     );
 }
@@ -129,7 +129,7 @@ async fn a_grant_ends_at_its_expiry_not_after_it() {
         [(0, true), (NOW - 1, true), (NOW, false), (NOW + 1, false), (u64::MAX, false)]
     {
         let caller = who("ann", None);
-        assert_eq!(grants.cover(&caller, &caps(&["x"]), &[], now).is_ok(), live, "{now}");
+        assert_eq!(grants.cover(&caller, &caps(&["x"]), None, now).is_ok(), live, "{now}");
         assert_eq!(grants.live(now).len() == 1, live, "{now}");
         assert_eq!(!grants.held(&caller, now).is_empty(), live, "{now}");
     }
@@ -150,7 +150,7 @@ async fn all_that_is_required_must_be_covered() {
         (&["net", "demo", "other"], Err(&["net", "other"])),
     ];
     for (requires, expected) in cases {
-        match (grants.cover(&caller, &caps(requires), &[], NOW), expected) {
+        match (grants.cover(&caller, &caps(requires), None, NOW), expected) {
             (Ok(cover), Ok(expected)) => assert_eq!(ids(&cover), expected, "{requires:?}"),
             (Err(Missing(missing)), Err(expected)) => {
                 assert_eq!(missing, caps(expected), "{requires:?}");
@@ -161,7 +161,7 @@ async fn all_that_is_required_must_be_covered() {
 }
 
 #[tokio::test]
-async fn only_restricts_issued_grants_and_not_standing_ones() {
+async fn a_list_of_grants_restricts_all_of_them_and_adds_none() {
     let agent = Agent {
         name: name("ann"),
         token_hash: String::new(),
@@ -169,26 +169,41 @@ async fn only_restricts_issued_grants_and_not_standing_ones() {
         created_at: 5,
         expose: crate::policy::Expose::All,
     };
-    let grants = book(vec![grant("a", "x"), grant("b", "y")]).await;
+    let grants =
+        book(vec![grant("a", "x"), grant("b", "y"), scoped("bobs", "z", "user:bob")]).await;
     grants.set_standing(&agent.name, standing_grants(&agent)).await;
-    let caller = who("ann", None);
-    let covered = |requires: &[&str], only: &[&str]| {
-        let only: Vec<GrantId> = only.iter().map(|id| (*id).into()).collect();
-        grants.cover(&caller, &caps(requires), &only, NOW).is_ok()
-    };
-    assert!(covered(&["x", "y", "stand"], &[]));
-    assert!(covered(&["x"], &["a"]));
-    assert!(!covered(&["x"], &["b"]));
-    assert!(!covered(&["x"], &["no-such-grant"]));
-    assert!(covered(&["x", "y"], &["a", "b"]));
-    assert!(covered(&["stand"], &["a"]), "what stands always counts");
-    assert!(covered(&["x", "stand"], &["a"]));
+    let carried = Arc::new(grant("oauth:carry", "carry"));
+    let caller = Caller { carried: [carried].into(), ..who("ann", None) };
+    let all: &[&str] = &["x", "y", "stand", "carry"];
+    let cases: &[(Option<&[&str]>, &[&str])] = &[
+        (None, all),
+        (Some(&[]), &[]),
+        (Some(&["a"]), &["x"]),
+        (Some(&["b"]), &["y"]),
+        (Some(&["a", "b"]), &["x", "y"]),
+        (Some(&["a", "a"]), &["x"]),
+        (Some(&["standing:ann:stand"]), &["stand"]),
+        (Some(&["oauth:carry"]), &["carry"]),
+        (Some(&["a", "b", "standing:ann:stand", "oauth:carry"]), all),
+        (Some(&["no-such-grant"]), &[]),
+        (Some(&["bobs"]), &[]),
+        (Some(&["bobs", "a"]), &["x"]),
+    ];
+    for (only, covered) in cases {
+        let only: Option<Vec<GrantId>> =
+            only.map(|only| only.iter().map(|id| (*id).into()).collect());
+        for required in ["x", "y", "z", "stand", "carry"] {
+            let found = grants.cover(&caller, &caps(&[required]), only.as_deref(), NOW);
+            assert_eq!(found.is_ok(), covered.contains(&required), "{only:?}: {required}");
+        }
+        assert!(grants.cover(&caller, &[], only.as_deref(), NOW).is_ok(), "{only:?}: nothing");
+    }
 }
 
 #[tokio::test]
 async fn naming_a_grant_of_another_does_not_help() {
     let grants = book(vec![scoped("bobs", "x", "user:bob")]).await;
-    assert!(grants.cover(&who("ann", None), &caps(&["x"]), &["bobs".into()], NOW).is_err());
+    assert!(grants.cover(&who("ann", None), &caps(&["x"]), Some(&["bobs".into()]), NOW).is_err());
 }
 
 #[tokio::test]
@@ -223,7 +238,7 @@ async fn only_what_was_issued_can_be_revoked() {
     assert!(matches!(grants.revocable("standing:ann:a"), Err(GrantError::Standing(_))));
     assert!(matches!(grants.revocable("nothing"), Err(GrantError::Unknown(_))));
     grants.revoke(&[grants.revocable("g").unwrap()]).await;
-    assert!(grants.cover(&who("ann", None), &caps(&["x"]), &[], NOW).is_err());
+    assert!(grants.cover(&who("ann", None), &caps(&["x"]), None, NOW).is_err());
     assert!(matches!(grants.revocable("g"), Err(GrantError::Unknown(_))));
 }
 
@@ -231,9 +246,9 @@ async fn only_what_was_issued_can_be_revoked() {
 async fn an_approval_stands_behind_a_cover_if_it_stands_behind_a_grant() {
     let approved = CapabilityGrant { approval_id: Some("ap1".to_owned()), ..grant("b", "x") };
     let grants = book(vec![grant("a", "x"), approved, grant("c", "x")]).await;
-    let cover = grants.cover(&who("ann", None), &caps(&["x"]), &[], NOW).unwrap();
+    let cover = grants.cover(&who("ann", None), &caps(&["x"]), None, NOW).unwrap();
     assert_eq!((ids(&cover), cover.approval.as_deref()), (vec!["b"], Some("ap1")));
-    let cover = grants.cover(&who("ann", None), &caps(&["x"]), &["a".into()], NOW).unwrap();
+    let cover = grants.cover(&who("ann", None), &caps(&["x"]), Some(&["a".into()]), NOW).unwrap();
     assert_eq!((ids(&cover), cover.approval.as_deref()), (vec!["a"], None));
 }
 
@@ -248,9 +263,9 @@ async fn what_came_with_a_request_counts_for_it_alone_and_until_its_end() {
     assert_eq!(grants.held(&bearer, 100).into_iter().collect::<Vec<_>>(), caps(&["file.write"]));
     assert_eq!(grants.held(&plain, 99).into_iter().collect::<Vec<_>>(), caps(&["file.write"]));
     let read = caps(&["file.read"]);
-    let covered = grants.cover(&bearer, &read, &["other".into()], 99).unwrap();
+    let covered = grants.cover(&bearer, &read, None, 99).unwrap();
     assert_eq!(covered.grants, ["oauth:files".into()]);
-    assert_eq!(grants.cover(&bearer, &read, &[], 100), Err(Missing(read.clone())));
-    assert_eq!(grants.cover(&plain, &read, &[], 99), Err(Missing(read)));
+    assert_eq!(grants.cover(&bearer, &read, None, 100), Err(Missing(read.clone())));
+    assert_eq!(grants.cover(&plain, &read, None, 99), Err(Missing(read)));
     assert!(grants.live(0).iter().all(|grant| &*grant.grant_id != "oauth:files"));
 }
