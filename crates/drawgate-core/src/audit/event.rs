@@ -116,6 +116,8 @@ pub enum EventKind {
     PluginRemoved,
     /// A plugin can't be used or failed too often, and why.
     PluginFailed,
+    /// A program reset the gateway that is a part of it: issued grants and open approvals ended.
+    GatewayReset,
     /// An operator's act begins: nothing has changed yet. The event of the act's own kind, with the
     /// same `actId`, says that it was done; without one it was not.
     ActStarted,
@@ -135,7 +137,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 57] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -185,6 +187,7 @@ impl EventKind {
         Self::PluginConfigured,
         Self::PluginRemoved,
         Self::PluginFailed,
+        Self::GatewayReset,
         Self::ActStarted,
         Self::ActFailed,
         Self::AuditGap,
@@ -247,6 +250,7 @@ impl EventKind {
             Self::PluginConfigured => "plugin_configured",
             Self::PluginRemoved => "plugin_removed",
             Self::PluginFailed => "plugin_failed",
+            Self::GatewayReset => "gateway_reset",
             Self::ActStarted => "act_started",
             Self::ActFailed => "act_failed",
             Self::AuditGap => "audit_gap",
