@@ -1,5 +1,44 @@
 // The data types of the gateway. Generated from the Rust model, which a test compares; see CONTRIBUTING.md.
 
+/** One question to a person, and the answer. */
+export interface Approval {
+  /** Its name. */
+  id: string;
+  /** The tool. */
+  toolId: string;
+  /** Who wants to call it. */
+  principal: Principal;
+  /** The keyed hash of tool, definition, arguments and caller. */
+  binding: string;
+  /** The arguments, redacted, in full. */
+  arguments: Record<string, unknown>;
+  /** Why a person is asked. */
+  reason: string;
+  /** What makes it risky. */
+  riskTags: RiskTag[];
+  /** When it was asked, in milliseconds since the epoch. */
+  createdAt: number;
+  /** When it ends. */
+  expiresAt: number;
+  /** Where it stands. */
+  state: ApprovalState;
+  /** When it was decided. */
+  decidedAt?: number;
+}
+
+/** Where an approval stands. */
+export type ApprovalState =
+  /** Nobody has decided. */
+  | "pending"
+  /** Yes, and not used yet. */
+  | "approved"
+  /** No. */
+  | "denied"
+  /** Yes, and the call was made. */
+  | "used"
+  /** Time ran out. */
+  | "expired";
+
 /** A stored output. */
 export interface ArtifactRef {
   /** `drawgate://artifacts/HASH`. */
@@ -189,6 +228,8 @@ export type EventKind =
   | "plugin_removed"
   /** A plugin can't be used or failed too often, and why. */
   | "plugin_failed"
+  /** A program reset the gateway that is a part of it: issued grants and open approvals ended. */
+  | "gateway_reset"
   /** An operator's act begins: nothing has changed yet. The event of the act's own kind, with the same `actId`, says that it was done; without one it was not. */
   | "act_started"
   /** An operator's act changed nothing. */
@@ -227,8 +268,6 @@ export interface McpManifest {
   description?: string;
   /** Its tools. */
   tools: McpToolSpec[];
-  /** What it offers beside tools. */
-  offer?: Offer;
 }
 
 /** One tool, as its author describes it. What protocols put on a tool beyond these fields (`title`, `outputSchema`, `icons`, `_meta` …) is kept as it is. */
@@ -246,20 +285,6 @@ export interface McpToolSpec {
   [key: string]: unknown;
 }
 
-/** What a source offers beside tools. Definitions stay as their author wrote them. */
-export interface Offer {
-  /** Resources, each with its `uri`. */
-  resources?: unknown[];
-  /** Families of resources, each with its `uriTemplate`. */
-  templates?: unknown[];
-  /** Prompts, each with its `name`. */
-  prompts?: unknown[];
-  /** What it can be asked to do, each with the source's own name for it. The audit log, rules and terms know an operation by that name with `@` in front, which no tool can be called. */
-  operations?: Record<string, string>;
-  /** What it tells models about its use. */
-  instructions?: string;
-}
-
 /** The decision about one call, as it stands in the audit log. */
 export interface PolicyDecision {
   /** The answer. */
@@ -273,6 +298,9 @@ export interface PolicyDecision {
   /** The rule that decided, if one did. */
   ruleId?: string;
 }
+
+/** Who calls: an agent's name, or `local` for the owner of the data folder. */
+export type Principal = string;
 
 /** About a call that has ended. */
 export interface ResultMeta {
@@ -391,7 +419,7 @@ export interface ToolInvocation {
   runId?: string;
   /** The arguments. */
   arguments?: Record<string, unknown>;
-  /** The grants that the caller wants to use; none means all that it holds. */
+  /** The only grants that the caller wants to use. Absent: all that it holds; an empty list: none. A grant that the caller does not hold gives nothing. */
   grantIds?: string[];
   /** Keys to redact in addition to the ones that always are. */
   redactKeys?: string[];

@@ -8,6 +8,7 @@ use drawgate_core::audit::ToolAuditEvent;
 use drawgate_core::model::{
     McpManifest, ToolGatewaySnapshot, ToolInvocation, ToolRegistryEntry, ToolResult,
 };
+use drawgate_core::policy::Approval;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
@@ -37,6 +38,7 @@ fn types_of_the_node_package_are_those_of_the_model() {
 /// All types, as they are written. Those that are also read are as they are read, which asks for less.
 fn definitions() -> BTreeMap<String, Value> {
     let mut written = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    written.subschema_for::<Approval>();
     written.subschema_for::<ToolAuditEvent>();
     written.subschema_for::<ToolGatewaySnapshot>();
     written.subschema_for::<ToolRegistryEntry>();
@@ -44,7 +46,13 @@ fn definitions() -> BTreeMap<String, Value> {
     let mut read = SchemaSettings::draft2020_12().for_deserialize().into_generator();
     read.subschema_for::<McpManifest>();
     read.subschema_for::<ToolInvocation>();
-    written.take_definitions(true).into_iter().chain(read.take_definitions(true)).collect()
+    let written = written.take_definitions(true).into_iter();
+    let mut all: BTreeMap<_, _> = written.chain(read.take_definitions(true)).collect();
+    // Programs register tools alone.
+    all.remove("Offer");
+    let manifest = all.get_mut("McpManifest").unwrap();
+    manifest["properties"].as_object_mut().unwrap().remove("offer");
+    all
 }
 
 fn renamed(name: &str) -> &str {
