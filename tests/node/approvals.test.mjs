@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { until } from "../clients/lib/until.mjs";
 import { GatewayError, call, events, open, outcomes, text, tool } from "./lib/gateway.mjs";
 
 const ASKS = { annotations: { requiresConfirmation: true, requiredScopes: ["danger"] } };
@@ -71,10 +72,21 @@ describe("a call that needs a person", { timeout: 60_000 }, () => {
 
   test("needs none where a grant has an approval behind it", async (t) => {
     const { gateway } = asking(t, { hold_seconds: 1 });
-    gateway.grantCapability({ capability: "danger", approvalId: "ticket-7" });
-    const result = await call(gateway, "js:delete");
+    const grantIds = [gateway.grantCapability({ capability: "danger", approvalId: "ticket-7" })];
+    const result = await call(gateway, "js:delete", {}, { grantIds });
     assert.equal(result.success, true, result.error?.message);
     assert.ok(!events(gateway).some((event) => event.kind === "approval_required"));
+  });
+
+  test("runs where approvals are off, and is not decided late", async (t) => {
+    assert.equal(text(await call(asking(t, { mode: "off" }).gateway, "js:delete")), "deleted 1");
+    const { gateway, ran } = asking(t, { hold_seconds: 1, expire_seconds: 1 });
+    const request = asked(gateway);
+    assert.equal((await call(gateway, "js:delete")).success, false);
+    const { id, expiresAt } = await request;
+    await until("it has expired", () => Date.now() > expiresAt);
+    assert.throws(() => gateway.decideApproval(id, true), GatewayError);
+    assert.equal(ran.times, 0);
   });
 
   test("an approval that is not there can't be decided", (t) => {

@@ -80,18 +80,21 @@ describe("@drawgate/gateway", { timeout: 300_000 }, () => {
     assert.match(lines[3], /^\d+ greeter:greet true [0-9a-f]{64}$/);
   });
 
-  test("the blocks of the guide compile and run", () => {
-    const guide = readFileSync(join(root, "docs/node.md"), "utf8");
-    const blocks = [...guide.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, block]) => block);
-    assert.ok(blocks.length >= 4);
-    mkdirSync(join(folder, "guide"));
-    const config = readFileSync(join(root, "examples/node/tsconfig.json"), "utf8");
-    writeFileSync(join(folder, "guide/tsconfig.json"), config.replace("main.ts", "guide.ts"));
-    writeFileSync(join(folder, "guide/guide.ts"), `${blocks.join("\n")}\nexport {};\n`);
-    const { status, stdout } = check("-p", "guide");
-    assert.equal(status, 0, stdout);
-    output(process.execPath, ["dist/guide.js"], { cwd: join(folder, "guide") });
-  });
+  for (const [document, printed] of Object.entries({
+    "docs/node.md": /^deleted$/m,
+    "README.md": /^Hello, Ada!$/m,
+    "crates/drawgate-node/npm/README.md": /^Hello, Ada! [1-9]/m,
+  })) {
+    test(`the blocks of ${document} are a program that compiles and runs`, () => {
+      const blocks = [...readFileSync(join(root, document), "utf8").matchAll(/```ts\n([\s\S]*?)```/g)];
+      const place = mkdtempSync(join(folder, "guide-"));
+      writeFileSync(join(place, "main.ts"), blocks.map(([, block]) => block).join("\n"));
+      cpSync(join(root, "examples/node/tsconfig.json"), join(place, "tsconfig.json"));
+      const { status, stdout } = check("-p", place);
+      assert.equal(status, 0, stdout);
+      assert.match(output(process.execPath, ["dist/main.js"], { cwd: place }), printed);
+    });
+  }
 
   test("its declarations have the names of the class", async () => {
     const declared = readFileSync(join(installed, "index.d.ts"), "utf8");
