@@ -60,6 +60,10 @@ describe("a function that lies", () => {
     toJSON: () => ({ toJSON() { throw new Error("no"); } }),
     proxy: () => new Proxy({}, { ownKeys() { throw new Error("no"); } }),
     content: () => ({ content: "not a list" }),
+    blocks: () => ({ content: ["not a block"] }),
+    surrogate: () => "\ud800",
+    surrogate_error: () => { throw new Error("\ud800"); },
+    deep: () => { let value = {}; for (let n = 0; n < 1000; n++) value = { value }; return value; },
     thenable: () => ({ then(resolve, reject) { reject(new Error("no")); resolve("yes"); } }),
     throwing_thenable: () => ({ get then() { throw new Error("no"); } }),
   };
@@ -190,6 +194,17 @@ describe("a list of functions", () => {
     assert.deepEqual(gateway.listTools(), []);
     gateway.registerTools("js", [good]);
     assert.throws(() => gateway.registerTools("js", [good]), GatewayError);
+  });
+
+  test("may end what it is called by", async (t) => {
+    const gateway = withTools(t, [
+      tool("reset", () => { gateway.reset(); return "reset"; }),
+    ]);
+    assert.equal((await call(gateway, "js:reset")).error?.code, "CANCELLED");
+    assert.deepEqual(gateway.listTools(), []);
+    gateway.registerTools("js", [tool("close", async () => { await gateway.close(100); return "closed"; })]);
+    assert.equal((await call(gateway, "js:close")).error?.code, "CANCELLED");
+    assert.throws(() => gateway.listTools(), GatewayError);
   });
 
   test("may call the gateway in turn", async (t) => {

@@ -194,7 +194,13 @@ describe("calls", () => {
 
   test("that are no calls are rejected", async (t) => {
     const gateway = open(t);
-    for (const wrong of [undefined, null, 7, [], {}, { toolId: 7, requestId: "r" }, { toolId: "a", requestId: "r", arguments: [] }]) {
+    let deep = {};
+    for (let n = 0; n < 1000; n++) deep = { deep };
+    for (const wrong of [
+      undefined, null, 7, [], {}, { toolId: 7, requestId: "r" },
+      ...[[], "text", deep, { half: "\ud800" }].map((args) => ({ toolId: "a", requestId: "r", arguments: args })),
+      { toolId: "a", requestId: "r", timeoutMs: -1 }, { toolId: "a", requestId: "r", grantIds: "all" },
+    ]) {
       await assert.rejects(gateway.callTool(wrong), (error) => typeof error.code === "string", JSON.stringify(wrong));
     }
   });
