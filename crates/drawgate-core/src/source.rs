@@ -76,6 +76,11 @@ pub trait ToolSource: Send + Sync + 'static {
         None
     }
 
+    /// What a caller is told where the time of a call is over and its work can't be stopped.
+    fn after_timeout(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What a person needs to find out why it does not work: process, restarts, last words. Holds no
     /// secrets.
     fn diagnostics(&self) -> Value {

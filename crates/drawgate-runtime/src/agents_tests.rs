@@ -20,6 +20,7 @@ async fn open(place: &Path) -> Arc<Runtime> {
         state: StateLocation::Folder(place.join("data")),
         start: Start::Sources,
         redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
+        embedder: None,
     };
     let runtime = Arc::new(Runtime::open(options).await.unwrap());
     runtime.start_upkeep(Arc::default());

@@ -17,6 +17,7 @@ mod packs;
 mod plugins;
 mod profiles;
 mod providers;
+mod reset;
 mod runs;
 mod servers;
 mod status;
@@ -36,6 +37,7 @@ pub use plugins::{
 };
 pub use profiles::{AcceptProfile, ShownProfile};
 pub use providers::{ProviderReport, ProviderState};
+pub use reset::ResetSummary;
 pub use runs::{RunEvents, RunEventsQuery, StartRun, StartedRun};
 pub use servers::{Accept, Review, ServerReport, ServersQuery, SourceReport, StartedLogin};
 pub use status::Status;
@@ -106,6 +108,8 @@ pub struct Operations {
     pub acts: Acts,
     /// Calls that go on without their client, where a surface offers that.
     pub tasks: OnceLock<Tasks>,
+    /// The name under which the program calls that the gateway is a part of.
+    pub embedder: Option<Principal>,
 }
 
 impl Operations {

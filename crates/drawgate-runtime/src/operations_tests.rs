@@ -21,6 +21,7 @@ async fn open(place: &Path) -> Runtime {
         state: StateLocation::Folder(place.join("data")),
         start: Start::Nothing,
         redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
+        embedder: None,
     };
     Runtime::open(options).await.unwrap()
 }

@@ -33,6 +33,7 @@ async fn run() -> anyhow::Result<Vec<String>> {
         state: StateLocation::Memory,
         start: Start::Sources,
         redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
+        embedder: None,
     };
     let runtime = Runtime::open(options).await?;
 

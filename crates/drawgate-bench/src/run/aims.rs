@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::node::Node;
 use super::paths::{Cell, Path};
 use super::report::Report;
 use super::table::figure;
@@ -53,6 +54,7 @@ pub(crate) fn judge(report: &Report) -> Vec<Aim> {
     let start_up = report.start_up_ms.as_ref().map(|times| times.median);
     let boxed = report.spawns.iter().find(|spawned| spawned.name == "workspace");
     let sandbox = boxed.and_then(|spawned| spawned.added_p50_ms);
+    let in_process = report.node.as_ref().and_then(Node::ratio);
     let aims = [
         Aim::new("throughput at 64 / hop", Bound::AtLeast(0.55), throughput),
         Aim::new("CPU at 64 / hop", Bound::AtMost(2.25), cpu),
@@ -60,6 +62,7 @@ pub(crate) fn judge(report: &Report) -> Vec<Aim> {
         Aim::new("resident MiB", Bound::Below(30.0), report.resident_mib),
         Aim::new("first list ms", Bound::Below(150.0), start_up),
         Aim::new("sandbox adds ms", Bound::Below(10.0), sandbox),
+        Aim::new("CPU in process / over MCP", Bound::AtMost(0.5), in_process),
     ];
     aims.into_iter().flatten().collect()
 }

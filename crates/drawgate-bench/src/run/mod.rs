@@ -11,6 +11,7 @@ mod gateway;
 mod grpc;
 mod grpc_table;
 mod hooks;
+mod node;
 mod paths;
 mod report;
 mod spawns;
@@ -66,6 +67,8 @@ enum Part {
     Agents,
     /// Hooks around calls
     Hooks,
+    /// A gateway inside a Node program
+    Node,
 }
 
 /// How much to measure.
@@ -112,6 +115,7 @@ async fn measure(args: &Args) -> Result<Report> {
             Part::Grpc => report.grpc = Some(grpc::measure(&program, plan).await?),
             Part::Agents => report.agents = Some(agents::measure(&program).await?),
             Part::Hooks => report.hooks = Some(hooks::measure(&program, &upstream, plan).await?),
+            Part::Node => report.node = Some(node::measure(&program, &upstream, plan).await?),
         }
         return Ok(report);
     }
@@ -135,5 +139,6 @@ async fn measure(args: &Args) -> Result<Report> {
     report.grpc = Some(grpc::measure(&program, plan).await?);
     report.agents = Some(agents::measure(&program).await?);
     report.hooks = Some(hooks::measure(&program, &upstream, plan).await?);
+    report.node = Some(node::measure(&program, &upstream, plan).await?);
     Ok(report)
 }

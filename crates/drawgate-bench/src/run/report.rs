@@ -8,6 +8,7 @@ use super::aims::{self, Aim};
 use super::extras::{Audit, Named, StartUp};
 use super::grpc::Grpc;
 use super::hooks::Hooks;
+use super::node::Node;
 use super::paths::{Cell, Path};
 use super::spawns::Spawned;
 use super::table::{Table, figure, figure_or_dash};
@@ -26,6 +27,7 @@ pub(crate) struct Report {
     pub(crate) grpc: Option<Grpc>,
     pub(crate) agents: Option<Agents>,
     pub(crate) hooks: Option<Hooks>,
+    pub(crate) node: Option<Node>,
     /// Resident memory of Drawgate after the load of all paths
     pub(crate) resident_mib: Option<f64>,
 }
@@ -52,6 +54,7 @@ impl Report {
             grpc: None,
             agents: None,
             hooks: None,
+            node: None,
             resident_mib: None,
         }
     }
@@ -94,6 +97,7 @@ impl Report {
         text += &self.grpc.as_ref().map(Grpc::text).unwrap_or_default();
         text += &self.agents.as_ref().map(Agents::text).unwrap_or_default();
         text += &self.hooks.as_ref().map(Hooks::text).unwrap_or_default();
+        text += &self.node.as_ref().map(Node::text).unwrap_or_default();
         text += &self.facts();
         text + &self.verdict()
     }

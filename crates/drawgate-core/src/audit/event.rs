@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,7 +13,9 @@ use crate::model::PolicyDecision;
 use crate::store::StoreError;
 
 /// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A process began to write.
@@ -111,6 +114,8 @@ pub enum EventKind {
     PluginRemoved,
     /// A plugin can't be used or failed too often, and why.
     PluginFailed,
+    /// A program reset the gateway that is a part of it: issued grants and open approvals ended.
+    GatewayReset,
     /// An operator's act begins: nothing has changed yet. The event of the act's own kind, with the
     /// same `actId`, says that it was done; without one it was not.
     ActStarted,
@@ -128,7 +133,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 55] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -177,6 +182,7 @@ impl EventKind {
         Self::PluginConfigured,
         Self::PluginRemoved,
         Self::PluginFailed,
+        Self::GatewayReset,
         Self::ActStarted,
         Self::ActFailed,
         Self::AuditGap,
@@ -237,6 +243,7 @@ impl EventKind {
             Self::PluginConfigured => "plugin_configured",
             Self::PluginRemoved => "plugin_removed",
             Self::PluginFailed => "plugin_failed",
+            Self::GatewayReset => "gateway_reset",
             Self::ActStarted => "act_started",
             Self::ActFailed => "act_failed",
             Self::AuditGap => "audit_gap",
@@ -537,7 +544,7 @@ impl StoredEvent {
 }
 
 /// An event as programs read it. Which fields are present depends on its kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolAuditEvent {
     /// Its place in the log, from 1.

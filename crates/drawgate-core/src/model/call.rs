@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -72,7 +73,7 @@ impl From<Surface> for String {
 }
 
 /// One call, before anything is known about it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolInvocation {
     /// The tool: its id, its wire name, or its bare name where only one tool has it.
@@ -150,12 +151,13 @@ fn text_block(text: String) -> Value {
 }
 
 /// The answer to a call, whatever became of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
     /// Whether the tool did what was asked. A question is not a success.
     pub success: bool,
     /// Content blocks: text, images, resources and whatever else a source sends.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub content: Vec<Value>,
     /// The structured result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,7 +215,7 @@ impl Ending {
 }
 
 /// About a call that has ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultMeta {
     /// From the arrival of the call to its end.
@@ -228,7 +230,7 @@ pub struct ResultMeta {
 }
 
 /// A stored output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactRef {
     /// `drawgate://artifacts/HASH`.
@@ -253,7 +255,7 @@ impl ArtifactRef {
 }
 
 /// Why a call failed, in a form that programs can act upon.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[error("{message}")]
 pub struct ToolError {
     /// The stable code.
@@ -307,7 +309,9 @@ pub fn shown_name(name: &str) -> String {
 }
 
 /// The stable codes. Their names are the contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
     /// The tool ran and failed.

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Caller, IdError, SourceId};
 
 /// A flat string that a tool requires and a caller holds, such as `file.read` or `demo`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Capability(Arc<str>);
 
@@ -99,7 +100,9 @@ impl From<Capability> for String {
 pub type GrantId = Arc<str>;
 
 /// Who may use a grant. In JSON: `workspace`, `user:NAME` or `session:ID`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub enum GrantScope {
     /// Every caller of this gateway.
@@ -159,7 +162,7 @@ impl From<GrantScope> for String {
 
 /// One capability, held by a scope of callers, perhaps until a time. Times are milliseconds since
 /// the epoch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapabilityGrant {
     /// Its name, for revocation and audit.

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -48,7 +49,7 @@ enum Dots {
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $max:expr, $dots:expr, $rule:literal) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
@@ -121,7 +122,7 @@ impl Principal {
 }
 
 /// A tool's one identity, `source:tool`, used in audit, policy and grants.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(into = "String")]
 pub struct ToolId {
     text: Arc<str>,

@@ -1,13 +1,14 @@
 //! How a source describes its tools.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Capability, CapabilityGrant, Offer, SourceId, ToolId};
 
 /// One tool, as its author describes it. What protocols put on a tool beyond these
-/// fields (`title`, `outputSchema`, `icons`, `_meta` …) stays in `rest`, untouched.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// fields (`title`, `outputSchema`, `icons`, `_meta` …) is kept as it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolSpec {
     /// The author's name for it.
@@ -16,8 +17,10 @@ pub struct McpToolSpec {
     #[serde(default)]
     pub description: String,
     /// JSON Schema of the arguments.
+    #[schemars(with = "Map<String, Value>")]
     pub input_schema: Value,
-    /// Hints and demands.
+    /// Hints and demands. Those that a server sent are not checked.
+    #[schemars(with = "Option<ToolAnnotations>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// Free data of the author.
@@ -82,7 +85,7 @@ impl McpToolSpec {
 pub const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
 /// What an author says about a tool.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolAnnotations {
     /// The kind of tool.
@@ -112,7 +115,7 @@ pub struct ToolAnnotations {
 }
 
 /// The kind of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     /// Part of the runtime.
@@ -128,7 +131,7 @@ pub enum Category {
 }
 
 /// Whether calls of a tool may run side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Concurrency {
     /// They may.
@@ -138,7 +141,7 @@ pub enum Concurrency {
 }
 
 /// How long a tool takes, roughly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EstimatedDuration {
     /// No time at all.
@@ -152,7 +155,7 @@ pub enum EstimatedDuration {
 }
 
 /// A source's description of itself and its tools.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpManifest {
     /// The source.
@@ -172,7 +175,7 @@ pub struct McpManifest {
 }
 
 /// A registered tool, as a list shows it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolRegistryEntry {
     /// `source:tool`.
@@ -188,7 +191,7 @@ pub struct ToolRegistryEntry {
 }
 
 /// The state of the gate at a moment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolGatewaySnapshot {
     /// Every tool, ordered by source, then name.

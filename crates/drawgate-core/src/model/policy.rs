@@ -1,10 +1,11 @@
 //! What policy decided about a call.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The three answers of policy, mildest first: verdicts combine to the strictest.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -44,7 +45,7 @@ impl RiskTag {
 
 /// What makes a call risky, for the person who is asked.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum RiskTag {
@@ -61,7 +62,7 @@ pub enum RiskTag {
 }
 
 /// The decision about one call, as it stands in the audit log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyDecision {
     /// The answer.

@@ -110,13 +110,13 @@ impl Gateway {
                 Err(NotStarted::Refused(refusal))
                     if refusal.code == ErrorCode::Timeout && began.elapsed() >= limit.patience =>
                 {
-                    return Err(limit.refusal(entry.id.as_str(), &deadline));
+                    return Err(limit.refusal(&entry, &deadline));
                 }
                 Err(NotStarted::Refused(refusal)) => return Err(refusal),
                 Err(NotStarted::Outdated(call)) => return Ok(Performed::Outdated(call)),
             },
             () = cancel.cancelled() => return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call")),
-            () = deadline.passed() => return Err(limit.refusal(entry.id.as_str(), &deadline)),
+            () = deadline.passed() => return Err(limit.refusal(&entry, &deadline)),
         };
         if output.input_required.is_some() && !answers {
             let message = "the tool asks for input during a call, which this caller can't give";

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -406,6 +406,12 @@ impl Gateway {
     #[must_use]
     pub fn approval(&self, id: &str) -> Option<Approval> {
         self.approvals().into_iter().find(|approval| approval.id == id)
+    }
+
+    /// The approvals that are asked for from now on.
+    #[must_use]
+    pub fn approval_requests(&self) -> broadcast::Receiver<Approval> {
+        self.parts.approvals.subscribe()
     }
 
     /// Changes whenever an approval is decided.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Refusal, refuse};
 use crate::deadline::Deadline;
 use crate::model::ErrorCode;
+use crate::registry::Entry;
 
 /// The time that a call has.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +43,7 @@ impl TimeLimit {
     }
 
     /// The answer when the time is over: which limit it was, and how to raise it.
-    pub(super) fn refusal(self, tool: &str, deadline: &Deadline) -> Refusal {
+    pub(super) fn refusal(self, entry: &Entry, deadline: &Deadline) -> Refusal {
         let in_all = deadline.at() >= deadline.latest();
         let time = shown(if in_all { self.in_all } else { self.patience });
         let advice = match (in_all, self.longest) {
@@ -58,7 +59,12 @@ impl TimeLimit {
                  or in `[limits]`"
             }
         };
-        refuse(ErrorCode::Timeout, format!("`{tool}` did not answer within {time}, {advice}"))
+        let mut text = format!("`{}` did not answer within {time}, {advice}", entry.id);
+        if let Some(left) = entry.source.after_timeout() {
+            text.push_str("; ");
+            text.push_str(left);
+        }
+        refuse(ErrorCode::Timeout, text)
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hmac::{Hmac, Mac};
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::Sha256;
@@ -52,7 +53,7 @@ impl Default for ApprovalsConfig {
 }
 
 /// Where an approval stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalState {
     /// Nobody has decided.
@@ -82,7 +83,7 @@ impl ApprovalState {
 }
 
 /// One question to a person, and the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
     /// Its name.
@@ -94,6 +95,7 @@ pub struct Approval {
     /// The keyed hash of tool, definition, arguments and caller.
     pub binding: String,
     /// The arguments, redacted, in full.
+    #[schemars(with = "serde_json::Map<String, Value>")]
     pub arguments: Value,
     /// Why a person is asked.
     pub reason: String,

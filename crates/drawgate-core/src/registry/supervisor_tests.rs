@@ -13,7 +13,7 @@ use super::*;
 use crate::model::{McpManifest, McpToolSpec, ToolOutput};
 use crate::registry::{Naming, Registration, Trust};
 use crate::source::{CallContext, PermittedCall, SourceError};
-use crate::testing::{TestClock, TestStore, acts, tool};
+use crate::testing::{FakeSource, TestClock, TestStore, acts, tool};
 
 /// What a source does when it is asked.
 #[derive(Clone, Copy, PartialEq)]
@@ -418,6 +418,29 @@ async fn what_comes_by_itself_is_registered_whole_or_not_at_all() {
     let manifest = third.manifest_now(third.id.clone());
     fixture.supervisor.check_admission(third, manifest, flat()).unwrap();
     assert_eq!(fixture.listed(), ["first:a", "first:b"], "to examine is not to admit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_program_declares_counts_like_configuration() {
+    let fixture = fixture();
+    let said = serde_json::json!({ "policyAction": "file.read" });
+    for (id, is_declared) in [("own", true), ("guest", false)] {
+        let spec = tool(id, &said);
+        let source = FakeSource::new(id, vec![spec], |_, _| unreachable!());
+        let manifest = source.describe();
+        let supervisor = &fixture.supervisor;
+        let done = if is_declared {
+            supervisor.declare(source, manifest, flat()).await
+        } else {
+            supervisor.admit(source, manifest, flat()).await
+        };
+        done.unwrap();
+        let snapshot = supervisor.registry().snapshot();
+        let entry = snapshot.entries().find(|entry| entry.id.source().as_str() == id).unwrap();
+        let action = Some("file.read".to_owned());
+        let (counts, claimed) = if is_declared { (action, None) } else { (None, action) };
+        assert_eq!((&entry.action, &entry.claimed), (&counts, &claimed), "{id}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

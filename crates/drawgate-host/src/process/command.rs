@@ -85,7 +85,7 @@ fn start_boxed(
     confinement: &Confinement,
     terminal: Option<&Terminal>,
 ) -> Result<Started, SpawnError> {
-    let launcher = processes.launcher.as_deref().ok_or(SandboxError::NoLauncher)?;
+    let launcher = processes.launcher_or_why()?;
     if confinement.profile == Profile::Network && processes.egress.is_none() {
         return Err(SandboxError::NoEgress.into());
     }

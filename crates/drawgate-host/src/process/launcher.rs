@@ -7,12 +7,15 @@
 #![expect(clippy::disallowed_methods, reason = "this is the one place that spawns")]
 
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::open_files;
+use crate::ownership::{is_ours, others_replace_in, others_write};
 use crate::sandbox::init;
 
 /// The hidden first argument that makes the program a launcher.
@@ -32,6 +35,45 @@ enum LaunchError {
     Orphan,
     #[error("`{program}` can't be started: {source}")]
     Exec { program: String, source: std::io::Error },
+}
+
+/// Why a file can't be the launcher.
+#[derive(Debug, thiserror::Error)]
+pub enum UntrustedLauncher {
+    /// It is not there, or can't be looked at.
+    #[error("`{}` can't be used as the launcher: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is not a file.
+    #[error("`{}` can't be used as the launcher: it is not a file", .0.display())]
+    NotAFile(PathBuf),
+    /// Another user could put another program in its place.
+    #[error(
+        "`{}` is not used as the launcher: it and its folder must belong to root or to this user, \
+         and only the owner may write them",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+}
+
+/// The launcher at a path, if no other user can change or replace it.
+pub fn trusted(path: &Path) -> Result<PathBuf, UntrustedLauncher> {
+    let unreadable = |source| UntrustedLauncher::Unreadable { path: path.to_owned(), source };
+    let file = path.canonicalize().map_err(unreadable)?;
+    let found = file.metadata().map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(UntrustedLauncher::NotAFile(file));
+    }
+    let folder = file.parent().map(Path::metadata).transpose().map_err(unreadable)?;
+    let is_safe = |folder: &Metadata| is_ours(folder) && !others_replace_in(folder);
+    if !is_ours(&found) || others_write(&found) || !folder.as_ref().is_some_and(is_safe) {
+        return Err(UntrustedLauncher::Foreign(file));
+    }
+    Ok(file)
 }
 
 /// Does the launcher's work if the arguments of this process (without the program's name) ask for it;
@@ -67,4 +109,34 @@ fn become_program(args: impl IntoIterator<Item = OsString>) -> LaunchError {
     }
     open_files::lower(&files.to_string_lossy());
     LaunchError::Exec { program: shown, source: Command::new(program).args(args).exec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_what_no_other_user_can_change_is_a_launcher() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("drawgate-launch");
+        let check = |file_mode: u32, folder_mode: u32| {
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(file_mode)).unwrap();
+            fs::set_permissions(folder.path(), Permissions::from_mode(folder_mode)).unwrap();
+            trusted(&file).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(0o755, 0o755).unwrap(), file.canonicalize().unwrap());
+        assert!(check(0o555, 0o1777).is_ok(), "in a sticky folder only the owner may replace it");
+        for (file_mode, folder_mode) in [(0o775, 0o755), (0o757, 0o755), (0o755, 0o777)] {
+            let refused = check(file_mode, folder_mode).unwrap_err();
+            assert!(refused.contains("must belong to root"), "{refused}");
+        }
+        let absent = trusted(&folder.path().join("none")).unwrap_err().to_string();
+        assert!(absent.contains("none") && absent.contains("No such file"), "{absent}");
+        let no_file = trusted(folder.path()).unwrap_err().to_string();
+        assert!(no_file.contains("is not a file"), "{no_file}");
+    }
 }

@@ -102,6 +102,8 @@ type SweepListener = Arc<dyn Fn(SetAside) + Send + Sync>;
 #[derive(Clone)]
 pub struct Processes {
     launcher: Option<PathBuf>,
+    /// Why there is no launcher, where there is none.
+    no_launcher: Arc<str>,
     listener: Option<SweepListener>,
     inherited: BTreeMap<String, OsString>,
     egress: Option<Arc<Egress>>,
@@ -122,6 +124,7 @@ impl Processes {
         let inherit = |name: &&str| Some(((*name).to_owned(), secrets.variable(name)?));
         Self {
             launcher,
+            no_launcher: "the gateway was started without a launcher program".into(),
             listener: None,
             inherited: INHERITED.iter().filter_map(inherit).collect(),
             egress: None,
@@ -144,6 +147,16 @@ impl Processes {
     #[must_use]
     pub fn launcher(&self) -> Option<&Path> {
         self.launcher.as_deref()
+    }
+
+    /// The same, with what people are told where a program can't be started for lack of a launcher.
+    #[must_use]
+    pub fn without_launcher(self, why: &str) -> Self {
+        Self { launcher: None, no_launcher: why.into(), ..self }
+    }
+
+    fn launcher_or_why(&self) -> Result<&Path, SandboxError> {
+        self.launcher().ok_or_else(|| SandboxError::NoLauncher(self.no_launcher.to_string()))
     }
 
     /// What decides about programs, and is reached by none that is in a sandbox.

@@ -150,7 +150,7 @@ async fn without_a_launcher_there_is_no_sandbox_and_nothing_runs() {
     };
     let spawn = Spawn { confinement: Some(confinement.clone()), ..shell("true") };
     let error = processes().spawn(&spawn).unwrap_err();
-    assert!(matches!(error, SpawnError::Sandbox(SandboxError::NoLauncher)), "{error}");
+    assert!(matches!(error, SpawnError::Sandbox(SandboxError::NoLauncher(_))), "{error}");
     // An operator who says `none` gets none.
     let open = Confinement { profile: Profile::None, ..confinement };
     let spawn = Spawn { confinement: Some(open), ..shell("exit 7") };

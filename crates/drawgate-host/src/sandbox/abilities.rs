@@ -133,7 +133,7 @@ fn missing(error: &SandboxError) -> Ability {
         SandboxError::Build { part, .. } => *part,
         SandboxError::Folder { .. } => Part::Workspace,
         SandboxError::NoEgress => Part::Network,
-        SandboxError::NoLauncher | SandboxError::Program { .. } => Part::Program,
+        SandboxError::NoLauncher(_) | SandboxError::Program { .. } => Part::Program,
         SandboxError::Limit { .. }
         | SandboxError::SharedLimit { .. }
         | SandboxError::TotalMemory { .. } => Part::Limits,

@@ -104,9 +104,9 @@ pub enum Limit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxError {
-    /// The host was made without a launcher.
-    #[error("programs can't be sandboxed here: the gateway was started without a launcher program")]
-    NoLauncher,
+    /// The host was made without a launcher. The text says why.
+    #[error("programs can't be sandboxed here: {0}")]
+    NoLauncher(String),
     /// The profile `network` without a client to go out by.
     #[error("the profile `network` needs the gateway's egress; there is none here")]
     NoEgress,
@@ -175,7 +175,7 @@ impl SandboxError {
     pub const fn was_stopped(&self) -> bool {
         match self {
             Self::Limit { .. } | Self::SharedLimit { .. } | Self::TotalMemory { .. } => true,
-            Self::NoLauncher
+            Self::NoLauncher(_)
             | Self::NoEgress
             | Self::Folder { .. }
             | Self::Build { .. }

@@ -54,6 +54,7 @@ async fn open(place: &Path, faults: &Faults) -> Runtime {
         state: StateLocation::Folder(place.join("data")),
         start: Start::Sources,
         redactor,
+        embedder: None,
     };
     let runtime = Runtime::open_with(options, |dir, options| {
         let storage = store::open(&StorageChoice::Folder(dir.clone()), options)?;

@@ -28,12 +28,13 @@ use arc_swap::ArcSwap;
 use drawgate_agents::runs::RunsParts;
 use drawgate_agents::runs::programs::ProgramParts;
 use drawgate_core::acts::{Acts, ActsParts};
-use drawgate_core::model::{CapabilityGrant, Principal, SourceId};
+use drawgate_core::model::{CapabilityGrant, McpManifest, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayControl, GatewayParts, GatewaySettings};
 use drawgate_core::policy::{Approvals, ApprovalsConfig, Expose, Grants, Rules, standing_grants};
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::{Pins, Registry, SourceSupervisor, SourceTerms};
+use drawgate_core::registry::{Pins, RegistrationError, Registry, SourceSupervisor, SourceTerms};
 use drawgate_core::secret::Secret;
+use drawgate_core::source::ToolSource;
 use drawgate_core::store::{
     Agent, ArtifactLimits, Artifacts, AuditLog, Documents, Storage, Store, StoreError,
 };
@@ -144,6 +145,8 @@ pub struct RuntimeOptions<'a> {
     pub start: Start,
     /// Updated with every secret that becomes known.
     pub redactor: Arc<ArcSwap<Redactor>>,
+    /// The name under which a program calls that the gateway is a part of: grants can be issued to it.
+    pub embedder: Option<Principal>,
 }
 
 impl Runtime {
@@ -160,7 +163,7 @@ impl Runtime {
 
     /// The same, on a store that the caller opens.
     pub(crate) async fn open_with(
-        RuntimeOptions { mut host, loaded, state, start, redactor }: RuntimeOptions<'_>,
+        RuntimeOptions { mut host, loaded, state, start, redactor, embedder }: RuntimeOptions<'_>,
         open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
     ) -> anyhow::Result<Self> {
         let (dir, held) = state.open()?;
@@ -217,6 +220,7 @@ impl Runtime {
             admin,
             acts,
             tasks: OnceLock::new(),
+            embedder,
         });
         let runtime = Self::around(operations, host, edits, loaded, start, (dir.path(), held));
         runtime.begin(loaded).await?;
@@ -275,6 +279,17 @@ impl Runtime {
     #[must_use]
     pub fn supervisor(&self) -> &Arc<SourceSupervisor> {
         &self.operations.supervisor
+    }
+
+    /// Registers tools of the program that the gateway is a part of, whole or not at all, under the terms
+    /// that hold for every source. They replace what was declared under the same id before.
+    pub async fn declare(
+        &self,
+        source: Arc<dyn ToolSource>,
+        manifest: McpManifest,
+    ) -> Result<(), RegistrationError> {
+        let terms = base_terms(&self.in_force.lock().config);
+        self.supervisor().declare(source, manifest, terms).await.map(drop)
     }
 
     /// Its audit log.

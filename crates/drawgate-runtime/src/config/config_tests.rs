@@ -28,6 +28,24 @@ fn nothing_means_the_defaults() {
 }
 
 #[test]
+fn a_document_means_what_a_file_of_its_shape_means() {
+    let text = "limits.timeout_seconds = 7\n[servers.one]\ncommand = \"true\"";
+    let document = Config::document(text).unwrap();
+    let loaded = Config::from_document(document.clone()).unwrap();
+    assert_eq!(loaded.config, parse(text));
+    assert_eq!(loaded.path, None, "nothing is looked for beside it");
+    assert_eq!(loaded.text_hash, Config::from_document(document).unwrap().text_hash);
+    assert_eq!(loaded.withheld(&loaded.config.servers["one"]), None, "a program has named it");
+
+    let wrong = serde_json::json!({ "limits": { "timeout_seconds": "7" }, "serverz": {} });
+    let problems = Config::from_document(wrong).unwrap_err().problems;
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["limits.timeout_seconds", "serverz"]);
+    assert!(problems.iter().all(|it| it.file.is_none() && it.location.is_none()), "{problems:?}");
+    assert!(Config::document("a = ").is_err());
+}
+
+#[test]
 fn the_starter_loads_and_changes_nothing() {
     assert_eq!(check_clean(STARTER, Path::new("drawgate.toml")), Config::default());
 }

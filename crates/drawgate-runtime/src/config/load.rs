@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use drawgate_host::store::DataDir;
 use drawgate_sources::Kinds;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::problem::{ConfigErrors, Problem, Severity};
-use super::tree::{Locations, is_within};
+use super::tree::{Locations, Tree, is_within};
 use super::{Config, Server, Transport, schema, shape, tree};
 
 /// The file that is read when none is named.
@@ -199,8 +200,29 @@ impl Config {
         Self::parse_with(text, path, Kinds::default())
     }
 
+    /// Reads a document of the file's shape that a program gives. There is no file: relative paths start
+    /// at the current folder.
+    pub fn from_document(document: Value) -> Result<Loaded, ConfigErrors> {
+        let text = document.to_string();
+        let (config, problems) = read(Tree::of(document), Path::new(""), Kinds::default());
+        match config {
+            Some(config) if problems.iter().all(|it| it.severity == Severity::Warning) => {
+                Ok(loaded(config, None, &text, problems))
+            }
+            _ => Err(ConfigErrors { problems }),
+        }
+    }
+
+    /// The document that a text stands for, not yet checked.
+    pub fn document(text: &str) -> Result<Value, ConfigErrors> {
+        tree::parse(text).map(|tree| tree.value).map_err(|problems| ConfigErrors { problems })
+    }
+
     fn parse_with(text: &str, path: &Path, kinds: Kinds) -> Result<Loaded, ConfigErrors> {
-        let (config, mut problems) = read(text, path, kinds);
+        let (config, mut problems) = match tree::parse(text) {
+            Ok(tree) => read(tree, path, kinds),
+            Err(problems) => (None, problems),
+        };
         for problem in &mut problems {
             problem.file.get_or_insert_with(|| path.to_owned());
         }
@@ -219,11 +241,7 @@ fn loaded(config: Config, path: Option<PathBuf>, text: &str, warnings: Vec<Probl
     Loaded { config, path, chosen: ConfigOrigin::Named, text_hash, warnings }
 }
 
-fn read(text: &str, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Problem>) {
-    let mut tree = match tree::parse(text) {
-        Ok(tree) => tree,
-        Err(problems) => return (None, problems),
-    };
+fn read(mut tree: Tree, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Problem>) {
     let mut problems = shape::check(&schema::schema_of(kinds), &mut tree);
     let config = match Config::deserialize(&tree.value) {
         Ok(config) => Config { kinds, ..config },

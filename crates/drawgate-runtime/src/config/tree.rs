@@ -19,7 +19,15 @@ pub(super) struct Tree {
     pub(super) locations: Locations,
 }
 
+impl Tree {
+    /// A document that was not read from a text: nothing has a place.
+    pub(super) fn of(value: Value) -> Self {
+        Self { value, locations: Locations::default() }
+    }
+}
+
 /// Where keys and values are in the text.
+#[derive(Default)]
 pub(super) struct Locations {
     text: String,
     keys: BTreeMap<String, Range<usize>>,
@@ -29,8 +37,7 @@ pub(super) struct Locations {
 /// Reads the text; if it is not TOML, every reason with its place.
 pub(super) fn parse(text: &str) -> Result<Tree, Vec<Problem>> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut locations =
-        Locations { text: text.to_owned(), keys: BTreeMap::new(), values: BTreeMap::new() };
+    let mut locations = Locations { text: text.to_owned(), ..Locations::default() };
     if !errors.is_empty() {
         return Err(errors.iter().map(|error| syntax_problem(error, &locations)).collect());
     }
@@ -41,8 +48,7 @@ pub(super) fn parse(text: &str) -> Result<Tree, Vec<Problem>> {
 /// Reads what can be read of a text that may not be TOML.
 pub(super) fn salvage(text: &str) -> Tree {
     let (table, _) = DeTable::parse_recoverable(text);
-    let mut locations =
-        Locations { text: text.to_owned(), keys: BTreeMap::new(), values: BTreeMap::new() };
+    let mut locations = Locations { text: text.to_owned(), ..Locations::default() };
     let value = locations.table(table.get_ref(), "");
     Tree { value, locations }
 }

@@ -106,6 +106,7 @@ impl Operations {
             entry.terms.purpose == Purpose::Agent && entry.terms.name.as_str() == name.as_str()
         });
         let is_known = *name == Principal::local()
+            || self.embedder.as_ref() == Some(name)
             || has_key
             || self.callers.is_reserved(name)
             || self.plugins.has_principal(name)

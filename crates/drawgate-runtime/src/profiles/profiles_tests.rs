@@ -45,6 +45,7 @@ impl World {
             state: StateLocation::Folder(place.join("data")),
             start,
             redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
+            embedder: None,
         };
         Runtime::open(opening).await.unwrap()
     }

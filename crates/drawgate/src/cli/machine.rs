@@ -44,6 +44,7 @@ pub(super) fn runtime_options<'a>(
         state: StateLocation::Folder(data.to_owned()),
         start,
         redactor,
+        embedder: None,
     })
 }
 

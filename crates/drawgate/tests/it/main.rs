@@ -26,6 +26,7 @@ mod hooks;
 mod leaks;
 mod load;
 mod narrowing;
+mod node_types;
 mod oauth;
 mod operations;
 mod peers;

@@ -56,10 +56,31 @@ impl SourceSupervisor {
         manifest: McpManifest,
         terms: SourceTerms,
     ) -> Result<CancellationToken, RegistrationError> {
+        self.admit_from(Origin::Admitted, source, manifest, terms).await
+    }
+
+    /// The same for a source of the program that the gateway is a part of: what its manifest says counts
+    /// like what an operator has configured.
+    pub async fn declare(
+        &self,
+        source: Arc<dyn ToolSource>,
+        manifest: McpManifest,
+        terms: SourceTerms,
+    ) -> Result<CancellationToken, RegistrationError> {
+        self.admit_from(Origin::Declared, source, manifest, terms).await
+    }
+
+    async fn admit_from(
+        &self,
+        origin: Origin,
+        source: Arc<dyn ToolSource>,
+        manifest: McpManifest,
+        terms: SourceTerms,
+    ) -> Result<CancellationToken, RegistrationError> {
         let id = source.id().clone();
         // Checked first, because compiling schemas is expensive.
         self.check_free(&self.sources.lock(), &id)?;
-        let supervised = self.supervised_source(source, terms, Origin::Admitted);
+        let supervised = self.supervised_source(source, terms, origin);
         let server = format!("{} {}", manifest.name, manifest.version);
         let prepared = PreparedRegistration::of(supervised.registration(manifest))?;
         let leave = LeaveSignals::default();

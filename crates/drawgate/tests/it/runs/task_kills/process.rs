@@ -219,6 +219,7 @@ async fn open(place: &Path) -> Runtime {
         state: StateLocation::Folder(place.join(".drawgate")),
         start: Start::Sources,
         redactor: Arc::new(ArcSwap::from_pointee(Redactor::new([]))),
+        embedder: None,
     };
     Runtime::open(options).await.unwrap()
 }
