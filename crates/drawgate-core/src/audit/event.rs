@@ -305,6 +305,7 @@ impl EventKind {
             | Self::HookObjected
             | Self::HookFailed
             | Self::PluginFailed
+            | Self::GatewayReset
             | Self::ActStarted
             | Self::ActFailed
             | Self::AuditGap
