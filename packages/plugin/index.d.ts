@@ -96,7 +96,11 @@ export type HookCall = {
   operation: string;
   /** Who calls. */
   principal: string;
-  /** The conversation, if the gateway runs the agent that calls. */
+  /** The run, if the gateway runs the agent that calls. */
+  runId?: string;
+  /** The profile of that agent. */
+  agent?: string;
+  /** The conversation of that run. */
   threadId?: string;
   /** The task that the caller works on. */
   taskId?: string;
