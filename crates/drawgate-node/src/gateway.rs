@@ -59,6 +59,8 @@ pub(crate) struct Gateway {
     followed: Mutex<BTreeSet<String>>,
     followers: TaskTracker,
     stop: CancellationToken,
+    /// Nothing new begins, and then nothing is left.
+    closing: CancellationToken,
     closed: CancellationToken,
 }
 
@@ -96,6 +98,7 @@ impl Gateway {
             followed: Mutex::default(),
             followers: TaskTracker::new(),
             stop: CancellationToken::new(),
+            closing: CancellationToken::new(),
             closed: CancellationToken::new(),
         }))
     }
@@ -169,7 +172,7 @@ impl Gateway {
                 let waiting = is_ready(&runtime, server.as_ref(), limit);
                 let done = tokio::select! {
                     done = waiting => done,
-                    () = own.stop.cancelled() => Err(Fault::closed()),
+                    () = own.closing.cancelled() => Err(Fault::closed()),
                 };
                 drop(runtime);
                 own.settle(id, done);
@@ -248,6 +251,7 @@ impl Gateway {
             self.closed.cancelled().await;
             return;
         };
+        self.closing.cancel();
         self.under_way.close();
         let _grace_is_over = timeout(grace, self.under_way.wait()).await;
         runtime.gateway().stop();
