@@ -8,6 +8,7 @@ mod grant;
 mod ids;
 mod lineage;
 mod manifest;
+mod narrowing;
 mod policy;
 
 pub use call::{
@@ -22,4 +23,6 @@ pub use manifest::{
     Annotations, Category, Concurrency, EstimatedDuration, HINTS, McpManifest, McpToolSpec,
     ToolAnnotations, ToolGatewaySnapshot, ToolRegistryEntry,
 };
+pub(crate) use narrowing::check as check_narrowing;
+pub use narrowing::{Narrowing, OWN_META};
 pub use policy::{PolicyDecision, RiskTag, Verdict};

@@ -35,8 +35,6 @@ const MAX_REQUEST_ID: usize = 256;
 /// characters of its place.
 const MAX_DESCRIBED: usize = 32;
 const MAX_PLACE: usize = 128;
-/// At most this many extra keys of a caller are redacted.
-const MAX_REDACT_KEYS: usize = 32;
 
 /// One call's way through the gate.
 pub(crate) struct Trace {
@@ -129,7 +127,7 @@ impl Trace {
 
     /// Redacts and hashes the arguments.
     pub(super) fn input(&mut self, arguments: &Map<String, Value>, redact_keys: &[String]) {
-        self.redact_keys = redact_keys.iter().take(MAX_REDACT_KEYS).cloned().collect();
+        self.redact_keys = redact_keys.to_vec();
         let redactor = self.gate.parts.redactor.load();
         let redacted = redactor.redact_map(arguments, &self.redact_keys);
         let mut bytes = Vec::with_capacity(128);
@@ -185,6 +183,11 @@ impl Trace {
     fn describe(&self, hidden: &str) -> String {
         let digest = self.gate.parts.approvals.digest(hidden);
         format!("{} characters, digest {digest}", hidden.chars().count())
+    }
+
+    /// The keys that this call has redacted beside those that always are.
+    pub(super) fn redact_keys(&self) -> &[String] {
+        &self.redact_keys
     }
 
     /// Arguments as hooks see them.
@@ -315,7 +318,10 @@ impl Trace {
             draft = draft.text("definitionHash", &entry.definition);
         }
         if !self.redact_keys.is_empty() {
-            draft = draft.texts("redactKeys", self.redact_keys.iter().map(String::as_str));
+            let redactor = self.gate.parts.redactor.load_full();
+            let keys: Vec<String> =
+                self.redact_keys.iter().map(|key| label(&redactor, key)).collect();
+            draft = draft.texts("redactKeys", keys.iter().map(String::as_str));
         }
         if let Some(input) = &self.input {
             draft = draft.text("inputHash", &input.hash);
@@ -417,8 +423,9 @@ impl Trace {
 
     fn refused(&mut self, refusal: Refusal) -> ToolResult {
         let redactor = self.gate.parts.redactor.load();
-        let message = redactor.redact_text(&refusal.message).into_owned();
-        let details = refusal.details.map(|details| redactor.redact(&details, &[]).into_owned());
+        let keys = &self.redact_keys;
+        let message = redactor.redact_text_with(&refusal.message, keys).into_owned();
+        let details = refusal.details.map(|details| redactor.redact(&details, keys).into_owned());
         self.output_hash = Some(canonical::hash(&serde_json::json!({ "error": message })));
         failed(ToolError { message, details, ..refusal }, ResultMeta::default())
     }

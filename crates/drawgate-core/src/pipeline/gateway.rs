@@ -26,7 +26,7 @@ use crate::clock::{Clock, Ids};
 use crate::hooks::Hooks;
 use crate::model::{
     Caller, Client, ErrorCode, Operation, Principal, SourceId, ToolError, ToolInvocation,
-    ToolResult, TraceParent,
+    ToolResult, TraceParent, check_narrowing,
 };
 use crate::policy::{Approval, Approvals, ApprovalsConfig, Expose, Exposures, Grants, Rules};
 use crate::redact::Redactor;
@@ -243,6 +243,7 @@ impl Gateway {
         // What costs little comes first: a flood is refused before its arguments are redacted.
         let mut slot = Some(self.load.enter(&caller.principal, all, own)?);
         check_size(&call.arguments, max_bytes)?;
+        check_narrowing(&call)?;
         trace.input(&call.arguments, &call.redact_keys);
         let resolved = self.resolve(caller, call, trace)?;
         let resolved = self.rewrite(caller, resolved, trace).await?;

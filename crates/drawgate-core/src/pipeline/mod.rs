@@ -54,6 +54,9 @@ mod exchange_tests;
 #[path = "limits_tests.rs"]
 mod limits_tests;
 #[cfg(test)]
+#[path = "narrowing_tests.rs"]
+mod narrowing_tests;
+#[cfg(test)]
 #[path = "output_tests.rs"]
 mod output_tests;
 #[cfg(test)]

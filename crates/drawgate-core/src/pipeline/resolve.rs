@@ -64,7 +64,7 @@ impl Gateway {
         }
         let cover = grants.cover(caller, &entry.requires, call.grant_ids.as_deref(), now);
         trace.resolved(&entry, cover.as_ref().ok());
-        let cover = cover.map_err(|Missing(missing)| uncovered(caller, &entry, &missing))?;
+        let cover = cover.map_err(|Missing(missing)| uncovered(caller, &call, &entry, &missing))?;
         Ok(Resolved { entry, call, cover })
     }
 
@@ -96,11 +96,18 @@ pub(super) fn not_for(name: &str) -> Refusal {
 }
 
 /// No grant covers it. Surfaces towards strangers turn this into an unknown tool.
-fn uncovered(caller: &Caller, entry: &Entry, missing: &[Capability]) -> Refusal {
+fn uncovered(
+    caller: &Caller,
+    call: &ToolInvocation,
+    entry: &Entry,
+    missing: &[Capability],
+) -> Refusal {
     let list: Vec<&str> = missing.iter().map(Capability::as_str).collect();
-    let why = match caller.lineage {
-        Some(_) => "which no live grant gives below the ceilings of the run",
-        None => "which no live grant gives",
+    let why = match (&caller.lineage, &call.grant_ids) {
+        (Some(_), None) => "which no live grant gives below the ceilings of the run",
+        (Some(_), Some(_)) => "which no grant in `grantIds` gives below the ceilings of the run",
+        (None, None) => "which no live grant gives",
+        (None, Some(_)) => "which no live grant in `grantIds` gives",
     };
     let message = format!("`{}` needs `{}`, {why}", entry.id, list.join("`, `"));
     let error =

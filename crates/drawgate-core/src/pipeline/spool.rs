@@ -64,7 +64,7 @@ impl Gateway {
         if size.fits(&entry.limits) {
             return Ok(Spooled { output, artifact: None });
         }
-        Ok(self.cut(caller, &entry, output, &size).await)
+        Ok(self.cut(caller, &entry, output, &size, trace).await)
     }
 
     /// A call that can't go on without answers: the caller gets the questions, and what it must bring

@@ -84,7 +84,7 @@ pub(super) fn classify(name: &str) -> Class {
 pub(super) struct ExtraKeys(Vec<String>);
 
 /// More names than this are not used, so that a caller can't blank an event word by word.
-const MAX_EXTRA_KEYS: usize = 32;
+pub(crate) const MAX_EXTRA_KEYS: usize = 32;
 
 impl ExtraKeys {
     pub(super) fn new(names: &[String]) -> Self {

@@ -27,6 +27,7 @@ use serde_json::{Map, Value};
 
 pub use describe::{describe_masks, has_masks};
 use keys::ExtraKeys;
+pub(crate) use keys::MAX_EXTRA_KEYS;
 use known::Known;
 use text::Scan;
 
@@ -76,6 +77,13 @@ impl Redactor {
     #[must_use]
     pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         Scan::new(&self.known, &ExtraKeys::none()).text(text)
+    }
+
+    /// The same, with further names as in [`Self::redact`].
+    #[must_use]
+    pub fn redact_text_with<'a>(&self, text: &'a str, extra_keys: &[String]) -> Cow<'a, str> {
+        let extra = ExtraKeys::new(extra_keys);
+        Scan::new(&self.known, &extra).text(text)
     }
 
     /// Masks only known values, in text that goes back to a caller.

@@ -1,7 +1,7 @@
 //! Tools, as an operator lists and calls them.
 
 use drawgate_core::model::{
-    Caller, Capability, Principal, SourceId, ToolInvocation, ToolResult, WireName,
+    Caller, Capability, Narrowing, Principal, SourceId, ToolInvocation, ToolResult, WireName,
 };
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::registry::{Entry, Provider, SourceState, SourceStatus};
@@ -42,15 +42,16 @@ pub struct ServedBy {
 
 /// A call by an operator, or on behalf of an agent.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewCall {
     /// The tool.
     pub tool: String,
     /// The arguments.
     #[serde(default)]
     pub arguments: Map<String, Value>,
-    /// A shorter limit.
-    pub timeout_ms: Option<u64>,
+    /// How the caller narrows it.
+    #[serde(default)]
+    pub narrowing: Narrowing,
     /// On whose behalf.
     pub agent: Option<Principal>,
 }
@@ -75,13 +76,12 @@ impl Operations {
     /// Calls a tool.
     pub async fn call(&self, caller: &Caller, call: NewCall) -> ToolResult {
         let unique = self.gateway.ids().unique();
-        let invocation = ToolInvocation {
+        let invocation = call.narrowing.of(ToolInvocation {
             tool_id: call.tool,
             request_id: format!("{}-{unique}", caller.surface.name()),
             arguments: call.arguments,
-            timeout_ms: call.timeout_ms,
             ..ToolInvocation::default()
-        };
+        });
         self.gateway.call(caller, invocation, CallOptions::default()).await
     }
 }

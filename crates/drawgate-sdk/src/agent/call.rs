@@ -25,17 +25,47 @@ pub struct ToolCall {
     timeout: Option<Duration>,
     traceparent: String,
     progress: Option<OnProgress>,
+    grants: Option<Vec<String>>,
+    redact_keys: Vec<String>,
+    run_id: String,
 }
 
 impl ToolCall {
     pub(super) fn new(agent: Agent, tool: String, arguments: serde_json::Result<String>) -> Self {
-        let traceparent = String::new();
-        Self { agent, tool, arguments, timeout: None, traceparent, progress: None }
+        Self {
+            agent,
+            tool,
+            arguments,
+            timeout: None,
+            traceparent: String::new(),
+            progress: None,
+            grants: None,
+            redact_keys: Vec::new(),
+            run_id: String::new(),
+        }
     }
 
     /// A shorter limit than the tool's own.
     pub const fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
+        self
+    }
+
+    /// The only grants to use, by their ids, instead of all that the agent holds.
+    pub fn grants(mut self, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.grants = Some(ids.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// A key whose value is redacted wherever the call is recorded, beside those that always are.
+    pub fn redact(mut self, key: impl Into<String>) -> Self {
+        self.redact_keys.push(key.into());
+        self
+    }
+
+    /// The run that the call belongs to, for the audit log.
+    pub fn run(mut self, id: impl Into<String>) -> Self {
+        self.run_id = id.into();
         self
     }
 
@@ -51,7 +81,7 @@ impl ToolCall {
         self
     }
 
-    async fn run(self) -> Outcome {
+    async fn send(self) -> Outcome {
         let refused = |text| CallError::new(CallError::INVALID_ARGUMENTS, text);
         let input_json = self
             .arguments
@@ -73,6 +103,9 @@ impl ToolCall {
             timeout_ms: self.timeout.map_or(0, milliseconds),
             progress,
             traceparent: self.traceparent,
+            grants: self.grants.map(|ids| proto::GrantIds { ids }),
+            redact_keys: self.redact_keys,
+            run_id: self.run_id,
         };
         let gone = || CallError::unavailable("the connection to the gateway was lost");
         outgoing.send(Message::Call(call)).await.map_err(|_| gone())?;
@@ -86,7 +119,7 @@ impl IntoFuture for ToolCall {
     type IntoFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(self.send())
     }
 }
 

@@ -208,6 +208,20 @@ pub struct ToolCall {
     pub progress: bool,
     #[prost(string, tag = "6")]
     pub traceparent: ::prost::alloc::string::String,
+    /// The only grants to use. Absent means all that the agent holds; a list without ids, none.
+    #[prost(message, optional, tag = "7")]
+    pub grants: ::core::option::Option<GrantIds>,
+    /// Keys whose values are redacted wherever the call is recorded, beside those that always are.
+    #[prost(string, repeated, tag = "8")]
+    pub redact_keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The run that the call belongs to, for the audit log; empty means none.
+    #[prost(string, tag = "9")]
+    pub run_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GrantIds {
+    #[prost(string, repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelCall {

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use drawgate_core::model::{Capability, Principal, ToolResult};
+use drawgate_core::model::{Capability, GrantId, Narrowing, Principal, ToolResult};
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::NOT_STARTED;
@@ -60,13 +60,41 @@ pub(super) enum ToolsCommand {
         /// All arguments as one JSON object; `-` reads it from standard input
         #[arg(long, value_name = "JSON", conflicts_with = "arguments")]
         input: Option<String>,
-        /// Wait at most this long, in milliseconds
-        #[arg(long, value_name = "MS")]
-        timeout: Option<u64>,
+        #[command(flatten)]
+        narrowing: NarrowingOptions,
         /// As this agent
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
     },
+}
+
+/// How a call is narrowed.
+#[derive(Debug, clap::Args)]
+pub(super) struct NarrowingOptions {
+    /// Use this grant and no other; may be given several times [default: all that the caller holds]
+    #[arg(long, value_name = "ID")]
+    grant: Vec<String>,
+    /// Redact the value under this key wherever the call is recorded; may be given several times
+    #[arg(long, value_name = "KEY")]
+    redact: Vec<String>,
+    /// The run that the call belongs to, for the audit log
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
+    /// Wait at most this long, in milliseconds
+    #[arg(long, value_name = "MS")]
+    timeout: Option<u64>,
+}
+
+impl From<NarrowingOptions> for Narrowing {
+    fn from(options: NarrowingOptions) -> Self {
+        let named: Vec<GrantId> = options.grant.into_iter().map(Into::into).collect();
+        Self {
+            grant_ids: (!named.is_empty()).then_some(named),
+            redact_keys: options.redact,
+            run_id: options.run,
+            timeout_ms: options.timeout,
+        }
+    }
 }
 
 pub(super) async fn run(command: ToolsCommand, context: Context) -> anyhow::Result<ExitCode> {
@@ -107,7 +135,7 @@ async fn perform(
             })?;
             context.out.json(&tool)?;
         }
-        ToolsCommand::Call { name, arguments, input, timeout, agent } => {
+        ToolsCommand::Call { name, arguments, input, narrowing, agent } => {
             let arguments = match input {
                 Some(input) => arguments::read_object(&input_text(input)?)?,
                 None => read_arguments(backend, &name, agent.as_deref(), &arguments).await?,
@@ -115,7 +143,7 @@ async fn perform(
             let call = NewCall {
                 tool: name,
                 arguments,
-                timeout_ms: timeout,
+                narrowing: narrowing.into(),
                 agent: agent.as_deref().map(Principal::new).transpose()?,
             };
             let result: ToolResult = backend.post("/call", &call).await?;

@@ -25,6 +25,7 @@ mod first_call;
 mod hooks;
 mod leaks;
 mod load;
+mod narrowing;
 mod node_types;
 mod oauth;
 mod operations;

@@ -61,14 +61,21 @@ impl Program {
                 return gateway.refuse(&run.caller(), &call.tool_id, &call.request_id, error).await;
             }
         };
-        let asked = wanted(&call);
+        let asked = self.wanted(&call);
         call.run_id = Some(run.id.to_string());
         // Whatever the program wrote there: it is the gateway that knows.
         call.meta.insert(STEP_KEY.to_owned(), seq.into());
         run.set_phase(Phase::Acting, session.now());
-        session.show_call(seq, &asked, &call.arguments);
+        if let Arguments::Object(arguments) = &asked.arguments {
+            session.show_call(seq, &asked, arguments);
+        }
+        let keys = call.redact_keys.clone();
         let result = session.gated(seq, call, options).await;
-        let outcome = outlined(&result);
+        let mut outcome = outlined(&result);
+        if !keys.is_empty() {
+            let redactor = self.runs().0.gateway.redactor();
+            outcome.text = redactor.redact_text_with(&outcome.text, &keys).into_owned();
+        }
         session.show_result(seq, &asked, &outcome);
         self.close(seq, |body| {
             if let StepBody::Call { outcome: kept, .. } = body {
@@ -91,7 +98,7 @@ impl Program {
             self.finish(Ok(Finish::because(Ending::Budget, error.to_string())));
             return Err(ToolError::new(ErrorCode::RateLimited, error.to_string()));
         }
-        let begun = self.begin(StepBody::Call { call: wanted(call), outcome: None }).await;
+        let begun = self.begin(StepBody::Call { call: self.wanted(call), outcome: None }).await;
         let spent = if begun.is_ok() { amount } else { Amount::default() };
         pools.settle(path, amount, spent);
         begun.map_err(|error| {
@@ -100,14 +107,19 @@ impl Program {
             ToolError::new(ErrorCode::Unavailable, message)
         })
     }
-}
 
-/// The call as it is kept.
-fn wanted(call: &ToolInvocation) -> ToolCall {
-    let id = call.meta.get("claudecode/toolUseId").and_then(Value::as_str);
-    ToolCall {
-        id: id.unwrap_or(&call.request_id).to_owned(),
-        name: call.tool_id.clone(),
-        arguments: Arguments::Object(call.arguments.clone()),
+    /// The call as it is kept.
+    fn wanted(&self, call: &ToolInvocation) -> ToolCall {
+        let id = call.meta.get("claudecode/toolUseId").and_then(Value::as_str);
+        let mut arguments = call.arguments.clone();
+        if !call.redact_keys.is_empty() {
+            let redactor = self.runs().0.gateway.redactor();
+            arguments = redactor.redact_map(&call.arguments, &call.redact_keys).into_owned();
+        }
+        ToolCall {
+            id: id.unwrap_or(&call.request_id).to_owned(),
+            name: call.tool_id.clone(),
+            arguments: Arguments::Object(arguments),
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::Spooled;
 use super::size::Size;
 use crate::model::{ArtifactRef, Caller, ToolOutput};
 use crate::pipeline::Gateway;
+use crate::pipeline::audit::Trace;
 use crate::registry::{Entry, Limits};
 use crate::store::NewArtifact;
 
@@ -28,9 +29,10 @@ impl Gateway {
         entry: &Entry,
         output: ToolOutput,
         size: &Size,
+        trace: &Trace,
     ) -> Spooled {
         let (head, tail) = ends(&text(&output), &entry.limits);
-        let artifact = self.keep(caller, entry, &output, size).await;
+        let artifact = self.keep(caller, entry, &output, size, trace.redact_keys()).await;
         let total = size.text + size.binary;
         let note = match &artifact {
             Some(artifact) => {
@@ -61,8 +63,9 @@ impl Gateway {
         entry: &Entry,
         output: &ToolOutput,
         size: &Size,
+        keys: &[String],
     ) -> Option<ArtifactRef> {
-        let (bytes, mime_type) = self.artifact_bytes(output, size);
+        let (bytes, mime_type) = self.artifact_bytes(output, size, keys);
         let artifact = NewArtifact {
             bytes,
             mime_type: mime_type.to_owned(),
@@ -76,12 +79,17 @@ impl Gateway {
     }
 
     /// Text as text; anything else as the JSON of the result. Redacted, since it is kept.
-    fn artifact_bytes(&self, output: &ToolOutput, size: &Size) -> (Vec<u8>, &'static str) {
+    fn artifact_bytes(
+        &self,
+        output: &ToolOutput,
+        size: &Size,
+        keys: &[String],
+    ) -> (Vec<u8>, &'static str) {
         let redactor = self.parts.redactor.load();
         let only_text = output.content.iter().all(|block| text_of(block).is_some());
         let says_more = output.structured.as_ref().is_some_and(|value| !repeats(value, output));
         if only_text && !says_more && size.rest <= MAX_REST {
-            let text = redactor.redact_text(&text(output)).into_owned();
+            let text = redactor.redact_text_with(&text(output), keys).into_owned();
             return (text.into_bytes(), "text/plain");
         }
         let mut whole =
@@ -89,7 +97,7 @@ impl Gateway {
         if let Value::Object(whole) = &mut whole {
             whole.extend(output.rest.clone());
         }
-        let redacted = redactor.redact(&whole, &[]);
+        let redacted = redactor.redact(&whole, keys);
         (serde_json::to_vec(&*redacted).unwrap_or_default(), "application/json")
     }
 }

@@ -1,6 +1,6 @@
 //! The parameters of requests, written straight from their parts.
 
-use drawgate_core::model::{Client, InputGiven, Operation, TraceParent};
+use drawgate_core::model::{Client, InputGiven, OWN_META, Operation, TraceParent};
 use drawgate_core::source::{CallContext, PermittedCall};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -154,7 +154,11 @@ impl<'a> Meta<'a> {
 
     fn passed_on(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
         let replaced = self.trace.is_some();
-        let keep = move |key: &str| !HOP_ONLY.contains(&key) && (!replaced || key != TRACE_PARENT);
+        let keep = move |key: &str| {
+            !HOP_ONLY.contains(&key)
+                && !key.starts_with(OWN_META)
+                && (!replaced || key != TRACE_PARENT)
+        };
         self.caller.into_iter().flatten().filter(move |(key, _)| keep(key))
     }
 

@@ -13,8 +13,14 @@ pub(super) fn step(call: &NewCall, error: &ToolError) -> Option<String> {
         ErrorCode::ResourceNotFound => {
             Some(format!("`drawgate tools list{whose}` shows what can be called"))
         }
+        ErrorCode::InvalidArguments if is_about_the_call(error) => {
+            Some("`drawgate tools call --help` has the options".to_owned())
+        }
         ErrorCode::InvalidArguments => {
             Some(format!("`drawgate tools show {}` has what it takes", call.tool))
+        }
+        ErrorCode::PermissionDenied if call.narrowing.grant_ids.is_some() => {
+            Some("name another grant with `--grant`, or leave it out to use all".to_owned())
         }
         ErrorCode::PermissionDenied => {
             let first = error.details.as_ref()?["missing"].get(0)?.as_str()?;
@@ -31,6 +37,11 @@ pub(super) fn step(call: &NewCall, error: &ToolError) -> Option<String> {
         | ErrorCode::ValidationError
         | ErrorCode::Cancelled => None,
     }
+}
+
+/// Whether it is about what narrows the call, not about an argument of the tool.
+fn is_about_the_call(error: &ToolError) -> bool {
+    error.details.as_ref().is_some_and(|details| details.get("member").is_some())
 }
 
 /// What to say instead of an empty list.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use drawgate_core::model::{
-    Client, Disclosure, ErrorCode, ToolError, ToolInvocation, ToolResult, TraceParent,
+    Client, Disclosure, ErrorCode, Narrowing, OWN_META, ToolError, ToolInvocation, ToolResult,
+    TraceParent, shown_name,
 };
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::source::ProgressSink;
@@ -25,8 +26,8 @@ use crate::telemetry::Span;
 
 /// Where the gate's own error code and details stand in a result.
 const META_ERROR: &str = "drawgate/error";
-/// What all members begin with that are the gate's own.
-const META_OWN: &str = "drawgate/";
+/// Where a client says how it narrows its call.
+const META_CALL: &str = "drawgate/call";
 
 /// Calls a tool.
 pub(super) async fn tool(
@@ -37,7 +38,10 @@ pub(super) async fn tool(
 ) -> Result<Response, RpcError> {
     let params = if finder::is_on(mcp, &peer.caller) {
         match params.get("name").and_then(Value::as_str) {
-            Some(finder::SEARCH) => return finder::answer(mcp, peer, id, &params),
+            Some(finder::SEARCH) => {
+                check_meta(&params)?;
+                return finder::answer(mcp, peer, id, &params);
+            }
             Some(finder::CALL) => finder::unwrap_call(params)?,
             _ => params,
         }
@@ -70,27 +74,56 @@ fn invocation(
         Some(Value::Object(arguments)) => arguments,
         Some(_) => return Err(invalid("`arguments` must be an object")),
     };
-    Ok(ToolInvocation {
+    let (meta, narrowing) = meta(&mut params)?;
+    Ok(narrowing.of(ToolInvocation {
         tool_id: name,
         request_id: id.label(),
         arguments,
         input: client::input(era, &mut params)?,
-        meta: meta(&mut params)?,
+        meta,
         ..ToolInvocation::default()
-    })
+    }))
 }
 
-/// The metadata of a request that goes on with it: the protocol's own speaks of this hop, not of the
-/// next.
-pub(super) fn meta(params: &mut Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
-    match params.shift_remove("_meta") {
-        None => Ok(Map::new()),
-        Some(Value::Object(mut meta)) => {
-            meta.retain(|key, _| !key.starts_with(PROTOCOL_META));
-            Ok(meta)
+/// The metadata of a request that goes on with it, and how the client narrows its call. The protocol's
+/// own members speak of this hop, not of the next, and so do the gateway's.
+pub(super) fn meta(
+    params: &mut Map<String, Value>,
+) -> Result<(Map<String, Value>, Narrowing), RpcError> {
+    let mut meta = match params.shift_remove("_meta") {
+        None => return Ok(Default::default()),
+        Some(Value::Object(meta)) => meta,
+        Some(_) => return Err(RpcError::new(INVALID_PARAMS, "`_meta` must be an object")),
+    };
+    meta.retain(|key, _| !key.starts_with(PROTOCOL_META));
+    let narrowing = match meta.shift_remove(META_CALL) {
+        None | Some(Value::Null) => Narrowing::default(),
+        Some(Value::Object(members)) => Narrowing::try_from(members).map_err(|error| {
+            RpcError::new(INVALID_PARAMS, format!("`{META_CALL}`: {}", error.message))
+        })?,
+        Some(_) => {
+            let message = format!("`{META_CALL}` must be an object");
+            return Err(RpcError::new(INVALID_PARAMS, message));
         }
-        Some(_) => Err(RpcError::new(INVALID_PARAMS, "`_meta` must be an object")),
-    }
+    };
+    refuse_own(&meta)?;
+    Ok((meta, narrowing))
+}
+
+/// Refuses members that are the gateway's to read where it does not read them: a caller that believes
+/// its call to be narrowed must not be mistaken.
+fn refuse_own(meta: &Map<String, Value>) -> Result<(), RpcError> {
+    let Some(unread) = meta.keys().find(|key| key.starts_with(OWN_META)) else { return Ok(()) };
+    let message = format!(
+        "`_meta` has `{}`, which is not read here; calls take `{META_CALL}`",
+        shown_name(unread)
+    );
+    Err(RpcError::new(INVALID_PARAMS, message))
+}
+
+/// The same for a request that is not a call.
+pub(super) fn check_meta(params: &Map<String, Value>) -> Result<(), RpcError> {
+    params.get("_meta").and_then(Value::as_object).map_or(Ok(()), refuse_own)
 }
 
 /// Performs any operation for a client: progress and logs reach it, it can cancel, and in a session
@@ -322,7 +355,7 @@ impl View<'_> {
             _ => Map::new(),
         };
         // No server speaks in the gate's name.
-        meta.retain(|key, _| !key.starts_with(META_OWN));
+        meta.retain(|key, _| !key.starts_with(OWN_META));
         if self.era == Era::Stateless {
             let (key, value) = super::methods::stateless_meta();
             meta.insert(key, value);

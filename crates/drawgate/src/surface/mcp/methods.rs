@@ -16,6 +16,9 @@ use super::{Mcp, call, completion, logging, prompts, resources, subscriptions, t
 /// How long a client of the stateless era may keep a list, in milliseconds.
 const LIST_TTL_MS: u64 = 5_000;
 
+/// The methods in which a client may narrow its call.
+const NARROWED: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "completion/complete"];
+
 /// Opens a session.
 pub(super) fn initialize(
     mcp: &Mcp,
@@ -59,6 +62,9 @@ pub(super) async fn dispatch(
     params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
     let era = peer.era;
+    if !NARROWED.contains(&method) {
+        call::check_meta(&params)?;
+    }
     let result = match (method, era) {
         ("tools/call", _) => return call::tool(mcp, &peer, id, params).await,
         ("tools/list", _) => return list_tools(mcp, &peer, id, &params),

@@ -42,8 +42,8 @@ pub(super) fn invocation(
     arguments: Map<String, Value>,
 ) -> Result<ToolInvocation, RpcError> {
     let input = client::input(era, params)?;
-    let meta = call::meta(params)?;
-    Ok(ToolInvocation {
+    let (meta, narrowing) = call::meta(params)?;
+    Ok(narrowing.of(ToolInvocation {
         tool_id: source.to_string(),
         request_id: id.label(),
         arguments,
@@ -51,7 +51,7 @@ pub(super) fn invocation(
         operation,
         input,
         ..ToolInvocation::default()
-    })
+    }))
 }
 
 /// Makes a call of the gate that can't lead to questions.

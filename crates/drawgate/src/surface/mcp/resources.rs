@@ -63,6 +63,7 @@ pub(super) async fn read(
 ) -> Result<Response, RpcError> {
     let uri = requests::text(&params, "uri")?.to_owned();
     if let Some(hash) = uri.strip_prefix(ArtifactRef::URI_PREFIX) {
+        call::check_meta(&params)?;
         let result = artifact(mcp, peer, &uri, hash).await?;
         let result = complete(peer.era, "resources/read", result);
         return Ok(json_response(StatusCode::OK, result_bytes(id, &result)));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use drawgate_core::json;
-use drawgate_core::model::{Caller, ErrorCode, ToolError, ToolInvocation, TraceParent};
+use drawgate_core::model::{Caller, ErrorCode, Narrowing, ToolError, ToolInvocation, TraceParent};
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::source::ProgressSink;
 use drawgate_sdk::proto::ToolCall;
@@ -145,13 +145,18 @@ async fn perform(
         trace: span.as_ref().map(Span::context).or(trace),
         ..CallOptions::default()
     };
-    let invocation = ToolInvocation {
+    let narrowing = Narrowing {
+        grant_ids: call.grants.map(|grants| grants.ids.into_iter().map(Into::into).collect()),
+        redact_keys: call.redact_keys,
+        run_id: Some(call.run_id).filter(|id| !id.is_empty()),
+        timeout_ms: Some(call.timeout_ms).filter(|limit| *limit > 0),
+    };
+    let invocation = narrowing.of(ToolInvocation {
         tool_id: call.tool_name,
         request_id: call.request_id.clone(),
         arguments,
-        timeout_ms: (call.timeout_ms > 0).then_some(call.timeout_ms),
         ..ToolInvocation::default()
-    };
+    });
     let result = shared.gateway.call(caller, invocation, options).await;
     if let Some(span) = span {
         span.end(caller, &result);
