@@ -73,7 +73,9 @@ impl Gateway {
         let loaded = Config::from_document(document.clone())?;
         let host = options.host()?;
         let state = match &options.data_dir {
-            Some(folder) => StateLocation::Folder(folder.clone()),
+            Some(folder) => {
+                StateLocation::Folder(std::path::absolute(folder).map_err(anyhow::Error::from)?)
+            }
             None => StateLocation::Memory,
         };
         let embedder = Some(principal.clone());
