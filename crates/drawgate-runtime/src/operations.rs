@@ -29,7 +29,7 @@ pub use approvals::{Decision, ExactArguments, ListedApproval, Reveal};
 pub use audit::{Prune, Pruned};
 pub use delegated::Say;
 pub use error::{AgentError, OperationError, PluginRefusal};
-pub use grants::NewGrant;
+pub use grants::{IssueGrant, NewGrant};
 pub use keys::{AddKey, GatewayKey, KeyFaultView, KeyListView, KeyOwner, KeyView, RemoveKeys};
 pub use packs::PackDetails;
 pub use plugins::{

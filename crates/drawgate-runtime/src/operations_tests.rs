@@ -32,7 +32,11 @@ fn new_agent(name: &str) -> NewAgent {
 
 fn new_grant(scope: &str) -> NewGrant {
     let (capability, scope) = ("file.read".to_owned(), scope.to_owned());
-    NewGrant { capability, scope, lifetime_ms: Some(1000) }
+    NewGrant { capability, scope, lifetime_ms: Some(1000), approval_id: None }
+}
+
+fn approved_grant(approval: &str) -> NewGrant {
+    NewGrant { approval_id: Some(approval.to_owned()), ..new_grant("workspace") }
 }
 
 /// The kinds and principals of all events of acts.
@@ -87,6 +91,8 @@ async fn errors_say_what_is_wrong_and_name_no_command() {
         operations.remove_agent(&local, "nobody").await.err(),
         operations.issue_grant(&local, new_grant("user:nobody")).await.err(),
         operations.issue_grant(&local, new_grant("all")).await.err(),
+        operations.issue_grant(&local, approved_grant("")).await.err(),
+        operations.issue_grant(&local, approved_grant("a\nb")).await.err(),
         operations.revoke_grant(&local, "g_none").await.err(),
         operations.decide(&local, "none", ApprovalState::Denied).await.err(),
         operations.check_operator(Some("guess")).err(),
@@ -107,6 +113,8 @@ async fn errors_say_what_is_wrong_and_name_no_command() {
     there is no agent `nobody`
     there is no agent `nobody`
     `all` is not a scope; use `workspace`, `user:NAME` or `session:ID`
+    `` is not the id of an approval; use 1 to 128 visible ASCII characters without spaces
+    `a\nb` is not the id of an approval; use 1 to 128 visible ASCII characters without spaces
     there is no grant `g_none`
     there is no approval `none`
     this is not the operator's token; it is in `admin.token` in the data folder

@@ -28,7 +28,8 @@ pub enum GrantError {
 pub struct Cover {
     /// Their ids, in the order of what is required.
     pub grants: Vec<GrantId>,
-    /// The approval behind one of them, if there is one.
+    /// The approval behind the first of them, if there is one behind each: what a person has approved
+    /// in part is not approved.
     pub approval: Option<String>,
 }
 
@@ -219,7 +220,7 @@ impl Grants {
             caller.lineage.as_ref().is_none_or(|lineage| lineage.leaves(required))
         };
         let mut cover = Cover::default();
-        let mut missing = Vec::new();
+        let (mut missing, mut all_approved) = (Vec::new(), true);
         for required in requires {
             let usable = index.of(caller).chain(caller.carried.iter()).filter(wanted);
             let covering = usable
@@ -230,11 +231,13 @@ impl Grants {
                     if !cover.grants.contains(&grant.grant_id) {
                         cover.grants.push(Arc::clone(&grant.grant_id));
                     }
+                    all_approved &= grant.approval_id.is_some();
                     cover.approval = cover.approval.or_else(|| grant.approval_id.clone());
                 }
                 Some(_) | None => missing.push(required.clone()),
             }
         }
+        cover.approval = cover.approval.filter(|_| all_approved);
         if missing.is_empty() { Ok(cover) } else { Err(Missing(missing)) }
     }
 }

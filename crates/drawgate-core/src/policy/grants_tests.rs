@@ -243,13 +243,44 @@ async fn only_what_was_issued_can_be_revoked() {
 }
 
 #[tokio::test]
-async fn an_approval_stands_behind_a_cover_if_it_stands_behind_a_grant() {
-    let approved = CapabilityGrant { approval_id: Some("ap1".to_owned()), ..grant("b", "x") };
-    let grants = book(vec![grant("a", "x"), approved, grant("c", "x")]).await;
-    let cover = grants.cover(&who("ann", None), &caps(&["x"]), None, NOW).unwrap();
-    assert_eq!((ids(&cover), cover.approval.as_deref()), (vec!["b"], Some("ap1")));
-    let cover = grants.cover(&who("ann", None), &caps(&["x"]), Some(&["a".into()]), NOW).unwrap();
-    assert_eq!((ids(&cover), cover.approval.as_deref()), (vec!["a"], None));
+async fn an_approval_stands_behind_a_cover_if_one_stands_behind_each_of_its_grants() {
+    let approved = |id: &str, capability: &str, approval: &str| CapabilityGrant {
+        approval_id: Some(approval.to_owned()),
+        ..grant(id, capability)
+    };
+    let ended = CapabilityGrant { expires_at: Some(NOW), ..approved("ended", "w", "ap0") };
+    let bobs = CapabilityGrant {
+        scope: Some(GrantScope::User(name("bob"))),
+        ..approved("bobs", "w", "ap0")
+    };
+    let grants = book(vec![
+        grant("a", "x"),
+        approved("b", "x", "ap1"),
+        grant("c", "x"),
+        approved("d", "y.*", "ap2"),
+        grant("e", "w"),
+        ended,
+        bobs,
+    ])
+    .await;
+    let caller = who("ann", None);
+    let check = |requires: &[&str], only: Option<&[&str]>, covering: &[&str], approval| {
+        let only: Option<Vec<GrantId>> =
+            only.map(|only| only.iter().map(|id| (*id).into()).collect());
+        let cover = grants.cover(&caller, &caps(requires), only.as_deref(), NOW).unwrap();
+        let found = (ids(&cover), cover.approval.as_deref());
+        assert_eq!(found, (covering.to_vec(), approval), "{requires:?} {only:?}");
+    };
+    check(&["x"], None, &["b"], Some("ap1"));
+    check(&["x"], Some(&["a"]), &["a"], None);
+    check(&["x"], Some(&["a", "b"]), &["b"], Some("ap1"));
+    check(&["y.z"], None, &["d"], Some("ap2"));
+    check(&["x", "y.z"], None, &["b", "d"], Some("ap1"));
+    check(&["x", "y.z"], Some(&["a", "d"]), &["a", "d"], None);
+    check(&["x", "w"], None, &["b", "e"], None);
+    check(&["w", "x"], None, &["e", "b"], None);
+    check(&["w"], None, &["e"], None);
+    check(&[], None, &[], None);
 }
 
 #[tokio::test]

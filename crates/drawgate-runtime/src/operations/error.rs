@@ -25,6 +25,9 @@ pub enum OperationError {
     /// A grant for a caller that is not known by token, key or issuer.
     #[error("there is no agent `{0}`")]
     UnknownGrantee(Principal),
+    /// What should name an approval does not.
+    #[error("`{}` is not the id of an approval; use 1 to 128 visible ASCII characters without spaces", .0.escape_debug())]
+    ApprovalId(String),
     /// The name is in use.
     #[error("there is an agent `{0}` already")]
     AgentExists(Principal),

@@ -14,6 +14,9 @@ use super::{OperationError, Operations};
 /// Characters of a grant's id.
 const GRANT_ID: usize = 12;
 
+/// Bytes of the id of an approval.
+const MAX_APPROVAL_ID: usize = 128;
+
 /// A new grant.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,6 +27,21 @@ pub struct NewGrant {
     pub scope: String,
     /// For how long.
     pub lifetime_ms: Option<u64>,
+    /// The approval by a person that stands behind it. Such a grant satisfies confirmations for what it
+    /// allows, as long as it lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<String>,
+}
+
+/// Asks for a new grant.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct IssueGrant {
+    /// The grant.
+    #[serde(flatten)]
+    pub grant: NewGrant,
+    /// The operator's token, from a program that has no terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 impl Operations {
@@ -41,6 +59,7 @@ impl Operations {
     ) -> Result<CapabilityGrant, OperationError> {
         let scope = GrantScope::try_from(new.scope)?;
         let capability = Capability::new(&new.capability)?;
+        let approval_id = new.approval_id.map(check_approval_id).transpose()?;
         self.check_grantee(&scope).await?;
         let turn = self.acts.turn().await;
         let parts = self.control.parts();
@@ -52,14 +71,15 @@ impl Operations {
             issued_at: now,
             expires_at: new.lifetime_ms.map(|lifetime| now.saturating_add(lifetime)),
             scope: Some(scope),
-            approval_id: None,
+            approval_id,
         };
         let scope = grant.scope.clone().map(String::from);
         let draft = self
             .draft(actor, EventKind::GrantIssued)
             .texts("grantIds", [&*grant.grant_id])
             .text("capability", grant.capability.as_str())
-            .maybe_text("scope", scope.as_deref());
+            .maybe_text("scope", scope.as_deref())
+            .maybe_text("approvalId", grant.approval_id.as_deref());
         let draft = match grant.expires_at {
             Some(end) => draft.number("expiresAt", end),
             None => draft,
@@ -112,6 +132,16 @@ impl Operations {
             || self.plugins.has_principal(name)
             || self.store.agents().await?.iter().any(|agent| agent.name == *name);
         if is_known { Ok(()) } else { Err(OperationError::UnknownGrantee(name.clone())) }
+    }
+}
+
+/// Ids come from the operator's own records, so only their form is checked.
+fn check_approval_id(id: String) -> Result<String, OperationError> {
+    let is_visible = id.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_visible && (1..=MAX_APPROVAL_ID).contains(&id.len()) {
+        Ok(id)
+    } else {
+        Err(OperationError::ApprovalId(id.chars().take(MAX_APPROVAL_ID).collect()))
     }
 }
 

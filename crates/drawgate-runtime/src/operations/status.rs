@@ -1,5 +1,6 @@
 //! The gateway as a whole.
 
+use drawgate_core::model::ToolGatewaySnapshot;
 use serde::{Deserialize, Serialize};
 
 use super::Operations;
@@ -26,6 +27,12 @@ pub struct Status {
 }
 
 impl Operations {
+    /// Every tool, every live grant, and the sequence of the newest audit event.
+    #[must_use]
+    pub fn snapshot(&self) -> ToolGatewaySnapshot {
+        self.control.snapshot()
+    }
+
     /// What the gateway is, and what it does.
     #[must_use]
     pub fn status(&self, endpoint: Option<String>, configuration: ConfigStatus) -> Status {

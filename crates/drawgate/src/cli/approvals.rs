@@ -59,7 +59,7 @@ pub(super) struct Proof {
 
 impl Proof {
     /// The token, if one was given; `None` at a terminal.
-    fn token(&self) -> anyhow::Result<Option<String>> {
+    pub(super) fn token(&self) -> anyhow::Result<Option<String>> {
         let text = match &self.token_file {
             Some(path) if path.as_os_str() == "-" => std::io::read_to_string(std::io::stdin())?,
             Some(path) => std::fs::read_to_string(path)

@@ -7,9 +7,10 @@ use drawgate_core::model::{CapabilityGrant, GrantScope};
 use serde_json::json;
 
 use super::Context;
+use super::approvals::Proof;
 use super::backend::{Backend, part};
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::operations::NewGrant;
+use drawgate_runtime::operations::{IssueGrant, NewGrant};
 use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
@@ -32,6 +33,12 @@ pub(super) enum GrantsCommand {
         /// For this long: `90s`, `15m`, `8h`, `7d` [default: until revoked]
         #[arg(long = "for", value_name = "TIME")]
         lifetime: Option<String>,
+        /// The approval by a person that stands behind it, such as the number of a ticket: calls that
+        /// need a confirmation then need no other. Needs a terminal or the operator's token
+        #[arg(long, value_name = "ID")]
+        approval: Option<String>,
+        #[command(flatten)]
+        proof: Proof,
         /// Print the grant's id alone
         #[arg(long)]
         quiet: bool,
@@ -62,12 +69,15 @@ async fn perform(
     backend: &Backend,
 ) -> anyhow::Result<()> {
     match command {
-        GrantsCommand::Add { capability, agent, scope, lifetime, quiet } => {
+        GrantsCommand::Add { capability, agent, scope, lifetime, approval, proof, quiet } => {
             let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose()?;
             let whom = agent.as_ref().map(|name| format!("user:{name}"));
             let scope = whom.or(scope).context("say to whom: `--agent NAME` or `--scope SCOPE`")?;
+            // It approves calls that nobody has seen yet, so it takes what an approval takes.
+            let token = approval.as_ref().map(|_| proof.token()).transpose()?.flatten();
+            let grant = NewGrant { capability, scope, lifetime_ms, approval_id: approval };
             let grant: CapabilityGrant =
-                backend.post("/grants", &NewGrant { capability, scope, lifetime_ms }).await?;
+                backend.post("/grants", &IssueGrant { grant, token }).await?;
             if quiet {
                 context.out.raw(format!("{}\n", grant.grant_id).as_bytes())?;
             } else {
@@ -88,12 +98,13 @@ async fn perform(
                 let scope = grant.scope.clone().unwrap_or(GrantScope::Workspace);
                 let expires = grant.expires_at.map_or_else(|| "-".to_owned(), time);
                 let (id, capability) = (grant.grant_id.to_string(), grant.capability.to_string());
-                vec![id, capability, scope.into(), expires]
+                let approval = grant.approval_id.clone().unwrap_or_else(|| "-".to_owned());
+                vec![id, capability, scope.into(), expires, approval]
             });
             let empty = "no grants; `drawgate grants add CAPABILITY --agent NAME` issues one";
             context.out.table(
                 &grants,
-                &["id", "capability", "scope", "expires"],
+                &["id", "capability", "scope", "expires", "approval"],
                 rows.collect(),
                 empty,
             )

@@ -27,6 +27,7 @@ mod runs;
 mod sandbox;
 mod serve;
 mod servers;
+mod status;
 mod tasks;
 mod toolpacks;
 mod tools;
@@ -100,6 +101,10 @@ enum Command {
     /// Check and show the configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Show the gateway's state: address, tools, calls under way, grants, audit log
+    ///
+    /// With `--json` also every tool and every live grant.
+    Status,
     /// List, show and call tools
     #[command(subcommand)]
     Tools(tools::ToolsCommand),
@@ -258,6 +263,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Mcp(args) => mcp::run(&args, context).await,
+        Command::Status => status::run(context).await,
         Command::Tools(command) => tools::run(command, context).await,
         Command::Servers(command) => Box::pin(servers::run(&command, context)).await,
         Command::Agents(command) => agents::run(command, context).await,

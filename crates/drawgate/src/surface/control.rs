@@ -16,7 +16,8 @@ use axum::{Json, Router};
 use drawgate_agents::runs::{RunDetails, RunSummary, ThreadSummary};
 use drawgate_agents::tasks::TaskDetails;
 use drawgate_core::model::{
-    Caller, CapabilityGrant, ErrorCode, Principal, Surface, ToolError, ToolResult,
+    Caller, CapabilityGrant, ErrorCode, Principal, Surface, ToolError, ToolGatewaySnapshot,
+    ToolResult,
 };
 use drawgate_core::pipeline::UNREAD;
 use drawgate_core::policy::Approval;
@@ -25,11 +26,11 @@ use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::edits::Edits;
 use drawgate_runtime::operations::{
     Accept, AcceptProfile, AddKey, AddPlugin, AgentToken, Commit, ConfigurePlugin, Decision,
-    ExactArguments, GatewayKey, KeyListView, KeyView, ListedApproval, NewAgent, NewCall, NewGrant,
-    Operations, PackDetails, PluginPreview, PluginSource, ProviderReport, ProviderState, Prune,
-    Pruned, RemoveKeys, Reveal, Review, RunEvents, RunEventsQuery, Say, ServerReport, ServersQuery,
-    ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun, Status, ToolpackList,
-    ToolpackView,
+    ExactArguments, GatewayKey, IssueGrant, KeyListView, KeyView, ListedApproval, NewAgent,
+    NewCall, Operations, PackDetails, PluginPreview, PluginSource, ProviderReport, ProviderState,
+    Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents, RunEventsQuery, Say, ServerReport,
+    ServersQuery, ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun, Status,
+    ToolpackList, ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;
@@ -62,6 +63,7 @@ impl Control {
     pub fn router(self) -> Router {
         Router::new()
             .route("/status", get(status))
+            .route("/snapshot", get(snapshot))
             .route("/tools", get(tools))
             .route("/call", post(call))
             .route("/servers", get(servers))
@@ -128,6 +130,10 @@ fn actor() -> Principal {
 
 async fn status(State(control): State<Control>) -> Json<Status> {
     Json(control.operations.status(control.endpoint, control.edits.status()))
+}
+
+async fn snapshot(State(control): State<Control>) -> Json<ToolGatewaySnapshot> {
+    Json(control.operations.snapshot())
 }
 
 /// On whose behalf the owner asks, and in which form.
@@ -262,9 +268,10 @@ async fn grants(State(control): State<Control>) -> Json<Vec<CapabilityGrant>> {
 
 async fn issue_grant(
     State(control): State<Control>,
-    Json(new): Json<NewGrant>,
+    Json(new): Json<IssueGrant>,
 ) -> Answer<CapabilityGrant> {
-    Ok(Json(control.operations.issue_grant(&actor(), new).await?))
+    control.operations.check_operator(new.token.as_deref())?;
+    Ok(Json(control.operations.issue_grant(&actor(), new.grant).await?))
 }
 
 async fn revoke_grant(State(control): State<Control>, Path(id): Path<String>) -> Answer<Done> {

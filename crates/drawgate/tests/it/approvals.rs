@@ -195,3 +195,76 @@ async fn the_list_shows_arguments_and_the_address_of_the_page() {
     place.ok(&["approvals", "deny", id]);
     assert!(place.ok(&["approvals", "list", "--all"]).contains("denied"));
 }
+
+#[tokio::test]
+async fn a_grant_with_an_approval_is_a_yes_in_advance_for_what_it_covers() {
+    let place = TestFolder::new(&config(0));
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    let token = place.ok(&["agents", "add", "bot", "--capability", "file.write", "--quiet"]);
+    let token = token.trim();
+    let operator = place.data().join("admin.token").display().to_string();
+    let add = |capability: &str, approval: &str| {
+        let whom = ["grants", "add", capability, "--agent", "bot", "--quiet"];
+        let proof = ["--approval", approval, "--token-file", &operator];
+        place.ok(&[&whom[..], &proof[..]].concat()).trim().to_owned()
+    };
+    let ask = async |grants: Option<&[&str]>| {
+        let mut params = json!({ "name": "vfs_write", "arguments": write("hello") });
+        if let Some(grants) = grants {
+            params["_meta"] = json!({ "drawgate/call": { "grantIds": grants } });
+        }
+        let answer = gateway.rpc(token, "tools/call", params).await;
+        code(&answer["result"]).to_owned()
+    };
+    let must_ask = "PERMISSION_ESCALATION_REQUIRED";
+    assert_eq!(ask(None).await, must_ask, "what it is registered with is no approval");
+    add("file.read", "T-1");
+    assert_eq!(ask(None).await, must_ask, "an approval of something else is none");
+    let grant = add("file.*", "T-2");
+    assert_eq!(ask(None).await, "OK");
+    assert_eq!(ask(Some(&[&grant])).await, "OK");
+    let standing = "standing:bot:file.write";
+    assert_eq!(ask(Some(&[standing])).await, must_ask, "a call that leaves it out must ask");
+    let all = events(&place);
+    let issued: Vec<&Value> = all
+        .iter()
+        .filter(|event| event["kind"] == "grant_issued")
+        .map(|e| &e["approvalId"])
+        .collect();
+    assert_eq!(issued, [&json!("T-1"), &json!("T-2")]);
+    let decided = all.iter().rfind(|event| event["kind"] == "decision").unwrap();
+    assert_eq!((&decided["approvalId"], &decided["grantIds"]), (&json!("T-2"), &json!([grant])));
+    let listed = place.ok(&["grants", "list", "--agent", "bot"]);
+    assert!(listed.contains("T-2"), "{listed}");
+    place.ok(&["grants", "revoke", &grant]);
+    assert_eq!(ask(None).await, must_ask, "it counts as long as it lives");
+}
+
+#[tokio::test]
+async fn issuing_such_a_grant_takes_a_terminal_or_the_token() {
+    let place = TestFolder::new(&config(0));
+    let wrong = place.path().join("wrong");
+    std::fs::write(&wrong, "guess\n").unwrap();
+    let wrong = wrong.to_str().unwrap();
+    place.ok(&["grants", "add", "x", "--scope", "workspace"]);
+    let cases: [(&[&str], &str); 4] = [
+        (&["--approval", "T-1"], "at a terminal"),
+        (&["--approval", "T-1", "--token-file", wrong], "not the operator's token"),
+        (&["--approval", "T-1", "--token-file", "missing"], "can't be read"),
+        (
+            &["--approval", "T 1", "--token-file", ".drawgate/admin.token"],
+            "not the id of an approval",
+        ),
+    ];
+    for (more, expected) in cases {
+        let args = [&["grants", "add", "file.write", "--scope", "workspace"], more].concat();
+        let output = place.run(&args);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(expected), "{more:?}: {said}");
+    }
+    let grants = place.json(&["grants", "list"]);
+    let issued =
+        grants.as_array().unwrap().iter().filter(|grant| grant["capability"] == "file.write");
+    assert_eq!(issued.count(), 0, "{grants}");
+}

@@ -19,6 +19,7 @@ const HELP: &[(&[&str], &str)] = &[
     (&["config", "show"], "secrets are never shown"),
     (&["config", "schema"], "for editors"),
     (&["config", "policy-schema"], "for editors"),
+    (&["status"], "every tool and every live grant"),
     (&["tools", "list"], "As this agent sees them"),
     (&["tools", "show"], "in full"),
     (&["tools", "call"], "read by the type that the tool declares"),
@@ -458,4 +459,27 @@ fn a_full_disk_under_an_export_is_an_error() {
         "{}",
         text(&output.stderr)
     );
+}
+
+#[tokio::test]
+async fn status_shows_the_gateway_and_as_json_all_tools_and_grants() {
+    let place = TestFolder::new(&fixture());
+    let offline = place.json(&["status"]);
+    assert_eq!((&offline["running"], &offline["endpoint"]), (&json!(false), &json!(null)));
+    assert!(place.ok(&["status"]).contains("not running"));
+    let gateway = place.serve();
+    offers(&gateway, "fixture__echo").await;
+    let grant = place.ok(&["grants", "add", "demo", "--scope", "workspace", "--quiet"]);
+    let status = place.json(&["status"]);
+    assert_eq!((&status["running"], &status["pid"]), (&json!(true), &json!(gateway.child.id())));
+    let snapshot = &status["snapshot"];
+    let tools = snapshot["tools"].as_array().unwrap();
+    assert_eq!(status["tools"], tools.len());
+    let echo = tools.iter().find(|tool| tool["toolId"] == "fixture:echo").unwrap();
+    assert_eq!((&echo["serverId"], &echo["tool"]["name"]), (&json!("fixture"), &json!("echo")));
+    let grants = snapshot["grants"].as_array().unwrap();
+    assert!(grants.iter().any(|one| one["grantId"] == grant.trim()), "{grants:?}");
+    assert!(snapshot["auditCursor"].as_u64().unwrap() >= status["auditHead"].as_u64().unwrap());
+    let shown = place.ok(&["status"]);
+    assert!(shown.contains(&gateway.address) && shown.contains("under way"), "{shown}");
 }

@@ -68,6 +68,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::Review(ReviewError::NoServer(_)) => Some(shows("servers")),
         OperationError::Toolpack(error) => toolpack_advice(error),
         OperationError::NameIsLocal
+        | OperationError::ApprovalId(_)
         | OperationError::NameIsReserved(_)
         | OperationError::NameIsPlugins(_)
         | OperationError::ConfiguredGrant(_)

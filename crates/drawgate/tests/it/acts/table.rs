@@ -63,6 +63,7 @@ const PROTECTED: &str = "[egress]\nallow = [\"127.0.0.1:*\"]\n[servers.far]\nurl
 
 pub(super) const ACTS: &[Act] = &[
     Act { kind: "grant_issued", config: "", prepare: grant_issued },
+    Act { kind: "grant_issued", config: "", prepare: approved_grant_issued },
     Act { kind: "grant_revoked", config: "", prepare: grant_revoked },
     Act { kind: "grant_revoked", config: "", prepare: standing_revoked },
     Act { kind: "agent_added", config: "", prepare: agent_added },
@@ -98,6 +99,15 @@ fn grant_issued(_: &Fixture, n: u32) -> Case {
     Case::new(&["grants", "add", &capability.clone(), "--scope", "workspace"], move |fixture| {
         grants(fixture).iter().any(|grant| grant["capability"] == *capability)
     })
+}
+
+fn approved_grant_issued(fixture: &Fixture, n: u32) -> Case {
+    let approval = format!("ticket-{n}");
+    let token = fixture.place.data().join("admin.token").display().to_string();
+    let args = ["grants", "add", "cap", "--scope", "workspace", "--approval", &approval];
+    let args: Vec<&str> = args.into_iter().chain(["--token-file", &token]).collect();
+    let id = approval.clone();
+    Case::new(&args, move |fixture| grants(fixture).iter().any(|grant| grant["approvalId"] == *id))
 }
 
 fn grant_revoked(fixture: &Fixture, n: u32) -> Case {
