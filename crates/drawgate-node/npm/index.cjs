@@ -8,10 +8,12 @@ const { load } = require("./loader.cjs");
 const DEFAULT_EVENTS = 1000;
 const READY_MS = 30_000;
 const GRACE_MS = 5_000;
-/** As long as a timer can be. */
-const FOREVER_MS = 2 ** 31 - 1;
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const EVENTS = ["audit", "tools", "approval", "lagged"];
 const GIVEN_UP = { code: "CANCELLED", message: "nobody waits for this call any more" };
+
+/** Why there is no native library. */
+const missing = () => new GatewayError({ code: load().code, message: load().problem });
 
 class ToolGateway {
   #native;
@@ -29,8 +31,8 @@ class ToolGateway {
   #closing;
 
   constructor(options = {}) {
-    const { native, helper: defaultHelper, code, problem } = load();
-    if (!native) throw new GatewayError({ code, message: problem });
+    const { native, helper: defaultHelper } = load();
+    if (!native) throw missing();
     if (options === null || typeof options !== "object") throw invalid("the options are not an object");
     const given = json({ ...options, env: { ...(options.env ?? process.env) }, defaultHelper }, "the options");
     try {
@@ -139,7 +141,7 @@ class ToolGateway {
       const id = (this.#next = (this.#next + 1) % 2 ** 32);
       start(id);
       this.#pending.set(id, { resolve, reject, onProgress });
-      this.#alive ??= setInterval(() => {}, FOREVER_MS);
+      this.#alive ??= setInterval(() => {}, LONGEST_TIMER_MS);
     });
   }
 
@@ -161,10 +163,8 @@ class ToolGateway {
     switch (kind) {
       case "result":
         return this.#end(key)?.resolve(value);
-      case "settled": {
-        const pending = this.#end(key);
-        return value.error ? pending?.reject(new GatewayError(value.error)) : pending?.resolve();
-      }
+      case "settled":
+        return value.error ? this.#end(key)?.reject(new GatewayError(value.error)) : this.#end(key)?.resolve();
       case "call":
         return void this.#perform(key, value);
       case "abort":
@@ -198,10 +198,7 @@ class ToolGateway {
 /** The class, or `null` where there is no native library. */
 const getNativeToolGateway = () => (load().native ? { ToolGateway } : null);
 
-/** Why there is none. */
-function getNativeToolGatewayError() {
-  const { native, code, problem } = load();
-  return native ? null : new GatewayError({ code, message: problem });
-}
+/** Why there is none, or `null`. */
+const getNativeToolGatewayError = () => (load().native ? null : missing());
 
 module.exports = { GatewayError, ToolGateway, getNativeToolGateway, getNativeToolGatewayError };

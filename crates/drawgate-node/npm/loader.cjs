@@ -53,8 +53,7 @@ function attempt(path) {
 function candidates() {
   const named = PATH_VARIABLES.map((name) => process.env[name]).find((path) => path);
   if (named) return [resolve(named)];
-  const libc = process.report?.getReport().header.glibcVersionRuntime ? "gnu" : "musl";
-  const prebuilt = join(__dirname, "prebuilds", `${process.platform}-${process.arch}-${libc}`, "drawgate.node");
+  const prebuilt = join(__dirname, "prebuilds", `${process.platform}-${process.arch}-gnu`, "drawgate.node");
   const checkout = resolve(__dirname, "../../..");
   if (!existsSync(join(checkout, "crates/drawgate-node/Cargo.toml"))) return [prebuilt];
   const target = resolve(checkout, process.env.CARGO_TARGET_DIR ?? "target");

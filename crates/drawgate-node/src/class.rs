@@ -17,7 +17,7 @@ use crate::registered::source_id;
 /// The version of this file, which must be that of the package around it.
 #[napi]
 #[must_use]
-pub(crate) fn version() -> String {
+pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 

@@ -59,6 +59,8 @@ pub(crate) struct Gateway {
     followed: Mutex<BTreeSet<String>>,
     followers: TaskTracker,
     stop: CancellationToken,
+    /// Nothing new begins, and then nothing is left.
+    closing: CancellationToken,
     closed: CancellationToken,
 }
 
@@ -71,7 +73,9 @@ impl Gateway {
         let loaded = Config::from_document(document.clone())?;
         let host = options.host()?;
         let state = match &options.data_dir {
-            Some(folder) => StateLocation::Folder(folder.clone()),
+            Some(folder) => {
+                StateLocation::Folder(std::path::absolute(folder).map_err(anyhow::Error::from)?)
+            }
             None => StateLocation::Memory,
         };
         let embedder = Some(principal.clone());
@@ -96,6 +100,7 @@ impl Gateway {
             followed: Mutex::default(),
             followers: TaskTracker::new(),
             stop: CancellationToken::new(),
+            closing: CancellationToken::new(),
             closed: CancellationToken::new(),
         }))
     }
@@ -169,7 +174,7 @@ impl Gateway {
                 let waiting = is_ready(&runtime, server.as_ref(), limit);
                 let done = tokio::select! {
                     done = waiting => done,
-                    () = own.stop.cancelled() => Err(Fault::closed()),
+                    () = own.closing.cancelled() => Err(Fault::closed()),
                 };
                 drop(runtime);
                 own.settle(id, done);
@@ -248,6 +253,7 @@ impl Gateway {
             self.closed.cancelled().await;
             return;
         };
+        self.closing.cancel();
         self.under_way.close();
         let _grace_is_over = timeout(grace, self.under_way.wait()).await;
         runtime.gateway().stop();

@@ -8,7 +8,7 @@
 
 mod caller;
 mod calls;
-mod class;
+pub mod class;
 mod events;
 mod fault;
 mod gateway;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use drawgate_core::model::{ErrorCode, McpManifest, SourceId};
 use drawgate_core::policy::ApprovalState;
 use drawgate_core::registry::SourceState;
-use drawgate_core::source::ToolSource;
 use drawgate_runtime::Runtime;
-use drawgate_runtime::config::Config;
+use drawgate_runtime::config::{Config, Loaded};
 use drawgate_runtime::operations::NewGrant;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -33,7 +32,6 @@ struct GivenGrant {
     capability: String,
     scope: Option<String>,
     expires_at: Option<u64>,
-    approval_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -76,8 +74,7 @@ impl Gateway {
                 let message = format!("server id `{}` has a manifest already", manifest.server_id);
                 return Err(Fault::new(ErrorCode::Conflict, message));
             }
-            let source = Arc::new(Promised(manifest.clone()));
-            declare(&runtime, &mut registered, source, manifest, Calls::Promised).await
+            promise(&runtime, &mut registered, manifest).await
         })
     }
 
@@ -96,7 +93,9 @@ impl Gateway {
                 calls: Arc::clone(&own.tool_calls),
                 clock: Arc::clone(&runtime.host.clock),
             });
-            declare(&runtime, &mut registered, source, manifest, Calls::Performed).await
+            runtime.declare(source, manifest).await?;
+            registered.declared.insert(id, None);
+            Ok(Value::Null)
         })
     }
 
@@ -110,22 +109,19 @@ impl Gateway {
             registered.check_free(&id)?;
             let table = server_table(&id, given, registered.promised(&id))?;
             let loaded = Config::from_document(registered.document(Some((&id, &table))))?;
-            if registered.declared.remove(&id).is_some() {
+            let promised = registered.declared.remove(&id).flatten();
+            if promised.is_some() {
                 runtime.supervisor().remove(&id).await;
             }
-            runtime.apply(&loaded).await?;
-            if table.get("manifest").is_some() {
-                // Its tools are known, and need nobody to be asked.
-                runtime.supervisor().settle_one(&id, METHOD_TIME).await;
-            }
-            match refused(&runtime, &id) {
-                None => registered.add_server(id, table),
-                Some(problem) => {
-                    let before = Config::from_document(registered.document(None))?;
-                    runtime.apply(&before).await?;
-                    return Err(Fault::invalid(format!("`{id}` can't be used: {problem}")));
+            if let Err(fault) = start_server(&runtime, &id, &table, &loaded).await {
+                let before = Config::from_document(registered.document(None))?;
+                runtime.apply(&before).await?;
+                if let Some(manifest) = promised {
+                    promise(&runtime, &mut registered, manifest).await?;
                 }
+                return Err(fault);
             }
+            registered.add_server(id, table);
             Ok(Value::Null)
         })
     }
@@ -134,7 +130,7 @@ impl Gateway {
         let runtime = self.runtime()?;
         let registry = runtime.gateway().registry();
         let tools: Vec<_> = registry.available().map(|entry| entry.describe()).collect();
-        self.shown(&runtime, json!(tools))
+        Ok(shown(&runtime, json!(tools)))
     }
 
     fn snapshot(&self) -> Result<Value, Fault> {
@@ -145,13 +141,7 @@ impl Gateway {
             grants: runtime.operations.grants(),
             audit_cursor: runtime.gateway().audit_head(),
         });
-        self.shown(&runtime, snapshot)
-    }
-
-    /// A server may have put into its definitions what the gateway told it in confidence.
-    fn shown(&self, runtime: &Runtime, mut value: Value) -> Result<Value, Fault> {
-        runtime.gateway().redactor().mask_known_in(&mut value);
-        Ok(value)
+        Ok(shown(&runtime, snapshot))
     }
 
     fn grant(&self, given: GivenGrant) -> Result<Value, Fault> {
@@ -225,25 +215,39 @@ impl Gateway {
     }
 }
 
-/// Whether somebody performs the calls of a manifest.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Calls {
-    Promised,
-    Performed,
-}
-
-async fn declare(
+/// Registers a manifest whose calls nobody performs yet.
+async fn promise(
     runtime: &Runtime,
     registered: &mut Registered,
-    source: Arc<dyn ToolSource>,
     manifest: McpManifest,
-    calls: Calls,
 ) -> Result<Value, Fault> {
-    let id = manifest.server_id.clone();
-    let promised = (calls == Calls::Promised).then(|| manifest.clone());
-    runtime.declare(source, manifest).await?;
-    registered.declared.insert(id, promised);
+    runtime.declare(Arc::new(Promised(manifest.clone())), manifest.clone()).await?;
+    registered.declared.insert(manifest.server_id.clone(), Some(manifest));
     Ok(Value::Null)
+}
+
+/// Puts a configuration with one more server into force. Fails if that server can't be used.
+async fn start_server(
+    runtime: &Runtime,
+    id: &SourceId,
+    table: &Value,
+    loaded: &Loaded,
+) -> Result<(), Fault> {
+    runtime.apply(loaded).await?;
+    if table.get("manifest").is_some() {
+        // Its tools are known, and need nobody to be asked.
+        runtime.supervisor().settle_one(id, METHOD_TIME).await;
+    }
+    match refused(runtime, id) {
+        None => Ok(()),
+        Some(problem) => Err(Fault::invalid(format!("`{id}` can't be used: {problem}"))),
+    }
+}
+
+/// A server may have put into its definitions what the gateway told it in confidence.
+fn shown(runtime: &Runtime, mut value: Value) -> Value {
+    runtime.gateway().redactor().mask_known_in(&mut value);
+    value
 }
 
 /// Why a server can't be used, if that is known already.

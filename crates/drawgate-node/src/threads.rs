@@ -15,6 +15,9 @@ use crate::fault::Fault;
 /// The most threads that are used where the program does not say how many.
 const MOST_BY_DEFAULT: usize = 4;
 
+/// How long a thread without work is kept: one that started a child process must not end before it.
+const KEEP_IDLE: Duration = Duration::from_hours(10 * 365 * 24);
+
 static THREADS: Mutex<Option<&'static Runtime>> = Mutex::new(None);
 
 /// The threads. The first gateway of the process decides how many there are.
@@ -27,6 +30,7 @@ pub(crate) fn start(count: Option<usize>) -> std::io::Result<&'static Handle> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(count.unwrap_or_else(|| cores.min(MOST_BY_DEFAULT)))
         .thread_name("drawgate")
+        .thread_keep_alive(KEEP_IDLE)
         .enable_all()
         .build()?;
     let runtime: &'static Runtime = Box::leak(Box::new(runtime));

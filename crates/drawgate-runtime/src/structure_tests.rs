@@ -37,3 +37,8 @@ fn the_runtime_does_not_assume_that_it_is_the_program() {
 fn modules_use_only_those_below_them() {
     check_layers(env!("CARGO_MANIFEST_DIR"), ORDER);
 }
+
+#[test]
+fn the_node_binding_does_not_assume_that_it_is_the_program() {
+    check_library(concat!(env!("CARGO_MANIFEST_DIR"), "/../drawgate-node"));
+}

@@ -110,17 +110,30 @@ pub(crate) async fn measure(program: &Program, upstream: &Server, plan: Plan) ->
     eprintln!("a gateway inside a Node program");
     let script = Script::new(library, plan)?;
     let gateway = Gateway::start(program, &gateway::http_server(upstream.address())).await?;
-    let mut rows = Vec::new();
-    for (name, more) in [
+    let ways = [
         (OVER_MCP, over_mcp(&gateway)?),
         (IN_PROCESS, json!({ "way": "program", "upstream": upstream.address() })),
         ("in process, a function", json!({ "way": "function" })),
         ("in process, a function, 5000/s", json!({ "way": "paced" })),
-    ] {
-        rows.push(Row { name, run: script.run(more).await? });
+    ];
+    let mut runs: [Vec<Run>; 4] = Default::default();
+    for _ in 0..plan.rounds {
+        for ((_, arguments), runs) in ways.iter().zip(&mut runs) {
+            runs.push(script.run(arguments.clone()).await?);
+        }
     }
+    let rows = ways.iter().zip(runs);
+    let rows = rows.filter_map(|((name, _), runs)| Some(Row { name, run: median(runs)? }));
+    let rows = rows.collect();
     gateway.stop().await?;
     Ok(Node::Measured { rows })
+}
+
+/// The run whose calls cost neither most nor least.
+fn median(mut runs: Vec<Run>) -> Option<Run> {
+    runs.sort_by(|one, other| one.cpu_us.total_cmp(&other.cpu_us));
+    let middle = runs.len() / 2;
+    runs.into_iter().nth(middle)
 }
 
 fn over_mcp(gateway: &Gateway) -> Result<Value> {
@@ -145,7 +158,7 @@ impl Script {
     /// Runs it once, on a data folder of its own.
     async fn run(&self, mut arguments: Value) -> Result<Run> {
         let data = TempDir::with_prefix_in("data-", self.folder.path())?;
-        arguments["folder"] = json!(data.path());
+        arguments["folder"] = json!(data.path().join("data"));
         arguments["gateway"] = json!(Path::new(PACKAGE).canonicalize()?);
         arguments["clients"] = json!(CLIENTS);
         arguments["rate"] = json!(RATE);

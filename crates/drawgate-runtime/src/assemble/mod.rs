@@ -166,9 +166,10 @@ impl Runtime {
         RuntimeOptions { mut host, loaded, state, start, redactor, embedder }: RuntimeOptions<'_>,
         open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
     ) -> anyhow::Result<Self> {
+        let config = &loaded.config;
         let (dir, held) = state.open()?;
         let admin = prepare(&host, loaded, &dir, &redactor)?;
-        let storage = open_store(&dir, &storage_options(&loaded.config, &host))?;
+        let storage = open_store(&dir, &storage_options(config, &host))?;
         let Storage { store, documents, log, audit, artifacts } = storage.clone();
         host.processes = set_aside::with_audit(&host, audit.clone(), Arc::clone(&redactor));
         let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
@@ -178,14 +179,12 @@ impl Runtime {
         let (edits, rules) = open_files(&host, loaded)?;
         let agents = store.agents().await?;
         let inputs = GateInputs { store: &store, agents: &agents, dir: &dir };
-        let parts =
-            inputs.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
+        let parts = inputs.parts(config, rules, redactor, &host, &audit, &artifacts).await?;
         let pins = pins(&documents, &audit, &acts, &host);
         let supervisor = Arc::new(SourceSupervisor::new(parts.registry.clone(), pins));
         let control = GatewayControl::new(parts);
         let authenticator = authenticator::open(loaded, &dir, &host, &audit, start)?;
-        let packs =
-            packs::open(&loaded.config, control.gateway(), &supervisor, &host, &authenticator);
+        let packs = packs::open(config, control.gateway(), &supervisor, &host, &authenticator);
         let toolpacks = toolpack_sources::Parts::of(&host, &supervisor, &audit, &documents);
         let profiles = Profiles::open(&*documents, loaded).await?;
         let providers = Arc::new(Providers::new(loaded, &host));
@@ -195,7 +194,7 @@ impl Runtime {
             key: sealing.clone(),
             acts: acts.clone(),
             models: providers.clone(),
-            settings: loaded.config.runs.clone(),
+            settings: config.runs.clone(),
             programs: Some(programs(&host, &dir, loaded)),
         };
         let own_agents = Agents::new(run_parts, &profiles, &supervisor);
@@ -210,7 +209,7 @@ impl Runtime {
             documents,
             logins,
             sealing,
-            callers: callers(&loaded.config, &admin, &agents),
+            callers: callers(config, &admin, &agents),
             toolpacks: Toolpacks::new(toolpacks, dir.path(), start, loaded),
             authenticator,
             packs,

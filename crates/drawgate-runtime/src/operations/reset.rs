@@ -41,7 +41,9 @@ impl Operations {
             let parts = control.parts();
             parts.grants.revoke(&grants).await;
             parts.approvals.forget(&approvals);
-            approvals.iter().for_each(|id| control.forget_arguments(id));
+            for id in &approvals {
+                control.forget_arguments(id);
+            }
         };
         turn.act(vec![outcome], writes, memory).await?;
         Ok(summary)

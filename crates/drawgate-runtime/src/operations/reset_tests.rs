@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use drawgate_core::model::{ErrorCode, McpToolSpec, ToolInvocation, ToolOutput};
@@ -74,24 +75,21 @@ async fn a_reset_whose_store_fails_at_each_step_in_turn_ends_all_or_nothing() {
         let runtime = open(&faults).await;
         prepare(&runtime).await;
         assert_eq!(left(&runtime), (true, true));
-        let reached = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let reached = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&reached);
         faults.fail_if(move |number, _| {
             let fails = number == step;
-            told.fetch_or(fails, std::sync::atomic::Ordering::SeqCst);
+            told.fetch_or(fails, Ordering::SeqCst);
             fails
         });
         let done = runtime.operations.reset(&Principal::local()).await;
         faults.heal();
-        match done {
-            Ok(summary) => {
-                assert_eq!((summary.grants, summary.approvals), (1, 1));
-                assert_eq!(left(&runtime), (false, false), "step {step}");
-            }
-            Err(_) => {
-                assert_eq!(left(&runtime), (true, true), "step {step}");
-                runtime.operations.reset(&Principal::local()).await.unwrap();
-            }
+        if let Ok(summary) = done {
+            assert_eq!((summary.grants, summary.approvals), (1, 1));
+            assert_eq!(left(&runtime), (false, false), "step {step}");
+        } else {
+            assert_eq!(left(&runtime), (true, true), "step {step}");
+            runtime.operations.reset(&Principal::local()).await.unwrap();
         }
         runtime.operations.settle().await;
         let written = resets(&runtime).await;
@@ -100,7 +98,7 @@ async fn a_reset_whose_store_fails_at_each_step_in_turn_ends_all_or_nothing() {
         assert_eq!(written[0]["grantIds"].as_array().map(Vec::len), Some(1));
         assert_eq!(call(&runtime).await, Some(ErrorCode::PermissionDenied));
         runtime.close().await;
-        if !reached.load(std::sync::atomic::Ordering::SeqCst) {
+        if !reached.load(Ordering::SeqCst) {
             break;
         }
         failures += 1;
