@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 pub use json_patch::PatchOperation;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{Lineage, Operation, Principal, ToolId, ToolPatterns};
@@ -80,17 +82,23 @@ pub enum Review {
 pub struct HookError(pub String);
 
 /// Where in a call a hook is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum HookPoint {
     /// Before validation: it may change the arguments.
+    #[serde(rename = "rewrite_call")]
     Rewrite,
     /// After the rules: it may refuse or demand confirmation.
+    #[serde(rename = "before_call")]
     Check,
     /// After the tool: it may change or withhold the result.
+    #[serde(rename = "after_call")]
     After,
 }
 
 impl HookPoint {
+    /// All, in their order.
+    pub const ALL: [Self; 3] = [Self::Rewrite, Self::Check, Self::After];
+
     /// As in the configuration and the audit log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -99,6 +107,12 @@ impl HookPoint {
             Self::Check => "before_call",
             Self::After => "after_call",
         }
+    }
+
+    /// The point of this name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|point| point.as_str() == text)
     }
 }
 
@@ -127,7 +141,8 @@ impl Default for HookTerms {
 }
 
 /// What happens to a call if a hook fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// The call is refused; after the tool, its result is withheld.
     Stop,
@@ -136,7 +151,8 @@ pub enum OnFailure {
 }
 
 /// Whether what a hook says counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum HookMode {
     /// It does.
     Enforce,

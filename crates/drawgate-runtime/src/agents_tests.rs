@@ -58,7 +58,8 @@ async fn tools_of_plugins_are_there_while_they_are_at_work() {
         let name = SourceId::new("delegation").unwrap();
         let context = plugins.context(&name, PluginTerms::default()).unwrap();
         let plugin = Plugins::native("delegation", context).unwrap().unwrap();
-        plugins.put(plugin, 0).await.unwrap();
+        plugins.start(&plugin).await.unwrap();
+        plugins.seat(plugin, 0).await;
     };
     until(&runtime, false).await;
     put().await;

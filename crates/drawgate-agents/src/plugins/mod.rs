@@ -55,7 +55,7 @@ pub struct PluginStatus {
     /// Its version.
     pub version: String,
     /// Its place in the order.
-    pub position: i64,
+    pub position: i32,
     /// Its tools.
     pub tools: Vec<String>,
     /// The hooks that it wants.
@@ -126,13 +126,6 @@ impl Plugins {
         })
     }
 
-    /// Begins the work of a plugin, in place of the one of its name before.
-    pub async fn put(&self, plugin: Arc<dyn Plugin>, position: i64) -> Result<(), PluginError> {
-        self.start(&plugin).await?;
-        self.seat(plugin, position).await;
-        Ok(())
-    }
-
     /// Has a plugin begin its work. It is not asked yet.
     pub async fn start(&self, plugin: &Arc<dyn Plugin>) -> Result<(), PluginError> {
         let begin = {
@@ -150,7 +143,7 @@ impl Plugins {
     }
 
     /// Has a plugin that has begun its work be asked, in place of the one of its name before.
-    pub async fn seat(&self, plugin: Arc<dyn Plugin>, position: i64) {
+    pub async fn seat(&self, plugin: Arc<dyn Plugin>, position: i32) {
         if let Some(before) = self.set.put(plugin, position) {
             stop(&before).await;
         }

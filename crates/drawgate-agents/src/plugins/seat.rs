@@ -23,7 +23,7 @@ pub(crate) const NOTICE_TIME: Duration = Duration::from_secs(5);
 /// A plugin at work.
 pub(crate) struct Seat {
     pub(crate) plugin: Arc<dyn Plugin>,
-    pub(crate) position: i64,
+    pub(crate) position: i32,
     /// Different for every plugin that ever was at work here.
     pub(crate) generation: u64,
     pub(crate) known: Arc<Known>,
@@ -39,7 +39,7 @@ impl Seat {
     /// Gives a plugin its seat, and begins to tell it what is queued for it.
     pub(crate) fn new(
         plugin: Arc<dyn Plugin>,
-        position: i64,
+        position: i32,
         generation: u64,
         known: Arc<Known>,
     ) -> Arc<Self> {

@@ -60,7 +60,7 @@ impl PluginSet {
     }
 
     /// Puts a plugin in its place; the one of its name before, if there was one.
-    pub(crate) fn put(&self, plugin: Arc<dyn Plugin>, position: i64) -> Option<Arc<Seat>> {
+    pub(crate) fn put(&self, plugin: Arc<dyn Plugin>, position: i32) -> Option<Arc<Seat>> {
         let _alone = self.changing.lock();
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
         let known = self.known(plugin.name());

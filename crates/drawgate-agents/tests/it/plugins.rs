@@ -201,11 +201,11 @@ async fn tools_of_plugins_come_and_go_with_them() {
     let bench = Bench::new(&[&profile("a", "")], vec![Rule::text("done")]).await;
     let mut changes = bench.plugins.changes();
     let generation = |plugins: &Plugins| plugins.offered().first().map(|tools| tools.generation);
-    bench.plugins.put(TestPlugin::new("p", [], |_, _| nothing()), 0).await.unwrap();
+    bench.put(TestPlugin::new("p", [], |_, _| nothing()), 0).await;
     assert!(changes.has_changed().unwrap());
     changes.mark_unchanged();
     let first = generation(&bench.plugins);
-    bench.plugins.put(TestPlugin::new("p", [], |_, _| nothing()), 0).await.unwrap();
+    bench.put(TestPlugin::new("p", [], |_, _| nothing()), 0).await;
     assert_ne!(first, generation(&bench.plugins), "another plugin, another source");
     assert_eq!(bench.plugins.status().len(), 1);
     assert!(bench.plugins.take_out("p").await && !bench.plugins.take_out("p").await);

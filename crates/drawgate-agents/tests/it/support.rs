@@ -212,9 +212,10 @@ impl Bench {
     }
 
     /// Puts a plugin in, and registers its tools.
-    pub(crate) async fn put(&self, plugin: Arc<dyn Plugin>, position: i64) {
+    pub(crate) async fn put(&self, plugin: Arc<dyn Plugin>, position: i32) {
         let name = plugin.name().clone();
-        self.plugins.put(plugin, position).await.unwrap();
+        self.plugins.start(&plugin).await.unwrap();
+        self.plugins.seat(plugin, position).await;
         let offered = self.plugins.offered().into_iter().map(|offered| offered.source);
         for tools in offered.filter(|source| *source.id() == name) {
             let (terms, manifest) = (tools.terms(SourceTerms::default()), tools.manifest().await);

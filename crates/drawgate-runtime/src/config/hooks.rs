@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drawgate_agents::plugin::Hook;
-use drawgate_core::hooks::{HookMode, HookPoint, HookTerms, OnFailure};
+use drawgate_core::hooks::{HookMode, HookTerms, OnFailure};
 use drawgate_core::model::{ToolPatternError, ToolPatterns};
 use drawgate_host::sandbox::Profile;
 use drawgate_sources::server::Connection;
@@ -69,6 +69,7 @@ impl HookConfig {
 }
 
 /// Where a command or an address is asked.
+// A `Hook` has other words: those of plugins' code.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -115,47 +116,6 @@ impl HookName {
     }
 }
 
-/// The points at which plugins are asked about calls.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum PointName {
-    /// Before validation: arguments may be changed.
-    RewriteCall,
-    /// After the rules: the call may be refused, or made to wait for a person.
-    BeforeCall,
-    /// After the tool: the result may be changed or withheld.
-    AfterCall,
-}
-
-impl PointName {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::RewriteCall, Self::BeforeCall, Self::AfterCall];
-
-    /// As in the configuration and on the command line.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        self.point().as_str()
-    }
-
-    /// The point.
-    #[must_use]
-    pub const fn point(self) -> HookPoint {
-        match self {
-            Self::RewriteCall => HookPoint::Rewrite,
-            Self::BeforeCall => HookPoint::Check,
-            Self::AfterCall => HookPoint::After,
-        }
-    }
-
-    /// The point of this name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|point| point.as_str() == text)
-    }
-}
-
 /// How a plugin is asked about calls at one point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "snake_case")]
@@ -167,40 +127,15 @@ pub struct HookSettings {
     #[schemars(range(min = 1, max = 60_000))]
     pub timeout_ms: u64,
     /// What happens if it fails.
-    pub on_failure: FailureName,
+    pub on_failure: OnFailure,
     /// Whether what it says counts.
-    pub mode: ModeName,
+    pub mode: HookMode,
 }
 
 impl Default for HookSettings {
     fn default() -> Self {
-        Self {
-            tools: None,
-            timeout_ms: 1000,
-            on_failure: FailureName::Stop,
-            mode: ModeName::Enforce,
-        }
+        Self { tools: None, timeout_ms: 1000, on_failure: OnFailure::Stop, mode: HookMode::Enforce }
     }
-}
-
-/// What happens if a hook fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureName {
-    /// The call is refused; after the tool, its result is withheld.
-    Stop,
-    /// The call goes on as if the hook were not there.
-    Skip,
-}
-
-/// Whether what a hook says counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ModeName {
-    /// It does.
-    Enforce,
-    /// It is only written to the audit log.
-    Audit,
 }
 
 impl HookSettings {
@@ -216,14 +151,8 @@ impl HookSettings {
         Ok(HookTerms {
             tools,
             time: Duration::from_millis(self.timeout_ms.min(Self::MAX_TIMEOUT_MS)),
-            on_failure: match self.on_failure {
-                FailureName::Stop => OnFailure::Stop,
-                FailureName::Skip => OnFailure::Skip,
-            },
-            mode: match self.mode {
-                ModeName::Enforce => HookMode::Enforce,
-                ModeName::Audit => HookMode::Audit,
-            },
+            on_failure: self.on_failure,
+            mode: self.mode,
         })
     }
 }

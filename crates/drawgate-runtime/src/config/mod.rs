@@ -44,9 +44,7 @@ pub use drawgate_sources::setting::Setting;
 pub use endpoint::{Endpoint, Tls};
 pub use execution::{Egress, Pack, Permissions, Toolpacks};
 pub use grpc::Grpc;
-pub use hooks::{
-    FailureName, HookConfig, HookName, HookSettings, ModeName, PluginsConfig, PointName,
-};
+pub use hooks::{HookConfig, HookName, HookSettings, PluginsConfig};
 pub use load::{ConfigOrigin, DEFAULT_FILE, Loaded, NO_FILE, NOT_STARTED};
 pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use drawgate_agents::plugin::PluginManifest;
 use drawgate_agents::plugins::PluginStatus;
 use drawgate_core::audit::EventKind;
+use drawgate_core::hooks::HookPoint;
 use drawgate_core::model::Principal;
 use drawgate_core::store::Write;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::task::spawn_blocking;
 
 use super::{OperationError, Operations, PluginRefusal};
-use crate::config::{HookSettings, PointName};
+use crate::config::HookSettings;
 use crate::plugins::{
     CONFIGURED_PREFIX, KIND, KnownPlugin, PluginFault, PluginFiles, PluginFolder, PluginRecord,
 };
@@ -87,7 +88,7 @@ pub struct ConfigurePlugin {
     /// What it reads by itself, as a whole.
     pub settings: Option<Map<String, Value>>,
     /// How it is asked about calls, by point.
-    pub hooks: Vec<(PointName, HookSettings)>,
+    pub hooks: Vec<(HookPoint, HookSettings)>,
 }
 
 impl Operations {

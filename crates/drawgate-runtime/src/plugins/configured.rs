@@ -45,7 +45,7 @@ impl ConfiguredHook {
             name: Self::id(&self.0).ok()?.as_str().into(),
             position: self.0.position,
             // The configuration has been checked.
-            points: vec![(point.point(), settings.terms().unwrap_or_default())],
+            points: vec![(point, settings.terms().unwrap_or_default())],
             hook,
         })
     }

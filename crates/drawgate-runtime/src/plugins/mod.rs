@@ -18,7 +18,7 @@ use drawgate_agents::plugin::process::{ProcessLimits, ProcessPlugin, ProcessSett
 use drawgate_agents::plugin::{Hook, Plugin, PluginManifest};
 use drawgate_agents::plugins::{PluginStatus, PluginTerms, Plugins};
 use drawgate_core::audit::{EventDraft, EventKind};
-use drawgate_core::hooks::{BoundHook, CallHook, HookTerms, Hooks};
+use drawgate_core::hooks::{BoundHook, CallHook, HookPoint, HookTerms, Hooks};
 use drawgate_core::model::{Principal, SourceId};
 use drawgate_core::store::{AuditLog, Documents, StoreError};
 use drawgate_host::Host;
@@ -34,7 +34,7 @@ use self::configured::ConfiguredHook;
 pub(crate) use self::files::PluginFolder;
 pub(crate) use self::record::KIND;
 pub use self::record::{PluginFiles, PluginRecord};
-use crate::config::{HookConfig, PointName};
+use crate::config::HookConfig;
 use crate::toolpacks::ToolpackError;
 
 /// Why a plugin can't be used.
@@ -262,7 +262,7 @@ impl PluginTable {
             state.problems.remove(&record.name);
             state.records.insert(record.name.clone(), record.clone());
         }
-        self.plugins.seat(plugin, i64::from(record.position)).await;
+        self.plugins.seat(plugin, record.position).await;
         self.bind();
     }
 
@@ -327,10 +327,9 @@ impl PluginTable {
                 tracing::error!(hook = config.name, error = reason, "a hook could not be set up");
             }
             let problem = plugin.as_ref().err().cloned();
-            let position = i64::from(config.position);
             self.state.lock().configured.insert(id, Configured { hook, problem });
             if let Ok(plugin) = plugin {
-                self.plugins.seat(plugin, position).await;
+                self.plugins.seat(plugin, config.position).await;
             }
         }
         self.bind();
@@ -392,16 +391,16 @@ impl PluginTable {
 
 /// A plugin's hooks around calls, under the operator's terms.
 fn bound_hook(record: &PluginRecord, hooks: &BTreeSet<Hook>, hook: Arc<dyn CallHook>) -> BoundHook {
-    let terms = |point: PointName| -> HookTerms {
+    let terms = |point: HookPoint| -> HookTerms {
         let settings = record.hooks.get(&point).cloned().unwrap_or_default();
         // Patterns are checked when they are set; one that can't be read means all tools.
         settings.terms().unwrap_or_default()
     };
-    let points = PointName::ALL.into_iter().filter(|point| hooks.contains(&hook_of(*point)));
+    let points = HookPoint::ALL.into_iter().filter(|point| hooks.contains(&hook_of(*point)));
     BoundHook {
         name: record.name.as_str().into(),
         position: record.position,
-        points: points.map(|point| (point.point(), terms(point))).collect(),
+        points: points.map(|point| (point, terms(point))).collect(),
         hook,
     }
 }
@@ -411,14 +410,14 @@ fn configured_id(config: &HookConfig) -> Option<String> {
 }
 
 /// The point around calls that a hook is, if it is one.
-fn hook_point(hook: Hook) -> Option<PointName> {
-    PointName::ALL.into_iter().find(|point| hook_of(*point) == hook)
+fn hook_point(hook: Hook) -> Option<HookPoint> {
+    HookPoint::ALL.into_iter().find(|point| hook_of(*point) == hook)
 }
 
-const fn hook_of(point: PointName) -> Hook {
+const fn hook_of(point: HookPoint) -> Hook {
     match point {
-        PointName::RewriteCall => Hook::RewriteCall,
-        PointName::BeforeCall => Hook::BeforeCall,
-        PointName::AfterCall => Hook::AfterCall,
+        HookPoint::Rewrite => Hook::RewriteCall,
+        HookPoint::Check => Hook::BeforeCall,
+        HookPoint::After => Hook::AfterCall,
     }
 }

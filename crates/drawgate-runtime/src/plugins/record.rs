@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use drawgate_core::hooks::HookPoint;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::config::{HookSettings, PointName};
+use crate::config::HookSettings;
 
 /// The kind of the documents.
 pub(crate) const KIND: &str = "plugin";
@@ -27,7 +28,7 @@ pub struct PluginRecord {
     pub settings: Map<String, Value>,
     /// How it is asked about calls, by point.
     #[serde(default)]
-    pub hooks: BTreeMap<PointName, HookSettings>,
+    pub hooks: BTreeMap<HookPoint, HookSettings>,
 }
 
 /// A plugin's files.

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use drawgate_agents::plugin::PluginManifest;
+use drawgate_core::hooks::{HookMode, HookPoint, OnFailure};
 use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::backend::{Backend, part};
 use super::output::{Consent, Output};
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::config::{FailureName, HookSettings, ModeName, PointName};
+use drawgate_runtime::config::HookSettings;
 use drawgate_runtime::operations::{
     AddPlugin, ConfigurePlugin, PluginPreview, PluginSource, ShownPlugin,
 };
@@ -85,31 +86,31 @@ pub(super) struct SetArgs {
     position: Option<i32>,
     /// The hook that the following options are about: `rewrite_call`, `before_call` or `after_call`
     #[arg(long, value_parser = point)]
-    hook: Option<PointName>,
+    hook: Option<HookPoint>,
     /// Ask only about tools that match one of these patterns
     #[arg(long, requires = "hook", value_delimiter = ' ', num_args = 1)]
     tools: Option<Vec<String>>,
     /// If it fails: refuse the call or withhold the result (`stop`), or go on without it (`skip`)
     #[arg(long, requires = "hook", value_parser = on_failure)]
-    on_failure: Option<FailureName>,
+    on_failure: Option<OnFailure>,
     /// Whether what it says counts (`enforce`), or is only written to the audit log (`audit`)
     #[arg(long, requires = "hook", value_parser = mode)]
-    mode: Option<ModeName>,
+    mode: Option<HookMode>,
     /// Milliseconds that it may take
     #[arg(long, requires = "hook", value_parser = clap::value_parser!(u64).range(1..=HookSettings::MAX_TIMEOUT_MS))]
     timeout_ms: Option<u64>,
 }
 
-fn point(text: &str) -> Result<PointName, String> {
-    PointName::parse(text)
+fn point(text: &str) -> Result<HookPoint, String> {
+    HookPoint::parse(text)
         .ok_or_else(|| "use `rewrite_call`, `before_call` or `after_call`".to_owned())
 }
 
-fn on_failure(text: &str) -> Result<FailureName, String> {
+fn on_failure(text: &str) -> Result<OnFailure, String> {
     word(text, "use `stop` or `skip`")
 }
 
-fn mode(text: &str) -> Result<ModeName, String> {
+fn mode(text: &str) -> Result<HookMode, String> {
     word(text, "use `enforce` or `audit`")
 }
 

@@ -180,13 +180,15 @@ async fn gateway() {
     let id = SourceId::new("delegation").unwrap();
     let context = plugins.context(&id, PluginTerms::default()).unwrap();
     let delegation = Plugins::native("delegation", context).unwrap().unwrap();
-    plugins.put(delegation, 0).await.unwrap();
     let reviewer = Reviewer {
         name: SourceId::new("reviewer").unwrap(),
         journal: Journal(place.join("journal")),
         held: (prompt.as_deref() == Some(REVIEWED)).then(|| place.join(RELEASED)),
     };
-    plugins.put(Arc::new(reviewer), 0).await.unwrap();
+    for plugin in [delegation, Arc::new(reviewer)] {
+        plugins.start(&plugin).await.unwrap();
+        plugins.seat(plugin, 0).await;
+    }
     operations.agents.refresh().await;
     runtime.supervisor().settle(Duration::from_secs(5)).await;
     runtime.start_upkeep(Arc::new(Notify::new()));
