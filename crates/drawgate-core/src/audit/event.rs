@@ -253,7 +253,7 @@ impl EventKind {
         }
     }
 
-    /// Whether it says that an operator's act was done.
+    /// Whether it says that an act was done: an operator's, or one of the program around the gateway.
     #[must_use]
     pub const fn is_act(self) -> bool {
         match self {
@@ -280,7 +280,8 @@ impl EventKind {
             | Self::PluginEnabled
             | Self::PluginDisabled
             | Self::PluginConfigured
-            | Self::PluginRemoved => true,
+            | Self::PluginRemoved
+            | Self::GatewayReset => true,
             Self::LogOpened
             | Self::LogClosed
             | Self::Decision
@@ -305,7 +306,6 @@ impl EventKind {
             | Self::HookObjected
             | Self::HookFailed
             | Self::PluginFailed
-            | Self::GatewayReset
             | Self::ActStarted
             | Self::ActFailed
             | Self::AuditGap

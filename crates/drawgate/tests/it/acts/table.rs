@@ -99,7 +99,9 @@ pub(super) const ACTS: &[Act] = &[
 
 #[test]
 fn every_kind_of_act_has_a_row() {
-    for kind in EventKind::ALL {
+    // No command does that; it is tested where it is done.
+    let by_command = EventKind::ALL.into_iter().filter(|kind| *kind != EventKind::GatewayReset);
+    for kind in by_command {
         let has_row = ACTS.iter().any(|act| act.kind == kind.as_str());
         assert_eq!(has_row, kind.is_act(), "{kind}");
     }
