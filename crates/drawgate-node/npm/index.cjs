@@ -5,9 +5,6 @@
 const { GatewayError, asGatewayError, call, describe, invalid, json, milliseconds, unwrap } = require("./support.cjs");
 const { load } = require("./loader.cjs");
 
-const DEFAULT_EVENTS = 1000;
-const READY_MS = 30_000;
-const GRACE_MS = 5_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const EVENTS = ["audit", "tools", "approval", "lagged"];
 const GIVEN_UP = { code: "CANCELLED", message: "nobody waits for this call any more" };
@@ -95,7 +92,7 @@ class ToolGateway {
     this.#request("decideApproval", { id, approve }, "the decision");
   }
 
-  drainAuditEvents(after = this.#cursor, limit = DEFAULT_EVENTS) {
+  drainAuditEvents(after = this.#cursor, limit = 1000) {
     const events = unwrap(this.#native.drain(json({ after, limit }, "the range of events")));
     if (events.length > 0) this.#cursor = events.at(-1).sequence;
     return events;
@@ -110,8 +107,8 @@ class ToolGateway {
     this.#handlers.clear();
   }
 
-  async ready(serverId, timeoutMs) {
-    const limit = milliseconds(timeoutMs, READY_MS, "timeoutMs");
+  async ready(serverId, timeoutMs = 30_000) {
+    const limit = milliseconds(timeoutMs, "timeoutMs");
     await this.#begin((id) => unwrap(this.#native.ready(id, serverId, limit)));
   }
 
@@ -125,8 +122,8 @@ class ToolGateway {
     return () => void listeners.delete(entry);
   }
 
-  async close(graceMs) {
-    const grace = milliseconds(graceMs, GRACE_MS, "graceMs");
+  async close(graceMs = 5_000) {
+    const grace = milliseconds(graceMs, "graceMs");
     this.#closing ??= this.#begin((id) => this.#native.close(id, grace)).finally(() => this.#native.release());
     await this.#closing;
   }
@@ -197,7 +194,6 @@ class ToolGateway {
 
 /** The class, or `null` where there is no native library. */
 const getNativeToolGateway = () => (load().native ? { ToolGateway } : null);
-
 /** Why there is none, or `null`. */
 const getNativeToolGatewayError = () => (load().native ? null : missing());
 

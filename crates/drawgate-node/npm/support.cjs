@@ -44,9 +44,8 @@ function describe(thrown) {
   }
 }
 
-/** A time that a caller gave, or the standard one. */
-function milliseconds(value, standard, what) {
-  if (value === undefined) return standard;
+/** A time that a caller gave. */
+function milliseconds(value, what) {
   if (!(typeof value === "number" && value >= 0)) throw invalid(`${what}: give a time in milliseconds`);
   return Math.min(Math.trunc(value), LONGEST_MS);
 }

@@ -32,6 +32,7 @@ struct GivenGrant {
     capability: String,
     scope: Option<String>,
     expires_at: Option<u64>,
+    approval_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -135,31 +136,22 @@ impl Gateway {
 
     fn snapshot(&self) -> Result<Value, Fault> {
         let runtime = self.runtime()?;
-        let registry = runtime.gateway().registry();
-        let snapshot = json!(drawgate_core::model::ToolGatewaySnapshot {
-            tools: registry.entries().map(|entry| entry.describe()).collect(),
-            grants: runtime.operations.grants(),
-            audit_cursor: runtime.gateway().audit_head(),
-        });
+        let snapshot = json!(runtime.operations.snapshot());
         Ok(shown(&runtime, snapshot))
     }
 
     fn grant(&self, given: GivenGrant) -> Result<Value, Fault> {
         let runtime = self.runtime()?;
-        let lifetime_ms = match given.expires_at {
-            None => None,
-            Some(end) => {
-                let left = end.saturating_sub(runtime.host.clock.now_ms());
-                if left == 0 {
-                    return Err(Fault::invalid("the grant: `expiresAt` is in the past"));
-                }
-                Some(left)
-            }
-        };
+        let now = runtime.host.clock.now_ms();
+        if given.expires_at.is_some_and(|end| end <= now) {
+            return Err(Fault::invalid("the grant: `expiresAt` is in the past"));
+        }
         let new = NewGrant {
             capability: given.capability,
             scope: given.scope.unwrap_or_else(|| "workspace".to_owned()),
-            lifetime_ms,
+            lifetime_ms: None,
+            expires_at: given.expires_at,
+            approval_id: given.approval_id,
         };
         self.wait(async move {
             let grant = runtime.operations.issue_grant(&Self::actor(), new).await?;

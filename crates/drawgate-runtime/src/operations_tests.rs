@@ -32,7 +32,7 @@ fn new_agent(name: &str) -> NewAgent {
 
 fn new_grant(scope: &str) -> NewGrant {
     let (capability, scope) = ("file.read".to_owned(), scope.to_owned());
-    NewGrant { capability, scope, lifetime_ms: Some(1000), approval_id: None }
+    NewGrant { capability, scope, lifetime_ms: Some(1000), expires_at: None, approval_id: None }
 }
 
 fn approved_grant(approval: &str) -> NewGrant {
@@ -164,5 +164,22 @@ async fn plugins_get_grants_and_nobody_else_gets_their_names() {
     assert!(unknown.to_string().contains("there is no agent `plugin.notes`"), "{unknown}");
     let grant = operations.issue_grant(&local, new_grant("user:plugin.delegation")).await.unwrap();
     assert_eq!(grant.scope, Some(GrantScope::User(Principal::new("plugin.delegation").unwrap())));
+    runtime.close().await;
+}
+
+#[tokio::test]
+async fn a_grant_ends_at_the_earlier_of_two_times() {
+    let place = tempfile::tempdir().unwrap();
+    let runtime = open(place.path()).await;
+    let far = 9_999_999_999_999;
+    let ends = async |lifetime_ms, expires_at| {
+        let new = NewGrant { lifetime_ms, expires_at, ..new_grant("workspace") };
+        let grant = runtime.operations.issue_grant(&Principal::local(), new).await.unwrap();
+        grant.expires_at
+    };
+    assert_eq!(ends(None, None).await, None);
+    assert_eq!(ends(None, Some(far)).await, Some(far), "to the millisecond");
+    assert!(ends(Some(1000), Some(far)).await.is_some_and(|end| end < far));
+    assert_eq!(ends(Some(1000), Some(1)).await, Some(1));
     runtime.close().await;
 }

@@ -19,11 +19,11 @@ switch (ending) {
     break;
   case "throw":
     throw new Error("the program failed");
-  case "hang":
-    gateway.registerTools("js", [
-      { name: "hang", description: "Hangs.", inputSchema: { type: "object" }, handler: () => new Promise(() => {}) },
-    ]);
+  case "hang": {
+    // It exits while the call is under way.
+    const handler = () => new Promise(() => setImmediate(process.exit, 0));
+    gateway.registerTools("js", [{ name: "hang", description: "Hangs.", inputSchema: { type: "object" }, handler }]);
     gateway.callTool({ toolId: "js:hang", requestId: "r" });
-    setTimeout(() => process.exit(0), 100);
     break;
+  }
 }

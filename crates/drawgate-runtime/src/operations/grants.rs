@@ -27,6 +27,9 @@ pub struct NewGrant {
     pub scope: String,
     /// For how long.
     pub lifetime_ms: Option<u64>,
+    /// Until when, in milliseconds since the epoch. With both, it ends at the earlier time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<u64>,
     /// The approval by a person that stands behind it. Such a grant satisfies confirmations for what it
     /// allows, as long as it lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,11 +68,12 @@ impl Operations {
         let parts = self.control.parts();
         let now = parts.clock.now_ms();
         let id: String = parts.ids.secret().chars().take(GRANT_ID).collect();
+        let lifetime_ends = new.lifetime_ms.map(|lifetime| now.saturating_add(lifetime));
         let grant = CapabilityGrant {
             grant_id: format!("g_{id}").into(),
             capability,
             issued_at: now,
-            expires_at: new.lifetime_ms.map(|lifetime| now.saturating_add(lifetime)),
+            expires_at: lifetime_ends.into_iter().chain(new.expires_at).min(),
             scope: Some(scope),
             approval_id,
         };

@@ -75,7 +75,13 @@ async fn perform(
             let scope = whom.or(scope).context("say to whom: `--agent NAME` or `--scope SCOPE`")?;
             // It approves calls that nobody has seen yet, so it takes what an approval takes.
             let token = approval.as_ref().map(|_| proof.token()).transpose()?.flatten();
-            let grant = NewGrant { capability, scope, lifetime_ms, approval_id: approval };
+            let grant = NewGrant {
+                capability,
+                scope,
+                lifetime_ms,
+                expires_at: None,
+                approval_id: approval,
+            };
             let grant: CapabilityGrant =
                 backend.post("/grants", &IssueGrant { grant, token }).await?;
             if quiet {
