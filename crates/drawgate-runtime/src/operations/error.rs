@@ -5,7 +5,8 @@ use std::sync::Arc;
 use drawgate_agents::runs::StartError;
 use drawgate_agents::tasks::TaskError;
 use drawgate_core::acts::ActError;
-use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError};
+use drawgate_core::audit::search::QueryError;
+use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError, ToolPatternError};
 use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::ReviewError;
 use drawgate_core::store::StoreError;
@@ -25,6 +26,12 @@ pub enum OperationError {
     /// A grant for a caller that is not known by token, key or issuer.
     #[error("there is no agent `{0}`")]
     UnknownGrantee(Principal),
+    /// A pattern means no tool.
+    #[error("no tool is called `{0}`")]
+    NoSuchTool(String),
+    /// A text can't be a pattern for tools.
+    #[error(transparent)]
+    ToolPattern(#[from] ToolPatternError),
     /// The name is in use.
     #[error("there is an agent `{0}` already")]
     AgentExists(Principal),
@@ -101,6 +108,9 @@ pub enum OperationError {
     /// Not a scope of a grant.
     #[error(transparent)]
     Scope(#[from] ScopeError),
+    /// The audit log can't be asked this.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// The approval can't be decided.
     #[error(transparent)]
     Approval(#[from] ApprovalError),
