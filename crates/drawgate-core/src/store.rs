@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::audit::search::{AuditPage, AuditSearch, FoundEvents, IdQuery};
 use crate::audit::{Anchor, Checkpoint, EventDraft, PrunePlan, Report, SignedHead, StoredEvent};
 use crate::model::{ArtifactRef, Capability, CapabilityGrant, GrantId, Principal};
 use crate::policy::{Approval, ApprovalState, Expose};
@@ -254,8 +255,10 @@ pub trait AuditReader: Send + Sync + 'static {
     async fn read(&self, after: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError>;
     /// The newest events, oldest of them first.
     async fn tail(&self, count: usize) -> Result<Vec<StoredEvent>, StoreError>;
-    /// The events of a sequence, a caller's request id or a call id.
-    async fn find(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError>;
+    /// One page of the answer to a question.
+    async fn search(&self, search: AuditSearch) -> Result<AuditPage, StoreError>;
+    /// One page of the events that an id belongs to.
+    async fn find(&self, query: IdQuery) -> Result<FoundEvents, StoreError>;
     /// The arguments that are kept beside an event, by their hash.
     async fn payload(&self, hash: &str) -> Result<Option<String>, StoreError>;
     /// What is known to be missing from the log, without verifying it.

@@ -24,9 +24,9 @@ mod status;
 mod toolpacks;
 mod tools;
 
-pub use agents::{AgentToken, NewAgent};
+pub use agents::{AddedAgent, AgentToken, NewAgent};
 pub use approvals::{Decision, ExactArguments, ListedApproval, Reveal};
-pub use audit::{Prune, Pruned};
+pub use audit::{Prune, Pruned, find_audit, search_audit};
 pub use delegated::Say;
 pub use error::{AgentError, OperationError, PluginRefusal};
 pub use grants::{IssueGrant, NewGrant};
@@ -44,7 +44,7 @@ pub use status::Status;
 pub use toolpacks::{
     Commit, StateAfterUpdate, ToolpackList, ToolpackToolView, ToolpackView, tools_of,
 };
-pub use tools::{ListedTool, NewCall, ServedBy};
+pub use tools::{ListedTool, NewCall, ServedBy, ToolAccess};
 
 use std::sync::{Arc, OnceLock};
 

@@ -27,7 +27,8 @@ async fn open(place: &Path) -> Runtime {
 }
 
 fn new_agent(name: &str) -> NewAgent {
-    NewAgent { name: name.to_owned(), capabilities: Vec::new(), expose: Expose::default() }
+    let (capabilities, tools) = (Vec::new(), Vec::new());
+    NewAgent { name: name.to_owned(), capabilities, tools, expose: Expose::default() }
 }
 
 fn new_grant(scope: &str) -> NewGrant {
@@ -158,7 +159,7 @@ async fn plugins_get_grants_and_nobody_else_gets_their_names() {
     let runtime = open(place.path()).await;
     let operations = &runtime.operations;
     let local = Principal::local();
-    let error = operations.add_agent(&local, new_agent("plugin.notes")).await.unwrap_err();
+    let error = operations.add_agent(&local, new_agent("plugin.notes")).await.err().unwrap();
     assert!(error.to_string().contains("kept for plugins"), "{error}");
     let unknown = operations.issue_grant(&local, new_grant("user:plugin.notes")).await.unwrap_err();
     assert!(unknown.to_string().contains("there is no agent `plugin.notes`"), "{unknown}");

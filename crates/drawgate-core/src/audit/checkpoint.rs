@@ -42,6 +42,9 @@ pub struct Checkpoint {
     pub install: String,
     /// The lowest sequence of a decision that had no outcome yet.
     pub oldest_open: Option<u64>,
+    /// The earliest and the latest time of the events since the checkpoint before it, by which a search
+    /// knows where to look; absent where that is not known.
+    pub times: Option<(u64, u64)>,
     /// The hash of the checkpoint before it.
     pub previous: String,
     /// The public key, in hexadecimal.
@@ -72,6 +75,10 @@ impl Checkpoint {
             at: number(&map, "at")?,
             install: text(&map, "install")?,
             oldest_open: map.get("oldestOpen").and_then(Value::as_u64),
+            times: map
+                .get("earliest")
+                .and_then(Value::as_u64)
+                .zip(map.get("latest").and_then(Value::as_u64)),
             previous: text(&map, "previous")?,
             key: text(&map, "key")?,
             signature: text(&map, "signature")?,
@@ -85,6 +92,10 @@ impl Checkpoint {
         map.insert("install".to_owned(), self.install.clone().into());
         if let Some(oldest) = self.oldest_open {
             map.insert("oldestOpen".to_owned(), oldest.into());
+        }
+        if let Some((earliest, latest)) = self.times {
+            map.insert("earliest".to_owned(), earliest.into());
+            map.insert("latest".to_owned(), latest.into());
         }
         map.insert("previous".to_owned(), self.previous.clone().into());
         map.insert("sequence".to_owned(), self.sequence.into());

@@ -7,6 +7,7 @@ fn example(signer: &Signer) -> Checkpoint {
         at: 5,
         install: "here".to_owned(),
         oldest_open: Some(7),
+        times: Some((3, 4)),
         previous: ZERO_HASH.to_owned(),
         key: String::new(),
         signature: String::new(),
@@ -31,6 +32,7 @@ fn any_change_breaks_the_signature() {
         ("\"sequence\":20", "\"sequence\":21"),
         ("\"at\":5", "\"at\":6"),
         ("\"oldestOpen\":7", "\"oldestOpen\":8"),
+        ("\"latest\":4", "\"latest\":9"),
         ("\"install\":\"here\"", "\"install\":\"there\""),
         ("{\"at\"", "{\"a\":1,\"at\""),
     ] {

@@ -9,6 +9,7 @@ mod chain;
 mod checkpoint;
 mod event;
 mod prune;
+pub mod search;
 mod verify;
 
 pub use anchor::{Anchor, SignedHead};

@@ -60,6 +60,7 @@ fn sign(log: &Log, chain: &Chain, signer: &Signer) -> Checkpoint {
         at: 1,
         install: INSTALL.to_owned(),
         oldest_open: None,
+        times: None,
         previous: last_hash(log),
         key: String::new(),
         signature: String::new(),

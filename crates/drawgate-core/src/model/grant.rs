@@ -33,6 +33,12 @@ impl Capability {
         Self(format!("source.{source}").into())
     }
 
+    /// `*`, which covers all others.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self("*".into())
+    }
+
     /// Whether it is `public`, the operator's word for tools that are open to every caller.
     #[must_use]
     pub fn is_public(&self) -> bool {

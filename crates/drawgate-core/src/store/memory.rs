@@ -21,6 +21,7 @@ use super::{
     Agent, ArtifactInfo, ArtifactLimits, Artifacts, AuditHealth, AuditLog, AuditReader, Documents,
     NewArtifact, Owed, Storage, Store, StoreError, VerifyOptions, Write,
 };
+use crate::audit::search::{AuditPage, AuditSearch, FoundEvents, IdQuery, find};
 use crate::audit::{Checkpoint, EventDraft, PrunePlan, Report, SignedHead, StoredEvent};
 use crate::clock::Clock;
 use crate::model::{ArtifactRef, CapabilityGrant, Principal};
@@ -289,12 +290,16 @@ impl AuditReader for MemoryStore {
         Ok(log.read(after, count))
     }
 
-    async fn find(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError> {
-        Ok(self.log.lock().find(id))
+    async fn search(&self, search: AuditSearch) -> Result<AuditPage, StoreError> {
+        search.run(&*self.log.lock())
+    }
+
+    async fn find(&self, query: IdQuery) -> Result<FoundEvents, StoreError> {
+        find(&query, &*self.log.lock())
     }
 
     async fn payload(&self, hash: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.log.lock().payload(hash))
+        Ok(self.log.lock().payload_of(hash))
     }
 
     async fn loss(&self) -> Result<Option<String>, StoreError> {

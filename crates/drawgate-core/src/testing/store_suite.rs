@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::TestClock;
+use crate::audit::search::{AuditQuery, AuditSearch, IdQuery};
 use crate::audit::{Chain, EventDraft, EventKind, Payload, SignedHead, StoredEvent};
 use crate::canonical;
 use crate::clock::Clock as _;
@@ -79,7 +80,7 @@ pub async fn check_durable_store(open: impl AsyncFn(Arc<TestClock>) -> Storage) 
     assert_eq!(documents, [("d".to_owned(), json!({ "x": 1 }))]);
     assert_eq!(storage.store.owed().await.unwrap().len(), 1);
     assert!(storage.log.head() >= head, "the log goes on");
-    assert_eq!(storage.log.reader().find("c").await.unwrap().len(), 2);
+    assert_eq!(found(&storage, "c").await.len(), 2);
     storage.log.checkpoint().await.unwrap();
     assert_proved(&storage).await;
     let read = storage.artifacts.get(&kept.sha256, &principal("ada")).await.unwrap();
@@ -258,10 +259,17 @@ async fn the_log_is_ordered_and_proved(storage: &Storage) {
     log.flush().await.unwrap();
 }
 
+/// The events that an id belongs to.
+async fn found(storage: &Storage, id: &str) -> Vec<u64> {
+    let page = storage.log.reader().find(IdQuery::parse(id)).await.unwrap();
+    page.events.into_iter().map(|found| found.sequence).collect()
+}
+
 async fn the_log_is_searched(storage: &Storage) {
     let reader = storage.log.reader();
     for name in ["a", "b"] {
-        append(storage, call(name, EventKind::Decision).text("requestId", "r")).await;
+        let decision = call(name, EventKind::Decision).text("requestId", "r");
+        append(storage, decision.text("reason", "a needle")).await;
         append(storage, call(name, EventKind::Outcome)).await;
     }
     let head = storage.log.head();
@@ -272,10 +280,14 @@ async fn the_log_is_searched(storage: &Storage) {
     assert_eq!(reader.tail(1000).await.unwrap().len() as u64, head);
     assert_eq!(sequences(reader.read(head - 3, 2).await.unwrap()), [head - 2, head - 1]);
     assert_eq!(sequences(reader.read(head, 10).await.unwrap()), [0; 0]);
-    assert_eq!(sequences(reader.find(&head.to_string()).await.unwrap()), [head]);
-    assert_eq!(sequences(reader.find("b").await.unwrap()), [head - 1, head], "a call");
-    assert_eq!(sequences(reader.find("r").await.unwrap()), [head - 3, head - 1], "a request");
-    assert_eq!(sequences(reader.find("unknown").await.unwrap()), [0; 0]);
+    assert_eq!(found(storage, &head.to_string()).await, [head]);
+    assert_eq!(found(storage, "b").await, [head - 1, head], "a call");
+    assert_eq!(found(storage, "r").await, [head - 3, head - 1], "a request");
+    assert_eq!(found(storage, "unknown").await, [0; 0]);
+    let query = AuditQuery { limit: 10, text: Some("NEEDLE".to_owned()), ..AuditQuery::default() };
+    let page = reader.search(AuditSearch::new(query).unwrap()).await.unwrap();
+    let entries: Vec<u64> = page.entries.iter().map(|entry| entry.sequence).collect();
+    assert_eq!(entries, [head, head - 2], "calls, newest first");
     assert_eq!(reader.loss().await.unwrap(), None);
     let text = Text::default();
     assert_eq!(reader.export(Box::new(text.clone()), 5).await.unwrap(), None, "it is signed");

@@ -1,12 +1,16 @@
 //! Agents: their tokens and standing capabilities.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use drawgate_agents::plugins::Plugins;
 use drawgate_core::acts::Turn;
 use drawgate_core::audit::EventKind;
-use drawgate_core::model::{Capability, Principal};
+use drawgate_core::model::{
+    Caller, Capability, CapabilityGrant, Principal, Surface, ToolPatterns, WireName,
+};
 use drawgate_core::policy::{Expose, standing_grants};
+use drawgate_core::registry::Entry;
 use drawgate_core::secret::Secret;
 use drawgate_core::store::{Agent, Write};
 use serde::{Deserialize, Serialize};
@@ -22,6 +26,9 @@ pub struct NewAgent {
     pub name: String,
     /// What it may always do.
     pub capabilities: Vec<String>,
+    /// Patterns of tools that it must be able to call; it gets what they require.
+    #[serde(default)]
+    pub tools: Vec<String>,
     /// How its tools are shown to it.
     #[serde(default)]
     pub expose: Expose,
@@ -32,6 +39,19 @@ pub struct NewAgent {
 pub struct AgentToken {
     /// The token.
     pub token: String,
+}
+
+/// An agent that was added, with its token and what it was given.
+#[derive(Serialize, Deserialize)]
+pub struct AddedAgent {
+    /// Its token, which is shown once and kept nowhere.
+    pub token: String,
+    /// What it may always do.
+    pub capabilities: Vec<Capability>,
+    /// The tools that were asked for by patterns.
+    pub tools: Vec<WireName>,
+    /// The other tools that are open to it, since they require nothing more.
+    pub also: Vec<WireName>,
 }
 
 impl From<Secret<String>> for AgentToken {
@@ -51,11 +71,16 @@ impl Operations {
         &self,
         actor: &Principal,
         new: NewAgent,
-    ) -> Result<Secret<String>, OperationError> {
-        let NewAgent { name, capabilities, expose } = new;
+    ) -> Result<AddedAgent, OperationError> {
+        let NewAgent { name, capabilities, tools, expose } = new;
         let name = Principal::new(&name)?;
-        let capabilities =
-            capabilities.iter().map(|text| Capability::new(text)).collect::<Result<_, _>>()?;
+        let given: Result<BTreeSet<Capability>, _> =
+            capabilities.iter().map(|text| Capability::new(text)).collect();
+        let mut given = given?;
+        let all = self.all_tools();
+        let asked = asked_for(&all, &tools)?;
+        given.extend(asked.iter().flat_map(|entry| entry.requires.iter().cloned()));
+        let capabilities: Vec<Capability> = given.into_iter().collect();
         let turn = self.acts.turn().await;
         if name == Principal::local() {
             return Err(OperationError::NameIsLocal);
@@ -70,8 +95,39 @@ impl Operations {
         if agents.iter().any(|agent| agent.name == name) {
             return Err(OperationError::AgentExists(name));
         }
-        let agent = Registration { name, capabilities, expose };
-        self.register(actor, turn, EventKind::AgentAdded, agents, agent).await
+        let agent = Registration { name, capabilities: capabilities.clone(), expose };
+        let token = self.register(actor, turn, EventKind::AgentAdded, agents, agent).await?;
+        let is_open = |entry: &Entry| {
+            let holds = |required: &Capability| capabilities.iter().any(|own| own.covers(required));
+            entry.requires.iter().all(holds)
+        };
+        let is_asked = |entry: &Entry| asked.iter().any(|asked| asked.id == entry.id);
+        let also = all.iter().filter(|entry| is_open(entry) && !is_asked(entry));
+        Ok(AddedAgent {
+            token: token.expose().clone(),
+            also: also.map(|entry| entry.wire.clone()).collect(),
+            tools: asked.iter().map(|entry| entry.wire.clone()).collect(),
+            capabilities,
+        })
+    }
+
+    /// Every tool that an agent could be given.
+    fn all_tools(&self) -> Vec<Arc<Entry>> {
+        let everything = CapabilityGrant {
+            grant_id: "everything".into(),
+            capability: Capability::everything(),
+            issued_at: 0,
+            expires_at: None,
+            scope: None,
+            approval_id: None,
+        };
+        self.gateway.tools(&Caller {
+            principal: Principal::local(),
+            session: None,
+            surface: Surface::new("list", ""),
+            carried: [Arc::new(everything)].into(),
+            lineage: None,
+        })
     }
 
     /// Gives an agent a new token; the old one ends at once.
@@ -164,6 +220,23 @@ impl Operations {
         self.agents.runs.cancel_of(&name, "its agent was removed");
         Ok(())
     }
+}
+
+/// The tools that patterns mean, each of which must mean one.
+fn asked_for(all: &[Arc<Entry>], patterns: &[String]) -> Result<Vec<Arc<Entry>>, OperationError> {
+    let words: BTreeSet<&str> = patterns.iter().flat_map(|text| text.split_whitespace()).collect();
+    let mut asked: Vec<Arc<Entry>> = Vec::new();
+    for word in words {
+        let pattern = ToolPatterns::only([word])?;
+        let before = asked.len();
+        asked.extend(all.iter().filter(|entry| pattern.admits(entry)).cloned());
+        if asked.len() == before {
+            return Err(OperationError::NoSuchTool(word.to_owned()));
+        }
+    }
+    asked.sort_by(|one, other| one.id.cmp(&other.id));
+    asked.dedup_by(|one, other| one.id == other.id);
+    Ok(asked)
 }
 
 /// What an agent is registered with.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use drawgate_agents::runs::StartError;
 use drawgate_agents::tasks::TaskError;
 use drawgate_core::acts::ActError;
-use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError};
+use drawgate_core::audit::search::QueryError;
+use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError, ToolPatternError};
 use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::ReviewError;
 use drawgate_core::store::StoreError;
@@ -28,6 +29,12 @@ pub enum OperationError {
     /// What should name an approval does not.
     #[error("`{}` is not the id of an approval; use 1 to 128 visible ASCII characters without spaces", .0.escape_debug())]
     ApprovalId(String),
+    /// A pattern means no tool.
+    #[error("no tool is called `{0}`")]
+    NoSuchTool(String),
+    /// A text can't be a pattern for tools.
+    #[error(transparent)]
+    ToolPattern(#[from] ToolPatternError),
     /// The name is in use.
     #[error("there is an agent `{0}` already")]
     AgentExists(Principal),
@@ -104,6 +111,9 @@ pub enum OperationError {
     /// Not a scope of a grant.
     #[error(transparent)]
     Scope(#[from] ScopeError),
+    /// The audit log can't be asked this.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// The approval can't be decided.
     #[error(transparent)]
     Approval(#[from] ApprovalError),

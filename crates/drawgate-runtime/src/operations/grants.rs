@@ -1,5 +1,6 @@
 //! Grants: capabilities for a time, and for whom.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use drawgate_core::audit::EventKind;
@@ -125,17 +126,40 @@ impl Operations {
             GrantScope::User(name) => name,
             GrantScope::Workspace | GrantScope::Session(_) => return Ok(()),
         };
+        self.known_agent(name).await.map(drop)
+    }
+
+    /// Whether a caller of this name comes with a token, and the grants that its keys stand for. Of
+    /// several keys, what all of them together allow.
+    pub(super) async fn known_agent(
+        &self,
+        name: &Principal,
+    ) -> Result<(bool, Arc<[Arc<CapabilityGrant>]>), OperationError> {
         let keys = self.authenticator.list();
-        let has_key = keys.entries().iter().any(|entry| {
-            entry.terms.purpose == Purpose::Agent && entry.terms.name.as_str() == name.as_str()
-        });
-        let is_known = *name == Principal::local()
+        let own = keys.entries().iter().map(|entry| &entry.terms);
+        let own: Vec<_> = own
+            .filter(|key| key.purpose == Purpose::Agent && key.name.as_str() == name.as_str())
+            .collect();
+        let with_token = *name == Principal::local()
             || self.embedder.as_ref() == Some(name)
-            || has_key
             || self.callers.is_reserved(name)
             || self.plugins.has_principal(name)
             || self.store.agents().await?.iter().any(|agent| agent.name == *name);
-        if is_known { Ok(()) } else { Err(OperationError::UnknownGrantee(name.clone())) }
+        if own.is_empty() && !with_token {
+            return Err(OperationError::UnknownGrantee(name.clone()));
+        }
+        let held: BTreeSet<&Capability> = own.iter().flat_map(|key| &key.capabilities).collect();
+        let by_key = held.into_iter().map(|capability| {
+            Arc::new(CapabilityGrant {
+                grant_id: format!("key:{name}:{capability}").into(),
+                capability: capability.clone(),
+                issued_at: 0,
+                expires_at: None,
+                scope: Some(GrantScope::User(name.clone())),
+                approval_id: None,
+            })
+        });
+        Ok((with_token, by_key.collect()))
     }
 }
 

@@ -4,6 +4,7 @@ use drawgate_core::model::{
     Caller, Capability, Narrowing, Principal, SourceId, ToolInvocation, ToolResult, WireName,
 };
 use drawgate_core::pipeline::CallOptions;
+use drawgate_core::policy::Expose;
 use drawgate_core::registry::{Entry, Provider, SourceState, SourceStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,9 +25,24 @@ pub struct ListedTool {
     pub requires: Vec<Capability>,
     /// The definition, as its author wrote it.
     pub tool: Value,
+    /// How the agent comes by it whose list this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<ToolAccess>,
     /// Its source, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_by: Option<ServedBy>,
+}
+
+/// How an agent comes by a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolAccess {
+    /// It is in the agent's list.
+    Listed,
+    /// The agent is not shown it, and finds it by searching.
+    Search,
+    /// It is in the list only over gRPC, where the agent's key allows more than its token.
+    Key,
 }
 
 /// The source of a tool.
@@ -67,6 +83,23 @@ impl Operations {
         self.gateway.tools(caller).iter().map(|entry| listed(entry)).collect()
     }
 
+    /// The tools of an agent, and how it comes by each.
+    pub async fn tools_of(&self, agent: Caller) -> Result<Vec<ListedTool>, OperationError> {
+        let (with_token, by_key) = self.known_agent(&agent.principal).await?;
+        let expose = self.gateway.exposure(&agent.principal);
+        let own = self.tools(&agent)?;
+        let mut all = self.tools(&Caller { carried: by_key, ..agent })?;
+        for tool in &mut all {
+            let is_own = own.iter().any(|own| own.tool_id == tool.tool_id);
+            tool.access = Some(match (with_token, is_own, expose) {
+                (true, true, Expose::Search) => ToolAccess::Search,
+                (true, false, _) => ToolAccess::Key,
+                (true, true, Expose::All) | (false, ..) => ToolAccess::Listed,
+            });
+        }
+        Ok(all)
+    }
+
     /// The same tools in the form that a model provider takes.
     #[must_use]
     pub fn tools_for(&self, caller: &Caller, provider: Provider) -> Vec<Value> {
@@ -92,6 +125,7 @@ fn listed(entry: &Entry, source: Option<&SourceStatus>) -> Result<ListedTool, Op
         server_id: entry.id.source().clone(),
         wire_name: entry.wire.clone(),
         requires: entry.requires.clone(),
+        access: None,
         tool: serde_json::to_value(&entry.spec).map_err(anyhow::Error::from)?,
         served_by: source.map(|SourceStatus { server, state, since, .. }| ServedBy {
             server: server.clone(),

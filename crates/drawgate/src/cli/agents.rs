@@ -6,19 +6,30 @@ use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
-use drawgate_core::model::Capability;
+use drawgate_core::model::{Capability, WireName};
 use drawgate_core::policy::Expose;
 use drawgate_core::store::Agent;
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::operations::{AgentToken, NewAgent};
+use drawgate_runtime::operations::{AddedAgent, AgentToken, NewAgent};
 use drawgate_runtime::time::shown as time;
+
+const ADD_HELP: &str = "\
+An agent that may use one server's tools and read files, and a client that acts as it:
+  drawgate agents add research-bot --tools 'time__* vfs_read'
+  drawgate connect claude --agent research-bot --write
+  drawgate tools list --agent research-bot         what it sees";
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum AgentsCommand {
     /// Add an agent; its token is shown once and not stored
+    #[command(after_help = ADD_HELP)]
     Add {
         /// Its name
         name: String,
+        /// The tools that it must be able to call, as names or patterns with spaces between them: it is
+        /// given the capabilities that they require, and no others
+        #[arg(long, value_name = "PATTERNS")]
+        tools: Vec<String>,
         /// What it may do; repeat for more
         #[arg(long = "capability", value_name = "CAPABILITY")]
         capabilities: Vec<String>,
@@ -48,10 +59,32 @@ pub(super) enum AgentsCommand {
 }
 
 pub(super) async fn run(command: AgentsCommand, context: Context) -> anyhow::Result<ExitCode> {
-    let backend = Backend::open(&context, Start::Nothing).await?;
+    let start = match &command {
+        // Which tools there are, the servers say.
+        AgentsCommand::Add { tools, .. } if !tools.is_empty() => Start::Sources,
+        _ => Start::Nothing,
+    };
+    let backend = Backend::open(&context, start).await?;
     let done = perform(command, &context, &backend).await;
     backend.close().await;
     done.map(|()| ExitCode::SUCCESS)
+}
+
+/// Refuses an agent that has no token: a client that acts as nobody sees no tools.
+pub(super) async fn check_exists(context: &Context, name: &str) -> anyhow::Result<()> {
+    let agents: Vec<Agent> = if context.data.exists() {
+        let backend = Backend::open(context, Start::Nothing).await?;
+        let agents = backend.get("/agents").await;
+        backend.close().await;
+        agents?
+    } else {
+        Vec::new()
+    };
+    anyhow::ensure!(
+        agents.iter().any(|agent| agent.name.as_str() == name),
+        "there is no agent `{name}`; `drawgate agents add {name} --tools 'PATTERN …'` adds it"
+    );
+    Ok(())
 }
 
 async fn perform(
@@ -60,20 +93,27 @@ async fn perform(
     backend: &Backend,
 ) -> anyhow::Result<()> {
     match command {
-        AgentsCommand::Add { name, capabilities, expose, quiet } => {
-            let step = capabilities.is_empty().then(|| {
-                format!(
-                    "\nno capability was given to it; `drawgate grants add CAPABILITY --agent {name}` lets it call what requires that"
-                )
-            });
-            let new = NewAgent { name: name.clone(), capabilities, expose };
-            let made: AgentToken = backend.post("/agents", &new).await?;
-            show_token(context, &name, &made, quiet, &step.unwrap_or_default())
+        AgentsCommand::Add { name, tools, capabilities, expose, quiet } => {
+            let new = NewAgent { name: name.clone(), capabilities, tools, expose };
+            let made: AddedAgent = backend.post("/agents", &new).await?;
+            if quiet {
+                return context.out.raw(format!("{}\n", made.token).as_bytes());
+            }
+            let AddedAgent { token, capabilities, tools, also } = &made;
+            let mut value = json!({ "name": name, "token": token, "capabilities": capabilities });
+            if !new.tools.is_empty() {
+                value["tools"] = json!(tools);
+                value["also"] = json!(also);
+            }
+            context.out.either(&value, || {
+                let given = given(&name, &made, !new.tools.is_empty());
+                format!("agent `{name}`; its token, shown this once:\n{token}\n{given}")
+            })
         }
         AgentsCommand::Rotate { name, quiet } => {
             let made: AgentToken =
                 backend.post(&format!("/agents/{}/rotate", part(&name)), &json!({})).await?;
-            show_token(context, &name, &made, quiet, "")
+            show_token(context, &name, &made, quiet)
         }
         AgentsCommand::List => {
             let agents: Vec<Agent> = backend.get("/agents").await?;
@@ -89,8 +129,7 @@ async fn perform(
                     time(agent.created_at),
                 ]
             });
-            let empty =
-                "no agents yet; `drawgate agents add NAME --capability CAPABILITY` adds one";
+            let empty = "no agents yet; `drawgate agents add NAME --tools 'PATTERN …'` adds one";
             context.out.table(
                 &agents,
                 &["name", "capabilities", "tools", "added"],
@@ -105,6 +144,29 @@ async fn perform(
     }
 }
 
+/// What a new agent may do, in words.
+fn given(name: &str, made: &AddedAgent, is_by_tools: bool) -> String {
+    let AddedAgent { capabilities, tools, also, .. } = made;
+    let listed =
+        |names: &[WireName]| names.iter().map(WireName::as_str).collect::<Vec<_>>().join(" ");
+    let mut lines = Vec::new();
+    match (capabilities.is_empty(), is_by_tools) {
+        (true, true) => lines.push("no capability was given to it: none is required".to_owned()),
+        (true, false) => lines.push(format!(
+            "no capability was given to it; `drawgate grants add CAPABILITY --agent {name}` lets it call what requires that"
+        )),
+        (false, _) => lines.push(format!("it holds: {}", joined(capabilities))),
+    }
+    if is_by_tools {
+        lines.push(format!("it can call: {}", listed(tools)));
+        if !also.is_empty() {
+            lines.push(format!("and also, since they require nothing else: {}", listed(also)));
+        }
+    }
+    lines.push(format!("`drawgate connect CLIENT --agent {name}` lets a client act as it"));
+    lines.join("\n")
+}
+
 fn parse_expose(text: &str) -> Result<Expose, String> {
     match text {
         "all" => Ok(Expose::All),
@@ -113,19 +175,13 @@ fn parse_expose(text: &str) -> Result<Expose, String> {
     }
 }
 
-fn show_token(
-    context: &Context,
-    name: &str,
-    made: &AgentToken,
-    quiet: bool,
-    step: &str,
-) -> anyhow::Result<()> {
+fn show_token(context: &Context, name: &str, made: &AgentToken, quiet: bool) -> anyhow::Result<()> {
     let token = &made.token;
     if quiet {
         return context.out.raw(format!("{token}\n").as_bytes());
     }
     context.out.either(&json!({ "name": name, "token": token }), || {
-        format!("agent `{name}`; its token, shown this once:\n{token}{step}")
+        format!("agent `{name}`; its token, shown this once:\n{token}")
     })
 }
 

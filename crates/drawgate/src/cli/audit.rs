@@ -1,15 +1,16 @@
 //! `drawgate audit`: what happened, and whether the record of it is whole.
 
+mod ask;
 mod line;
+mod when;
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use drawgate_core::audit::{Anchor, PrunePlan, Report, SignedHead, StoredEvent, VerifyKeys};
+use drawgate_core::audit::{Anchor, PrunePlan, Report, SignedHead, VerifyKeys};
 use drawgate_core::clock::Clock as _;
 use drawgate_core::store::{AuditReader, VerifyOptions};
 use drawgate_host::clock::SystemClock;
@@ -17,22 +18,39 @@ use drawgate_host::store::{DataDir, StorageChoice, open_reader, verify_file};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use self::line::line;
+use self::ask::{Asker, Question};
 use super::Context;
 use super::backend::Backend;
 use super::output::{Consent, not_written};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Prune, Pruned};
-use drawgate_runtime::time::shown as time;
 
-/// How often `tail --follow` looks for new events.
-const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
+const TAIL_HELP: &str = "\
+Each event is looked at by itself; `drawgate audit search` puts the events of a call together.
+
+  drawgate audit tail --follow --agent research-bot
+  drawgate audit tail --code PERMISSION_DENIED --since 2h";
+
+const SEARCH_HELP: &str = "\
+Who deleted the file at 14:05?
+  drawgate audit search --since 14:05 --until 14:05 --tool '*delete*'
+
+Everything that one agent did with one file since yesterday's 9 o'clock, or that was refused today:
+  drawgate audit search --agent research-bot --text notes.txt --since 2026-11-16T09:00
+  drawgate audit search --code PERMISSION_DENIED --since 2026-11-17";
+
+const SHOW_HELP: &str = "\
+  drawgate audit show 4711              event 4711, and the calls whose request id is 4711
+  drawgate audit show request:4711      only those calls
+  drawgate audit show 9f3c1a2b          a call or an approval, as `audit search` prints its id";
+
 /// Events that are read at a time.
 const PAGE: usize = 1000;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum AuditCommand {
-    /// Show the newest events
+    /// Show the newest events, each on a line
+    #[command(after_help = TAIL_HELP)]
     Tail {
         /// How many
         #[arg(long, short = 'n', default_value_t = 20)]
@@ -40,11 +58,24 @@ pub(super) enum AuditCommand {
         /// Keep printing new events
         #[arg(long, short)]
         follow: bool,
+        #[command(flatten)]
+        question: Question,
     },
-    /// Show events in full, by sequence, request id or call id, with large arguments that are kept
-    /// beside them
+    /// Find calls, with their arguments, how they ended and who approved them, and other events
+    #[command(after_help = SEARCH_HELP)]
+    Search {
+        /// At most this many, the newest
+        #[arg(long, short = 'n', default_value_t = 100)]
+        lines: usize,
+        #[command(flatten)]
+        question: Question,
+    },
+    /// Show events in full, by sequence, call id, request id or approval id, with large arguments that
+    /// are kept beside them
+    #[command(after_help = SHOW_HELP)]
     Show {
-        /// The sequence or id
+        /// The sequence or id; where it could be several, all are shown. `event:7`, `call:ID`,
+        /// `request:7` and `approval:ID` mean one
         id: String,
     },
     /// Print the whole log as JSON, one a line: what was pruned, events, and signed checkpoints, the
@@ -98,8 +129,16 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
         anyhow::Ok(open_reader(&folder)?)
     };
     match command {
-        AuditCommand::Tail { lines, follow } => tail(context, &*reader()?, lines, follow).await?,
-        AuditCommand::Show { id } => show(context, &*reader()?, &id).await?,
+        AuditCommand::Tail { lines, follow, question } => {
+            if let Some(loss) = reader()?.loss().await? {
+                eprintln!("drawgate: {loss}; run `drawgate audit verify`");
+            }
+            Asker::open(context).await?.tail(lines, follow, &question).await?;
+        }
+        AuditCommand::Search { lines, question } => {
+            Asker::open(context).await?.search(lines, &question).await?;
+        }
+        AuditCommand::Show { id } => Asker::open(context).await?.show(&id).await?,
         AuditCommand::Export { events_only: true } => export_events(&*reader()?).await?,
         AuditCommand::Export { events_only: false } => export(&*reader()?).await?,
         AuditCommand::Prune { before, dry_run: true, .. } => {
@@ -124,25 +163,6 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-async fn show(context: &Context, reader: &dyn AuditReader, id: &str) -> anyhow::Result<()> {
-    let found = reader.find(id).await?;
-    anyhow::ensure!(
-        !found.is_empty(),
-        "there is no event `{id}`; `drawgate audit tail` shows the newest"
-    );
-    for event in found {
-        let mut value: Value = serde_json::from_str(&event.body)?;
-        if value["inputKept"] == true
-            && let Some(hash) = value["inputHash"].as_str()
-            && let Some(kept) = reader.payload(hash).await?
-        {
-            value["input"] = serde_json::from_str(&kept)?;
-        }
-        context.out.json(&value)?;
-    }
-    Ok(())
 }
 
 fn planned(plan: &PrunePlan) -> Value {
@@ -183,41 +203,6 @@ async fn prune(
     backend.close().await;
     let done = done?;
     context.out.either(&done, || format!("removed {} events", done.removed))
-}
-
-async fn tail(
-    context: &Context,
-    reader: &dyn AuditReader,
-    lines: usize,
-    follow: bool,
-) -> anyhow::Result<()> {
-    if let Some(loss) = reader.loss().await? {
-        eprintln!("drawgate: {loss}; run `drawgate audit verify`");
-    }
-    let mut last = 0;
-    for event in reader.tail(lines).await? {
-        last = event.sequence;
-        print(context, &event)?;
-    }
-    if !follow {
-        return Ok(());
-    }
-    loop {
-        tokio::time::sleep(FOLLOW_PAUSE).await;
-        for event in reader.read(last, PAGE).await? {
-            last = event.sequence;
-            print(context, &event)?;
-        }
-    }
-}
-
-fn print(context: &Context, event: &StoredEvent) -> anyhow::Result<()> {
-    if context.out.is_json() {
-        return context.out.raw(format!("{}\n", event.body).as_bytes());
-    }
-    let value: Value = serde_json::from_str(&event.body)?;
-    let when = time(value["createdAt"].as_u64().unwrap_or(0));
-    context.out.text(&format!("{:>8}  {when}  {}", event.sequence, line(&value)))
 }
 
 async fn export(reader: &dyn AuditReader) -> anyhow::Result<()> {

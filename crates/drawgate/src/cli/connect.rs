@@ -29,6 +29,8 @@ pub enum Endpoint {
     Http {
         /// The address of `/mcp`.
         url: String,
+        /// The agent whose token it must be, if that is known.
+        agent: Option<String>,
     },
     /// The client starts this program.
     Stdio {
@@ -36,30 +38,36 @@ pub enum Endpoint {
         program: String,
         /// Its arguments.
         args: Vec<String>,
+        /// The agent as which it acts, instead of the local user.
+        agent: Option<String>,
     },
 }
 
 impl Endpoint {
     /// The HTTP form for a gateway that listens on `listen`, as a client on this machine sees it.
     #[must_use]
-    pub fn http(listen: SocketAddr, scheme: &str) -> Self {
+    pub fn http(listen: SocketAddr, scheme: &str, agent: Option<&str>) -> Self {
         let host = if listen.ip().is_unspecified() {
             format!("127.0.0.1:{}", listen.port())
         } else {
             listen.to_string()
         };
-        Self::Http { url: format!("{scheme}://{host}/mcp") }
+        Self::Http { url: format!("{scheme}://{host}/mcp"), agent: agent.map(str::to_owned) }
     }
 
-    /// The stdio form: `PROGRAM mcp --data DIR --config FILE`, or `--config none`. The client starts it
+    /// The stdio form: `PROGRAM mcp --data DIR --config FILE`, or `--config none`, and `--agent NAME`
+    /// unless the client acts as the local user. The client starts it
     /// in a folder of its own choice, so both must be absolute, and no file there may count.
     #[must_use]
-    pub fn stdio(program: &Path, data: &Path, config: Option<&Path>) -> Self {
+    pub fn stdio(program: &Path, data: &Path, config: Option<&Path>, agent: Option<&str>) -> Self {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let config = config.map_or_else(|| NO_FILE.to_owned(), text);
-        let args =
-            ["mcp".to_owned(), "--data".to_owned(), text(data), "--config".to_owned(), config];
-        Self::Stdio { program: text(program), args: args.into() }
+        let mut args =
+            vec!["mcp".to_owned(), "--data".to_owned(), text(data), "--config".to_owned(), config];
+        if let Some(agent) = agent {
+            args.extend(["--agent".to_owned(), agent.to_owned()]);
+        }
+        Self::Stdio { program: text(program), args, agent: agent.map(str::to_owned) }
     }
 }
 

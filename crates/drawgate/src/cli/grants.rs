@@ -138,7 +138,8 @@ fn granted(grant: &CapabilityGrant) -> String {
     )
 }
 
-fn milliseconds(text: &str) -> anyhow::Result<u64> {
+/// A duration such as `15m`, in milliseconds.
+pub(super) fn milliseconds(text: &str) -> anyhow::Result<u64> {
     let wrong = || format!("`{text}` is not a time; write it like `90s`, `15m`, `8h` or `7d`");
     let unit = text.chars().last().with_context(wrong)?;
     let seconds = match unit {

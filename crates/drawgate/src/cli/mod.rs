@@ -341,6 +341,9 @@ async fn connect_client(
     let program = std::env::current_exe().context("this program's own path is not known")?;
     let data = std::path::absolute(&context.data)?;
     let loaded = context.whole()?;
+    if let Some(agent) = &args.agent {
+        agents::check_exists(context, agent).await?;
+    }
     let config = if args.http { None } else { pinned(context, loaded).await? };
     let gateway = connect::Gateway {
         listen: context.listen,

@@ -12,7 +12,7 @@ use drawgate_core::model::{Capability, GrantId, Narrowing, Principal, ToolResult
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::NOT_STARTED;
-use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport};
+use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport, ToolAccess};
 use drawgate_runtime::time::shown as time;
 use drawgate_runtime::toolpack_sources::NOT_ENABLED;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ pub(super) enum ProviderName {
 pub(super) enum ToolsCommand {
     /// List the tools
     List {
-        /// As this agent sees them
+        /// As this agent sees them: in its list, by searching, or over gRPC with its SSH key
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
         /// As JSON in the form that a model provider's API takes
@@ -124,9 +124,19 @@ async fn perform(
             }
             let tools: Vec<ListedTool> = backend.get(&format!("/tools{query}")).await?;
             let rows = tools.iter().map(row);
-            let header = ["name", "source", "since", "callers", "description"];
+            let header = match agent {
+                None => ["name", "source", "since", "callers", "description"],
+                Some(_) => ["name", "source", "since", "seen", "description"],
+            };
             let empty = next::no_tools(agent.as_deref());
             context.out.table(&tools, &header, rows.collect(), &empty)?;
+            if let Some(agent) = agent
+                && tools.iter().any(|tool| tool.access == Some(ToolAccess::Search))
+            {
+                eprintln!(
+                    "drawgate: `{agent}` is shown `search_tools` and `call_tool`, by which it finds and calls what is seen by search"
+                );
+            }
             note_not_started(backend).await?;
         }
         ToolsCommand::Show { name } => {
@@ -173,7 +183,13 @@ fn row(tool: &ListedTool) -> Vec<String> {
     let first = description.lines().next().unwrap_or_default();
     let short: String = first.chars().take(SHORT).collect();
     let since = tool.served_by.as_ref().map(|source| time(source.since)).unwrap_or_default();
-    vec![tool.wire_name.to_string(), served_by(tool), since, callers(&tool.requires), short]
+    let seen = match tool.access {
+        None => callers(&tool.requires),
+        Some(ToolAccess::Listed) => "in its list".to_owned(),
+        Some(ToolAccess::Search) => "by search".to_owned(),
+        Some(ToolAccess::Key) => "over gRPC, with its key".to_owned(),
+    };
+    vec![tool.wire_name.to_string(), served_by(tool), since, seen, short]
 }
 
 /// Who may call what requires these capabilities, in words.

@@ -15,6 +15,7 @@ use axum::routing::{any, delete, get, post};
 use axum::{Json, Router};
 use drawgate_agents::runs::{RunDetails, RunSummary, ThreadSummary};
 use drawgate_agents::tasks::TaskDetails;
+use drawgate_core::audit::search::{AuditPage, AuditQuery, FoundEvents, IdQuery};
 use drawgate_core::model::{
     Caller, CapabilityGrant, ErrorCode, Principal, Surface, ToolError, ToolGatewaySnapshot,
     ToolResult,
@@ -25,12 +26,12 @@ use drawgate_core::registry::{Held, Provider};
 use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::edits::Edits;
 use drawgate_runtime::operations::{
-    Accept, AcceptProfile, AddKey, AddPlugin, AgentToken, Commit, ConfigurePlugin, Decision,
-    ExactArguments, GatewayKey, IssueGrant, KeyListView, KeyView, ListedApproval, NewAgent,
-    NewCall, Operations, PackDetails, PluginPreview, PluginSource, ProviderReport, ProviderState,
-    Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents, RunEventsQuery, Say, ServerReport,
-    ServersQuery, ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun, Status,
-    ToolpackList, ToolpackView,
+    Accept, AcceptProfile, AddKey, AddPlugin, AddedAgent, AgentToken, Commit, ConfigurePlugin,
+    Decision, ExactArguments, GatewayKey, IssueGrant, KeyListView, KeyView, ListedApproval,
+    NewAgent, NewCall, Operations, PackDetails, PluginPreview, PluginSource, ProviderReport,
+    ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents, RunEventsQuery, Say,
+    ServerReport, ServersQuery, ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun,
+    Status, ToolpackList, ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;
@@ -109,6 +110,8 @@ impl Control {
             .route("/threads/{id}", get(thread).post(say))
             .route("/tasks", get(delegated_tasks))
             .route("/tasks/{id}", get(delegated_task))
+            .route("/audit/search", post(search_audit))
+            .route("/audit/find", post(find_audit))
             .route("/audit/prune", post(prune))
             .route("/mcp", any(bridge))
             .with_state(self)
@@ -160,10 +163,13 @@ async fn tools(
     State(control): State<Control>,
     Query(who): Query<OnBehalf>,
 ) -> Result<Response, Failure> {
+    let is_of_agent = who.agent.is_some();
     let caller = caller(who.agent);
+    let operations = &control.operations;
     Ok(match who.provider {
-        None => Json(control.operations.tools(&caller)?).into_response(),
-        Some(provider) => Json(control.operations.tools_for(&caller, provider)).into_response(),
+        None if is_of_agent => Json(operations.tools_of(caller).await?).into_response(),
+        None => Json(operations.tools(&caller)?).into_response(),
+        Some(provider) => Json(operations.tools_for(&caller, provider)).into_response(),
     })
 }
 
@@ -227,8 +233,8 @@ async fn agents(State(control): State<Control>) -> Answer<Vec<Agent>> {
 async fn add_agent(
     State(control): State<Control>,
     Json(new): Json<NewAgent>,
-) -> Answer<AgentToken> {
-    Ok(Json(control.operations.add_agent(&actor(), new).await?.into()))
+) -> Answer<AddedAgent> {
+    Ok(Json(control.operations.add_agent(&actor(), new).await?))
 }
 
 async fn rotate_agent(
@@ -514,6 +520,20 @@ async fn delegated_task(
     Path(id): Path<String>,
 ) -> Answer<TaskDetails> {
     Ok(Json(control.operations.delegated_task(&id).await?))
+}
+
+async fn search_audit(
+    State(control): State<Control>,
+    Json(query): Json<AuditQuery>,
+) -> Answer<AuditPage> {
+    Ok(Json(control.operations.search_audit(query).await?))
+}
+
+async fn find_audit(
+    State(control): State<Control>,
+    Json(query): Json<IdQuery>,
+) -> Answer<FoundEvents> {
+    Ok(Json(control.operations.find_audit(query).await?))
 }
 
 async fn prune(State(control): State<Control>, Json(prune): Json<Prune>) -> Answer<Pruned> {

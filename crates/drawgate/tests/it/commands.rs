@@ -44,7 +44,8 @@ const HELP: &[(&[&str], &str)] = &[
     (&["approvals", "approve"], "the waiting call continues"),
     (&["approvals", "deny"], "Deny"),
     (&["audit", "tail"], "--follow"),
-    (&["audit", "show"], "by sequence, request id or call id"),
+    (&["audit", "search"], "Who deleted the file at 14:05?"),
+    (&["audit", "show"], "by sequence, call id, request id or approval id"),
     (&["audit", "export"], "one a line"),
     (&["audit", "prune"], "a signed record"),
     (&["audit", "anchor"], "kept elsewhere"),
@@ -372,7 +373,7 @@ fn common_mistakes_get_a_helpful_line() {
     drawgate: there is no grant `g_0`; `drawgate grants list` shows them
     drawgate: a person must do this: run it at a terminal, or give the operator's token by `--token-file PATH`
     drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
-    drawgate: there is no event `99999`; `drawgate audit tail` shows the newest
+    drawgate: there is no event, call, request or approval `99999`; `drawgate audit tail` shows the newest events
     drawgate: there is no artifact `0`; `drawgate artifacts list` shows them
     drawgate: there is no server `nobody`; `drawgate servers list` shows them
     drawgate: no toolpack `nothing` is installed; there are none yet

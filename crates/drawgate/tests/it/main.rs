@@ -4,9 +4,11 @@
 
 mod absent;
 mod acts;
+mod agents_by_tool;
 mod approvals;
 mod approvals_protocol;
 mod artifacts;
+mod asking;
 mod audit;
 mod auth;
 mod authorities;

@@ -153,6 +153,7 @@ fn forge(lines: &[String], signer: Option<&Signer>) -> Vec<String> {
             at: 1,
             install,
             oldest_open: None,
+            times: None,
             previous: ZERO_HASH.to_owned(),
             key: String::new(),
             signature: String::new(),

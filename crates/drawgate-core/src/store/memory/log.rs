@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::super::{AuditHealth, StoreError, VerifyOptions};
 use super::MemoryOptions;
+use crate::audit::search::{EventSource, Visit};
 use crate::audit::{
     CallSpans, Chain, Checkpoint, EventDraft, EventKind, OpenCalls, Payload, Pins, PrunePlan,
     PruneRecord, Report, SignedHead, Signer, StoredEvent, Verifier, ZERO_HASH,
@@ -45,7 +47,6 @@ struct Event {
     kind: EventKind,
     hash: String,
     call: Option<String>,
-    request: Option<String>,
 }
 
 impl Log {
@@ -129,7 +130,6 @@ impl Log {
             kind: draft.kind(),
             hash: self.chain.head().to_owned(),
             call: draft.text_of("callId"),
-            request: draft.text_of("requestId"),
         });
         sealed.sequence
     }
@@ -178,6 +178,7 @@ impl Log {
             at: self.options.clock.now_ms(),
             install: self.install.clone(),
             oldest_open: self.open.oldest(),
+            times: None,
             previous: self.checkpointed.1.clone(),
             key: String::new(),
             signature: String::new(),
@@ -250,17 +251,7 @@ impl Log {
         self.events.iter().skip(skip).take(limit).map(|event| event.stored.clone()).collect()
     }
 
-    pub(super) fn find(&self, id: &str) -> Vec<StoredEvent> {
-        if let Some(event) = id.parse().ok().and_then(|sequence| self.at(sequence)) {
-            return vec![event.stored.clone()];
-        }
-        let is_meant = |event: &&Event| {
-            [&event.call, &event.request].into_iter().any(|name| name.as_deref() == Some(id))
-        };
-        self.events.iter().filter(is_meant).map(|event| event.stored.clone()).collect()
-    }
-
-    pub(super) fn payload(&self, hash: &str) -> Option<String> {
+    pub(super) fn payload_of(&self, hash: &str) -> Option<String> {
         self.payloads.get(hash).map(|(_, text)| text.to_string())
     }
 
@@ -325,6 +316,61 @@ impl Log {
     fn at(&self, sequence: u64) -> Option<&Event> {
         let index = usize::try_from(sequence.checked_sub(self.first())?).ok()?;
         self.events.get(index)
+    }
+}
+
+impl Log {
+    fn visit(&self, range: &RangeInclusive<u64>, visit: &mut Visit<'_>, order: Order) {
+        let first = range.start().saturating_sub(self.first());
+        let last = range.end().checked_sub(self.first());
+        let index = |place: u64| usize::try_from(place).unwrap_or(usize::MAX);
+        let end = last.map_or(0, |last| index(last).saturating_add(1)).min(self.events.len());
+        let events = self.events.range(index(first).min(end)..end);
+        let mut each = |event: &Event| visit(event.stored.sequence, &event.stored.body);
+        // Whether it was told to stop makes no difference here.
+        let _ = match order {
+            Order::Oldest => events.clone().try_for_each(&mut each),
+            Order::Newest => events.rev().try_for_each(&mut each),
+        };
+    }
+}
+
+/// Which events come first.
+#[derive(Clone, Copy)]
+enum Order {
+    Oldest,
+    Newest,
+}
+
+impl EventSource for Log {
+    fn ranges(
+        &self,
+        _since: Option<u64>,
+        _until: Option<u64>,
+    ) -> Result<Vec<RangeInclusive<u64>>, StoreError> {
+        Ok(vec![self.first()..=self.head()])
+    }
+
+    fn newest_first(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.visit(&range, visit, Order::Newest);
+        Ok(())
+    }
+
+    fn oldest_first(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.visit(&range, visit, Order::Oldest);
+        Ok(())
+    }
+
+    fn payload(&self, hash: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.payload_of(hash))
     }
 }
 

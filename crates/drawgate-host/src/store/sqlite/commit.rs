@@ -26,6 +26,8 @@ pub(super) struct Writer {
     pub(super) open: OpenCalls,
     /// The newest checkpoint's sequence and hash.
     pub(super) checkpointed: (u64, String),
+    /// The earliest and the latest time of the events after it.
+    pub(super) times: Option<(u64, u64)>,
     /// The run of the machine, if its end may take the newest events along.
     pub(super) boot: Option<String>,
     /// For arguments that are kept beside their events.
@@ -49,7 +51,7 @@ impl Writer {
         and: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<u64, StoreError> {
         self.check_alive()?;
-        let (mut chain, mut room) = (self.chain.clone(), self.room);
+        let (mut chain, mut room, mut times) = (self.chain.clone(), self.room, self.times);
         let result = transact(&self.connection, |connection| {
             // It comes last, so that the callers' events have the sequences that they are told.
             let removal = room.make(connection, drafts)?;
@@ -57,6 +59,7 @@ impl Writer {
                 connection.prepare_cached("INSERT INTO event (seq, body) VALUES (?1, ?2)")?;
             for draft in drafts.iter().chain(&removal) {
                 let sealed = chain.seal(draft);
+                times = Some(around(times, draft.at_ms()));
                 insert.execute((integer(sealed.sequence), sealed.body))?;
                 if let Some(payload) = draft.payload() {
                     room.put(connection, sealed.sequence, payload)?;
@@ -72,7 +75,7 @@ impl Writer {
         for (draft, sequence) in drafts.iter().zip(first..) {
             self.open.note(sequence, draft);
         }
-        (self.chain, self.room) = (chain, room);
+        (self.chain, self.room, self.times) = (chain, room, times);
         self.checkpoint_if_due();
         Ok(first)
     }
@@ -112,6 +115,7 @@ impl Writer {
             at: self.clock.now_ms(),
             install: self.install.clone(),
             oldest_open: self.open.oldest(),
+            times: self.times,
             previous: self.checkpointed.1.clone(),
             key: String::new(),
             signature: String::new(),
@@ -126,7 +130,7 @@ impl Writer {
             put_head(connection, &head)
         })
         .map_err(|error| self.note_failure("sign the audit log", &error))?;
-        self.checkpointed = (checkpoint.sequence, hash);
+        (self.checkpointed, self.times) = ((checkpoint.sequence, hash), None);
         Ok(Some(checkpoint))
     }
 
@@ -225,6 +229,11 @@ fn transact<T>(
         drop(connection.execute_batch("ROLLBACK"));
     }
     result
+}
+
+/// The span of times that also has this one in it.
+fn around(times: Option<(u64, u64)>, at: u64) -> (u64, u64) {
+    times.map_or((at, at), |(earliest, latest)| (earliest.min(at), latest.max(at)))
 }
 
 fn put_head(connection: &Connection, head: &HeadRecord) -> rusqlite::Result<()> {

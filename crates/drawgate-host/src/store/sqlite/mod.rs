@@ -12,6 +12,7 @@ mod prune;
 mod queue;
 mod reader;
 mod recover;
+mod search;
 mod state;
 mod wal;
 

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use drawgate_core::audit::search::{AuditPage, AuditSearch, FoundEvents, IdQuery, find};
 use drawgate_core::audit::{
     Anchor, Checkpoint, HeadRecord, Pins, PrunePlan, Report, SignedHead, StoredEvent, Verifier,
     VerifyKeys,
@@ -24,6 +25,7 @@ use super::key;
 use super::payload::{self, PayloadCheck};
 use super::prune;
 use super::recover::noted_loss;
+use super::search::StoredEvents;
 
 const OPERATION: &str = "read the audit log";
 
@@ -70,9 +72,12 @@ impl AuditReader for SqliteReader {
         self.run(move |reader| reader.tail(count)).await
     }
 
-    async fn find(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError> {
-        let id = id.to_owned();
-        self.run(move |reader| reader.find(&id)).await
+    async fn search(&self, search: AuditSearch) -> Result<AuditPage, StoreError> {
+        self.run(move |reader| reader.at_one_moment(|events| search.run(events))).await
+    }
+
+    async fn find(&self, query: IdQuery) -> Result<FoundEvents, StoreError> {
+        self.run(move |reader| reader.at_one_moment(|events| find(&query, events))).await
     }
 
     async fn payload(&self, hash: &str) -> Result<Option<String>, StoreError> {
@@ -128,17 +133,13 @@ impl Reader {
         Ok(found)
     }
 
-    /// The events of a sequence, a caller's request id or a call id.
-    pub fn find(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError> {
-        if let Ok(sequence) = id.parse::<i64>() {
-            let found = self.query("SELECT seq, body FROM event WHERE seq = ?1", [sequence])?;
-            if !found.is_empty() {
-                return Ok(found);
-            }
-        }
-        let sql = "SELECT seq, body FROM event
-            WHERE json_extract(body, '$.callId') = ?1 OR json_extract(body, '$.requestId') = ?1 ORDER BY seq";
-        self.query(sql, [id])
+    /// Lets work look at the events as they are now.
+    fn at_one_moment<T>(
+        &self,
+        work: impl FnOnce(&StoredEvents<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let transaction = self.connection.unchecked_transaction().map_err(failed)?;
+        work(&StoredEvents(&transaction))
     }
 
     /// The arguments that are kept beside an event, by their hash.
@@ -229,6 +230,7 @@ impl Reader {
                     at: now_ms,
                     install: install.unwrap_or_default(),
                     oldest_open: None,
+                    times: None,
                     previous,
                     key: String::new(),
                     signature: String::new(),

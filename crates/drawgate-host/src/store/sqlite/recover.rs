@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::super::lock::DataDir;
 use super::audit::{AuditOptions, events, stored};
 use super::commit::{Writer, head_record, meta, put_meta};
-use super::connection::{Durability, corrupt, open_audit, unavailable};
+use super::connection::{Durability, corrupt, integer, open_audit, unavailable};
 use super::head_copies::{self, HeadCopies, HeadCopy};
 use super::key;
 use super::payload::PayloadRoom;
@@ -59,6 +59,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
         .flag("clean", closed);
     let room = PayloadRoom::measure(&connection, options.payload_quota)
         .map_err(|error| unavailable(OPERATION, &error))?;
+    let times = times_after(&connection, checkpointed.0)?;
     let mut writer = Writer {
         connection,
         durability: options.durability,
@@ -69,6 +70,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
         chain,
         open: OpenCalls::default(),
         checkpointed,
+        times,
         boot: match options.durability {
             Durability::Process => head_copies::boot(),
             Durability::Power => None,
@@ -283,6 +285,21 @@ fn install(connection: &Connection, has_events: bool) -> Result<String, StoreErr
             Ok(install)
         }
     }
+}
+
+/// The earliest and the latest time of the events after a sequence.
+fn times_after(connection: &Connection, after: u64) -> Result<Option<(u64, u64)>, StoreError> {
+    let sql =
+        "SELECT min(json_extract(body, '$.createdAt')), max(json_extract(body, '$.createdAt'))
+        FROM event WHERE seq > ?1";
+    let number = |value: i64| u64::try_from(value).unwrap_or_default();
+    let times = |row: &rusqlite::Row<'_>| {
+        let (earliest, latest): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
+        Ok(earliest.map(number).zip(latest.map(number)))
+    };
+    connection
+        .query_row(sql, [integer(after)], times)
+        .map_err(|error| unavailable(OPERATION, &error))
 }
 
 fn last_event(connection: &Connection) -> Result<Option<StoredEvent>, StoreError> {

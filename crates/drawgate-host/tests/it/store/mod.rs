@@ -6,6 +6,7 @@ mod crash;
 mod fallback;
 mod payload;
 mod prune;
+mod search;
 mod state;
 mod suite;
 mod tamper;

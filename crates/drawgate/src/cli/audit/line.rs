@@ -1,6 +1,13 @@
 //! An event of the audit log on one line: what happened, by whom, about what, how it ended.
 
+use drawgate_core::audit::search::AuditEntry;
+use drawgate_core::registry::visible_text;
 use serde_json::Value;
+
+use super::when;
+
+/// Characters of a call's arguments on a line.
+const SHORT: usize = 60;
 
 /// What an event may be about, in the order of the line.
 const SUBJECTS: [&str; 13] = [
@@ -19,11 +26,80 @@ const SUBJECTS: [&str; 13] = [
     "artifact",
 ];
 
-/// The event, without its number and time.
-pub(super) fn line(event: &Value) -> String {
+/// A call or another event as a row of a table.
+pub(super) fn row(entry: &AuditEntry) -> Vec<String> {
+    let last = entry.events.last().unwrap_or(&Value::Null);
+    let when = when::shown(last["createdAt"].as_u64().unwrap_or(0));
+    let mut who = text(last, "principal");
+    if last["runId"].is_string() && last["agent"].is_string() {
+        who = format!("{who} ({})", text(last, "agent"));
+    }
+    let is_call = last["callId"].is_string();
+    let what = if is_call { text(last, "toolId") } else { joined(subjects(last)) };
+    let took = last["durationMs"].as_u64().map(|ms| format!("{ms} ms")).unwrap_or_default();
+    let ended = match last["kind"].as_str() {
+        Some("outcome") => joined([ended(last), took]),
+        Some(_) if is_call => "no outcome yet".to_owned(),
+        _ => joined([ended(last), text(last, "reason")]),
+    };
+    let arguments = entry.arguments.as_deref().map(in_short).unwrap_or_default();
+    vec![
+        entry.sequence.to_string(),
+        when,
+        who,
+        what,
+        arguments,
+        first_line(&ended),
+        approval(entry),
+    ]
+}
+
+/// Who decided about a call, or that a person was asked.
+fn approval(entry: &AuditEntry) -> String {
+    let asked = entry.events.iter().find_map(|event| event["approvalId"].as_str());
+    match (&entry.approval, asked) {
+        (Some(decided), _) => {
+            let (who, id) = (text(decided, "principal"), text(decided, "approvalId"));
+            format!("{} by {who} ({id})", ended(decided))
+        }
+        (None, Some(id)) if entry.events.iter().all(|event| event["callId"].is_string()) => {
+            format!("asked ({id})")
+        }
+        (None, _) => String::new(),
+    }
+}
+
+/// The beginning of a call's arguments.
+fn in_short(arguments: &str) -> String {
+    let shown = visible_text(arguments);
+    match shown.char_indices().nth(SHORT) {
+        Some((at, _)) => format!("{}…", shown.get(..at).unwrap_or_default()),
+        None => shown.into_owned(),
+    }
+}
+
+fn joined(parts: impl IntoIterator<Item = String>) -> String {
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+fn first_line(text: &str) -> String {
+    text.split(['\n', '\r']).next().unwrap_or_default().to_owned()
+}
+
+/// What happened, and about what.
+fn subjects(event: &Value) -> Vec<String> {
+    let mut parts = vec![kind(event), named(event)];
+    parts.extend(SUBJECTS.map(|key| text(event, key)));
+    parts
+}
+
+/// The event, without its number and time. The arguments are those of a call that begins.
+pub(super) fn line(event: &Value, arguments: Option<&str>) -> String {
     let mut columns = vec![kind(event), text(event, "principal"), named(event)];
     columns.extend(SUBJECTS.map(|key| text(event, key)));
     columns.extend([ended(event), text(event, "reason")]);
+    columns.extend(arguments.map(in_short));
     columns.extend(event["remote"].as_str().map(|remote| format!("from {remote}")));
     columns.extend(event["durationMs"].as_u64().map(|ms| format!("{ms} ms")));
     // Some reasons are others' words; they get no line of their own.
@@ -154,7 +230,7 @@ mod tests {
             ),
         ];
         for (event, expected) in rows {
-            assert_eq!(line(&event), expected);
+            assert_eq!(line(&event, None), expected);
         }
     }
 
@@ -176,7 +252,7 @@ mod tests {
             ),
         ];
         for (event, expected) in rows {
-            assert_eq!(line(&event), expected);
+            assert_eq!(line(&event, None), expected);
         }
     }
 
@@ -192,7 +268,7 @@ mod tests {
         ];
         for (mut event, expected) in rows {
             event["kind"] = "outcome".into();
-            assert_eq!(line(&event), expected);
+            assert_eq!(line(&event, None), expected);
         }
     }
 
@@ -212,7 +288,7 @@ mod tests {
             ),
         ];
         for (event, expected) in rows {
-            assert_eq!(line(&event), expected);
+            assert_eq!(line(&event, None), expected);
         }
     }
 }

@@ -71,8 +71,8 @@ impl Client {
             Self::Claude | Self::Gemini | Self::Cursor => (Format::Json, "mcpServers"),
         };
         let server = match endpoint {
-            Endpoint::Stdio { program, args } => self.stdio_server(program, args),
-            Endpoint::Http { url } => self.http_server(name, url),
+            Endpoint::Stdio { program, args, .. } => self.stdio_server(program, args),
+            Endpoint::Http { url, .. } => self.http_server(name, url),
         };
         let server = server.as_object().cloned().unwrap_or_default();
         let asks = self == Self::Vscode && matches!(endpoint, Endpoint::Http { .. });
@@ -115,7 +115,7 @@ impl Client {
             (Self::Claude, Endpoint::Stdio { .. }) => {
                 words(&["claude mcp add --transport stdio --scope project", name, "--"], endpoint)
             }
-            (Self::Claude, Endpoint::Http { url }) => format!(
+            (Self::Claude, Endpoint::Http { url, .. }) => format!(
                 "claude mcp add --transport http --scope project {name} {} --header \
                  'Authorization: Bearer ${{{TOKEN_VARIABLE}}}'",
                 quoted(url)
@@ -123,16 +123,16 @@ impl Client {
             (Self::Codex, Endpoint::Stdio { .. }) => {
                 words(&["codex mcp add", name, "--"], endpoint)
             }
-            (Self::Codex, Endpoint::Http { url }) => format!(
+            (Self::Codex, Endpoint::Http { url, .. }) => format!(
                 "codex mcp add {name} --url {} --bearer-token-env-var {TOKEN_VARIABLE}",
                 quoted(url)
             ),
-            (Self::Gemini, Endpoint::Http { url }) => format!(
+            (Self::Gemini, Endpoint::Http { url, .. }) => format!(
                 "gemini mcp add --scope user --transport http --header 'Authorization: Bearer \
                  ${TOKEN_VARIABLE}' {name} {}",
                 quoted(url)
             ),
-            (Self::Vscode, Endpoint::Stdio { program, args }) => {
+            (Self::Vscode, Endpoint::Stdio { program, args, .. }) => {
                 let server = json!({ "name": name, "command": program, "args": args });
                 format!("code --add-mcp {}", quoted(&server.to_string()))
             }
@@ -146,18 +146,31 @@ impl Client {
     pub(super) fn notes(self, endpoint: &Endpoint) -> Vec<String> {
         let title = self.title();
         match (self, endpoint) {
-            (_, Endpoint::Stdio { .. }) => {
-                vec![format!("restart {title}; it starts the gateway by itself and needs no token")]
+            (_, Endpoint::Stdio { agent, .. }) => {
+                let acts = match agent {
+                    Some(agent) => format!(", and acts as agent `{agent}`"),
+                    None => String::new(),
+                };
+                vec![format!(
+                    "restart {title}; it starts the gateway by itself and needs no token{acts}"
+                )]
             }
             (Self::Vscode, Endpoint::Http { .. }) => vec![
                 "the gateway must be running: `drawgate serve`".to_owned(),
                 format!("{title} asks for the token once and keeps it in its own secret storage"),
             ],
-            (Self::Claude | Self::Codex | Self::Gemini | Self::Cursor, Endpoint::Http { .. }) => {
+            (
+                Self::Claude | Self::Codex | Self::Gemini | Self::Cursor,
+                Endpoint::Http { agent, .. },
+            ) => {
+                let whose = match agent {
+                    Some(agent) => format!("the token of `{agent}`"),
+                    None => "an agent's token".to_owned(),
+                };
                 vec![
                     "the gateway must be running: `drawgate serve`".to_owned(),
                     format!(
-                        "set `{TOKEN_VARIABLE}` to an agent's token, from `drawgate agents add`, where \
+                        "set `{TOKEN_VARIABLE}` to {whose}, from `drawgate agents add`, where \
                      {title} is started"
                     ),
                 ]
@@ -177,7 +190,7 @@ fn token_input(name: &str) -> Value {
 
 fn words(start: &[&str], endpoint: &Endpoint) -> String {
     let mut line = start.join(" ");
-    if let Endpoint::Stdio { program, args } = endpoint {
+    if let Endpoint::Stdio { program, args, .. } = endpoint {
         for word in std::iter::once(program).chain(args) {
             line.push(' ');
             line.push_str(&quoted(word));

@@ -23,6 +23,10 @@ pub struct ConnectArgs {
     /// Let the client call a running gateway over HTTP, with the token in `DRAWGATE_TOKEN`.
     #[arg(long)]
     pub http: bool,
+    /// Let the client act as this agent, which has been added by `drawgate agents add`, instead of the
+    /// local user.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
     /// The name under which the client shows the gateway.
     #[arg(long, default_value = "drawgate")]
     pub name: String,
@@ -59,10 +63,11 @@ pub struct Report {
 
 /// Runs the command.
 pub fn run(args: &ConnectArgs, gateway: Gateway<'_>, folders: &Folders) -> anyhow::Result<Report> {
+    let agent = args.agent.as_deref();
     let endpoint = if args.http {
-        Endpoint::http(gateway.listen, gateway.scheme)
+        Endpoint::http(gateway.listen, gateway.scheme, agent)
     } else {
-        Endpoint::stdio(gateway.program, gateway.data, gateway.config)
+        Endpoint::stdio(gateway.program, gateway.data, gateway.config, agent)
     };
     let plan = plan(args.client, &args.name, &endpoint, folders)?;
     let written = if args.write { plan.apply()? } else { Written::No };

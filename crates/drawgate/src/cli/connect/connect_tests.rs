@@ -12,11 +12,12 @@ fn folders() -> Folders {
 
 fn stdio() -> Endpoint {
     let program = Path::new("/usr/bin/drawgate");
-    Endpoint::stdio(program, Path::new("/home/ada/my data"), Some(Path::new("/etc/drawgate.toml")))
+    let (data, config) = (Path::new("/home/ada/my data"), Path::new("/etc/drawgate.toml"));
+    Endpoint::stdio(program, data, Some(config), None)
 }
 
 fn http() -> Endpoint {
-    Endpoint::http(([127, 0, 0, 1], 7700).into(), "http")
+    Endpoint::http(([127, 0, 0, 1], 7700).into(), "http", None)
 }
 
 fn plan_for(client: Client, endpoint: &Endpoint) -> Plan {
@@ -167,7 +168,8 @@ fn a_name_that_clients_would_trip_over_is_refused() {
 
 #[test]
 fn a_client_here_reaches_a_gateway_that_listens_everywhere() {
-    let Endpoint::Http { url } = Endpoint::http(([0, 0, 0, 0], 8443).into(), "https") else {
+    let Endpoint::Http { url, .. } = Endpoint::http(([0, 0, 0, 0], 8443).into(), "https", None)
+    else {
         panic!("an HTTP endpoint");
     };
     assert_eq!(url, "https://127.0.0.1:8443/mcp");
@@ -232,7 +234,8 @@ fn the_command_prints_then_writes() {
     };
     let report = |(http, write)| {
         let name = "drawgate".to_owned();
-        let args = ConnectArgs { client: Client::Claude, write, stdio: false, http, name };
+        let args =
+            ConnectArgs { client: Client::Claude, write, stdio: false, http, agent: None, name };
         let report = run(&args, gateway, &folders).unwrap();
         format!("# http {http}, write {write}\n{report}")
     };

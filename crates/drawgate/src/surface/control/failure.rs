@@ -52,6 +52,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::UnknownGrantee(name) => Some(format!(
             "`drawgate agents list` and `drawgate keys list` show them, `drawgate agents add {name}` adds one"
         )),
+        OperationError::NoSuchTool(_) => Some(shows("tools")),
         OperationError::AgentExists(name) => {
             Some(format!("`drawgate agents rotate {name}` gives it a new token"))
         }
@@ -83,6 +84,8 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::Name(_)
         | OperationError::Capability(_)
         | OperationError::Scope(_)
+        | OperationError::Query(_)
+        | OperationError::ToolPattern(_)
         | OperationError::Approval(_)
         | OperationError::Grant(_)
         | OperationError::Review(_)

@@ -1,0 +1,212 @@
+//! Questions to the audit log: of the gateway that runs, or of the data folder where none does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use drawgate_core::audit::search::{
+    AuditEntry, AuditPage, AuditQuery, AuditView, FoundEvent, FoundEvents, IdKind, IdQuery,
+};
+use drawgate_core::canonical;
+use drawgate_core::store::AuditReader;
+use drawgate_host::store::{DataDir, StorageChoice, open_reader};
+use drawgate_runtime::operations::{find_audit, search_audit};
+use serde_json::Value;
+
+use super::line::{line, row};
+use super::{now_ms, when};
+use crate::cli::Context;
+use crate::cli::backend::Backend;
+use crate::cli::running::Running;
+
+/// How often `tail --follow` looks for new events.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
+/// Most events that `show` prints; a request id may be that of many calls.
+const MAX_SHOWN: usize = 1000;
+
+/// What to look for. All that is given must hold.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Question {
+    /// From this time on: `14:05`, `2026-11-17`, `2026-11-17T14:05`, in local time, or `2h` ago. A
+    /// clock time is the last one
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Up to this time, with all of the minute or day that it names. After `--since`, a clock time is
+    /// the first one that follows
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Who called or acted, or the profile of a run
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// A tool by its name or id; `*` stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    tool: Option<String>,
+    /// How a call ended: `OK`, or a code such as `PERMISSION_DENIED`
+    #[arg(long)]
+    code: Option<String>,
+    /// A text in what the log holds: redacted arguments, reasons, names. Case does not count
+    #[arg(long)]
+    text: Option<String>,
+}
+
+impl Question {
+    fn query(&self, view: AuditView, limit: usize) -> anyhow::Result<AuditQuery> {
+        let (since, until) = when::bounds(self.since.as_deref(), self.until.as_deref(), now_ms())?;
+        Ok(AuditQuery {
+            since,
+            until,
+            agent: self.agent.clone(),
+            tool: self.tool.clone(),
+            code: self.code.clone(),
+            text: self.text.clone(),
+            view,
+            limit,
+            after: None,
+            before: None,
+        })
+    }
+}
+
+/// Who answers.
+enum Log {
+    Gateway(Backend),
+    Folder(Arc<dyn AuditReader>),
+}
+
+/// Asks, and prints the answers.
+pub(super) struct Asker<'a> {
+    context: &'a Context,
+    log: Log,
+}
+
+impl<'a> Asker<'a> {
+    pub(super) async fn open(context: &'a Context) -> anyhow::Result<Self> {
+        let log = if let Some(running) = Running::find(&context.data).await {
+            Log::Gateway(Backend::Running(running))
+        } else {
+            let folder = StorageChoice::Folder(DataDir::existing(&context.data)?);
+            Log::Folder(open_reader(&folder)?)
+        };
+        Ok(Self { context, log })
+    }
+
+    /// Prints the newest events, oldest of them first.
+    pub(super) async fn tail(
+        &self,
+        lines: usize,
+        follow: bool,
+        question: &Question,
+    ) -> anyhow::Result<()> {
+        let mut query = question.query(AuditView::Events, lines)?;
+        loop {
+            // What comes while it is printed is left to the next time.
+            let newest = AuditQuery { view: AuditView::Events, limit: 1, ..AuditQuery::default() };
+            let newest = self.page(newest).await?.entries.first().map(|entry| entry.sequence);
+            query.before = newest.map(|newest| newest + 1);
+            let (found, _) = self.collect(query.clone()).await?;
+            self.print(&found)?;
+            if !follow {
+                return Ok(());
+            }
+            (query.after, query.limit) = (newest.or(query.after), usize::MAX);
+            tokio::time::sleep(FOLLOW_PAUSE).await;
+        }
+    }
+
+    /// Prints calls and other events, oldest first.
+    pub(super) async fn search(&self, lines: usize, question: &Question) -> anyhow::Result<()> {
+        let (found, has_more) = self.collect(question.query(AuditView::Calls, lines)?).await?;
+        let header = ["event", "time", "who", "what", "arguments", "ended", "approval"];
+        let rows = found.iter().map(row).collect();
+        let empty =
+            "nothing in the audit log matches; `drawgate audit tail` shows the newest events";
+        self.context.out.table(&found, &header, rows, empty)?;
+        if has_more {
+            eprintln!(
+                "drawgate: these are the newest {}; `-n` shows more, `--until` earlier ones",
+                found.len()
+            );
+        }
+        Ok(())
+    }
+
+    /// Prints all that an id belongs to.
+    pub(super) async fn show(&self, id: &str) -> anyhow::Result<()> {
+        let mut query = IdQuery::parse(id);
+        let mut found = Vec::new();
+        loop {
+            let FoundEvents { events, next } = self.find(query.clone()).await?;
+            found.extend(events);
+            query.before = next;
+            if next.is_none() || found.len() >= MAX_SHOWN {
+                break;
+            }
+        }
+        anyhow::ensure!(
+            !found.is_empty(),
+            "there is no event, call, request or approval `{}`; `drawgate audit tail` shows the newest events",
+            query.id
+        );
+        found.sort_by_key(|found: &FoundEvent| (found.by, found.sequence));
+        for kind in IdKind::ALL {
+            let events: Vec<&FoundEvent> = found.iter().filter(|found| found.by == kind).collect();
+            if !events.is_empty() {
+                let (kind, id, count) = (kind.as_str(), &query.id, events.len());
+                let words = if count == 1 { "event" } else { "events" };
+                eprintln!("drawgate: {kind} {id}: {count} {words}");
+            }
+            for found in events {
+                self.context.out.json(&found.event)?;
+            }
+        }
+        if query.before.is_some() {
+            eprintln!("drawgate: there are more; these are the newest {}", found.len());
+        }
+        Ok(())
+    }
+
+    /// Asks page by page until there is enough; oldest first, and whether the log may have more.
+    async fn collect(&self, mut query: AuditQuery) -> anyhow::Result<(Vec<AuditEntry>, bool)> {
+        let (limit, mut found) = (query.limit, Vec::new());
+        let has_more = loop {
+            query.limit = limit - found.len();
+            let AuditPage { entries, next } = self.page(query.clone()).await?;
+            found.extend(entries);
+            query.before = next;
+            if next.is_none() || found.len() >= limit {
+                break next.is_some() || found.len() > limit;
+            }
+        };
+        found.sort_by_key(|entry| std::cmp::Reverse(entry.sequence));
+        found.truncate(limit);
+        found.reverse();
+        Ok((found, has_more))
+    }
+
+    async fn page(&self, query: AuditQuery) -> anyhow::Result<AuditPage> {
+        match &self.log {
+            Log::Gateway(backend) => backend.post("/audit/search", &query).await,
+            Log::Folder(reader) => Ok(search_audit(&**reader, query).await?),
+        }
+    }
+
+    async fn find(&self, query: IdQuery) -> anyhow::Result<FoundEvents> {
+        match &self.log {
+            Log::Gateway(backend) => backend.post("/audit/find", &query).await,
+            Log::Folder(reader) => Ok(find_audit(&**reader, query).await?),
+        }
+    }
+
+    fn print(&self, entries: &[AuditEntry]) -> anyhow::Result<()> {
+        for entry in entries {
+            let event = entry.events.first().unwrap_or(&Value::Null);
+            if self.context.out.is_json() {
+                self.context.out.raw(format!("{}\n", canonical::to_string(event)).as_bytes())?;
+            } else {
+                let when = when::shown(event["createdAt"].as_u64().unwrap_or(0));
+                let line = line(event, entry.arguments.as_deref());
+                self.context.out.text(&format!("{:>8}  {when}  {line}", entry.sequence))?;
+            }
+        }
+        Ok(())
+    }
+}
