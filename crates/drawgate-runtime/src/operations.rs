@@ -37,7 +37,10 @@ pub use plugins::{
 pub use profiles::{AcceptProfile, ShownProfile};
 pub use providers::{ProviderReport, ProviderState};
 pub use runs::{RunEvents, RunEventsQuery, StartRun, StartedRun};
-pub use servers::{Accept, Review, ServerReport, ServersQuery, SourceReport, StartedLogin};
+pub use servers::{
+    Accept, LogQuery, Restart, Review, ServerLog, ServerReport, ServersQuery, SourceReport,
+    StartedLogin,
+};
 pub use status::Status;
 pub use toolpacks::{
     Commit, StateAfterUpdate, ToolpackList, ToolpackToolView, ToolpackView, tools_of,
@@ -55,6 +58,7 @@ use drawgate_core::secret::Secret;
 use drawgate_core::store::{AuditLog, Documents, Store};
 use drawgate_host::seal::SealingKey;
 use drawgate_sources::mcp::oauth::Logins;
+use tokio::sync::mpsc;
 
 use crate::agents::Agents;
 use crate::callers::Callers;
@@ -106,6 +110,8 @@ pub struct Operations {
     pub acts: Acts,
     /// Calls that go on without their client, where a surface offers that.
     pub tasks: OnceLock<Tasks>,
+    /// Where servers are started again, once the gateway looks after itself.
+    pub(crate) restarts: OnceLock<mpsc::Sender<Restart>>,
 }
 
 impl Operations {

@@ -51,6 +51,8 @@ pub enum EventKind {
     ToolQuarantined,
     /// A person accepted a definition.
     ToolAccepted,
+    /// An operator has a server started again.
+    ServerRestarted,
     /// Somebody logged the gateway in at a server.
     ServerLogin,
     /// Somebody ended such a login.
@@ -132,7 +134,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 57] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -151,6 +153,7 @@ impl EventKind {
         Self::SourceChanged,
         Self::ToolQuarantined,
         Self::ToolAccepted,
+        Self::ServerRestarted,
         Self::ServerLogin,
         Self::ServerLogout,
         Self::ToolpackInstalled,
@@ -213,6 +216,7 @@ impl EventKind {
             Self::SourceChanged => "source_changed",
             Self::ToolQuarantined => "tool_quarantined",
             Self::ToolAccepted => "tool_accepted",
+            Self::ServerRestarted => "server_restarted",
             Self::ServerLogin => "server_login",
             Self::ServerLogout => "server_logout",
             Self::ToolpackInstalled => "toolpack_installed",

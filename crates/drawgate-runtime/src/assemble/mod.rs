@@ -14,6 +14,7 @@ mod trusted;
 
 pub use crate::start::Start;
 pub(crate) use logins::follow_logins;
+pub(crate) use sources::follow_restarts;
 pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
@@ -174,9 +175,8 @@ impl Runtime {
         let host = Arc::new(host);
         let (edits, rules) = open_files(&host, loaded)?;
         let agents = store.agents().await?;
-        let inputs = GateInputs { store: &store, agents: &agents, dir: &dir };
-        let parts =
-            inputs.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
+        let gate = GateInputs { store: &store, agents: &agents, dir: &dir };
+        let parts = gate.parts(&loaded.config, rules, redactor, &host, &audit, &artifacts).await?;
         let pins = pins(&documents, &audit, &acts, &host);
         let supervisor = Arc::new(SourceSupervisor::new(parts.registry.clone(), pins));
         let control = GatewayControl::new(parts);
@@ -217,6 +217,7 @@ impl Runtime {
             admin,
             acts,
             tasks: OnceLock::new(),
+            restarts: OnceLock::new(),
         });
         let runtime = Self::around(operations, host, edits, loaded, start, (dir.path(), held));
         runtime.begin(loaded).await?;

@@ -66,6 +66,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::Approval(ApprovalError::Unknown(_)) => Some(shows("approvals")),
         OperationError::Grant(GrantError::Unknown(_)) => Some(shows("grants")),
         OperationError::Review(ReviewError::NoServer(_)) => Some(shows("servers")),
+        OperationError::NotServed => Some("`drawgate serve` starts one".to_owned()),
         OperationError::Toolpack(error) => toolpack_advice(error),
         OperationError::NameIsLocal
         | OperationError::NameIsReserved(_)
@@ -74,6 +75,8 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::NotOperator
         | OperationError::UnknownPurpose
         | OperationError::NoKeySelected
+        | OperationError::NotConfigured(_)
+        | OperationError::NoLog(_)
         | OperationError::NotLoggedIn(_)
         | OperationError::NoLogin(_)
         | OperationError::ToolpackChanged
