@@ -25,6 +25,12 @@ struct State {
 pub struct InForce {
     /// Its file, as an absolute path; none where the defaults hold.
     pub file: Option<std::path::PathBuf>,
+    /// The file whose edits count, as an absolute path; it need not exist yet.
+    #[serde(default)]
+    pub watched: Option<std::path::PathBuf>,
+    /// SHA-256 of the file's text.
+    #[serde(default)]
+    pub config_hash: String,
     /// Whether the operator named it.
     pub chosen: ConfigOrigin,
     /// Servers that it may not start, and why.

@@ -39,7 +39,10 @@ pub use profiles::{AcceptProfile, ShownProfile};
 pub use providers::{ProviderReport, ProviderState};
 pub use reset::ResetSummary;
 pub use runs::{RunEvents, RunEventsQuery, StartRun, StartedRun};
-pub use servers::{Accept, Review, ServerReport, ServersQuery, SourceReport, StartedLogin};
+pub use servers::{
+    Accept, LogQuery, Restart, Review, ServerLog, ServerReport, ServersQuery, SourceReport,
+    StartedLogin,
+};
 pub use status::Status;
 pub use toolpacks::{
     Commit, StateAfterUpdate, ToolpackList, ToolpackToolView, ToolpackView, tools_of,
@@ -57,6 +60,7 @@ use drawgate_core::secret::Secret;
 use drawgate_core::store::{AuditLog, Documents, Store};
 use drawgate_host::seal::SealingKey;
 use drawgate_sources::mcp::oauth::Logins;
+use tokio::sync::mpsc;
 
 use crate::agents::Agents;
 use crate::callers::Callers;
@@ -110,6 +114,8 @@ pub struct Operations {
     pub tasks: OnceLock<Tasks>,
     /// The name under which the program calls that the gateway is a part of.
     pub embedder: Option<Principal>,
+    /// Where servers are started again, once the gateway looks after itself.
+    pub(crate) restarts: OnceLock<mpsc::Sender<Restart>>,
 }
 
 impl Operations {

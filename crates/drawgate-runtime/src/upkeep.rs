@@ -5,13 +5,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
-use crate::assemble::{Runtime, follow_logins};
+use crate::assemble::{Runtime, follow_logins, follow_restarts};
 use crate::follow::follow_config;
 
 /// How often old artifacts and tasks are removed, and the log's head is signed.
 const PAUSE: Duration = Duration::from_secs(30);
+/// Servers that wait to be started again; more have to wait before they are asked for.
+const RESTARTS: usize = 8;
 
 impl Runtime {
     /// Begins to follow the configuration file, logins, profiles and the log's head, and to tidy up from time to
@@ -20,6 +22,10 @@ impl Runtime {
         let runtime = || Arc::clone(self);
         self.background.spawn(follow_config(runtime(), look));
         self.background.spawn(follow_logins(runtime()));
+        let (restarts, requests) = mpsc::channel(RESTARTS);
+        if self.operations.restarts.set(restarts).is_ok() {
+            self.background.spawn(follow_restarts(runtime(), requests));
+        }
         self.background.spawn(follow_profiles(runtime()));
         self.background.spawn(follow_agents(runtime()));
         self.background.spawn(send_heads(runtime()));

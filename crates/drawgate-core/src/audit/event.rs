@@ -52,6 +52,8 @@ pub enum EventKind {
     ToolQuarantined,
     /// A person accepted a definition.
     ToolAccepted,
+    /// An operator has a server started again.
+    ServerRestarting,
     /// Somebody logged the gateway in at a server.
     ServerLogin,
     /// Somebody ended such a login.
@@ -133,7 +135,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 56] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -151,6 +153,7 @@ impl EventKind {
         Self::ConfigRejected,
         Self::ToolQuarantined,
         Self::ToolAccepted,
+        Self::ServerRestarting,
         Self::ServerLogin,
         Self::ServerLogout,
         Self::ToolpackInstalled,
@@ -212,6 +215,7 @@ impl EventKind {
             Self::ConfigRejected => "config_rejected",
             Self::ToolQuarantined => "tool_quarantined",
             Self::ToolAccepted => "tool_accepted",
+            Self::ServerRestarting => "server_restarting",
             Self::ServerLogin => "server_login",
             Self::ServerLogout => "server_logout",
             Self::ToolpackInstalled => "toolpack_installed",
@@ -291,6 +295,7 @@ impl EventKind {
             | Self::ConfigLoaded
             | Self::ConfigRejected
             | Self::ToolQuarantined
+            | Self::ServerRestarting
             | Self::ToolpackChanged
             | Self::FilesSetAside
             | Self::CallerRefused

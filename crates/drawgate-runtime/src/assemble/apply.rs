@@ -4,6 +4,7 @@
 //! is about to be taken over, asking the store. What changes the gateway comes after that and can't
 //! fail. A server that can't be set up is a state of that server, not a failure of the edit.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -41,8 +42,11 @@ impl Files {
     pub(super) fn in_force(&self, loaded: &Loaded) -> InForce {
         let servers = loaded.config.servers.iter().filter(|(_, server)| server.enabled);
         let withheld = servers.filter(|(_, server)| loaded.withheld(server).is_some());
+        let absolute = |path: &Path| std::path::absolute(path).ok();
         InForce {
-            file: loaded.path.as_deref().and_then(|path| std::path::absolute(path).ok()),
+            file: loaded.path.as_deref().and_then(absolute),
+            watched: loaded.watched().and_then(absolute),
+            config_hash: loaded.text_hash.clone(),
             chosen: loaded.chosen,
             not_started: withheld.map(|(id, _)| id.to_string()).collect(),
             fingerprint: self.fingerprint.clone(),

@@ -14,6 +14,7 @@ mod trusted;
 
 pub use crate::start::Start;
 pub(crate) use logins::follow_logins;
+pub(crate) use sources::follow_restarts;
 pub use trusted::trusted_paths;
 
 use std::collections::BTreeMap;
@@ -220,6 +221,7 @@ impl Runtime {
             acts,
             tasks: OnceLock::new(),
             embedder,
+            restarts: OnceLock::new(),
         });
         let runtime = Self::around(operations, host, edits, loaded, start, (dir.path(), held));
         runtime.begin(loaded).await?;

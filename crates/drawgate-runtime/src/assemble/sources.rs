@@ -12,9 +12,11 @@ use drawgate_sources::builtin::{BuiltinConfig, BuiltinSource};
 use drawgate_sources::confine::check_writable;
 use drawgate_sources::server::ServerConfig;
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::{Runtime, confine};
 use crate::config::{Config, Loaded, Server, Transport, base_terms, declared_terms};
+use crate::operations::Restart;
 
 /// How a server is to run: its configuration and its terms.
 #[derive(Clone, PartialEq)]
@@ -36,6 +38,15 @@ impl ServerPlan {
         let boxes =
             self.server.connection.transport() != Transport::Stdio || self.sandbox == other.sandbox;
         self.server == other.server && boxes && self.terms.identity == other.terms.identity
+    }
+}
+
+/// Starts servers again when an operator asks for it.
+pub(crate) async fn follow_restarts(runtime: Arc<Runtime>, mut requests: mpsc::Receiver<Restart>) {
+    while let Some(Restart { id, done }) = requests.recv().await {
+        let is_known = runtime.restart(&id).await;
+        // Whoever asked may have gone away.
+        let _ = done.send(is_known);
     }
 }
 
@@ -119,15 +130,25 @@ impl Runtime {
     pub(super) async fn start_again(&self, id: &SourceId) {
         let _turn = self.changing.lock().await;
         let statuses = self.supervisor().status();
-        if statuses.iter().any(|status| status.id == *id && status.state == SourceState::Ready) {
-            return;
+        if !statuses.iter().any(|status| status.id == *id && status.state == SourceState::Ready) {
+            self.set_up_again(id).await;
         }
-        let Some(plan) = self.servers.lock().get(id).cloned() else { return };
+    }
+
+    /// Ends a server and starts it again. `false` if the configuration has no such server.
+    async fn restart(&self, id: &SourceId) -> bool {
+        let _turn = self.changing.lock().await;
+        self.set_up_again(id).await
+    }
+
+    async fn set_up_again(&self, id: &SourceId) -> bool {
+        let Some(plan) = self.servers.lock().get(id).cloned() else { return false };
         let loaded = self.in_force.lock().clone();
         self.supervisor().remove(id).await;
         if let Err(error) = self.start_server(&loaded, id, &plan) {
             self.report_unusable(id, &plan.terms.capabilities, &error);
         }
+        true
     }
 
     fn report_unusable(&self, id: &SourceId, capabilities: &[Capability], error: &anyhow::Error) {

@@ -54,6 +54,7 @@ pub use sections::{
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
 };
 pub use servers::{CallLimits, Names, Protocol, Server, ToolSettings, Trust, Validation};
+pub use setting::{is_key_shaped, looks_like_secret};
 pub use starter::STARTER;
 pub(crate) use terms::{base_terms, declared_terms, tool_terms};
 

@@ -28,7 +28,8 @@ const SHORTEST_SECRET: usize = 8;
 const RANDOM_LENGTH: usize = 32;
 
 /// Whether a literal under this name is probably a secret.
-pub(super) fn looks_like_secret(name: &str, value: &str) -> bool {
+#[must_use]
+pub fn looks_like_secret(name: &str, value: &str) -> bool {
     let bare: String = name.chars().filter(|c| *c != '_' && *c != '-').collect();
     let bare = bare.to_ascii_lowercase();
     let named = SECRET_NAMES.iter().any(|part| bare.contains(part));
@@ -36,7 +37,8 @@ pub(super) fn looks_like_secret(name: &str, value: &str) -> bool {
 }
 
 /// Whether a text has the form of a well-known service's key, or of random text.
-pub(super) fn is_key_shaped(value: &str) -> bool {
+#[must_use]
+pub fn is_key_shaped(value: &str) -> bool {
     let known = KEY_PREFIXES.iter().any(|prefix| value.starts_with(prefix));
     (known && value.len() >= 16) || is_random(value)
 }

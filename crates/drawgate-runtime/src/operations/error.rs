@@ -71,6 +71,15 @@ pub enum OperationError {
     /// No artifact has this hash.
     #[error("there is no artifact `{0}`")]
     UnknownArtifact(String),
+    /// Nothing looks after the servers: the gateway was put together for one command.
+    #[error("no gateway is running")]
+    NotServed,
+    /// The source is not a server of the configuration.
+    #[error("`{0}` is not a server of the configuration, and can't be started again by itself")]
+    NotConfigured(String),
+    /// The source has no standard error that is kept.
+    #[error("`{0}` is not an MCP server, and what it writes is not kept")]
+    NoLog(String),
     /// The gateway is not logged in at this server.
     #[error("there is no login at `{0}`")]
     NotLoggedIn(String),

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use drawgate_core::audit::EventKind;
 use drawgate_core::model::{Capability, Principal, SourceId, shown_name};
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::{Acceptance, Held, ReviewError, SourceState, SourceStatus};
 use drawgate_sources::mcp::oauth::{LoginState, LoginSummary, ServerLogin};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use super::{OperationError, Operations};
 
@@ -81,6 +83,31 @@ pub struct StartedLogin {
     pub url: String,
 }
 
+/// From which line on a server's log is asked for.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct LogQuery {
+    /// How many of its lines are known already.
+    #[serde(default)]
+    pub after: u64,
+}
+
+/// What a server wrote to its standard error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerLog {
+    /// How many lines it has written since it was set up.
+    pub written: u64,
+    /// The newest of those that were asked for, as far as they are kept.
+    pub lines: Vec<String>,
+}
+
+/// A server that is to be started again.
+pub struct Restart {
+    /// Which one.
+    pub(crate) id: SourceId,
+    /// Told whether there was such a server.
+    pub(crate) done: oneshot::Sender<bool>,
+}
+
 impl Operations {
     /// All sources, by id.
     pub async fn servers(&self, query: ServersQuery) -> Vec<ServerReport> {
@@ -116,6 +143,47 @@ impl Operations {
 
     fn login_state(&self, id: &SourceId) -> Option<LoginState> {
         Some(self.logins.get(id)?.state()).filter(|state| *state != LoginState::None)
+    }
+
+    /// Ends a server and starts it again; it may still be starting when this returns.
+    pub async fn restart_server(
+        &self,
+        actor: &Principal,
+        name: &str,
+    ) -> Result<(), OperationError> {
+        let id = SourceId::new(name)?;
+        let restarts = self.restarts.get().ok_or(OperationError::NotServed)?;
+        if !self.supervisor.status().iter().any(|status| status.id == id) {
+            return Err(ReviewError::NoServer(shown_name(name)).into());
+        }
+        let draft = self.draft(actor, EventKind::ServerRestarting).text("server", id.as_str());
+        self.audit.append(draft).await?;
+        let (done, answer) = oneshot::channel();
+        let sent = restarts.send(Restart { id, done }).await;
+        sent.map_err(|_| OperationError::NotServed)?;
+        match answer.await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(OperationError::NotConfigured(shown_name(name))),
+            Err(_) => Err(OperationError::NotServed),
+        }
+    }
+
+    /// What a server wrote to its standard error after the lines that are known already.
+    pub fn server_log(&self, name: &str, query: LogQuery) -> Result<ServerLog, OperationError> {
+        let source = self.supervisor.source(&SourceId::new(name)?);
+        let source = source.ok_or_else(|| ReviewError::NoServer(shown_name(name)))?;
+        let diagnostics = source.diagnostics();
+        let Some(written) = diagnostics["stderrLines"].as_u64() else {
+            return Err(OperationError::NoLog(shown_name(name)));
+        };
+        let redactor = self.gateway.redactor();
+        let kept = diagnostics["stderrTail"].as_array().map(Vec::as_slice).unwrap_or_default();
+        // A source that was made anew counts from the beginning.
+        let unseen = if query.after > written { written } else { written - query.after };
+        let known = kept.len().saturating_sub(usize::try_from(unseen).unwrap_or(usize::MAX));
+        let lines = kept.iter().skip(known).filter_map(Value::as_str);
+        let lines = lines.map(|line| redactor.redact_text(line).into_owned()).collect();
+        Ok(ServerLog { written, lines })
     }
 
     /// The definitions of a server that wait to be accepted.

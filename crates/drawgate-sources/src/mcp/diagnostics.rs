@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::wire::ServerInfo;
 use crate::excerpt::{excerpt, masked};
 
-/// How many lines of a server's complaints are kept.
-const TAIL_LINES: usize = 64;
+/// How many lines of a server's complaints are kept: at most 1 MiB of them.
+const TAIL_LINES: usize = 256;
 
 /// The state of a source, for `doctor` and for the console.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -37,6 +37,8 @@ pub struct SourceDiagnostics {
     pub last_error: Option<String>,
     /// The last lines that it wrote to its standard error.
     pub stderr_tail: Vec<String>,
+    /// How many lines it has written there in all.
+    pub stderr_lines: u64,
     /// What the server calls itself.
     pub server_name: Option<String>,
     /// The server's version.
@@ -110,10 +112,12 @@ impl Journal {
     }
 
     pub(super) fn read(&self) -> SourceDiagnostics {
-        let stderr_tail = self.tail.lock().iter().cloned().collect();
         let next_attempt = *self.next_attempt.lock();
         let next_attempt_seconds =
             next_attempt.map(|time| time.saturating_duration_since(Instant::now()).as_secs());
+        // The lines and their number are read together.
+        let tail = self.tail.lock();
+        let stderr_tail = tail.iter().cloned().collect();
         SourceDiagnostics { next_attempt_seconds, stderr_tail, ..self.facts.lock().clone() }
     }
 
@@ -176,6 +180,7 @@ impl Journal {
     pub(super) fn complaint(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line).into_owned();
         let mut tail = self.tail.lock();
+        self.facts.lock().stderr_lines += 1;
         if tail.len() == TAIL_LINES {
             tail.pop_front();
         }

@@ -45,7 +45,8 @@ async fn complaints_are_kept_bounded() {
     })
     .await;
     let tail = source.report().stderr_tail;
-    assert_eq!(tail.len(), 64);
+    assert_eq!(tail.len(), 256);
+    assert_eq!(source.report().stderr_lines, 50_000);
     assert!(tail.iter().all(|line| line.chars().count() <= 500));
     source.close().await;
 }

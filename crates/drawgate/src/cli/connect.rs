@@ -6,7 +6,7 @@
 
 mod client;
 mod command;
-mod merge;
+pub(super) mod merge;
 mod write;
 
 use std::net::SocketAddr;

@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::login;
 use super::tools::callers;
 
+/// How many of a server's last lines are shown; `servers logs` has more.
+const STDERR_LINES: usize = 20;
+
 /// Whether nothing needs a person.
 pub(super) fn is_ok(server: &ServerReport) -> bool {
     server.source.status.state == SourceState::Ready
@@ -38,7 +41,8 @@ pub(super) fn explain(server: &ServerReport) -> String {
     let stderr = list(&diagnostics["stderrTail"]);
     if status.state != SourceState::Ready && !stderr.is_empty() {
         lines.push("  last lines of stderr:".to_owned());
-        lines.extend(stderr.iter().filter_map(Value::as_str).map(|line| format!("    {line}")));
+        let last = stderr.iter().skip(stderr.len().saturating_sub(STDERR_LINES));
+        lines.extend(last.filter_map(Value::as_str).map(|line| format!("    {line}")));
     }
     lines.join("\n")
 }

@@ -9,7 +9,10 @@ mod config;
 pub mod connect;
 mod diff;
 mod doctor;
+mod edit;
+mod files;
 mod grants;
+mod import;
 mod init;
 mod keys;
 mod login;
@@ -61,6 +64,8 @@ Begin with:
   drawgate serve --config drawgate.toml            the same, with the servers of a configuration
   drawgate tools list                              see the tools
   drawgate tools call vfs_write path=hello.txt content=hi
+  drawgate import claude                           move a client's MCP servers behind the gateway
+  drawgate servers add NAME -- COMMAND             add one more
   drawgate toolpacks install ./my-pack             add tools of your own, or OWNER/REPO from GitHub
   drawgate connect claude --write                  let a client use it
   drawgate keys add --pack NAME KEY.pub            let a program dial in and offer tools, over gRPC";
@@ -108,7 +113,7 @@ enum Command {
     /// List, show and call tools
     #[command(subcommand)]
     Tools(tools::ToolsCommand),
-    /// Manage MCP servers: status, diagnosis, review, login
+    /// Manage MCP servers: add, remove, status, diagnosis, logs, review, login
     #[command(subcommand)]
     Servers(servers::ServersCommand),
     /// Manage agents: tokens and capabilities
@@ -162,6 +167,8 @@ enum Command {
     Sandbox(sandbox::SandboxCommand),
     /// Connect an MCP client to this gateway
     Connect(connect::ConnectArgs),
+    /// Move the servers of an MCP client behind this gateway
+    Import(import::ImportArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -285,6 +292,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Threads(command) => runs::run_threads(command, context).await,
         Command::Tasks(command) => tasks::run(command, context).await,
         Command::Connect(args) => connect_client(&args, &context).await,
+        Command::Import(args) => Box::pin(import::run(&args, context)).await,
         Command::Init(_)
         | Command::Config(_)
         | Command::Sandbox(_)

@@ -64,11 +64,14 @@ impl Running {
 
     /// The configuration that it runs with.
     pub(super) async fn configuration(&self) -> anyhow::Result<InForce> {
+        Ok(self.status().await?.configuration.in_force)
+    }
+
+    /// What it is, and what it does.
+    pub(super) async fn status(&self) -> anyhow::Result<Status> {
         let request = Request::builder().uri("/status").body(Body::empty())?;
         let answer = self.exchange(request).await?;
-        let status: Status =
-            serde_json::from_slice(answer.body()).context("the gateway's answer can't be read")?;
-        Ok(status.configuration.in_force)
+        serde_json::from_slice(answer.body()).context("the gateway's answer can't be read")
     }
 
     /// Sends one request and reads the whole answer.

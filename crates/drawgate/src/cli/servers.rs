@@ -1,5 +1,9 @@
 //! `drawgate servers`: what stands behind the gateway.
 
+pub(super) mod change;
+mod logs;
+pub(super) mod table;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -26,6 +30,34 @@ pub(super) enum ServersCommand {
         /// This server only
         name: Option<String>,
     },
+    /// Add a server to the configuration: a program to start, or an address
+    ///
+    /// The running gateway starts it, and the command says how it does; exits 1 if it does not work.
+    /// Without a running gateway the file is checked and written. A configuration that would be
+    /// refused is not written; comments stay.
+    Add(change::AddArgs),
+    /// Remove a server and its settings from the configuration; the comment right above it goes too
+    Remove {
+        /// The server
+        name: String,
+    },
+    /// Use a server again that was disabled; exits 1 if it does not work
+    Enable {
+        /// The server
+        name: String,
+    },
+    /// Stop using a server; its settings stay in the configuration
+    Disable {
+        /// The server
+        name: String,
+    },
+    /// End a server of the running gateway and start it again; exits 1 if it does not work
+    Restart {
+        /// The server
+        name: String,
+    },
+    /// Print what a server wrote to its standard error: the last 256 lines, secrets masked
+    Logs(logs::LogsArgs),
     /// Show what a server changed or added; exits 3 if something waits to be accepted
     Review {
         /// The server
@@ -57,7 +89,7 @@ pub(super) enum ServersCommand {
 }
 
 pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::Result<ExitCode> {
-    match command {
+    let doctor = match command {
         ServersCommand::Login { name, open } => {
             let browser = if *open { Browser::Open } else { Browser::Leave };
             return login::log_in(name, browser, context).await;
@@ -68,64 +100,67 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
                 accept.as_ref().map(|digest| Acceptances { digest: digest.as_deref(), only });
             return review::run(name, accept, context).await;
         }
-        ServersCommand::List | ServersCommand::Doctor { .. } => {}
-    }
+        ServersCommand::Add(args) => return change::add(args, context).await,
+        ServersCommand::Remove { name } => return change::remove(name, context).await,
+        ServersCommand::Enable { name } => return change::set_enabled(name, true, context).await,
+        ServersCommand::Disable { name } => return change::set_enabled(name, false, context).await,
+        ServersCommand::Restart { name } => return change::restart(name, context).await,
+        ServersCommand::Logs(args) => return logs::run(args, context).await,
+        ServersCommand::List => None,
+        ServersCommand::Doctor { name } => Some(name.as_deref()),
+    };
     let backend = Backend::open(&context, Start::Sources).await?;
-    if matches!(command, ServersCommand::Doctor { .. }) {
+    if doctor.is_some() {
         // A server that is still starting can't be explained yet.
         backend.settle(DIAGNOSIS).await;
     }
-    let servers = backend.get::<Vec<ServerReport>>(shown_by(command)).await;
+    let asked = if doctor.is_some() { "/servers?check=true" } else { "/servers" };
+    let servers = backend.get::<Vec<ServerReport>>(asked).await;
     let keys = backend.get::<KeyListView>("/keys").await;
     let status = backend.get::<Status>("/status").await;
     backend.close().await;
-    let mut servers = servers?;
-    let keys = keys?;
-    match command {
-        ServersCommand::List => {
-            let rows = servers.iter().map(|server| {
-                let status = &server.source.status;
-                vec![
-                    status.id.to_string(),
-                    status.state.as_str().to_owned(),
-                    status.tools.to_string(),
-                    status.server.clone().unwrap_or_default(),
-                    problem(server),
-                ]
-            });
-            let header = ["id", "state", "tools", "server", "problem"];
-            let empty = "no servers; add `[servers.NAME]` to drawgate.toml";
-            context.out.table(&servers, &header, rows.collect(), empty)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        // Done above: these ask nothing about the servers.
-        ServersCommand::Login { .. }
-        | ServersCommand::Logout { .. }
-        | ServersCommand::Review { .. } => Ok(ExitCode::SUCCESS),
-        ServersCommand::Doctor { name } => {
-            if let Some(name) = name {
-                servers.retain(|server| server.source.status.id.as_str() == name);
-                anyhow::ensure!(
-                    !servers.is_empty(),
-                    "there is no server `{name}`; `drawgate servers list` shows them"
-                );
-            }
-            let is_in_force = edit_is_in_force(&status?);
-            let well = is_in_force & keys::are_ok(&keys) & servers.iter().all(doctor::is_ok);
-            let explained = || servers.iter().map(doctor::explain).collect::<Vec<_>>().join("\n");
-            context.out.either(&servers, explained)?;
-            Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-        }
+    match doctor {
+        None => list(&servers?, &context),
+        Some(name) => diagnose(name, servers?, &keys?, &status?, &context),
     }
 }
 
-/// Where the servers are asked for; a doctor has them tried.
-const fn shown_by(command: &ServersCommand) -> &'static str {
-    if matches!(command, ServersCommand::Doctor { .. }) {
-        "/servers?check=true"
-    } else {
-        "/servers"
+fn list(servers: &[ServerReport], context: &Context) -> anyhow::Result<ExitCode> {
+    let rows = servers.iter().map(|server| {
+        let status = &server.source.status;
+        vec![
+            status.id.to_string(),
+            status.state.as_str().to_owned(),
+            status.tools.to_string(),
+            status.server.clone().unwrap_or_default(),
+            problem(server),
+        ]
+    });
+    let header = ["id", "state", "tools", "server", "problem"];
+    let empty = "no servers; `drawgate servers add` adds one";
+    context.out.table(&servers, &header, rows.collect(), empty)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn diagnose(
+    name: Option<&str>,
+    mut servers: Vec<ServerReport>,
+    keys: &KeyListView,
+    status: &Status,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    if let Some(name) = name {
+        servers.retain(|server| server.source.status.id.as_str() == name);
+        anyhow::ensure!(
+            !servers.is_empty(),
+            "there is no server `{name}`; `drawgate servers list` shows them"
+        );
     }
+    let is_in_force = edit_is_in_force(status);
+    let well = is_in_force & keys::are_ok(keys) & servers.iter().all(doctor::is_ok);
+    let explained = || servers.iter().map(doctor::explain).collect::<Vec<_>>().join("\n");
+    context.out.either(&servers, explained)?;
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Says which edit of the configuration is not in force, if there is one.

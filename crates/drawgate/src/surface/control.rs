@@ -28,10 +28,10 @@ use drawgate_runtime::edits::Edits;
 use drawgate_runtime::operations::{
     Accept, AcceptProfile, AddKey, AddPlugin, AddedAgent, AgentToken, Commit, ConfigurePlugin,
     Decision, ExactArguments, GatewayKey, IssueGrant, KeyListView, KeyView, ListedApproval,
-    NewAgent, NewCall, Operations, PackDetails, PluginPreview, PluginSource, ProviderReport,
-    ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents, RunEventsQuery, Say,
-    ServerReport, ServersQuery, ShownPlugin, ShownProfile, StartRun, StartedLogin, StartedRun,
-    Status, ToolpackList, ToolpackView,
+    LogQuery, NewAgent, NewCall, Operations, PackDetails, PluginPreview, PluginSource,
+    ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents,
+    RunEventsQuery, Say, ServerLog, ServerReport, ServersQuery, ShownPlugin, ShownProfile,
+    StartRun, StartedLogin, StartedRun, Status, ToolpackList, ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;
@@ -68,6 +68,8 @@ impl Control {
             .route("/tools", get(tools))
             .route("/call", post(call))
             .route("/servers", get(servers))
+            .route("/servers/{name}/restart", post(restart_server))
+            .route("/servers/{name}/log", get(server_log))
             .route("/servers/{name}/login", post(begin_login).delete(log_out))
             .route("/servers/{name}/login/{attempt}", get(end_login))
             .route("/servers/{name}/review", get(review).post(accept))
@@ -191,6 +193,19 @@ async fn servers(
     Query(query): Query<ServersQuery>,
 ) -> Json<Vec<ServerReport>> {
     Json(control.operations.servers(query).await)
+}
+
+async fn restart_server(State(control): State<Control>, Path(name): Path<String>) -> Answer<Done> {
+    control.operations.restart_server(&actor(), &name).await?;
+    DONE
+}
+
+async fn server_log(
+    State(control): State<Control>,
+    Path(name): Path<String>,
+    Query(query): Query<LogQuery>,
+) -> Answer<ServerLog> {
+    Ok(Json(control.operations.server_log(&name, query)?))
 }
 
 async fn begin_login(

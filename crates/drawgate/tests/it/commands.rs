@@ -24,6 +24,12 @@ const HELP: &[(&[&str], &str)] = &[
     (&["tools", "show"], "in full"),
     (&["tools", "call"], "read by the type that the tool declares"),
     (&["servers", "list"], "their state"),
+    (&["servers", "add"], "A secret never stands in a command line"),
+    (&["servers", "remove"], "the comment right above it goes too"),
+    (&["servers", "enable"], "that was disabled"),
+    (&["servers", "disable"], "its settings stay"),
+    (&["servers", "restart"], "start it again"),
+    (&["servers", "logs"], "the last 256 lines, secrets masked"),
     (&["servers", "doctor"], "what to do"),
     (&["servers", "login"], "agrees in a browser"),
     (&["servers", "logout"], "revoke the tokens"),
@@ -97,6 +103,7 @@ const HELP: &[(&[&str], &str)] = &[
     (&["sandbox", "exec"], "Try to break out"),
     (&["sandbox", "doctor"], "exits 1 if the default one does not"),
     (&["connect"], "a copy is kept as `.bak`"),
+    (&["import"], "Secrets are not copied into the configuration"),
     (&["completions"], "bash"),
 ];
 

@@ -64,6 +64,29 @@ impl Client {
         }
     }
 
+    /// All files in which it keeps servers, for the user and for the project, on Linux and macOS.
+    pub(in super::super) fn places(self, folders: &Folders) -> Vec<PathBuf> {
+        let Folders { home, project } = folders;
+        let settings = |program: &str, file: &str| {
+            let linux = home.join(".config").join(program).join(file);
+            let macos = home.join("Library/Application Support").join(program).join(file);
+            [linux, macos]
+        };
+        let mut places = vec![self.path(folders)];
+        match self {
+            Self::Claude => {
+                places.push(home.join(".claude.json"));
+                places.extend(settings("Claude", "claude_desktop_config.json"));
+            }
+            Self::Codex => places.push(project.join(".codex").join("config.toml")),
+            Self::Gemini => places.push(project.join(".gemini").join("settings.json")),
+            Self::Cursor => places.push(home.join(".cursor").join("mcp.json")),
+            Self::Vscode => places.extend(settings("Code", "User/mcp.json")),
+        }
+        places.dedup();
+        places
+    }
+
     pub(super) fn entry(self, name: &str, endpoint: &Endpoint) -> Entry {
         let (format, servers_key) = match self {
             Self::Codex => (Format::Toml, "mcp_servers"),

@@ -135,13 +135,13 @@ fn malformed_toml(text: &str, error: &toml::de::Error) -> anyhow::Error {
 }
 
 /// The white space before the first indented line, so that the file keeps its look.
-fn indentation(text: &str) -> &str {
+pub(in super::super) fn indentation(text: &str) -> &str {
     let indented =
         text.lines().find(|line| line.starts_with([' ', '\t']) && !line.trim().is_empty());
     indented.map_or("  ", |line| line.split(|c: char| !c.is_whitespace()).next().unwrap_or("  "))
 }
 
-fn pretty(value: &Value, indent: &str) -> String {
+pub(in super::super) fn pretty(value: &Value, indent: &str) -> String {
     let mut bytes = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);

@@ -1,13 +1,13 @@
-//! Writes a client's file: all of it or nothing, with the earlier content kept beside it.
+//! Writes a client's file, with the earlier content kept beside it.
 
-use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Serialize;
 
+use super::super::files;
 use super::Plan;
 
 /// What was done to a client's file.
@@ -52,40 +52,12 @@ fn create(path: &Path, content: &str) -> io::Result<Written> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    put(path, content, None)?;
+    files::put(path, content)?;
     Ok(Written::Created)
 }
 
 fn replace(path: &Path, content: &str) -> io::Result<Written> {
-    let permissions = fs::metadata(path)?.permissions();
-    let backup = beside(path, ".bak");
-    fs::copy(path, &backup)?;
-    put(path, content, Some(permissions))?;
+    let backup = files::back_up(path)?;
+    files::put(path, content)?;
     Ok(Written::Updated { backup })
-}
-
-fn put(path: &Path, content: &str, permissions: Option<fs::Permissions>) -> io::Result<()> {
-    let temporary = beside(path, &format!(".{}.tmp", std::process::id()));
-    let done = fill(&temporary, content, permissions).and_then(|()| fs::rename(&temporary, path));
-    if done.is_err() {
-        // The error that matters is the one above.
-        let _ = fs::remove_file(&temporary);
-    }
-    done
-}
-
-fn fill(path: &Path, content: &str, permissions: Option<fs::Permissions>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    // Before the content, which may be private.
-    if let Some(permissions) = permissions {
-        file.set_permissions(permissions)?;
-    }
-    file.write_all(content.as_bytes())?;
-    file.sync_all()
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.file_name().map(OsString::from).unwrap_or_default();
-    name.push(suffix);
-    path.with_file_name(name)
 }

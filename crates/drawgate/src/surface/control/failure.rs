@@ -67,6 +67,7 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::Approval(ApprovalError::Unknown(_)) => Some(shows("approvals")),
         OperationError::Grant(GrantError::Unknown(_)) => Some(shows("grants")),
         OperationError::Review(ReviewError::NoServer(_)) => Some(shows("servers")),
+        OperationError::NotServed => Some("`drawgate serve` starts one".to_owned()),
         OperationError::Toolpack(error) => toolpack_advice(error),
         OperationError::NameIsLocal
         | OperationError::ApprovalId(_)
@@ -76,6 +77,8 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::NotOperator
         | OperationError::UnknownPurpose
         | OperationError::NoKeySelected
+        | OperationError::NotConfigured(_)
+        | OperationError::NoLog(_)
         | OperationError::NotLoggedIn(_)
         | OperationError::NoLogin(_)
         | OperationError::ToolpackChanged

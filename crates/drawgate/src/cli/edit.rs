@@ -1,0 +1,232 @@
+//! Edits of the configuration file by commands. Comments and order stay, what would be refused is not
+//! written, and a gateway that follows the file is waited for.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use drawgate_runtime::config::{Config, ConfigErrors, ConfigOrigin, Loaded, NO_FILE, Problem};
+use toml_edit::DocumentMut;
+
+use super::running::Running;
+use super::{Context, files};
+
+/// How long a gateway may take to look at the file and put an edit in force: servers that it ends for
+/// that have some seconds each.
+const APPLYING: Duration = Duration::from_mins(1);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The configuration file that commands edit.
+pub(super) struct ConfigFile {
+    path: PathBuf,
+    gateway: Gateway,
+}
+
+/// The gateway of the data folder, as far as the file is concerned.
+enum Gateway {
+    /// None runs.
+    None,
+    /// It follows the file.
+    Follows(Running),
+    /// It follows another file, or none.
+    Elsewhere(Option<PathBuf>),
+}
+
+/// An edit that can be written, or was.
+pub(super) struct Edit {
+    /// The whole text of the file.
+    text: String,
+    loaded: Loaded,
+    /// Whether there was no file before.
+    pub(super) is_new: bool,
+    /// Whether it says something else than before.
+    pub(super) is_change: bool,
+    /// Warnings that the configuration did not have before.
+    pub(super) warnings: Vec<Problem>,
+}
+
+/// What came of an edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// No gateway runs: it counts from the next start on.
+    Written,
+    /// The gateway that runs follows another file, or none.
+    Elsewhere(Option<PathBuf>),
+    /// It is in force.
+    InForce,
+}
+
+impl ConfigFile {
+    /// The file that was named; else the one that the running gateway follows; else the one that would
+    /// be found. It need not be there.
+    pub(super) async fn find(context: &Context) -> anyhow::Result<Self> {
+        let loaded = &context.loaded;
+        let running = Running::find(&context.data).await;
+        let followed = match &running {
+            Some(running) => running.configuration().await?.watched,
+            None => None,
+        };
+        let path = match (loaded.chosen, loaded.watched(), &followed) {
+            (ConfigOrigin::Named, None, _) => {
+                bail!("there is no file to change with `--config {NO_FILE}`; name one")
+            }
+            (ConfigOrigin::Found, _, None) if running.is_some() => {
+                bail!("the gateway that runs reads no configuration; start it with `--config FILE`")
+            }
+            (ConfigOrigin::Found, _, Some(followed)) => followed.clone(),
+            (_, Some(path), _) => std::path::absolute(path)?,
+            (ConfigOrigin::Found, None, None) => bail!("the configuration file is not known"),
+        };
+        let gateway = match (running, followed) {
+            (None, _) => Gateway::None,
+            (Some(running), Some(followed)) if same_file(&followed, &path) => {
+                Gateway::Follows(running)
+            }
+            (Some(_), followed) => Gateway::Elsewhere(followed),
+        };
+        Ok(Self { path, gateway })
+    }
+
+    /// Where it is, or will be.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The gateway that follows it, if one runs.
+    pub(super) fn running(&self) -> Option<&Running> {
+        match &self.gateway {
+            Gateway::Follows(running) => Some(running),
+            Gateway::None | Gateway::Elsewhere(_) => None,
+        }
+    }
+
+    /// What a change comes to. Nothing is written.
+    pub(super) fn prepare(
+        &self,
+        change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Edit> {
+        let before = read(&self.path)?;
+        let text = before.as_deref().unwrap_or_default();
+        let mut document: DocumentMut =
+            text.parse().with_context(|| format!("`{}` was left as it is", self.path.display()))?;
+        change(&mut document)?;
+        let edited = document.to_string();
+        let loaded = self.check(&edited)?;
+        let known = Config::parse(text, &self.path).map(|loaded| loaded.warnings);
+        let known = known.unwrap_or_else(|ConfigErrors { problems }| problems);
+        let is_known = |warning: &Problem| {
+            known.iter().any(|it| it.key == warning.key && it.message == warning.message)
+        };
+        let warnings = loaded.warnings.iter().filter(|it| !is_known(it)).cloned().collect();
+        let (is_new, is_change) = (before.is_none(), edited != text);
+        Ok(Edit { text: edited, loaded, is_new, is_change, warnings })
+    }
+
+    fn check(&self, text: &str) -> anyhow::Result<Loaded> {
+        Config::parse(text, &self.path).with_context(|| {
+            format!("`{}` was left as it is: it would have mistakes", self.path.display())
+        })
+    }
+
+    /// Makes a change, unless the configuration would be refused with it. Other commands that change the
+    /// file wait meanwhile.
+    pub(super) fn write(
+        &self,
+        change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Edit> {
+        // People link such files to where they version them: replace the file, not the link.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let shown = path.display();
+        let folder = path.parent().map(File::open).transpose();
+        let folder = folder.with_context(|| format!("the folder of `{shown}` can't be read"))?;
+        if let Some(folder) = &folder {
+            folder.lock().with_context(|| format!("the folder of `{shown}` can't be locked"))?;
+        }
+        let edit = self.prepare(change)?;
+        if edit.is_change {
+            files::put(&path, &edit.text).with_context(|| format!("can't write `{shown}`"))?;
+        }
+        Ok(edit)
+    }
+
+    /// Waits until the gateway that runs has put an edit in force.
+    pub(super) async fn outcome(&self, edit: &Edit) -> anyhow::Result<Outcome> {
+        let running = match &self.gateway {
+            Gateway::None => return Ok(Outcome::Written),
+            Gateway::Elsewhere(followed) => return Ok(Outcome::Elsewhere(followed.clone())),
+            Gateway::Follows(running) => running,
+        };
+        let until = Instant::now() + APPLYING;
+        loop {
+            let configuration = running.status().await?.configuration;
+            if configuration.in_force.config_hash == edit.loaded.text_hash {
+                return Ok(Outcome::InForce);
+            }
+            let shown = self.path.display();
+            match configuration.pending {
+                Some(pending) if pending.config_hash == edit.loaded.text_hash => bail!(
+                    "`{shown}` is written, but the gateway can't put it in force: {}",
+                    pending.problem
+                ),
+                _ if Instant::now() > until => bail!(
+                    "`{shown}` is written, but the gateway has not put it in force yet; `drawgate servers doctor` tells when it has"
+                ),
+                _ => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+impl Edit {
+    /// What the file says with it.
+    pub(super) fn into_config(self) -> Config {
+        self.loaded.config
+    }
+}
+
+impl Outcome {
+    /// What it means for people.
+    pub(super) fn text(&self, file: &Path) -> String {
+        let file = file.display();
+        match self {
+            Self::Written => {
+                format!("no gateway is running; `drawgate serve --config {file}` starts one")
+            }
+            Self::Elsewhere(Some(other)) => {
+                format!(
+                    "the gateway that runs follows `{}`, and does not see this",
+                    other.display()
+                )
+            }
+            Self::Elsewhere(None) => {
+                "the gateway that runs reads no configuration file, and does not see this"
+                    .to_owned()
+            }
+            Self::InForce => "it is in force".to_owned(),
+        }
+    }
+
+    /// The same in one word, for programs.
+    pub(super) const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Written => "no_gateway",
+            Self::Elsewhere(_) => "other_file",
+            Self::InForce => "in_force",
+        }
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => Ok(Some(read.with_context(|| format!("can't read `{}`", path.display()))?)),
+    }
+}
+
+/// Whether two paths mean one file, which need not be there.
+fn same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(one) == real(other)
+}
