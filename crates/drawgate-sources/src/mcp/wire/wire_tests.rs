@@ -47,6 +47,8 @@ fn written(era: Era, cx: &CallContext) -> Value {
 fn metadata_of_the_caller_is_passed_on_without_what_belongs_to_its_own_hop() {
     let cx = context(json!({
         "vendor/key": 1,
+        "drawgate/call": { "runId": "r" },
+        "drawgate/step": 7,
         "progressToken": "callers",
         "traceparent": "00-callers",
         "io.modelcontextprotocol/protocolVersion": "1999-01-01",

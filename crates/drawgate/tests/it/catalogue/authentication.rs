@@ -25,6 +25,7 @@ const PATHS: &[&str] = &[
     "/messages",
     "/ws",
     "/status",
+    "/snapshot",
     "/tools",
     "/call",
     "/servers",

@@ -76,11 +76,14 @@ async fn a_program_has_its_model_and_its_tools_and_nothing_else() {
     let calls: Vec<&&Value> = calls.iter().filter(|call| !call.is_null()).collect();
     assert_eq!(calls.len(), 2, "{calls:?}");
     assert_eq!(shown["used"]["toolCalls"], json!(2));
+    let kept = shown["steps"].to_string();
+    assert!(kept.contains("note.txt") && !kept.contains("by the worker"), "{kept}");
     let log = place.ok(&["audit", "export", "--events-only"]);
     let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let outcomes = events.iter().filter(|event| event["kind"] == "outcome");
     let runs: Vec<&Value> = outcomes.map(|event| &event["runId"]).collect();
-    assert_eq!(runs, [&shown["id"], &shown["id"]]);
+    assert_eq!(runs, [&shown["id"], &shown["id"]], "whatever the program says");
+    assert!(!log.contains("by the worker"), "{log}");
     assert!(events.iter().any(|event| event["invoker"] == "claude"), "{log}");
     assert!(!place.data().join("runs").join(shown["id"].as_str().unwrap()).exists());
     drop(gateway);

@@ -33,7 +33,8 @@ def call(tool, arguments):
     _, _, headers = post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
     session = {"mcp-session-id": {k.lower(): v for k, v in headers.items()}["mcp-session-id"]}
     post("/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, **session)
-    params = {"name": tool, "arguments": arguments, "_meta": {"drawgate/step": 0}}
+    narrowing = {"runId": "another", "redactKeys": ["content"]}
+    params = {"name": tool, "arguments": arguments, "_meta": {"drawgate/call": narrowing}}
     _, text, _ = post("/mcp", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}, **session)
     return text
 
