@@ -166,6 +166,9 @@ impl Runtime {
         if let Some(reason) = loaded.withheld(server) {
             bail!(reason);
         }
+        if let Some(runner) = server.futile_runner() {
+            bail!(runner.reason());
+        }
         let settings = server.settings(loaded.config.kinds)?;
         let origin = match settings.declared() {
             Some(_) => Origin::Declared,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// How many copies of a file are kept beside it.
@@ -30,13 +31,15 @@ pub(super) fn back_up(path: &Path) -> io::Result<PathBuf> {
     Ok(backup)
 }
 
-/// Copies a file to a new one beside it, with this suffix and, if need be, a number.
+/// Copies a file to a new one beside it, with this suffix and, if need be, a number. Only its owner can
+/// read the copy.
 pub(super) fn keep_copy(path: &Path, suffix: &str) -> io::Result<PathBuf> {
     let numbered = (2..=MAX_COPIES).map(|number| format!("{suffix}-{number}"));
     let names = std::iter::once(suffix.to_owned()).chain(numbered);
     let free = names.map(|suffix| beside(path, &suffix)).find(|copy| !copy.exists());
     let copy = free.ok_or_else(|| io::Error::other("there are too many copies already"))?;
-    fs::copy(path, &copy)?;
+    let content = fs::read_to_string(path)?;
+    fill(&copy, &content, Some(fs::Permissions::from_mode(0o600)))?;
     Ok(copy)
 }
 

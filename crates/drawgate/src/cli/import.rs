@@ -24,13 +24,14 @@ use super::backend::Backend;
 use super::connect::{Client, Folders};
 use super::edit::{ConfigFile, Outcome};
 use super::output::Consent;
-use super::servers::change::settled;
+use super::servers::change::{explained, lacking, settled};
 use super::{Context, doctor, machine};
 
 const EXAMPLES: &str = "\
 Examples:
   drawgate import claude                       show, ask, and import what Claude Code and Desktop have
   drawgate import .mcp.json --yes              import from a file, without questions
+  drawgate import claude --allow-registry      let `npx` and `uvx` download
   drawgate import cursor --yes --take-out      also take the servers out of Cursor's own files
 
 Secrets are not copied into the configuration: it refers to variables of the gateway's environment, and
@@ -51,6 +52,10 @@ pub(super) struct ImportArgs {
     /// copy of the file is kept beside it
     #[arg(long)]
     take_out: bool,
+    /// Let `npx`, `uvx` and the like download from the registry that your own npm, uv or pip is
+    /// configured for
+    #[arg(long)]
+    allow_registry: bool,
     /// This server only; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -88,6 +93,7 @@ pub(super) async fn run(args: &ImportArgs, context: Context) -> anyhow::Result<E
             if args.only.is_empty() { "" } else { " of that name" }
         );
     }
+    look_after_runners(&mut plan, args, &file).await?;
     let change =
         |document: &mut DocumentMut| added(&plan).try_for_each(|it| it.server.add_to(document));
     file.prepare(change)?;
@@ -119,6 +125,26 @@ pub(super) async fn run(args: &ImportArgs, context: Context) -> anyhow::Result<E
         )?;
     }
     report.end(&context)
+}
+
+/// Opens the way to registries for package runners, or says what they lack.
+async fn look_after_runners(
+    plan: &mut [Planned],
+    args: &ImportArgs,
+    file: &ConfigFile,
+) -> anyhow::Result<()> {
+    for it in plan {
+        let Action::Add(translated) = &mut it.action else { continue };
+        let Some(access) = lacking(&translated.server, file).await? else { continue };
+        if args.allow_registry {
+            access.open(&mut translated.server);
+        } else {
+            let note =
+                "it can't download its package, for lack of network; `--allow-registry` lets it";
+            translated.notes.push(note.to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// What was done, for programs; people are told as it happens.
@@ -182,7 +208,7 @@ async fn import(
         for it in added(plan).filter(|it| !it.server.is_disabled) {
             let server = settled(&backend, &it.server.name).await?;
             report.is_ok &= doctor::is_ok(&server);
-            say(context, &doctor::explain(&server))?;
+            say(context, &explained(&server).await)?;
         }
     }
     Ok(())

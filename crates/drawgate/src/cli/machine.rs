@@ -31,6 +31,12 @@ pub fn secrets() -> Secrets {
     Secrets::new(ProcessEnvironment)
 }
 
+/// A variable of this process's environment, if it is set and text.
+#[must_use]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 /// A gateway of this machine, on a data folder.
 pub(super) fn runtime_options<'a>(
     loaded: &'a Loaded,

@@ -23,6 +23,7 @@ mod packs;
 mod plugins;
 mod profiles;
 mod providers;
+mod registries;
 mod review;
 mod run;
 mod running;

@@ -121,7 +121,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
     backend.close().await;
     match doctor {
         None => list(&servers?, &context),
-        Some(name) => diagnose(name, servers?, &keys?, &status?, &context),
+        Some(name) => diagnose(name, servers?, &keys?, &status?, &context).await,
     }
 }
 
@@ -142,7 +142,7 @@ fn list(servers: &[ServerReport], context: &Context) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-fn diagnose(
+async fn diagnose(
     name: Option<&str>,
     mut servers: Vec<ServerReport>,
     keys: &KeyListView,
@@ -158,8 +158,11 @@ fn diagnose(
     }
     let is_in_force = edit_is_in_force(status);
     let well = is_in_force & keys::are_ok(keys) & servers.iter().all(doctor::is_ok);
-    let explained = || servers.iter().map(doctor::explain).collect::<Vec<_>>().join("\n");
-    context.out.either(&servers, explained)?;
+    let mut explained = Vec::new();
+    for server in &servers {
+        explained.push(change::explained(server).await);
+    }
+    context.out.either(&servers, || explained.join("\n"))?;
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

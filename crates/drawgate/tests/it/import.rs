@@ -97,6 +97,8 @@ fn a_client_s_servers_are_moved_behind_the_gate() {
     assert_eq!(left, ["taken", "leaky", "drawgate"]);
     assert_eq!(rest["other"], json!([1, 2.5]));
     assert_eq!(read(&place, ".mcp.json.before-import"), theirs);
+    let copy = place.path().join(".mcp.json.before-import").metadata().unwrap();
+    assert_eq!(copy.permissions().mode() & 0o777, 0o600);
 
     let (_, said) = import(&["--yes", "--only", "taken", "--rename", "taken=free"]);
     assert!(

@@ -16,6 +16,7 @@ use toml_edit::DocumentMut;
 
 use super::super::backend::{Backend, part};
 use super::super::edit::{ConfigFile, Edit, Outcome};
+use super::super::registries::{self, Access};
 use super::super::running::Running;
 use super::super::{Context, doctor};
 use super::DIAGNOSIS;
@@ -26,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\
 Examples:
-  drawgate servers add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
+  drawgate servers add files --allow-registry -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
   drawgate servers add search --url https://search.example/mcp --header Authorization=env:SEARCH_AUTH
   drawgate servers add tickets --env API_KEY=env:TICKETS_KEY --allow-host api.tickets.example -- tickets-mcp
 
@@ -66,18 +67,49 @@ pub(in super::super) struct AddArgs {
     /// `--sandbox network`; may be repeated
     #[arg(long, value_name = "HOST", requires = "command")]
     allow_host: Vec<String>,
+    /// For `npx`, `uvx` and the like: let it download from the registry that your own npm, uv or pip
+    /// is configured for
+    #[arg(long, requires = "command")]
+    allow_registry: bool,
 }
 
 pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<ExitCode> {
-    let server = args.server()?;
+    let mut server = args.server()?;
+    let lacking = lacking(&server, &ConfigFile::find(&context).await?).await?;
+    if let Some(access) = lacking.as_ref().filter(|_| args.allow_registry) {
+        access.open(&mut server);
+    }
     let change = |document: &mut DocumentMut| server.add_to(document);
     let changed = Changed::make(&context, &args.name, "added", change).await?;
+    // Where a gateway runs, it says the same.
+    if let Some(access) =
+        lacking.filter(|_| !args.allow_registry && changed.file.running().is_none())
+    {
+        eprintln!(
+            "drawgate: `{0}` can't download its package: {1}",
+            args.name,
+            access.advice(&args.name)
+        );
+    }
     changed.report_server(&context).await
+}
+
+/// What a package runner needs that the server does not have.
+pub(in super::super) async fn lacking(
+    server: &NewServer,
+    file: &ConfigFile,
+) -> anyhow::Result<Option<Access>> {
+    let config = file.prepare(|document| server.add_to(document))?.into_config();
+    let read = config.servers.iter().find(|(id, _)| id.as_str() == server.name);
+    Ok(match read.and_then(|(_, server)| server.futile_runner()) {
+        Some(runner) => Some(Access::to(runner).await),
+        None => None,
+    })
 }
 
 pub(super) async fn remove(name: &str, context: Context) -> anyhow::Result<ExitCode> {
     let change = |document: &mut DocumentMut| table::remove(document, name);
-    Changed::make(&context, name, "removed", change).await?.report(&context, None)
+    Changed::make(&context, name, "removed", change).await?.report(&context)
 }
 
 pub(super) async fn set_enabled(
@@ -89,7 +121,7 @@ pub(super) async fn set_enabled(
         |document: &mut DocumentMut| table::set_enabled(document, name, is_enabled).map(drop);
     let done = if is_enabled { "enabled" } else { "disabled" };
     let changed = Changed::make(&context, name, done, change).await?;
-    if is_enabled { changed.report_server(&context).await } else { changed.report(&context, None) }
+    if is_enabled { changed.report_server(&context).await } else { changed.report(&context) }
 }
 
 pub(super) async fn restart(name: &str, context: Context) -> anyhow::Result<ExitCode> {
@@ -99,7 +131,8 @@ pub(super) async fn restart(name: &str, context: Context) -> anyhow::Result<Exit
     let backend = Backend::Running(running);
     backend.post::<Done>(&format!("/servers/{}/restart", part(name)), &()).await?;
     let server = settled(&backend, name).await?;
-    context.out.either(&server, || doctor::explain(&server))?;
+    let explained = explained(&server).await;
+    context.out.either(&server, || explained)?;
     Ok(exit_code(Some(&server)))
 }
 
@@ -130,17 +163,17 @@ impl Changed {
 
     /// Says what was done, and how the server does once it has started or failed.
     async fn report_server(self, context: &Context) -> anyhow::Result<ExitCode> {
-        let Some(running) = self.file.running() else { return self.report(context, None) };
+        let Some(running) = self.file.running() else { return self.report(context) };
         let server = settled(&Backend::Running(running.clone()), &self.name).await?;
-        self.report(context, Some(&server))
+        let explained = explained(&server).await;
+        let text = || format!("{}\n{explained}", self.text());
+        context.out.either(&self.json(Some(&server)), text)?;
+        Ok(exit_code(Some(&server)))
     }
 
-    fn report(&self, context: &Context, server: Option<&ServerReport>) -> anyhow::Result<ExitCode> {
-        context.out.either(&self.json(server), || {
-            let explained = server.map(doctor::explain);
-            std::iter::once(self.text()).chain(explained).collect::<Vec<_>>().join("\n")
-        })?;
-        Ok(exit_code(server))
+    fn report(&self, context: &Context) -> anyhow::Result<ExitCode> {
+        context.out.either(&self.json(None), || self.text())?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn text(&self) -> String {
@@ -164,6 +197,14 @@ impl Changed {
             "state": server,
         })
     }
+}
+
+/// How a server is, and what to paste if it can't download its package.
+pub(in super::super) async fn explained(server: &ServerReport) -> String {
+    let advice = registries::advice(server)
+        .await
+        .map(|advice| format!("\n  {}", advice.replace('\n', "\n  ")));
+    format!("{}{}", doctor::explain(server), advice.unwrap_or_default())
 }
 
 /// A server that does not work is a failure, though the configuration has it.

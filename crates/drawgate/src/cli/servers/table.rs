@@ -25,6 +25,8 @@ pub(in super::super) struct NewServer {
     pub(in super::super) read: Vec<String>,
     pub(in super::super) write: Vec<String>,
     pub(in super::super) hosts: Vec<String>,
+    /// How long it may take to start.
+    pub(in super::super) start_seconds: Option<i64>,
     pub(in super::super) is_disabled: bool,
 }
 
@@ -93,6 +95,9 @@ impl NewServer {
             allowed.map(|(key, all)| (key, Value::Array(Array::from_iter(all)))).collect();
         if !allowed.is_empty() {
             table.insert("permissions", value(allowed));
+        }
+        if let Some(seconds) = self.start_seconds {
+            table.insert("start_timeout_seconds", value(seconds));
         }
         if self.is_disabled {
             table.insert(ENABLED, value(false));
