@@ -7,6 +7,7 @@ use std::future::Future;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use drawgate_host::process::KEEP_THREADS;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -14,9 +15,6 @@ use crate::fault::Fault;
 
 /// The most threads that are used where the program does not say how many.
 const MOST_BY_DEFAULT: usize = 4;
-
-/// How long a thread without work is kept: one that started a child process must not end before it.
-const KEEP_IDLE: Duration = Duration::from_hours(10 * 365 * 24);
 
 static THREADS: Mutex<Option<&'static Runtime>> = Mutex::new(None);
 
@@ -30,7 +28,7 @@ pub(crate) fn start(count: Option<usize>) -> std::io::Result<&'static Handle> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(count.unwrap_or_else(|| cores.min(MOST_BY_DEFAULT)))
         .thread_name("drawgate")
-        .thread_keep_alive(KEEP_IDLE)
+        .thread_keep_alive(KEEP_THREADS)
         .enable_all()
         .build()?;
     let runtime: &'static Runtime = Box::leak(Box::new(runtime));

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 pub use open_files::raise_open_files;
 pub use running::Running;
@@ -30,6 +31,10 @@ use crate::sandbox::wire::Enforced;
 use crate::sandbox::{Abilities, Confinement, SandboxError};
 use crate::secrets::Secrets;
 use crate::trusted::Trusted;
+
+/// How long a runtime of this process keeps threads without work. A child dies with the thread that
+/// started it, so such a thread must not end before it.
+pub const KEEP_THREADS: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// What a child inherits of the gateway's own environment. Everything else, above all what makes a
 /// program load foreign code (`LD_PRELOAD`, `NODE_OPTIONS`, `BASH_ENV`), it has only if the operator

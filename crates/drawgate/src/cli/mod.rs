@@ -43,6 +43,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::{CommandFactory, Parser, Subcommand};
 
+use drawgate_host::process::KEEP_THREADS;
 use drawgate_host::store::DataDir;
 use drawgate_runtime::config::{Config, ConfigErrors, ConfigOrigin, DEFAULT_FILE, Loaded, NO_FILE};
 use drawgate_runtime::edits::InForce;
@@ -219,7 +220,8 @@ impl Context {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    let runtime = match threads.thread_keep_alive(KEEP_THREADS).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("drawgate: the runtime can't be started: {error}");
