@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drawgate_core::audit::search::{AuditQuery, AuditSearch, IdQuery};
 use drawgate_core::audit::{EventDraft, EventKind};
-use drawgate_core::store::{AuditLog as _, AuditReader as _};
+use drawgate_core::store::AuditLog as _;
 use drawgate_host::store::Durability;
 use drawgate_host::store::sqlite::{AuditOptions, SqliteAudit};
 
