@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::filter::{Head, needle, quoted};
+use super::filter::{Head, MatchCase, needle, quoted};
 use super::{EventSource, MAX_APART, Scan};
 use crate::store::StoreError;
 
@@ -116,7 +116,7 @@ pub fn find(query: &IdQuery, source: &dyn EventSource) -> Result<FoundEvents, St
         return Ok(FoundEvents { events, next: None });
     }
     let mut scan = Scan::new(None, query.before);
-    let Some(needle) = needle(&format!(":{}", quoted(&query.id))) else {
+    let Some(needle) = needle(&format!(":{}", quoted(&query.id)), MatchCase::Exact) else {
         return Ok(FoundEvents { events, next: None });
     };
     let mut calls = BTreeSet::new();

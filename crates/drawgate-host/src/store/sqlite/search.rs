@@ -71,7 +71,8 @@ fn ranges(
     until: Option<u64>,
 ) -> rusqlite::Result<Vec<RangeInclusive<u64>>> {
     let number = |value: Option<i64>| u64::try_from(value.unwrap_or_default()).unwrap_or_default();
-    let ends = "SELECT min(seq), max(seq) FROM event";
+    // Asked for together, they would be looked for in the whole table.
+    let ends = "SELECT (SELECT min(seq) FROM event), (SELECT max(seq) FROM event)";
     let (first, last) =
         connection.query_row(ends, [], |row| Ok((number(row.get(0)?), number(row.get(1)?))))?;
     if last == 0 {
