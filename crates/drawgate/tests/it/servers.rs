@@ -309,6 +309,13 @@ fn a_package_runner_without_network_is_refused_at_once_with_the_lines_to_paste()
          permissions = {{ hosts = [\"packages.example:8443\"] }}\nstart_timeout_seconds = 120\n"
     );
     assert!(config(&place).ends_with(&expected), "{}", config(&place));
+    let with_host =
+        ["servers", "add", "e", "--allow-registry", "--allow-host", "a.example", "--", "npx", "x"];
+    assert!(run(&with_host).status.success());
+    let both = "hosts = [\"a.example\", \"packages.example:8443\"]";
+    assert!(config(&place).contains(both), "{}", config(&place));
+    let output = run(&["servers", "add", "f", "--allow-registry", "--", "node", "x"]);
+    assert!(said(&output).contains("`--allow-registry` is for `npx`"), "{}", said(&output));
     let theirs = place.path().join("theirs.json");
     std::fs::write(
         &theirs,

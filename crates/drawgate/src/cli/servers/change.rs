@@ -9,7 +9,9 @@ use anyhow::{Context as _, bail};
 use drawgate_core::registry::SourceState;
 use drawgate_host::egress::HostRule;
 use drawgate_host::sandbox::Profile;
-use drawgate_runtime::config::{Setting, Transport, is_key_shaped, looks_like_secret};
+use drawgate_runtime::config::{
+    PackageRunner, Setting, Transport, is_key_shaped, looks_like_secret,
+};
 use drawgate_runtime::operations::ServerReport;
 use serde_json::{Value, json};
 use toml_edit::DocumentMut;
@@ -76,8 +78,11 @@ pub(in super::super) struct AddArgs {
 pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<ExitCode> {
     let mut server = args.server()?;
     let lacking = lacking(&server, &ConfigFile::find(&context).await?).await?;
-    if let Some(access) = lacking.as_ref().filter(|_| args.allow_registry) {
-        access.open(&mut server);
+    if args.allow_registry {
+        let command = server.command.as_deref();
+        let runner = command.and_then(|command| PackageRunner::of(command, &server.args));
+        let runner = runner.context("`--allow-registry` is for `npx`, `uvx` and the like")?;
+        Access::to(runner).await.open(&mut server);
     }
     let change = |document: &mut DocumentMut| server.add_to(document);
     let changed = Changed::make(&context, &args.name, "added", change).await?;
