@@ -160,12 +160,12 @@ export type EventKind =
   | "config_loaded"
   /** An edited configuration is not in force, and why. */
   | "config_rejected"
-  /** A source's tools changed. */
-  | "source_changed"
   /** A definition that nobody has accepted was kept from callers. */
   | "tool_quarantined"
   /** A person accepted a definition. */
   | "tool_accepted"
+  /** An operator has a server started again. */
+  | "server_restarting"
   /** Somebody logged the gateway in at a server. */
   | "server_login"
   /** Somebody ended such a login. */
@@ -236,8 +236,6 @@ export type EventKind =
   | "act_failed"
   /** Events were kept in memory while the log could not be written. */
   | "audit_gap"
-  /** The wall clock was set. */
-  | "clock_step"
   /** Calls that were under way when the process died got their outcome. */
   | "recovered"
   /** Old events were removed. */
