@@ -181,8 +181,7 @@ impl Runtime {
         let agents = store.agents().await?;
         let inputs = GateInputs { store: &store, agents: &agents, dir: &dir };
         let parts = inputs.parts(config, rules, redactor, &host, &audit, &artifacts).await?;
-        let pins = pins(&documents, &audit, &acts, &host);
-        let supervisor = Arc::new(SourceSupervisor::new(parts.registry.clone(), pins));
+        let supervisor = supervisor(&parts.registry, &documents, &audit, &acts, &host);
         let control = GatewayControl::new(parts);
         let authenticator = authenticator::open(loaded, &dir, &host, &audit, start)?;
         let packs = packs::open(config, control.gateway(), &supervisor, &host, &authenticator);
@@ -495,18 +494,20 @@ async fn open_plugins(
     PluginTable::open(&**documents, parts).await
 }
 
-fn pins(
+fn supervisor(
+    registry: &Arc<Registry>,
     documents: &Arc<dyn Documents>,
     audit: &Arc<dyn AuditLog>,
     acts: &Acts,
     host: &Host,
-) -> Pins {
-    Pins {
+) -> Arc<SourceSupervisor> {
+    let pins = Pins {
         documents: Arc::clone(documents),
         audit: audit.clone(),
         acts: acts.clone(),
         clock: Arc::clone(&host.clock),
-    }
+    };
+    Arc::new(SourceSupervisor::new(Arc::clone(registry), pins))
 }
 
 /// What the local user holds, by configuration.
