@@ -45,7 +45,7 @@ fn describe(report: &Report) -> String {
     };
     let grants = snapshot["grants"].as_array().map_or(0, Vec::len);
     format!(
-        "gateway    {process}\naddress    {}\ntools      {}\ncalls      {} under way\ngrants     {grants}\naudit log  {} events",
+        "gateway    {process}\naddress    {}\ntools      {}\ncalls      {} under way\ngrants     {grants}\naudit log  up to event {}",
         status.endpoint.as_deref().unwrap_or("-"),
         status.tools,
         status.calls_under_way,
