@@ -232,11 +232,6 @@ async fn commands_that_do_not_need_a_broken_configuration_work() {
     }
 }
 
-fn only(values: &Value, key: &str) -> Vec<String> {
-    let values = values.as_array().unwrap().iter();
-    values.map(|value| value[key].as_str().unwrap_or_default().to_owned()).collect()
-}
-
 #[tokio::test]
 async fn a_file_that_comes_after_the_start_counts_and_one_that_goes_does_not() {
     let place = TestFolder::new("");
