@@ -163,6 +163,10 @@ impl Runtime {
     }
 
     /// The same, on a store that the caller opens.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the parts, in the order in which they need each other"
+    )]
     pub(crate) async fn open_with(
         RuntimeOptions { mut host, loaded, state, start, redactor, embedder }: RuntimeOptions<'_>,
         open_store: impl FnOnce(&DataDir, &StorageOptions) -> Result<Storage, StoreError>,
