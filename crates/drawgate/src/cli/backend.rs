@@ -52,9 +52,9 @@ pub(super) struct OwnGateway {
 enum Opened {
     Nothing,
     /// In memory, on a data folder that is not there: a command that only looks creates none.
-    Memory(Runtime, Router),
+    Memory(Box<Runtime>, Router),
     /// In its folder.
-    Folder(Runtime, Router),
+    Folder(Box<Runtime>, Router),
 }
 
 impl Backend {
@@ -201,22 +201,23 @@ impl OwnGateway {
         if !self.is_home {
             eprintln!("drawgate: no gateway has run on `{}` yet", self.data.display());
         }
-        let (runtime, router) = self.runtime(StateLocation::Memory).await?;
+        let (runtime, router) = Box::pin(self.runtime(StateLocation::Memory)).await?;
         Ok(Opened::Memory(runtime, router))
     }
 
     async fn in_folder(&self) -> anyhow::Result<Opened> {
-        let (runtime, router) = self.runtime(StateLocation::Folder(self.data.clone())).await?;
+        let (runtime, router) =
+            Box::pin(self.runtime(StateLocation::Folder(self.data.clone()))).await?;
         Ok(Opened::Folder(runtime, router))
     }
 
-    async fn runtime(&self, state: StateLocation) -> anyhow::Result<(Runtime, Router)> {
+    async fn runtime(&self, state: StateLocation) -> anyhow::Result<(Box<Runtime>, Router)> {
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
         let options = runtime_options(&self.loaded, &self.data, self.start, redactor)?;
         let runtime = Runtime::open(RuntimeOptions { state, ..options }).await?;
         runtime.supervisor().settle(SETTLE).await;
         let router = control(&runtime, None).router();
-        Ok((runtime, router))
+        Ok((Box::new(runtime), router))
     }
 }
 

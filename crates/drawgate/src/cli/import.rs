@@ -196,7 +196,7 @@ async fn import(
     let outcome = file.outcome(&edit).await?;
     let made = if edit.is_new { "made" } else { "changed" };
     report.json["outcome"] = json!(outcome.as_str());
-    say(context, &format!("{made} `{}`; {}", file.path().display(), outcome.text(&file)))?;
+    say(context, &format!("{made} `{}`; {}", file.path().display(), outcome.text(file)))?;
     if let (Outcome::InForce, Some(running)) = (&outcome, file.running()) {
         let backend = Backend::Running(running.clone());
         for it in added(plan).filter(|it| !it.server.is_disabled) {

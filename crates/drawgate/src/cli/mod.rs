@@ -292,7 +292,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         _ => {}
     }
-    let context = context(cli.globals)?;
+    let context = context(&cli.globals)?;
     match cli.command {
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Mcp(args) => mcp::run(&args, context).await,
@@ -339,7 +339,7 @@ impl Globals {
     }
 }
 
-fn context(globals: Globals) -> anyhow::Result<Context> {
+fn context(globals: &Globals) -> anyhow::Result<Context> {
     let target = globals.target()?;
     if let Some(file) = target.unused_file() {
         let file = file.display();
