@@ -3,7 +3,7 @@
 
 use http::{Method, StatusCode};
 use rusqlite::Connection;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::load::{events, fixture, offers};
 use crate::support::{Gateway, TestFolder, eventually, text};
