@@ -176,6 +176,12 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write man pages, one for each command
+    #[command(hide = true)]
+    ManPages {
+        /// The folder, which must exist
+        folder: PathBuf,
+    },
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -247,6 +253,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     // These need no configuration, and one repairs it.
     match &cli.command {
         Command::Completions { shell } => return completions(*shell),
+        Command::ManPages { folder } => return man_pages(folder),
         Command::Init(args) => return init::run(args, Output::new(cli.globals.json)),
         Command::Config(command) => return config::run(command, &cli.globals),
         Command::Sandbox(command) => {
@@ -299,7 +306,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Init(_)
         | Command::Config(_)
         | Command::Sandbox(_)
-        | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        | Command::Completions { .. }
+        | Command::ManPages { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -342,6 +350,12 @@ fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "drawgate", &mut script);
     Output::new(false).raw(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn man_pages(folder: &Path) -> anyhow::Result<ExitCode> {
+    let into = || format!("man pages can't be written into `{}`", folder.display());
+    clap_mangen::generate_to(Cli::command(), folder).with_context(into)?;
     Ok(ExitCode::SUCCESS)
 }
 

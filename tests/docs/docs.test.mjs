@@ -1,0 +1,60 @@
+// Every block of README and docs, in the order in which it stands: commands are run, configurations checked, manifests
+// validated, programs used. `rules.mjs` lists what can't be, and why.
+
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { blocks, commands, unfenced } from "./lib/blocks.mjs";
+import { apart } from "./lib/network.mjs";
+import { here, top } from "./lib/paths.mjs";
+import { PAGES } from "./pages.mjs";
+import { LEFT_OUT, STAND_INS } from "./rules.mjs";
+
+const text = (name) => readFileSync(join(top, name), "utf8");
+/** Diagrams, formats, what a program prints. */
+const SHOWN_ONLY = ["", "text"];
+
+test("every page is followed", () => {
+  const written = ["README.md", "SECURITY.md", "CONTRIBUTING.md", ...readdirSync(join(top, "docs"))
+    .filter((file) => file.endsWith(".md")).map((file) => `docs/${file}`)];
+  const missing = written.filter((name) => PAGES[name] === undefined && blocks(text(name)).some(({ language }) => !SHOWN_ONLY.includes(language)));
+  assert.deepEqual(missing, [], "these have blocks, and are not in pages.mjs");
+});
+
+test("every block is used", () => {
+  for (const name of Object.keys(PAGES)) {
+    const { blocks: uses = {}, elsewhere = {} } = PAGES[name];
+    const seen = {};
+    for (const { language, line } of blocks(text(name))) {
+      seen[language] = (seen[language] ?? 0) + 1;
+      const isUsed = ["sh", "toml", ...SHOWN_ONLY].includes(language) || `${language} ${seen[language]}` in uses || language in uses;
+      assert.ok(isUsed || language in elsewhere, `${name}, line ${line}: nothing uses this block of \`${language}\``);
+    }
+    for (const [language, file] of Object.entries(elsewhere)) {
+      assert.ok(text(file).includes(name), `${file} does not name ${name}, whose blocks of \`${language}\` it is said to use`);
+    }
+  }
+});
+
+test("commands stand in blocks", () => {
+  for (const name of Object.keys(PAGES)) assert.deepEqual(unfenced(text(name)), [], name);
+});
+
+test("what is left out or replaced is there", () => {
+  const shell = (name) => blocks(text(name)).filter(({ language }) => language === "sh").flatMap((block) => commands(block.text));
+  for (const [name, start] of LEFT_OUT) {
+    assert.ok(shell(name).some((command) => command.startsWith(start)), `${name} has no command that begins with \`${start}\``);
+  }
+  const all = Object.keys(PAGES).map(text).join("\n");
+  for (const [from] of STAND_INS) assert.ok(all.includes(from), `no page has \`${from}\``);
+});
+
+describe("pages", { concurrency: 2 }, () => {
+  for (const name of Object.keys(PAGES)) {
+    test(name, async () => {
+      const { code, output } = await apart(process.execPath, [join(here, "play.mjs"), name]);
+      assert.equal(code, 0, `\n${output}`);
+    });
+  }
+});

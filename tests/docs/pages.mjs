@@ -1,0 +1,125 @@
+// The pages, and what each needs of its surroundings. Of a page:
+//
+//   before      what its reader has already, made before the gateway starts
+//   gateway     `false`: the page starts it
+//   applies     `true`: its configurations are put in force, one after the other; otherwise each is checked alone
+//   blocks      what becomes of a kind of block (`toml`), or of the first, second, … of it (`json 2`): a file to write it
+//               to, or a function
+//   elsewhere   kinds of blocks that another test uses, and which one
+//   after       what must be so in the end
+
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { servers } from "../clients/lib/paths.mjs";
+import { startModels } from "../clients/lib/fake_models.mjs";
+
+const table = (name, { command, args }, more = "") =>
+  `[servers.${name}]\ncommand = ${JSON.stringify(command)}\nargs = ${JSON.stringify(args)}\n${more}\n`;
+
+/** Models that write a haiku when they are asked for one. */
+const HAIKU = [
+  { when: { turn: 0, has_tool: "vfs_write" }, reply: { calls: [{ name: "vfs_write", arguments: { path: "haiku.txt", content: "An open gate waits" } }] } },
+  { reply: { text: "Done." } },
+];
+
+const withModels = async (reader, text) => {
+  reader.check(text);
+  const models = await startModels(HAIKU);
+  reader.atEnd(() => models.stop());
+  await reader.apply(text.replace('kind = "anthropic"', `kind = "anthropic"\nurl = "${models.url}"`));
+};
+
+const keys = (reader) => mkdirSync(join(reader.home, ".ssh"), { recursive: true, mode: 0o700 });
+
+/** An OpenAPI document with the operation that the guide to toolpacks names. */
+const PETS = {
+  openapi: "3.0.3",
+  info: { title: "Pets", version: "1" },
+  paths: {
+    "/pets/{id}": {
+      get: {
+        operationId: "getPetById",
+        tags: ["pets"],
+        parameters: [{ name: "id", in: "path", required: true, schema: { type: "string" } }],
+        responses: { 200: { description: "A pet" } },
+      },
+    },
+  },
+};
+
+export const PAGES = {
+  "README.md": {
+    gateway: false,
+    elsewhere: { ts: "tests/node/package.test.mjs" },
+    after: async (reader) => assert.match(reader.ok("cat", join(reader.home, ".claude.json")), /drawgate/),
+  },
+  "docs/install.md": {
+    gateway: false,
+    after: (reader) => reader.ok("bash", "-n", join(reader.home, ".local/share/bash-completion/completions/drawgate")),
+  },
+  "docs/servers.md": {
+    applies: true,
+    before: (reader) => Object.assign(reader.env, { EVERYTHING_KEY: "not a secret" }),
+  },
+  "docs/access.md": { applies: true },
+  "docs/audit.md": {},
+  "docs/operating.md": { gateway: false },
+  "docs/agents.md": {
+    before: async (reader) => {
+      keys(reader);
+      await reader.apply(table("time", servers.time));
+    },
+    elsewhere: { "rust,no_run": "crates/drawgate-sdk/src/lib.rs" },
+  },
+  "docs/calls.md": { before: (reader) => void reader.ok("drawgate", "agents", "add", "research-bot") },
+  "docs/packs.md": { before: keys },
+  "examples/packs/hello/README.md": {},
+  "docs/plugins.md": {
+    blocks: {
+      "json 1": "notes/drawgate-plugin.json",
+      "ts 1": "notes/main.ts",
+      "python 1": "shout/main.py",
+      "json 2": "shout/drawgate-plugin.json",
+    },
+  },
+  "docs/profiles.md": {
+    blocks: {
+      "markdown 1": (reader, text) => {
+        mkdirSync(join(reader.home, ".config/drawgate/agents"), { recursive: true });
+        reader.write("../home/.config/drawgate/agents/research-agent.md", text);
+      },
+    },
+  },
+  "docs/runs.md": {
+    before: (reader) => Object.assign(reader.env, { ANTHROPIC_API_KEY: "not a secret" }),
+    blocks: { "toml 1": withModels },
+  },
+  "docs/toolpacks.md": {
+    before: (reader) => {
+      Object.assign(reader.env, { GITHUB_TOKEN: "not a secret" });
+      reader.program("gh", "#!/bin/sh\necho \"$@\"\n");
+    },
+    blocks: {
+      "json 1": (reader, text) => {
+        reader.write("my-pack/toolpack.json", text);
+        reader.write("my-pack/spec/petstore.json", JSON.stringify(PETS));
+        reader.ok("drawgate", "toolpacks", "validate", "./my-pack");
+      },
+      "json 2": (reader, text) => {
+        const pack = JSON.parse(reader.read("my-pack/toolpack.json"));
+        pack.tools.push(JSON.parse(text));
+        reader.write("my-pack/toolpack.json", JSON.stringify(pack));
+        reader.ok("drawgate", "toolpacks", "validate", "./my-pack");
+      },
+    },
+  },
+  "docs/sandbox.md": {
+    before: (reader) => {
+      reader.write("Makefile", "all:\n\techo made\n");
+      mkdirSync(join(reader.home, "data"));
+    },
+  },
+  "docs/configuration.md": {},
+  "docs/node.md": { elsewhere: { ts: "tests/node/package.test.mjs" }, gateway: false },
+};
