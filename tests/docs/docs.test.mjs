@@ -2,8 +2,8 @@
 // validated, programs used. `rules.mjs` lists what can't be, and why.
 
 import assert from "node:assert/strict";
-import { readFileSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join, posix } from "node:path";
 import { describe, test } from "node:test";
 import { blocks, commands, unfenced } from "./lib/blocks.mjs";
 import { apart } from "./lib/network.mjs";
@@ -48,6 +48,24 @@ test("what is left out or replaced is there", () => {
   }
   const all = Object.keys(PAGES).map(text).join("\n");
   for (const [from] of STAND_INS) assert.ok(all.includes(from), `no page has \`${from}\``);
+});
+
+test("links lead somewhere", () => {
+  // As GitHub makes them: lower case, without punctuation, dashes for spaces.
+  const anchor = (title) => title.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(" ", "-");
+  const anchors = (name) => text(name).replace(/^```[\s\S]*?^```/gm, "").split("\n")
+    .filter((line) => /^#+ /.test(line)).map((line) => anchor(line.replace(/^#+ /, "")));
+  const wrong = [];
+  for (const name of [...Object.keys(PAGES), "SECURITY.md", "CONTRIBUTING.md", "ARCHITECTURE.md"]) {
+    for (const [, link] of text(name).replace(/^```[\s\S]*?^```/gm, "").matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(link)) continue;
+      const [path, place] = link.split("#");
+      const target = path === "" ? name : posix.join(posix.dirname(name), path);
+      const isThere = existsSync(join(top, target)) && (place === undefined || anchors(target).includes(place));
+      if (!isThere) wrong.push(`${name}: ${link}`);
+    }
+  }
+  assert.deepEqual(wrong, []);
 });
 
 describe("pages", { concurrency: 2 }, () => {

@@ -3,8 +3,8 @@
 //   before      what its reader has already, made before the gateway starts
 //   gateway     `false`: the page starts it
 //   applies     `true`: its configurations are put in force, one after the other; otherwise each is checked alone
-//   blocks      what becomes of a kind of block (`toml`), or of the first, second, … of it (`json 2`): a file to write it
-//               to, or a function
+//   blocks      what becomes of a kind of block (`toml`), of the first, second, … of it (`json 2`), or of one with these
+//               words (`sh with …`): a file to write it to, or a function
 //   elsewhere   kinds of blocks that another test uses, and which one
 //   after       what must be so in the end
 
@@ -12,6 +12,8 @@ import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { servers } from "../clients/lib/paths.mjs";
+import { until } from "../clients/lib/until.mjs";
+import { here } from "./lib/paths.mjs";
 import { startModels } from "../clients/lib/fake_models.mjs";
 
 const table = (name, { command, args }, more = "") =>
@@ -32,27 +34,24 @@ const withModels = async (reader, text) => {
 
 const keys = (reader) => mkdirSync(join(reader.home, ".ssh"), { recursive: true, mode: 0o700 });
 
-/** An OpenAPI document with the operation that the guide to toolpacks names. */
+/** An OpenAPI document with the operations that the guide to toolpacks names. */
+const operation = (operationId) => ({
+  operationId,
+  tags: ["pets"],
+  parameters: [{ name: "id", in: "path", required: true, schema: { type: "string" } }],
+  responses: { 200: { description: "Done" } },
+});
 const PETS = {
   openapi: "3.0.3",
   info: { title: "Pets", version: "1" },
-  paths: {
-    "/pets/{id}": {
-      get: {
-        operationId: "getPetById",
-        tags: ["pets"],
-        parameters: [{ name: "id", in: "path", required: true, schema: { type: "string" } }],
-        responses: { 200: { description: "A pet" } },
-      },
-    },
-  },
+  paths: { "/pets/{id}": { get: operation("getPetById"), delete: operation("deletePetAsAdmin") } },
 };
 
 export const PAGES = {
   "README.md": {
     gateway: false,
     elsewhere: { ts: "tests/node/package.test.mjs" },
-    after: async (reader) => assert.match(reader.ok("cat", join(reader.home, ".claude.json")), /drawgate/),
+    after: (reader) => assert.match(reader.read(".mcp.json"), /"mcp"/),
   },
   "docs/install.md": {
     gateway: false,
@@ -62,15 +61,19 @@ export const PAGES = {
     applies: true,
     before: (reader) => Object.assign(reader.env, { EVERYTHING_KEY: "not a secret" }),
   },
-  "docs/access.md": { applies: true },
-  "docs/audit.md": {},
+  "docs/access.md": {
+    applies: true,
+    after: (reader) => until("the approved call has succeeded", () =>
+      reader.json("audit", "search", "--tool", "vfs_delete", "--code", "OK").length === 1),
+  },
+  "docs/audit.md": { applies: true },
   "docs/operating.md": { gateway: false },
   "docs/agents.md": {
     before: async (reader) => {
       keys(reader);
       await reader.apply(table("time", servers.time));
     },
-    elsewhere: { "rust,no_run": "crates/drawgate-sdk/src/lib.rs" },
+    elsewhere: { "rust,no_run": "crates/drawgate/src/lib.rs" },
   },
   "docs/calls.md": { before: (reader) => void reader.ok("drawgate", "agents", "add", "research-bot") },
   "docs/packs.md": { before: keys },
@@ -115,11 +118,22 @@ export const PAGES = {
     },
   },
   "docs/sandbox.md": {
-    before: (reader) => {
-      reader.write("Makefile", "all:\n\techo made\n");
-      mkdirSync(join(reader.home, "data"));
+    before: (reader) => void reader.write("Makefile", "all:\n\techo made\n"),
+  },
+  "docs/configuration.md": {
+    before: async (reader) => {
+      const files = { command: "python3", args: [join(here, "servers/files.py")] };
+      await reader.apply(table("files", files, 'trust = "review"'));
+      reader.ok("drawgate", "agents", "add", "research-bot");
+    },
+    blocks: {
+      "sh with Refuses calls that name": async (reader, text) => {
+        const args = JSON.stringify([reader.write("no-env.sh", text)]);
+        await reader.apply(`[[hooks]]\nname = "no-env"\non = "before_call"\ncommand = "sh"\nargs = ${args}\ntools = ["vfs_*"]\n`);
+        reader.ok("drawgate", "tools", "call", "vfs_write", "path=notes.txt", "content=x");
+        assert.throws(() => reader.ok("drawgate", "tools", "call", "vfs_write", "path=.env", "content=x"), /not that file/);
+      },
     },
   },
-  "docs/configuration.md": {},
   "docs/node.md": { elsewhere: { ts: "tests/node/package.test.mjs" }, gateway: false },
 };

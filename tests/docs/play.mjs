@@ -29,7 +29,8 @@ async function shell(text) {
 async function follow({ language, text }) {
   seen[language] = (seen[language] ?? 0) + 1;
   const key = `${language} ${seen[language]}`;
-  const use = page.blocks?.[key] ?? page.blocks?.[language];
+  const isMeant = (it) => it === key || it === language || (it.startsWith(`${language} with `) && text.includes(it.slice(language.length + 6)));
+  const use = Object.entries(page.blocks ?? {}).find(([it]) => isMeant(it))?.[1];
   if (typeof use === "function") return use(scenario, standIn(text));
   if (typeof use === "string") return void scenario.write(use, text);
   if (language === "sh") return shell(text);

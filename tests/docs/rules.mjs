@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import { drawgate, node, python, servers } from "../clients/lib/paths.mjs";
+import { until } from "../clients/lib/until.mjs";
 
 const built = dirname(drawgate);
 const everything = servers.everything.args[0];
@@ -16,6 +17,7 @@ export const LEFT_OUT = [
   ["docs/install.md", "sudo apt install", "it would change this machine; tests/dist installs the package into an empty root"],
   ["docs/install.md", "podman", "there is no container engine; tests/dist runs the image's root file system"],
   ["docs/packs.md", "grpcurl", "Debian has no such package; tests of Rust ask for health and reflection"],
+  ["docs/configuration.md", "drawgate serve --config", "PRE"],
   ["docs/node.md", "cargo build --profile dist", "it takes a quarter of an hour; tests/node packs and installs the debug build"],
   ["docs/node.md", "node crates/drawgate-node", "the same"],
   ["docs/node.md", "(cd crates/drawgate-node/npm", "the same"],
@@ -40,17 +42,25 @@ export const ANSWERS = [
   [/^drawgate sandbox exec .*-- sh\b(?! -c)/, "exit"],
 ];
 
-/** Commands that go on until somebody ends them, and what they print when they are at work. */
+/** Commands whose exit code says something else than that all is well. */
+export const EXIT_CODES = [
+  [/^drawgate servers review files +#.*exits 3 if something waits/, 3],
+];
+
+/** Commands that go on until somebody ends them, and what they print when they are at work, or the port that they serve. */
 export const KEEP_RUNNING = [
   [/--follow/, /./],
-  [/\/hello-pack /, /Connected/],
+  [/\/hello-pack /, /connected/],
+  [/ streamableHttp &$/, 3001],
+  [/\/openapi-local\/server\.py &$/, 8087],
 ];
 
 /** Placeholders, and what they stand for at that point of a page. */
 export const FILLS = [
   [/(?<=^drawgate grants revoke )ID/, (reader) => reader.json("grants", "list", "--agent", "research-bot").map(({ grantId }) => grantId).find((id) => id.startsWith("g_"))],
-  [/(?<=^drawgate approvals (?:show|approve) )ID/, (reader) => reader.json("approvals", "list")[0].id],
-  [/(?<=^drawgate servers review time --accept )DIGEST/, (reader) => JSON.parse(reader.said("drawgate", "servers", "review", "time", "--json")).digest],
-  [/REQUEST_ID/, (reader) => reader.json("audit", "search", "--since", "1h", "--tool", "vfs_delete").find(({ requestId }) => requestId).requestId],
+  [/(?<=^drawgate approvals (?:show|approve) )ID/, (reader) => until("a call waits", () => reader.json("approvals", "list")[0]?.id)],
+  [/(?<=^drawgate servers review (?:time|files) --accept )DIGEST/, (reader, command) => JSON.parse(reader.said(...command.split(" ").slice(0, 4), "--json")).digest],
+  [/REQUEST_ID/, (reader) => reader.json("audit", "search", "--since", "1h", "--tool", "vfs_delete")[0].events[0].requestId],
+  [/(?<=^drawgate artifacts get )HASH/, (reader) => reader.json("artifacts", "list")[0].sha256],
   [/PUBLIC_KEY/, (reader) => reader.ok("cat", join(reader.data, "audit.pub")).trim()],
 ];

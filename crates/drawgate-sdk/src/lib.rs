@@ -129,8 +129,3 @@ pub use pack::{
 };
 #[cfg(feature = "client")]
 pub use tokio_util::sync::CancellationToken;
-
-/// The Rust program of the guide for agents: it must compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/agents.md")]
-pub struct GuideForAgents;

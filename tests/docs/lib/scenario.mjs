@@ -2,14 +2,20 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { drawgate, node } from "../../clients/lib/paths.mjs";
 import { until } from "../../clients/lib/until.mjs";
-import { ANSWERS, FILLS, KEEP_RUNNING } from "../rules.mjs";
+import { ANSWERS, EXIT_CODES, FILLS, KEEP_RUNNING } from "../rules.mjs";
 import { here, top } from "./paths.mjs";
 
 const GATEWAY = "http://127.0.0.1:7700";
+
+/** Whether a port of this network is served. */
+const isServed = (port) => new Promise((done) => {
+  const socket = connect(port, "127.0.0.1", () => done(true)).on("error", () => done(false)).on("connect", () => socket.end());
+});
 
 export class Scenario {
   constructor() {
@@ -25,6 +31,7 @@ export class Scenario {
       LANG: "C.UTF-8",
       TERM: "xterm",
     };
+    if (process.env.FRONT_PRE) { this.env.DRAWGATE_CONFIG = this.config; this.env.DRAWGATE_DATA = this.data; mkdirSync(dirname(this.config), { recursive: true }); writeFileSync(this.config, ""); mkdirSync(dirname(this.data), { recursive: true }); }
     this.running = [];
     this.ends = [];
   }
@@ -119,11 +126,14 @@ export class Scenario {
   /** Runs a command of a page. */
   async command(text) {
     const command = await this.filled(text);
-    if (/^drawgate serve\b/.test(command)) return this.serve(command.replace(/\s+#.*/, ""));
+    if (/^drawgate serve\b/.test(command)) return this.serve(command.replace(/\s+(#|&).*/, ""));
     const lasting = KEEP_RUNNING.find(([pattern]) => pattern.test(command));
     if (lasting) {
-      const child = this.start(command);
-      await until(`\`${command}\` has printed something`, () => lasting[1].test(child.printed) || (child.exitCode !== null && Promise.reject(new Error(child.printed))));
+      const child = this.start(command.replace(/&$/, ""));
+      await until(`\`${command}\` is at work`, () => {
+        if (child.exitCode !== null) throw new Error(`it exited: ${child.printed}`);
+        return typeof lasting[1] === "number" ? isServed(lasting[1]) : lasting[1].test(child.printed);
+      }, 30_000);
       return undefined;
     }
     const answer = ANSWERS.find(([pattern]) => pattern.test(command));
@@ -136,7 +146,8 @@ export class Scenario {
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (chunk) => { said += chunk; });
     // What a command leaves in the background keeps its streams open: the exit counts.
     const code = await new Promise((done) => child.on("exit", (status, signal) => done(status ?? signal)));
-    if (code !== 0) throw new Error(`exit code ${code}\n${said}`);
+    const expected = EXIT_CODES.find(([pattern]) => pattern.test(command))?.[1] ?? 0;
+    if (code !== expected) throw new Error(`exit code ${code}\n${said}`);
     return said;
   }
 
@@ -144,7 +155,7 @@ export class Scenario {
   async filled(text) {
     let command = text;
     for (const [pattern, value] of FILLS) {
-      if (pattern.test(command)) command = command.replace(pattern, await value(this));
+      if (pattern.test(command)) command = command.replace(pattern, await value(this, command));
     }
     return command;
   }
