@@ -161,6 +161,19 @@ def coloured(line):
     return spans
 
 
+def wrapped(spans):
+    """A line as the rows that it takes on the terminal."""
+    rows, room = [[]], COLUMNS
+    for colour, bold, text in spans:
+        while len(text) > room:
+            rows[-1].append((colour, bold, text[:room]))
+            text, room = text[room:], COLUMNS
+            rows.append([])
+        rows[-1].append((colour, bold, text))
+        room -= len(text)
+    return rows
+
+
 def svg(steps):
     """The session as a picture in which one line after the other appears."""
     rows, moment = [], 0.6
@@ -169,7 +182,7 @@ def svg(steps):
         rows.append((moment, spans + ([(COLOURS[90], False, f"   # {comment}")] if comment else [])))
         moment += 1.1
         for line in printed.split("\n") if printed else []:
-            rows.append((moment, coloured(line)))
+            rows += [(moment, row) for row in wrapped(coloured(line))]
             moment += 0.12
         rows.append((moment, []))
         moment += 1.2

@@ -354,9 +354,20 @@ fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
 }
 
 fn man_pages(folder: &Path) -> anyhow::Result<ExitCode> {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
     let into = || format!("man pages can't be written into `{}`", folder.display());
-    clap_mangen::generate_to(Cli::command(), folder).with_context(into)?;
+    write_man_pages(program, folder).with_context(into)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn write_man_pages(command: clap::Command, folder: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_man_pages(below.clone(), folder)?;
+    }
+    let source = concat!("drawgate ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(command).source(source).manual("Drawgate").generate_to(folder)?;
+    Ok(())
 }
 
 async fn connect_client(
