@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the pictures of README with the program that is built: `docs/images/make.py [PROGRAM]`.
+"""Makes the pictures of README with the program that is built: `docs/images/make.py [PROGRAM [FOLDER]]`.
 
 `session.svg` is a recorded terminal session, `approval.png` the page of an approval in Chromium. Both show a gateway
 of their own, in a home and a network of their own (which takes root). The times between lines are made up, so that
-people can read along; all else is as the program printed it.
+people can read along, and the home is called `/home/ann`; all else is as the program printed it.
 """
 
 import fcntl
@@ -51,11 +51,13 @@ LINE, WIDTH, SIZE = 19, 7.83, 13
 
 def in_own_network():
     """Starts this program again where nothing but loopback is, and returns there."""
-    if os.environ.get("DRAWGATE_PICTURES") != "apart":
+    network = os.environ.get("DRAWGATE_PICTURES")
+    if network is None:
         os.environ["DRAWGATE_PICTURES"] = "apart"
         os.execvp("unshare", ["unshare", "--net", "--", sys.executable, __file__, *sys.argv[1:]])
-    up = struct.pack("16sH14x", b"lo", 1)
-    fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8914, up)
+    if network == "apart":
+        up = struct.pack("16sH14x", b"lo", 1)
+        fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8914, up)
 
 
 class Home:
@@ -111,8 +113,10 @@ class Home:
             if not part:
                 break
             printed += part
-        os.waitpid(child, 0)
-        return printed.decode().replace("\r\n", "\n").rstrip("\n")
+        text = printed.decode().replace("\r\n", "\n").rstrip("\n")
+        if os.waitpid(child, 0)[1] != 0:
+            raise SystemExit(f"`{command}` failed:\n{text}")
+        return text
 
     def end(self):
         self.gateway.send_signal(signal.SIGTERM)
@@ -226,10 +230,11 @@ def screenshot(home, target):
 def main():
     in_own_network()
     program = Path(sys.argv[1] if len(sys.argv) > 1 else TOP / "target/debug/drawgate").resolve()
+    target = Path(sys.argv[2]) if len(sys.argv) > 2 else HERE
     home = Home(program)
     try:
-        (HERE / "session.svg").write_text(svg(session(home)))
-        screenshot(home, HERE / "approval.png")
+        (target / "session.svg").write_text(svg(session(home)))
+        screenshot(home, target / "approval.png")
     finally:
         home.end()
 

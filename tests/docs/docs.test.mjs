@@ -2,16 +2,21 @@
 // validated, programs used. `rules.mjs` lists what can't be, and why.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
 import { describe, test } from "node:test";
+import { drawgate } from "../clients/lib/paths.mjs";
 import { blocks, commands, unfenced } from "./lib/blocks.mjs";
+import { manualOf, unknown } from "./lib/manual.mjs";
 import { apart } from "./lib/network.mjs";
 import { here, top } from "./lib/paths.mjs";
 import { PAGES } from "./pages.mjs";
 import { LEFT_OUT, STAND_INS } from "./rules.mjs";
 
 const text = (name) => readFileSync(join(top, name), "utf8");
+/** A page without its blocks. */
+const prose = (name) => text(name).replace(/^\s*```[\s\S]*?^\s*```/gm, "");
 /** Diagrams, formats, what a program prints. */
 const SHOWN_ONLY = ["", "text"];
 
@@ -53,11 +58,11 @@ test("what is left out or replaced is there", () => {
 test("links lead somewhere", () => {
   // As GitHub makes them: lower case, without punctuation, dashes for spaces.
   const anchor = (title) => title.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(" ", "-");
-  const anchors = (name) => text(name).replace(/^```[\s\S]*?^```/gm, "").split("\n")
+  const anchors = (name) => prose(name).split("\n")
     .filter((line) => /^#+ /.test(line)).map((line) => anchor(line.replace(/^#+ /, "")));
   const wrong = [];
   for (const name of [...Object.keys(PAGES), "SECURITY.md", "CONTRIBUTING.md", "ARCHITECTURE.md"]) {
-    for (const [, link] of text(name).replace(/^```[\s\S]*?^```/gm, "").matchAll(/\]\(([^)\s]+)\)/g)) {
+    for (const [, link] of prose(name).matchAll(/\]\(([^)\s]+)\)/g)) {
       if (/^https?:/.test(link)) continue;
       const [path, place] = link.split("#");
       const target = path === "" ? name : posix.join(posix.dirname(name), path);
@@ -66,6 +71,26 @@ test("links lead somewhere", () => {
     }
   }
   assert.deepEqual(wrong, []);
+});
+
+test("commands and options that are named in a text exist", () => {
+  const manual = manualOf(drawgate);
+  assert.deepEqual(["drawgate audit tail --fellow", "drawgate audit tale", "drawgate servers add X -- npx --yes", "drawgate serve"]
+    .map((words) => unknown(manual, words)), ["--fellow", "tale", undefined, undefined]);
+  const named = (name) => [...prose(name).matchAll(/`(drawgate [^`]*)`/g)].map(([, words]) => words);
+  const wrong = Object.keys(PAGES).flatMap((name) => named(name)
+    .filter((words) => unknown(manual, words) !== undefined).map((words) => `${name}: ${words}`));
+  assert.deepEqual(wrong, []);
+});
+
+test("the pictures can be made", { concurrency: true }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "drawgate-pictures-"));
+  const { code, output } = await apart("python3", [join(top, "docs/images/make.py"), drawgate, folder], { env: { ...process.env, DRAWGATE_PICTURES: "here" } });
+  assert.equal(code, 0, output);
+  for (const file of readdirSync(join(top, "docs/images")).filter((name) => !name.endsWith(".py"))) {
+    assert.ok(readFileSync(join(folder, file)).length > 1000, file);
+  }
+  rmSync(folder, { recursive: true });
 });
 
 describe("pages", { concurrency: 2 }, () => {
