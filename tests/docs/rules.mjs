@@ -17,7 +17,6 @@ export const LEFT_OUT = [
   ["docs/install.md", "sudo apt install", "it would change this machine; tests/dist installs the package into an empty root"],
   ["docs/install.md", "podman", "there is no container engine; tests/dist runs the image's root file system"],
   ["docs/packs.md", "grpcurl", "Debian has no such package; tests of Rust ask for health and reflection"],
-  ["docs/configuration.md", "drawgate serve --config", "PRE"],
   ["docs/node.md", "cargo build --profile dist", "it takes a quarter of an hour; tests/node packs and installs the debug build"],
   ["docs/node.md", "node crates/drawgate-node", "the same"],
   ["docs/node.md", "(cd crates/drawgate-node/npm", "the same"],

@@ -44,7 +44,6 @@ pub(crate) fn program_settings(loaded: &Loaded) -> ProgramSettings {
             std::path::absolute(&path).unwrap_or(path)
         }),
         limits: loaded.config.sandbox,
-        withheld: loaded.starts_no_programs(),
     }
 }
 

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::config::ConfigOrigin;
-
 /// The configuration in force, and the edit that is not.
 pub struct Edits {
     state: Mutex<State>,
@@ -15,6 +13,8 @@ pub struct Edits {
 struct State {
     in_force: InForce,
     pending: Option<Pending>,
+    /// What of the configuration in force takes effect at the next start.
+    at_next_start: Vec<&'static str>,
     /// The fingerprint of an edit that the log says is being taken over, and not yet how that ended.
     begun: Option<String>,
 }
@@ -31,11 +31,6 @@ pub struct InForce {
     /// SHA-256 of the file's text.
     #[serde(default)]
     pub config_hash: String,
-    /// Whether the operator named it.
-    pub chosen: ConfigOrigin,
-    /// Servers that it may not start, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_started: Vec<String>,
     /// SHA-256 over the file and those that it names.
     #[serde(skip)]
     pub(crate) fingerprint: String,
@@ -63,6 +58,9 @@ pub struct ConfigStatus {
     /// What is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
+    /// Sections that were edited and take effect at the next start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_next_start: Vec<String>,
 }
 
 /// Whether an edit changed anything.
@@ -76,7 +74,7 @@ pub enum Applied {
 
 impl Edits {
     pub(crate) fn new(in_force: InForce) -> Arc<Self> {
-        let state = State { in_force, pending: None, begun: None };
+        let state = State { in_force, pending: None, at_next_start: Vec::new(), begun: None };
         Arc::new(Self { state: Mutex::new(state) })
     }
 
@@ -84,7 +82,11 @@ impl Edits {
     #[must_use]
     pub fn status(&self) -> ConfigStatus {
         let state = self.state.lock();
-        ConfigStatus { in_force: state.in_force.clone(), pending: state.pending.clone() }
+        ConfigStatus {
+            in_force: state.in_force.clone(),
+            pending: state.pending.clone(),
+            at_next_start: state.at_next_start.iter().map(|&it| it.to_owned()).collect(),
+        }
     }
 
     /// Whether an edit is wanted that is not in force.
@@ -114,8 +116,10 @@ impl Edits {
         self.state.lock().in_force.fingerprint == fingerprint
     }
 
-    pub(crate) fn set_in_force(&self, in_force: InForce) {
-        self.state.lock().in_force = in_force;
+    pub(crate) fn set_in_force(&self, in_force: InForce, at_next_start: Vec<&'static str>) {
+        let mut state = self.state.lock();
+        state.in_force = in_force;
+        state.at_next_start = at_next_start;
     }
 
     /// Remembers an edit that is not in force; `false` if that is known already.

@@ -43,12 +43,13 @@ pub use servers::{
     Accept, LogQuery, Restart, Review, ServerLog, ServerReport, ServersQuery, SourceReport,
     StartedLogin,
 };
-pub use status::Status;
+pub use status::{FailedSource, Status, Waiting};
 pub use toolpacks::{
     Commit, StateAfterUpdate, ToolpackList, ToolpackToolView, ToolpackView, tools_of,
 };
 pub use tools::{ListedTool, NewCall, ServedBy, ToolAccess};
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use drawgate_core::acts::Acts;
@@ -106,6 +107,10 @@ pub struct Operations {
     pub agents: Arc<Agents>,
     /// Plugins.
     pub plugins: Arc<PluginTable>,
+    /// Its data folder, as an absolute path.
+    pub(crate) data: PathBuf,
+    /// When it was put together, in milliseconds since the epoch.
+    pub(crate) started: u64,
     /// The local user's token.
     pub admin: Secret<String>,
     /// How acts are done.

@@ -19,7 +19,6 @@ struct State {
     providers: ProvidersConfig,
     names: ModelsConfig,
     models: Arc<Models>,
-    withheld: Option<String>,
 }
 
 impl Providers {
@@ -40,20 +39,11 @@ impl Providers {
         self.state.load().providers.clone()
     }
 
-    /// Why none of them is asked, if none is.
-    #[must_use]
-    pub fn withheld(&self) -> Option<String> {
-        self.state.load().withheld.clone()
-    }
-
     /// Takes over an edit. Providers that it does not change keep their requests under way in mind.
     pub(crate) fn apply(&self, loaded: &Loaded) {
         let state = self.state.load();
         let config = &loaded.config;
-        let withheld = loaded.withholds_providers();
-        let is_same = state.providers == config.providers
-            && state.names == config.models
-            && state.withheld == withheld;
+        let is_same = state.providers == config.providers && state.names == config.models;
         if !is_same {
             self.state.store(Arc::new(State::of(loaded, &self.host)));
         }
@@ -63,12 +53,8 @@ impl Providers {
 impl State {
     fn of(loaded: &Loaded, host: &Arc<Host>) -> Self {
         let (providers, names) = (loaded.config.providers.clone(), loaded.config.models.clone());
-        let withheld = loaded.withholds_providers();
-        let models = match &withheld {
-            None => Models::new(&providers, &names, host),
-            Some(_) => Models::new(&ProvidersConfig::new(), &ModelsConfig::default(), host),
-        };
-        Self { providers, names, models: Arc::new(models), withheld }
+        let models = Arc::new(Models::new(&providers, &names, host));
+        Self { providers, names, models }
     }
 }
 

@@ -31,7 +31,6 @@ export class Scenario {
       LANG: "C.UTF-8",
       TERM: "xterm",
     };
-    if (process.env.FRONT_PRE) { this.env.DRAWGATE_CONFIG = this.config; this.env.DRAWGATE_DATA = this.data; mkdirSync(dirname(this.config), { recursive: true }); writeFileSync(this.config, ""); mkdirSync(dirname(this.data), { recursive: true }); }
     this.running = [];
     this.ends = [];
   }

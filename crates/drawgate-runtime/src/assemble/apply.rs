@@ -40,15 +40,11 @@ impl Files {
 
     /// The configuration with these files, as it is shown while it is in force.
     pub(super) fn in_force(&self, loaded: &Loaded) -> InForce {
-        let servers = loaded.config.servers.iter().filter(|(_, server)| server.enabled);
-        let withheld = servers.filter(|(_, server)| loaded.withheld(server).is_some());
         let absolute = |path: &Path| std::path::absolute(path).ok();
         InForce {
             file: loaded.path.as_deref().and_then(absolute),
             watched: loaded.watched().and_then(absolute),
             config_hash: loaded.text_hash.clone(),
-            chosen: loaded.chosen,
-            not_started: withheld.map(|(id, _)| id.to_string()).collect(),
             fingerprint: self.fingerprint.clone(),
         }
     }
@@ -82,7 +78,7 @@ impl Runtime {
         let logins = self.prepare(loaded).await?;
         let in_force = files.in_force(loaded);
         self.put_in_force(loaded, files, logins).await;
-        self.edits.set_in_force(in_force);
+        self.edits.set_in_force(in_force, restart::changed(&self.at_start, &loaded.config));
         let written = self.note(EventKind::ConfigLoaded, loaded).await;
         written.context("the edit is in force, but that is not written down")?;
         Ok(Applied::Now)

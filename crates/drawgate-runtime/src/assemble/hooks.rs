@@ -31,9 +31,6 @@ impl Runtime {
 
     fn exchange(&self, loaded: &Loaded, hook: &HookConfig) -> anyhow::Result<Exchange> {
         let server = hook.server();
-        if let Some(reason) = loaded.withheld(&server) {
-            anyhow::bail!(reason);
-        }
         let id = SourceId::new(&format!("{CONFIGURED_PREFIX}{}", hook.name))?;
         Ok(Exchange::new(self.server(loaded, &id, &server)?, &self.host)?)
     }

@@ -216,6 +216,8 @@ impl Runtime {
             providers,
             agents: own_agents,
             plugins,
+            data: std::path::absolute(dir.path())?,
+            started: host.clock.now_ms(),
             admin,
             acts,
             tasks: OnceLock::new(),

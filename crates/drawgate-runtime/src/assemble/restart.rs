@@ -14,7 +14,8 @@ pub(super) fn warn(in_force: &Config, edited: &Config) {
     }
 }
 
-fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
+/// The sections that differ from those in force.
+pub(super) fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
     // The keys of its section that are followed at once.
     let Audit { payloads, payload_bytes, .. } = in_force.audit;
     let audit = Audit { payloads, payload_bytes, ..edited.audit.clone() };
@@ -52,7 +53,7 @@ mod tests {
         edited.audit.payload_bytes += 1;
         assert_eq!(changed(&in_force, &edited), [""; 0]);
         edited.listen.set_port(1);
-        edited.data = "elsewhere".into();
+        edited.data = Some("elsewhere".into());
         edited.server.max_sessions += 1;
         edited.auth =
             serde_json::from_value(serde_json::json!({ "issuer": "https://login.example" }))

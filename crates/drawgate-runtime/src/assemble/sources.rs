@@ -163,9 +163,6 @@ impl Runtime {
         plan: &ServerPlan,
     ) -> anyhow::Result<()> {
         let server = &plan.server;
-        if let Some(reason) = loaded.withheld(server) {
-            bail!(reason);
-        }
         if let Some(runner) = server.futile_runner() {
             bail!(runner.reason());
         }

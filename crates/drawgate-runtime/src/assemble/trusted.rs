@@ -10,25 +10,26 @@ use drawgate_host::store::DataDir;
 use drawgate_host::trusted::{Conflict, Kind, TrustedPath};
 
 use super::{Runtime, confine};
-use crate::config::{DEFAULT_FILE, Loaded, Server, Transport};
+use crate::config::{Loaded, Server, Transport};
 use crate::toolpacks::LOCK_FILE;
 
 /// All that decides about programs under a configuration, whether it is there or not.
 #[must_use]
 pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec<TrustedPath> {
     let config = &loaded.config;
-    let file = loaded.path.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
     let toolpacks = loaded.resolve(&config.toolpacks.folder);
     let lock = toolpacks.with_file_name(LOCK_FILE);
     let mut list = vec![
         trusted("the data folder", data, Kind::Secret(DataDir::ROOMS)),
         trusted("the folder of plugins", data.join(DataDir::PLUGINS), Kind::Setting),
-        trusted("the configuration file", file, Kind::Secret(&[])),
         trusted("the list of authorised keys", data.join(&config.grpc.keys), Kind::Setting),
         trusted("the folder of toolpacks", toolpacks, Kind::Setting),
         trusted("the lock file of toolpacks", lock, Kind::Setting),
     ];
     let mut add = |what: &str, path: PathBuf, kind| list.push(trusted(what, path, kind));
+    if let Some(file) = loaded.watched() {
+        add("the configuration file", file.to_owned(), Kind::Secret(&[]));
+    }
     if let Some(file) = &config.policy.file {
         add("the policy file", loaded.resolve(file), Kind::Setting);
     }

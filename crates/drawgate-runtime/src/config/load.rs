@@ -5,47 +5,47 @@ use std::path::{Path, PathBuf};
 
 use drawgate_host::store::DataDir;
 use drawgate_sources::Kinds;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::problem::{ConfigErrors, Problem, Severity};
 use super::tree::{Locations, Tree, is_within};
-use super::{Config, Server, Transport, schema, shape, tree};
+use super::{Config, schema, shape, tree};
 
-/// The file that is read when none is named.
+/// The usual name of the file.
 pub const DEFAULT_FILE: &str = "drawgate.toml";
-/// The name for no file at all: the defaults hold, and the current folder is not looked at.
-pub const NO_FILE: &str = "none";
+/// The data folder of a configuration that does not name one, beside its file.
+pub const DEFAULT_DATA: &str = ".drawgate";
 
-/// What the reason begins with why a configuration starts no programs.
-pub const NOT_STARTED: &str = "not started:";
-
-/// How a configuration came to be the one that is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ConfigOrigin {
-    /// `--config` or `DRAWGATE_CONFIG` names its file, or says that there is none.
-    Named,
-    /// It lies in the current folder, or may come to lie there.
-    Found,
+/// Which configuration is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigSource {
+    /// This file, which must be there.
+    File(PathBuf),
+    /// This file; while it is not there the defaults hold.
+    Optional(PathBuf),
+    /// No file: the defaults hold. Relative paths start at this folder.
+    Defaults(PathBuf),
 }
 
-/// What a command names as its configuration: a file, [`NO_FILE`], or nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RequestedConfig<'a> {
-    File(&'a Path),
-    Nothing,
-    CurrentFolder,
-}
-
-impl<'a> RequestedConfig<'a> {
-    fn of(path: Option<&'a Path>) -> Self {
-        match path {
-            None => Self::CurrentFolder,
-            Some(path) if path == Path::new(NO_FILE) => Self::Nothing,
-            Some(path) => Self::File(path),
+impl ConfigSource {
+    /// The file, which need not be there.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(file) | Self::Optional(file) => Some(file),
+            Self::Defaults(_) => None,
         }
+    }
+
+    /// A path of the configuration as seen from the current folder: relative ones start at the file.
+    fn resolve(&self, path: &Path) -> PathBuf {
+        let folder = match self {
+            Self::File(file) | Self::Optional(file) => file.parent(),
+            Self::Defaults(folder) => Some(folder.as_path()),
+        };
+        folder.map_or_else(|| path.to_owned(), |folder| folder.join(path))
     }
 }
 
@@ -54,10 +54,10 @@ impl<'a> RequestedConfig<'a> {
 pub struct Loaded {
     /// What it says.
     pub config: Config,
+    /// How it was read.
+    pub source: ConfigSource,
     /// The file; `None` when there is none and the defaults hold.
     pub path: Option<PathBuf>,
-    /// Whether the operator named it.
-    pub chosen: ConfigOrigin,
     /// SHA-256 of the text, in hexadecimal: has an edit changed anything?
     pub text_hash: String,
     /// What is worth knowing about it.
@@ -68,7 +68,7 @@ impl Loaded {
     /// A path of the file as seen from the current folder: relative ones start at the file.
     #[must_use]
     pub fn resolve(&self, path: &Path) -> PathBuf {
-        resolve(self.path.as_deref(), path)
+        self.source.resolve(path)
     }
 
     /// The folder of the built-in tools, as an absolute path.
@@ -82,88 +82,37 @@ impl Loaded {
     /// The file whose edits count, which need not exist yet.
     #[must_use]
     pub fn watched(&self) -> Option<&Path> {
-        match self.chosen {
-            ConfigOrigin::Named => self.path.as_deref(),
-            ConfigOrigin::Found => Some(self.path.as_deref().unwrap_or(Path::new(DEFAULT_FILE))),
-        }
+        self.source.file()
     }
 
     /// Reads the file again as it was read before.
     pub fn reload(&self) -> Result<Self, ConfigErrors> {
-        match self.chosen {
-            ConfigOrigin::Named => {
-                let path = self.path.as_deref().unwrap_or(Path::new(NO_FILE));
-                Config::load_with(Some(path), self.config.kinds)
-            }
-            ConfigOrigin::Found => Config::load_with(None, self.config.kinds),
-        }
-    }
-
-    /// Why this configuration may not start a program, if it may not: a file that came with a folder
-    /// says nothing about what the owner of this machine wants.
-    #[must_use]
-    pub fn starts_no_programs(&self) -> Option<String> {
-        let is_found = self.path.is_some() && self.chosen == ConfigOrigin::Found;
-        is_found.then(|| {
-            format!("{NOT_STARTED} the configuration in the current folder was found, not named")
-        })
-    }
-
-    /// Why no provider of models is asked, if this configuration may not: it would be sent secrets of the
-    /// environment, and what agents read.
-    #[must_use]
-    pub fn withholds_providers(&self) -> Option<String> {
-        let is_found = self.path.is_some() && self.chosen == ConfigOrigin::Found;
-        is_found.then(|| {
-            "providers are not asked: the configuration in the current folder was found, not named"
-                .to_owned()
-        })
-    }
-
-    /// Why a server is not used, if this configuration may not: it is a program, or it would be sent a
-    /// secret of the environment.
-    #[must_use]
-    pub fn withheld(&self, server: &Server) -> Option<String> {
-        let reason = self.starts_no_programs()?;
-        let is_withheld =
-            server.connection.transport() == Transport::Stdio || server.uses_environment();
-        is_withheld.then_some(reason)
-    }
-}
-
-fn resolve(file: Option<&Path>, path: &Path) -> PathBuf {
-    match file.and_then(Path::parent) {
-        Some(folder) => folder.join(path),
-        None => path.to_owned(),
+        Config::load_with(self.source.clone(), self.config.kinds)
     }
 }
 
 impl Config {
-    /// Reads the named file, which must be there, or `drawgate.toml` in the current folder, which
-    /// need not. The name [`NO_FILE`] stands for no file.
-    pub fn load(path: Option<&Path>) -> Result<Loaded, ConfigErrors> {
-        Self::load_with(path, Kinds::default())
+    /// Reads a configuration.
+    pub fn load(source: ConfigSource) -> Result<Loaded, ConfigErrors> {
+        Self::load_with(source, Kinds::default())
     }
 
     /// Reads a configuration that may use these kinds of sources.
-    pub fn load_with(path: Option<&Path>, kinds: Kinds) -> Result<Loaded, ConfigErrors> {
-        let none = |chosen| {
-            let config = Self { kinds, ..Self::default() };
-            Loaded { chosen, ..loaded(config, None, "", Vec::new()) }
+    pub fn load_with(source: ConfigSource, kinds: Kinds) -> Result<Loaded, ConfigErrors> {
+        let defaults = || Self { kinds, ..Self::default() };
+        let file = match &source {
+            ConfigSource::File(file) | ConfigSource::Optional(file) => file.clone(),
+            ConfigSource::Defaults(_) => return Ok(loaded(defaults(), source, "", Vec::new())),
         };
-        let (file, chosen) = match RequestedConfig::of(path) {
-            RequestedConfig::Nothing => return Ok(none(ConfigOrigin::Named)),
-            RequestedConfig::File(file) => (file, ConfigOrigin::Named),
-            RequestedConfig::CurrentFolder => (Path::new(DEFAULT_FILE), ConfigOrigin::Found),
-        };
-        match std::fs::read_to_string(file) {
-            Ok(text) => Ok(Loaded { chosen, ..Self::parse_with(&text, file, kinds)? }),
+        match std::fs::read_to_string(&file) {
+            Ok(text) => Ok(Loaded { source, ..Self::parse_with(&text, &file, kinds)? }),
             Err(error)
-                if error.kind() == io::ErrorKind::NotFound && chosen == ConfigOrigin::Found =>
+                if error.kind() == io::ErrorKind::NotFound
+                    && matches!(source, ConfigSource::Optional(_)) =>
             {
-                Ok(none(chosen))
+                Ok(Loaded { path: None, ..loaded(defaults(), source, "", Vec::new()) })
             }
-            Err(error) => Err(ConfigErrors { problems: vec![unreadable(file, &error)] }),
+            Err(error) => Err(ConfigErrors { problems: vec![unreadable(&file, &error)] }),
         }
     }
 
@@ -171,14 +120,8 @@ impl Config {
     /// commands that need no more. All else is as if it were not there. Nothing if the file can't be
     /// read.
     #[must_use]
-    pub fn salvage(path: Option<&Path>) -> Option<Loaded> {
-        let (file, chosen) = match RequestedConfig::of(path) {
-            RequestedConfig::File(file) => (file, ConfigOrigin::Named),
-            RequestedConfig::Nothing | RequestedConfig::CurrentFolder => {
-                (Path::new(DEFAULT_FILE), ConfigOrigin::Found)
-            }
-        };
-        let text = std::fs::read_to_string(file).ok()?;
+    pub fn salvage(source: ConfigSource) -> Option<Loaded> {
+        let text = std::fs::read_to_string(source.file()?).ok()?;
         let mut tree = tree::salvage(&text);
         shape::check(&schema::schema_of(Kinds::default()), &mut tree);
         let read = Self::deserialize(&tree.value).unwrap_or_default();
@@ -191,7 +134,7 @@ impl Config {
             artifacts: read.artifacts,
             ..Self::default()
         };
-        Some(Loaded { chosen, ..loaded(config, Some(file.to_owned()), &text, Vec::new()) })
+        Some(loaded(config, source, &text, Vec::new()))
     }
 
     /// Reads a text as if it stood in the file `path`. Every problem is reported at once: of form,
@@ -207,7 +150,7 @@ impl Config {
         let (config, problems) = read(Tree::of(document), Path::new(""), Kinds::default());
         match config {
             Some(config) if problems.iter().all(|it| it.severity == Severity::Warning) => {
-                Ok(loaded(config, None, &text, problems))
+                Ok(loaded(config, ConfigSource::Defaults(PathBuf::new()), &text, problems))
             }
             _ => Err(ConfigErrors { problems }),
         }
@@ -229,16 +172,17 @@ impl Config {
         problems.sort_by_key(|problem| problem.location);
         match config {
             Some(config) if problems.iter().all(|it| it.severity == Severity::Warning) => {
-                Ok(loaded(config, Some(path.to_owned()), text, problems))
+                Ok(loaded(config, ConfigSource::File(path.to_owned()), text, problems))
             }
             _ => Err(ConfigErrors { problems }),
         }
     }
 }
 
-fn loaded(config: Config, path: Option<PathBuf>, text: &str, warnings: Vec<Problem>) -> Loaded {
+fn loaded(config: Config, source: ConfigSource, text: &str, warnings: Vec<Problem>) -> Loaded {
+    let path = source.file().map(Path::to_owned);
     let text_hash = hex::encode(Sha256::digest(text));
-    Loaded { config, path, chosen: ConfigOrigin::Named, text_hash, warnings }
+    Loaded { config, source, path, text_hash, warnings }
 }
 
 fn read(mut tree: Tree, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Problem>) {
@@ -251,7 +195,8 @@ fn read(mut tree: Tree, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Probl
         }
     };
     let mut found = config.check();
-    found.extend(config.check_files(|relative| resolve(Some(path), relative)));
+    let source = ConfigSource::File(path.to_owned());
+    found.extend(config.check_files(|relative| source.resolve(relative)));
     let found = found.into_iter().filter(|it| !is_consequence(it, &problems));
     let found: Vec<Problem> = found.map(|it| located(it, &tree.locations)).collect();
     problems.extend(found);

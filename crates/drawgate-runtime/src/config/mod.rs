@@ -46,7 +46,7 @@ pub use endpoint::{Endpoint, Tls};
 pub use execution::{Egress, Pack, Permissions, Toolpacks};
 pub use grpc::Grpc;
 pub use hooks::{HookConfig, HookName, HookSettings, PluginsConfig};
-pub use load::{ConfigOrigin, DEFAULT_FILE, Loaded, NO_FILE, NOT_STARTED};
+pub use load::{ConfigSource, DEFAULT_DATA, DEFAULT_FILE, Loaded};
 pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
 pub use profiles::Profiles;
@@ -68,8 +68,10 @@ pub struct Config {
     #[schemars(with = "formats::SocketAddress")]
     pub listen: SocketAddr,
     /// Folder for the database, keys, tokens and artifacts. `--data` and `DRAWGATE_DATA` win over
-    /// it. Relative to this file's folder.
-    pub data: PathBuf,
+    /// it. Relative to this file's folder. By default `.drawgate` beside the file; for the user's own
+    /// configuration, `drawgate` in the user's data folder (`~/.local/share`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
     /// The gateway's own endpoint: who may reach it, and how much at once.
     pub server: Endpoint,
     /// An OAuth authorization server whose tokens are taken beside those of local agents.
@@ -129,7 +131,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
-            data: PathBuf::from(".drawgate"),
+            data: None,
             server: Endpoint::default(),
             auth: None,
             grpc: Grpc::default(),

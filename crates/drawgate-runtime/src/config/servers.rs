@@ -94,15 +94,6 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Whether something that is sent to it comes from the environment.
-    #[must_use]
-    pub fn uses_environment(&self) -> bool {
-        let oauth = self.oauth.iter().flat_map(|oauth| [&oauth.client_secret, &oauth.private_key]);
-        let settings = self.connection.headers.values().chain(oauth.flatten());
-        let url = self.connection.url.as_deref().is_some_and(|url| url.starts_with("env:"));
-        url || settings.into_iter().any(|setting| setting.variable().is_some())
-    }
-
     /// What its process or connection is made from: everything but the operator's terms for its
     /// tools, which can change while it runs.
     #[must_use]

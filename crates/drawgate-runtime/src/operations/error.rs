@@ -158,9 +158,6 @@ pub enum AgentError {
     /// The file of a profile waits for an operator's word.
     #[error("profile `{0}` is not accepted, or its file has changed since")]
     ProfileWaits(String),
-    /// No provider of models is asked. The text says why.
-    #[error("{0}")]
-    ProvidersWithheld(String),
     /// No run has this id, or several end like this.
     #[error("there is no run `{0}`")]
     UnknownRun(String),

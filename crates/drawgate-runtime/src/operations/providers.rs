@@ -21,9 +21,6 @@ pub struct ProviderReport {
     pub concurrency: u32,
     /// The models that are described.
     pub models: Vec<String>,
-    /// Why it is not asked, if it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub withheld: Option<String>,
 }
 
 /// Whether a provider answers.
@@ -41,7 +38,6 @@ impl Operations {
     /// The providers, by name.
     #[must_use]
     pub fn providers(&self) -> Vec<ProviderReport> {
-        let withheld = self.providers.withheld();
         let configured = self.providers.configured();
         let report = |(name, provider): (&String, &ProviderConfig)| ProviderReport {
             name: name.clone(),
@@ -50,7 +46,6 @@ impl Operations {
             key: provider.key.as_ref().map(|key| key.shown().to_owned()),
             concurrency: provider.concurrency,
             models: provider.models.keys().cloned().collect(),
-            withheld: withheld.clone(),
         };
         configured.iter().map(report).collect()
     }
@@ -59,9 +54,6 @@ impl Operations {
     pub async fn check_provider(&self, name: &str) -> Result<ProviderState, OperationError> {
         if !self.providers.configured().contains_key(name) {
             return Err(AgentError::UnknownProvider(name.to_owned()).into());
-        }
-        if let Some(reason) = self.providers.withheld() {
-            return Err(AgentError::ProvidersWithheld(reason).into());
         }
         let checked = self.providers.models().check(name).await.map_err(|error| error.message);
         let (ok, message) = match checked {

@@ -71,9 +71,6 @@ impl Operations {
         caller: Caller,
         start: StartRun,
     ) -> Result<StartedRun, OperationError> {
-        if let Some(reason) = self.providers.withheld() {
-            return Err(AgentError::ProvidersWithheld(reason).into());
-        }
         self.agents.refresh().await;
         let Some(profile) = self.profiles.get(&start.profile) else {
             return Err(self.no_profile(start.profile).into());

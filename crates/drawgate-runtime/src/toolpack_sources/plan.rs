@@ -55,9 +55,6 @@ pub(super) fn plan(
     if !hash.is_some_and(is_approved) {
         bail!("{NOT_ENABLED}; look at it, then enable it");
     }
-    if let Some(reason) = loaded.starts_no_programs() {
-        bail!(reason);
-    }
     let terms = terms(loaded, &pack.id, manifest, hash.unwrap_or_default());
     Ok(Some((id, ToolpackPlan { settings, terms })))
 }

@@ -4,6 +4,8 @@ mod ask;
 mod line;
 mod when;
 
+pub(super) use when::shown as shown_time;
+
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! What commands talk to: the gateway that runs on the data folder, or one of their own.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -22,7 +23,8 @@ use super::running::Running;
 use crate::surface::control::{Control, Refused};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::Spans;
-use drawgate_runtime::assemble::{Runtime, Start};
+use drawgate_runtime::assemble::{Runtime, RuntimeOptions, Start, StateLocation};
+use drawgate_runtime::config::Loaded;
 
 /// How long a gateway of a command's own waits for its sources.
 const SETTLE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -34,7 +36,25 @@ pub(super) enum Backend {
     /// Another process.
     Running(Running),
     /// This process.
-    Own(Box<Runtime>, Router),
+    Own(Box<OwnGateway>),
+}
+
+/// A gateway of a command's own, without an endpoint.
+pub(super) struct OwnGateway {
+    loaded: Loaded,
+    data: PathBuf,
+    start: Start,
+    is_home: bool,
+    opened: tokio::sync::Mutex<Opened>,
+}
+
+/// What of it is open.
+enum Opened {
+    Nothing,
+    /// In memory, on a data folder that is not there: a command that only looks creates none.
+    Memory(Runtime, Router),
+    /// In its folder.
+    Folder(Runtime, Router),
 }
 
 impl Backend {
@@ -51,9 +71,22 @@ impl Backend {
                 &context.loaded
             }
         };
-        let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
-        match Runtime::open(runtime_options(loaded, &context.data, start, redactor)?).await {
-            Ok(runtime) => Self::own(runtime).await,
+        context.note_other_gateway().await;
+        let own = OwnGateway {
+            loaded: loaded.clone(),
+            data: context.data.clone(),
+            start,
+            is_home: context.target.is_home,
+            opened: tokio::sync::Mutex::new(Opened::Nothing),
+        };
+        if !own.data.exists() {
+            return Ok(Self::Own(Box::new(own)));
+        }
+        match own.in_folder().await {
+            Ok(opened) => {
+                *own.opened.lock().await = opened;
+                Ok(Self::Own(Box::new(own)))
+            }
             Err(error) if is_in_use(&error) => {
                 Ok(Self::Running(Running::wait(&context.data).await?))
             }
@@ -61,17 +94,11 @@ impl Backend {
         }
     }
 
-    async fn own(runtime: Runtime) -> anyhow::Result<Self> {
-        runtime.supervisor().settle(SETTLE).await;
-        let router = control(&runtime, None).router();
-        Ok(Self::Own(Box::new(runtime), router))
-    }
-
     /// Whether it is the gateway that callers use.
     pub(super) const fn is_running(&self) -> bool {
         match self {
             Self::Running(_) => true,
-            Self::Own(..) => false,
+            Self::Own(_) => false,
         }
     }
 
@@ -79,7 +106,13 @@ impl Backend {
     pub(super) async fn settle(&self, limit: std::time::Duration) {
         match self {
             Self::Running(_) => {}
-            Self::Own(runtime, _) => runtime.supervisor().settle(limit).await,
+            Self::Own(own) => {
+                if let Opened::Memory(runtime, _) | Opened::Folder(runtime, _) =
+                    &*own.opened.lock().await
+                {
+                    runtime.supervisor().settle(limit).await;
+                }
+            }
         }
     }
 
@@ -117,8 +150,9 @@ impl Backend {
             .body(Body::from(body))?;
         let answer = match self {
             Self::Running(running) => running.exchange(request).await?,
-            Self::Own(_, router) => {
-                let (head, body) = router.clone().oneshot(request).await?.into_parts();
+            Self::Own(own) => {
+                let router = own.router(request.method() == Method::GET).await?;
+                let (head, body) = router.oneshot(request).await?.into_parts();
                 Response::from_parts(head, body.collect().await?.to_bytes())
             }
         };
@@ -139,7 +173,58 @@ impl Backend {
     pub(super) async fn close(self) {
         match self {
             Self::Running(_) => {}
-            Self::Own(runtime, _) => runtime.close().await,
+            Self::Own(own) => own.opened.into_inner().close().await,
+        }
+    }
+}
+
+impl OwnGateway {
+    /// The control routes, of a gateway that is opened now if need be.
+    async fn router(&self, only_looks: bool) -> anyhow::Result<Router> {
+        let mut opened = self.opened.lock().await;
+        let is_enough = match &*opened {
+            Opened::Nothing => false,
+            Opened::Memory(..) => only_looks,
+            Opened::Folder(..) => true,
+        };
+        if !is_enough {
+            std::mem::replace(&mut *opened, Opened::Nothing).close().await;
+            *opened = if only_looks { self.in_memory().await? } else { self.in_folder().await? };
+        }
+        match &*opened {
+            Opened::Memory(_, router) | Opened::Folder(_, router) => Ok(router.clone()),
+            Opened::Nothing => bail!("no gateway is open"),
+        }
+    }
+
+    async fn in_memory(&self) -> anyhow::Result<Opened> {
+        if !self.is_home {
+            eprintln!("drawgate: no gateway has run on `{}` yet", self.data.display());
+        }
+        let (runtime, router) = self.runtime(StateLocation::Memory).await?;
+        Ok(Opened::Memory(runtime, router))
+    }
+
+    async fn in_folder(&self) -> anyhow::Result<Opened> {
+        let (runtime, router) = self.runtime(StateLocation::Folder(self.data.clone())).await?;
+        Ok(Opened::Folder(runtime, router))
+    }
+
+    async fn runtime(&self, state: StateLocation) -> anyhow::Result<(Runtime, Router)> {
+        let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
+        let options = runtime_options(&self.loaded, &self.data, self.start, redactor)?;
+        let runtime = Runtime::open(RuntimeOptions { state, ..options }).await?;
+        runtime.supervisor().settle(SETTLE).await;
+        let router = control(&runtime, None).router();
+        Ok((runtime, router))
+    }
+}
+
+impl Opened {
+    async fn close(self) {
+        match self {
+            Self::Nothing => {}
+            Self::Memory(runtime, _) | Self::Folder(runtime, _) => runtime.close().await,
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn run(command: &ConfigCommand, globals: &Globals) -> anyhow::Result<
     match command {
         ConfigCommand::Check => return check(globals, out),
         ConfigCommand::Show => {
-            let loaded = super::load(globals.config.as_deref())?;
+            let loaded = super::load(globals.target()?.source)?;
             out.raw(pretty(&loaded.config.redacted())?.as_bytes())?;
         }
         ConfigCommand::Schema => out.raw(pretty(&Config::json_schema())?.as_bytes())?,
@@ -37,7 +37,7 @@ pub(super) fn run(command: &ConfigCommand, globals: &Globals) -> anyhow::Result<
 }
 
 fn check(globals: &Globals, out: Output) -> anyhow::Result<ExitCode> {
-    let (problems, file, code) = match super::load(globals.config.as_deref()) {
+    let (problems, file, code) = match super::load(globals.target()?.source) {
         Ok(loaded) => (loaded.warnings, loaded.path, ExitCode::SUCCESS),
         Err(errors) => (errors.problems, None, ExitCode::FAILURE),
     };

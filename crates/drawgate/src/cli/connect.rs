@@ -16,7 +16,6 @@ use drawgate_core::model::{IdError, SourceId};
 
 pub use client::Client;
 pub use command::{ConnectArgs, Gateway, Report, run};
-use drawgate_runtime::config::NO_FILE;
 pub use write::Written;
 
 /// The environment variable that holds the token.
@@ -55,19 +54,18 @@ impl Endpoint {
         Self::Http { url: format!("{scheme}://{host}/mcp"), agent: agent.map(str::to_owned) }
     }
 
-    /// The stdio form: `PROGRAM mcp --data DIR --config FILE`, or `--config none`, and `--agent NAME`
-    /// unless the client acts as the local user. The client starts it
-    /// in a folder of its own choice, so both must be absolute, and no file there may count.
+    /// The stdio form: `PROGRAM mcp`, the options that name the gateway unless it is the user's own, and
+    /// `--agent NAME` unless the client acts as the local user. The client starts it in a folder of its
+    /// own choice, so that paths must be absolute.
     #[must_use]
-    pub fn stdio(program: &Path, data: &Path, config: Option<&Path>, agent: Option<&str>) -> Self {
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let config = config.map_or_else(|| NO_FILE.to_owned(), text);
-        let mut args =
-            vec!["mcp".to_owned(), "--data".to_owned(), text(data), "--config".to_owned(), config];
+    pub fn stdio(program: &Path, options: Vec<String>, agent: Option<&str>) -> Self {
+        let mut args = vec!["mcp".to_owned()];
+        args.extend(options);
         if let Some(agent) = agent {
             args.extend(["--agent".to_owned(), agent.to_owned()]);
         }
-        Self::Stdio { program: text(program), args, agent: agent.map(str::to_owned) }
+        let program = program.to_string_lossy().into_owned();
+        Self::Stdio { program, args, agent: agent.map(str::to_owned) }
     }
 }
 

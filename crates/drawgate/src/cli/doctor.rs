@@ -1,7 +1,6 @@
 //! What a server's state means, in sentences.
 
 use drawgate_core::registry::SourceState;
-use drawgate_runtime::config::{DEFAULT_FILE, NOT_STARTED};
 use drawgate_runtime::operations::{ServerReport, SourceReport};
 use serde_json::Value;
 
@@ -89,17 +88,9 @@ fn state(source: &SourceReport) -> String {
         }
         SourceState::Failed => format!("{id}: failed, and is tried again: {problem}"),
         SourceState::Refused => {
-            let problem = advised(problem);
             format!("{id}: can't be used until the configuration changes: {problem}")
         }
     }
-}
-
-/// Why a source is not used, with the option that helps.
-pub(super) fn advised(problem: &str) -> String {
-    let advice = problem.starts_with(NOT_STARTED);
-    let advice = advice.then(|| format!("; run with `--config {DEFAULT_FILE}`"));
-    format!("{problem}{}", advice.unwrap_or_default())
 }
 
 /// How its connection is looked after.

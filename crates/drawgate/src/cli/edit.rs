@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use drawgate_runtime::config::{Config, ConfigErrors, ConfigOrigin, Loaded, NO_FILE, Problem};
+use drawgate_runtime::config::{Config, ConfigErrors, ConfigSource, Loaded, Problem};
 use toml_edit::DocumentMut;
 
+use super::home::NO_FILE;
 use super::running::Running;
 use super::{Context, files};
 
@@ -21,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The configuration file that commands edit.
 pub(super) struct ConfigFile {
     path: PathBuf,
+    /// The command that starts a gateway with it.
+    serve: String,
     gateway: Gateway,
 }
 
@@ -59,8 +62,8 @@ pub(super) enum Outcome {
 }
 
 impl ConfigFile {
-    /// The file that was named; else the one that the running gateway follows; else the one that would
-    /// be found. It need not be there.
+    /// The file that was named; else the one that the running gateway follows; else the user's own. It
+    /// need not be there.
     pub(super) async fn find(context: &Context) -> anyhow::Result<Self> {
         let loaded = &context.loaded;
         let running = Running::find(&context.data).await;
@@ -68,16 +71,14 @@ impl ConfigFile {
             Some(running) => running.configuration().await?.watched,
             None => None,
         };
-        let path = match (loaded.chosen, loaded.watched(), &followed) {
-            (ConfigOrigin::Named, None, _) => {
+        let path = match (&loaded.source, &followed) {
+            (ConfigSource::Defaults(_), _) => {
                 bail!("there is no file to change with `--config {NO_FILE}`; name one")
             }
-            (ConfigOrigin::Found, _, None) if running.is_some() => {
-                bail!("the gateway that runs reads no configuration; start it with `--config FILE`")
+            (ConfigSource::Optional(_), Some(followed)) => followed.clone(),
+            (ConfigSource::Optional(path) | ConfigSource::File(path), _) => {
+                std::path::absolute(path)?
             }
-            (ConfigOrigin::Found, _, Some(followed)) => followed.clone(),
-            (_, Some(path), _) => std::path::absolute(path)?,
-            (ConfigOrigin::Found, None, None) => bail!("the configuration file is not known"),
         };
         let gateway = match (running, followed) {
             (None, _) => Gateway::None,
@@ -86,7 +87,13 @@ impl ConfigFile {
             }
             (Some(_), followed) => Gateway::Elsewhere(followed),
         };
-        Ok(Self { path, gateway })
+        let serve = match &loaded.source {
+            ConfigSource::Optional(_) => context.target.command("serve", &context.data)?,
+            ConfigSource::File(_) | ConfigSource::Defaults(_) => {
+                format!("drawgate serve --config {}", path.display())
+            }
+        };
+        Ok(Self { path, serve, gateway })
     }
 
     /// Where it is, or will be.
@@ -139,6 +146,10 @@ impl ConfigFile {
         // People link such files to where they version them: replace the file, not the link.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let shown = path.display();
+        if let Some(folder) = path.parent() {
+            files::make_private_folder(folder)
+                .with_context(|| format!("the folder of `{shown}` can't be made"))?;
+        }
         let folder = path.parent().map(File::open).transpose();
         let folder = folder.with_context(|| format!("the folder of `{shown}` can't be read"))?;
         if let Some(folder) = &folder {
@@ -187,13 +198,10 @@ impl Edit {
 }
 
 impl Outcome {
-    /// What it means for people.
-    pub(super) fn text(&self, file: &Path) -> String {
-        let file = file.display();
+    /// What it means for people who changed this file.
+    pub(super) fn text(&self, file: &ConfigFile) -> String {
         match self {
-            Self::Written => {
-                format!("no gateway is running; `drawgate serve --config {file}` starts one")
-            }
+            Self::Written => format!("no gateway is running; `{}` starts one", file.serve),
             Self::Elsewhere(Some(other)) => {
                 format!(
                     "the gateway that runs follows `{}`, and does not see this",

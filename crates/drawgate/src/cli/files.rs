@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// How many copies of a file are kept beside it.
@@ -22,6 +22,11 @@ pub(super) fn put(path: &Path, content: &str) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     done
+}
+
+/// Makes a folder, with those above it, for its owner alone. One that is there stays as it is.
+pub(super) fn make_private_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Copies a file to one beside it that ends in `.bak`.

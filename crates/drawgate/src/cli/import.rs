@@ -4,7 +4,6 @@
 //! before a person agrees: first the secrets, then the configuration, and the client's own file last.
 
 mod read;
-mod secrets_file;
 mod take_out;
 mod translate;
 
@@ -25,7 +24,7 @@ use super::connect::{Client, Folders};
 use super::edit::{ConfigFile, Outcome};
 use super::output::Consent;
 use super::servers::change::{explained, lacking, settled};
-use super::{Context, doctor, machine};
+use super::{Context, doctor, machine, secrets_file};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +34,7 @@ Examples:
   drawgate import cursor --yes --take-out      also take the servers out of Cursor's own files
 
 Secrets are not copied into the configuration: it refers to variables of the gateway's environment, and
-the values go into `imported.env` in the data folder, which only you can read.";
+the values go into `secrets.env` in the data folder, which only you can read.";
 
 /// Move the servers of an MCP client behind this gateway
 #[derive(Debug, clap::Args)]
@@ -191,18 +190,13 @@ async fn import(
         let path = secrets_file::add(&context.data, &secrets)?;
         report.json["secrets"] = json!(path);
         let shown = path.display();
-        say(
-            context,
-            &format!(
-                "secrets are in `{shown}`; the gateway needs them in its environment when it starts:\n  set -a; . '{shown}'; set +a"
-            ),
-        )?;
+        say(context, &format!("secrets are in `{shown}`, where the gateway finds them"))?;
     }
     let edit = file.write(change)?;
     let outcome = file.outcome(&edit).await?;
     let made = if edit.is_new { "made" } else { "changed" };
     report.json["outcome"] = json!(outcome.as_str());
-    say(context, &format!("{made} `{}`; {}", file.path().display(), outcome.text(file.path())))?;
+    say(context, &format!("{made} `{}`; {}", file.path().display(), outcome.text(&file)))?;
     if let (Outcome::InForce, Some(running)) = (&outcome, file.running()) {
         let backend = Backend::Running(running.clone());
         for it in added(plan).filter(|it| !it.server.is_disabled) {

@@ -4,9 +4,10 @@
 #![expect(clippy::disallowed_methods, reason = "the program is what reads the environment")]
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::secrets_file;
 use arc_swap::ArcSwap;
 use drawgate_core::redact::Redactor;
 use drawgate_host::Host;
@@ -22,6 +23,20 @@ struct ProcessEnvironment;
 impl Environment for ProcessEnvironment {
     fn get(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
+    }
+}
+
+/// The environment of this process, then `secrets.env` in a data folder. That is read when it is asked,
+/// so that a gateway that runs finds what is added.
+#[derive(Debug, Clone)]
+struct GatewayEnvironment {
+    data: PathBuf,
+}
+
+impl Environment for GatewayEnvironment {
+    fn get(&self, name: &str) -> Option<OsString> {
+        let stored = || secrets_file::find(&self.data, name).map(OsString::from);
+        std::env::var_os(name).or_else(stored)
     }
 }
 
@@ -45,7 +60,10 @@ pub(super) fn runtime_options<'a>(
     redactor: Arc<ArcSwap<Redactor>>,
 ) -> Result<RuntimeOptions<'a>, NoRandomness> {
     Ok(RuntimeOptions {
-        host: host()?,
+        host: Host::new(
+            Secrets::new(GatewayEnvironment { data: data.to_owned() }),
+            std::env::current_exe().ok(),
+        )?,
         loaded,
         state: StateLocation::Folder(data.to_owned()),
         start,

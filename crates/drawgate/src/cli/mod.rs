@@ -12,6 +12,7 @@ mod doctor;
 mod edit;
 mod files;
 mod grants;
+mod home;
 mod import;
 mod init;
 mod keys;
@@ -29,8 +30,10 @@ mod run;
 mod running;
 mod runs;
 mod sandbox;
+mod secrets_file;
 mod serve;
 mod servers;
+mod service;
 mod status;
 mod tasks;
 mod toolpacks;
@@ -40,13 +43,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use drawgate_host::process::KEEP_THREADS;
 use drawgate_host::store::DataDir;
-use drawgate_runtime::config::{Config, ConfigErrors, ConfigOrigin, DEFAULT_FILE, Loaded, NO_FILE};
-use drawgate_runtime::edits::InForce;
+use drawgate_runtime::config::{Config, ConfigErrors, ConfigSource, DEFAULT_DATA, Loaded};
+use home::{Home, Target};
 use output::Output;
 
 /// The tool gateway for AI agents: one gate to all tools, where every call is named, validated,
@@ -63,7 +66,6 @@ struct Cli {
 const HELP: &str = "\
 Begin with:
   drawgate serve                                   run the gateway on this machine
-  drawgate serve --config drawgate.toml            the same, with the servers of a configuration
   drawgate tools list                              see the tools
   drawgate tools call vfs_write path=hello.txt content=hi
   drawgate import claude                           move a client's MCP servers behind the gateway
@@ -73,18 +75,19 @@ Begin with:
   drawgate keys add --pack NAME KEY.pub            let a program dial in and offer tools, over gRPC";
 
 const SERVE_HELP: &str = "\
-Then, in another terminal in the same folder:
+Then, in another terminal:
   drawgate tools list                              see the tools
   drawgate connect claude --write                  let an MCP client use it
   drawgate keys add --pack NAME KEY.pub            let a pack dial in (or an agent, with `--agent`)";
 
 #[derive(Debug, Clone, clap::Args)]
 struct Globals {
-    /// The configuration file, or `none` [default: `drawgate.toml` in the current folder, if it is
-    /// there; one that is found and not named starts no programs]
+    /// The configuration file of another gateway than the user's own, or `none` [default:
+    /// `~/.config/drawgate/drawgate.toml`, if it is there]
     #[arg(long, global = true, env = "DRAWGATE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The data folder [default: `.drawgate`]
+    /// The data folder of another gateway than the user's own [default: `~/.local/share/drawgate`;
+    /// with `--config FILE`, `.drawgate` beside the file]
     #[arg(long, global = true, env = "DRAWGATE_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
     /// The address to listen on [default: `127.0.0.1:7700`]
@@ -108,10 +111,13 @@ enum Command {
     /// Check and show the configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Show the gateway's state: address, tools, calls under way, grants, audit log
+    /// Show what runs where, since when, how it is, and what waits for a person
     ///
-    /// With `--json` also every tool and every live grant.
+    /// Exits 3 if no gateway runs. With `--json` also every tool and every live grant.
     Status,
+    /// Install the gateway as a service of this user, or remove it
+    #[command(subcommand)]
+    Service(service::ServiceCommand),
     /// List, show and call tools
     #[command(subcommand)]
     Tools(tools::ToolsCommand),
@@ -195,6 +201,7 @@ struct Context {
     loaded: Loaded,
     /// The errors.
     errors: Option<ConfigErrors>,
+    target: Target,
     data: PathBuf,
     listen: SocketAddr,
     out: Output,
@@ -206,6 +213,22 @@ impl Context {
         match &self.errors {
             None => Ok(&self.loaded),
             Some(errors) => Err(errors.clone().into()),
+        }
+    }
+
+    /// Says that a gateway runs, but not the one that the command is about, where that does not run.
+    async fn note_other_gateway(&self) {
+        let beside = PathBuf::from(DEFAULT_DATA);
+        let others = Home::find().map(|home| home.data).into_iter().chain([beside]);
+        for other in others {
+            let is_same = same_folder(&other, &self.data);
+            if !is_same && running::Running::find(&other).await.is_some() {
+                eprintln!(
+                    "drawgate: no gateway runs on `{}`; the one that runs on `{}` is another",
+                    self.data.display(),
+                    other.display()
+                );
+            }
         }
     }
 
@@ -254,7 +277,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         Command::Completions { shell } => return completions(*shell),
         Command::ManPages { folder } => return man_pages(folder),
-        Command::Init(args) => return init::run(args, Output::new(cli.globals.json)),
+        Command::Init(args) => return init::run(args, &cli.globals),
         Command::Config(command) => return config::run(command, &cli.globals),
         Command::Sandbox(command) => {
             return sandbox::run(command, &cli.globals).await;
@@ -281,6 +304,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Mcp(args) => mcp::run(&args, context).await,
         Command::Status => status::run(context).await,
+        Command::Service(command) => service::run(&command, &context),
         Command::Tools(command) => tools::run(command, context).await,
         Command::Servers(command) => Box::pin(servers::run(&command, context)).await,
         Command::Agents(command) => agents::run(command, context).await,
@@ -311,11 +335,27 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
+fn same_folder(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    real(one) == real(other)
+}
+
+impl Globals {
+    /// The gateway that the command is about.
+    fn target(&self) -> anyhow::Result<Target> {
+        Target::new(self.config.as_deref(), self.data.as_deref(), Home::find)
+    }
+}
+
 fn context(globals: Globals) -> anyhow::Result<Context> {
-    let file = globals.config.as_deref();
-    let (loaded, errors) = match load(file) {
+    let target = globals.target()?;
+    if let Some(file) = target.unused_file() {
+        let file = file.display();
+        eprintln!("drawgate: `{file}` in this folder is not used; `--config {file}` names it");
+    }
+    let (loaded, errors) = match load(target.source.clone()) {
         Ok(loaded) => (loaded, None),
-        Err(errors) => match Config::salvage(file) {
+        Err(errors) => match Config::salvage(target.source.clone()) {
             Some(loaded) => (loaded, Some(errors)),
             None => return Err(errors.into()),
         },
@@ -323,18 +363,18 @@ fn context(globals: Globals) -> anyhow::Result<Context> {
     for warning in &loaded.warnings {
         eprintln!("drawgate: {warning}");
     }
-    let data = globals.data.unwrap_or_else(|| loaded.resolve(&loaded.config.data));
+    let data = target.data(&loaded);
     // Before anything in it is believed, a socket among it.
     if data.exists() {
         DataDir::existing(&data)?;
     }
     let listen = globals.listen.unwrap_or(loaded.config.listen);
-    Ok(Context { loaded, errors, data, listen, out: Output::new(globals.json) })
+    Ok(Context { loaded, errors, target, data, listen, out: Output::new(globals.json) })
 }
 
 /// Loads the configuration; a file that is missing can be made by a command.
-fn load(file: Option<&Path>) -> Result<Loaded, ConfigErrors> {
-    Config::load(file).map_err(|mut errors| {
+fn load(source: ConfigSource) -> Result<Loaded, ConfigErrors> {
+    Config::load(source).map_err(|mut errors| {
         let is_missing = |file: &PathBuf| !file.exists();
         for problem in &mut errors.problems {
             if problem.key.is_empty() && problem.file.as_ref().is_some_and(is_missing) {
@@ -380,38 +420,15 @@ async fn connect_client(
     if let Some(agent) = &args.agent {
         agents::check_exists(context, agent).await?;
     }
-    let config = if args.http { None } else { pinned(context, loaded).await? };
     let gateway = connect::Gateway {
         listen: context.listen,
         scheme: if loaded.config.server.tls.is_some() { "https" } else { "http" },
         program: &program,
-        data: &data,
-        config: config.as_deref(),
+        options: context.target.options(&data)?,
     };
     let home = machine::secrets().home().context("the home folder is not known; set `HOME`")?;
     let folders = connect::Folders { home, project: std::env::current_dir()? };
     let report = connect::run(args, gateway, &folders)?;
     context.out.either(&report, || report.to_string())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The configuration that a client's file names: the one that was named here, or that the running
-/// gateway was started with. One that was merely found must not come to be named unnoticed.
-async fn pinned(context: &Context, loaded: &Loaded) -> anyhow::Result<Option<PathBuf>> {
-    let own = loaded.path.as_deref().map(std::path::absolute).transpose()?;
-    if loaded.chosen == ConfigOrigin::Named {
-        return Ok(own);
-    }
-    if let Some(running) = running::Running::find(&context.data).await {
-        let in_force: InForce = running.configuration().await?;
-        if in_force.chosen == ConfigOrigin::Named {
-            return Ok(in_force.file);
-        }
-    }
-    if own.is_some() {
-        bail!(
-            "`{DEFAULT_FILE}` in the current folder was found, not named, and a client's file must name it; add `--config {DEFAULT_FILE}`, or `--config {NO_FILE}` to go without"
-        );
-    }
-    Ok(None)
 }

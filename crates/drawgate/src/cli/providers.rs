@@ -38,9 +38,6 @@ async fn perform(
         ProvidersCommand::List => {
             let header = ["provider", "kind", "url", "key", "at once", "models"];
             context.out.table(&all, &header, all.iter().map(row).collect(), EMPTY)?;
-            if let Some(reason) = all.iter().find_map(|provider| provider.withheld.as_ref()) {
-                eprintln!("drawgate: {reason}");
-            }
             Ok(ExitCode::SUCCESS)
         }
         ProvidersCommand::Check { name } => {

@@ -16,7 +16,6 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
-use super::doctor::advised;
 use super::machine::runtime_options;
 use super::{Context, Output};
 use crate::server::{self, Endpoint, HttpVersions, Server};
@@ -212,11 +211,6 @@ fn grpc(
 fn spans(runtime: &Runtime, loaded: &Loaded) -> anyhow::Result<Spans> {
     let config = &loaded.config;
     let Some(endpoint) = &config.telemetry.otlp_endpoint else { return Ok(Spans::default()) };
-    let secret = config.telemetry.headers.values().any(|value| value.variable().is_some());
-    if let Some(reason) = loaded.starts_no_programs().filter(|_| secret) {
-        tracing::error!(reason, "traces are not sent");
-        return Ok(Spans::default());
-    }
     let mut headers = http::HeaderMap::new();
     for (name, value) in &config.telemetry.headers {
         let value = runtime.host.secrets.resolve(value.expose())?;
@@ -285,8 +279,6 @@ async fn report_start(
     dial: Option<&str>,
 ) -> anyhow::Result<()> {
     let (out, data) = (context.out, &context.data);
-    let not_started = runtime.edits.status().in_force.not_started;
-    let reason = context.loaded.starts_no_programs();
     let token = data.join(ADMIN_TOKEN);
     let (head, loss) = (runtime.audit().signed_head(), runtime.audit().reader().loss().await?);
     let report = serde_json::json!({
@@ -294,7 +286,6 @@ async fn report_start(
         "grpc": dial,
         "token": token,
         "pid": std::process::id(),
-        "notStarted": not_started,
         "auditHead": { "sequence": head.sequence, "hash": head.hash },
         "auditLoss": loss,
     });
@@ -306,19 +297,12 @@ async fn report_start(
             "packs    drawgate keys add --pack NAME KEY.pub    (packs and agents dial {dial}, over gRPC)\n"
         )
     });
-    let servers = match reason {
-        Some(reason) if !not_started.is_empty() => {
-            format!("servers  {}: {}\n", not_started.join(", "), advised(&reason))
-        }
-        _ => String::new(),
-    };
     let loss = loss.map_or_else(String::new, |loss| {
         format!("WARNING  {loss}\n         run `drawgate audit verify`\n")
     });
     out.text(&format!(
         "{loss}Drawgate serves MCP at {url}\n\
          token    in {}\n\
-         {servers}\
          tools    drawgate tools list\n\
          connect  drawgate connect claude --write    (or codex, gemini, cursor, vscode)\n\
          {packs}\

@@ -180,7 +180,7 @@ fn edit_is_in_force(status: &Status) -> bool {
 fn problem(server: &ServerReport) -> String {
     let status = &server.source.status;
     if let Some(problem) = &status.problem {
-        return doctor::advised(problem);
+        return problem.clone();
     }
     let (id, waiting) = (&status.id, status.quarantined.len());
     if waiting > 0 {

@@ -1,20 +1,24 @@
-//! `drawgate status`: the state of the gateway.
+//! `drawgate status`: what runs where, how it is, and what waits for a person.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::Status;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Context;
+use super::audit::shown_time;
 use super::backend::Backend;
+use super::running::Running;
 
-/// What is printed as JSON.
+/// No gateway runs, as service managers say it.
+const NOT_RUNNING: u8 = 3;
+
+/// What is printed as JSON of a gateway that runs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    /// Whether a gateway runs on the data folder. If not, this is what one would be.
     running: bool,
     #[serde(flatten)]
     status: Status,
@@ -23,32 +27,119 @@ struct Report {
 }
 
 pub(super) async fn run(context: Context) -> anyhow::Result<ExitCode> {
-    let backend = Backend::open(&context, Start::Sources).await?;
-    let done = show(&context, &backend).await;
-    backend.close().await;
-    done.map(|()| ExitCode::SUCCESS)
+    let Some(running) = Running::find(&context.data).await else {
+        context.warn_of_errors();
+        context.note_other_gateway().await;
+        not_running(&context)?;
+        return Ok(ExitCode::from(NOT_RUNNING));
+    };
+    let status = running.status().await?;
+    let snapshot = Backend::Running(running).get("/snapshot").await?;
+    let report = Report { running: true, status, snapshot };
+    context.out.either(&report, || describe(&report))?;
+    Ok(ExitCode::SUCCESS)
 }
 
-async fn show(context: &Context, backend: &Backend) -> anyhow::Result<()> {
-    let status: Status = backend.get("/status").await?;
-    let snapshot = backend.get("/snapshot").await?;
-    let report = Report { running: backend.is_running(), status, snapshot };
-    context.out.either(&report, || describe(&report))
+fn not_running(context: &Context) -> anyhow::Result<()> {
+    let serve = context.target.command("serve", &context.data)?;
+    let file = context.loaded.path.as_deref();
+    let value =
+        json!({ "running": false, "data": context.data, "configuration": { "file": file } });
+    context.out.either(&value, || {
+        rows(&[
+            ("gateway", format!("not running; `{serve}` starts it")),
+            ("config", configuration(file, context.loaded.watched())),
+            ("data", context.data.display().to_string()),
+        ])
+    })
 }
 
 fn describe(report: &Report) -> String {
-    let Report { running, status, snapshot } = report;
-    let process = if *running {
-        format!("running, process {}, version {}", status.pid, status.version)
-    } else {
-        "not running; `drawgate serve` starts it".to_owned()
-    };
+    let Report { status, snapshot, .. } = report;
+    let Status { pid, version, configuration: config, .. } = status;
     let grants = snapshot["grants"].as_array().map_or(0, Vec::len);
-    format!(
-        "gateway    {process}\naddress    {}\ntools      {}\ncalls      {} under way\ngrants     {grants}\naudit log  up to event {}",
-        status.endpoint.as_deref().unwrap_or("-"),
-        status.tools,
-        status.calls_under_way,
-        status.audit_head,
-    )
+    let since = shown_time(status.since);
+    let audit = status.audit_problem.as_deref();
+    let mut all = vec![
+        ("gateway", format!("running since {since}, process {pid}, version {version}")),
+        ("address", status.endpoint.as_deref().unwrap_or("-").to_owned()),
+        ("config", {
+            let in_force = &config.in_force;
+            configuration(in_force.file.as_deref(), in_force.watched.as_deref())
+        }),
+        ("data", status.data.display().to_string()),
+        ("health", health(status)),
+        ("tools", status.tools.to_string()),
+        ("calls", format!("{} under way", status.calls_under_way)),
+        ("grants", grants.to_string()),
+        ("audit log", {
+            let head = format!("up to event {}", status.audit_head);
+            audit.map_or_else(|| head.clone(), |problem| format!("{head}; {problem}"))
+        }),
+    ];
+    all.extend(waiting(status).into_iter().map(|text| ("waiting", text)));
+    if let Some(pending) = &config.pending {
+        let since = shown_time(pending.since);
+        all.push(("not in force", format!("an edit, since {since}: {}", pending.problem)));
+    }
+    if !config.at_next_start.is_empty() {
+        let sections = config.at_next_start.join(", ");
+        all.push(("not in force", format!("{sections}: edited, and read at the next start")));
+    }
+    rows(&all)
+}
+
+fn configuration(file: Option<&Path>, watched: Option<&Path>) -> String {
+    match (file, watched) {
+        (Some(file), _) => file.display().to_string(),
+        (None, Some(file)) => format!("defaults; `{}` is not there yet", file.display()),
+        (None, None) => "defaults".to_owned(),
+    }
+}
+
+fn health(status: &Status) -> String {
+    if status.failed.is_empty() {
+        return if status.audit_problem.is_some() { "has problems" } else { "ok" }.to_owned();
+    }
+    let names: Vec<String> = status.failed.iter().map(|one| format!("`{}`", one.id)).collect();
+    let verb = if names.len() == 1 { "does" } else { "do" };
+    format!("{} {verb} not work; `drawgate servers doctor` says why", names.join(", "))
+}
+
+/// What a person should look at, with the command that shows it.
+fn waiting(status: &Status) -> Vec<String> {
+    let waiting = status.waiting;
+    let counted = |count: usize, one: &str, more: &str, command: &str| {
+        let what = if count == 1 { one } else { more };
+        (count > 0).then(|| format!("{count} {what}; `drawgate {command}`"))
+    };
+    [
+        counted(waiting.approvals, "call needs approval", "calls need approval", "approvals list"),
+        counted(
+            waiting.definitions,
+            "tool changed or was added",
+            "tools changed or were added",
+            "servers list",
+        ),
+        counted(
+            waiting.profiles,
+            "profile is not accepted",
+            "profiles are not accepted",
+            "profiles list",
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Names on the left, each once.
+fn rows(all: &[(&str, String)]) -> String {
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let mut before = "";
+    let lines = all.iter().map(|(name, text)| {
+        let name = if *name == std::mem::replace(&mut before, name) { "" } else { name };
+        format!("{name:width$}  {text}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -11,7 +11,6 @@ use anyhow::Context as _;
 use drawgate_core::model::{Capability, GrantId, Narrowing, Principal, ToolResult};
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::config::NOT_STARTED;
 use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport, ToolAccess};
 use drawgate_runtime::time::shown as time;
 use drawgate_runtime::toolpack_sources::NOT_ENABLED;
@@ -21,7 +20,6 @@ use self::arguments::Typed;
 
 use super::Context;
 use super::backend::{Backend, part};
-use super::doctor::advised;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;
@@ -137,7 +135,7 @@ async fn perform(
                     "drawgate: `{agent}` is shown `search_tools` and `call_tool`, by which it finds and calls what is seen by search"
                 );
             }
-            note_not_started(backend).await?;
+            note_not_enabled(backend).await?;
         }
         ToolsCommand::Show { name } => {
             let tool = find(backend, &name, None).await?.with_context(|| {
@@ -163,16 +161,14 @@ async fn perform(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says which servers have no tools here because the configuration may not start them.
-async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
+/// Says which toolpacks have no tools here because they are not enabled.
+async fn note_not_enabled(backend: &Backend) -> anyhow::Result<()> {
     let servers: Vec<ServerReport> = backend.get("/servers").await?;
     let statuses = servers.into_iter().map(|server| server.source.status);
     for status in statuses.filter(|status| status.state == SourceState::Refused) {
         let (id, problem) = (status.id, status.problem.unwrap_or_default());
         if problem.starts_with(NOT_ENABLED) {
             eprintln!("drawgate: `{id}` is {problem} with `drawgate toolpacks enable {id}`");
-        } else if problem.starts_with(NOT_STARTED) {
-            eprintln!("drawgate: `{id}` is {}", advised(&problem));
         }
     }
     Ok(())

@@ -20,6 +20,8 @@ const HELP: &[(&[&str], &str)] = &[
     (&["config", "schema"], "for editors"),
     (&["config", "policy-schema"], "for editors"),
     (&["status"], "every tool and every live grant"),
+    (&["service", "install"], "does not see those of your shell"),
+    (&["service", "remove"], "configuration and data stay"),
     (&["tools", "list"], "As this agent sees them"),
     (&["tools", "show"], "in full"),
     (&["tools", "call"], "read by the type that the tool declares"),
@@ -154,11 +156,11 @@ fn global_options_stand_anywhere_and_in_the_environment() {
         place.command(&["config", "show"]).env("DRAWGATE_CONFIG", config).output().unwrap();
     assert_eq!(seen(&text(&output.stdout)), expected);
 
-    place.ok(&["--data", "first", "agents", "list"]);
-    place.ok(&["agents", "list", "--data", "second"]);
+    place.ok(&["--data", "first", "agents", "add", "ann"]);
+    place.ok(&["agents", "add", "ann", "--data", "second"]);
     assert!(
         place
-            .command(&["agents", "list"])
+            .command(&["agents", "add", "ann"])
             .env("DRAWGATE_DATA", "third")
             .output()
             .unwrap()
@@ -409,8 +411,8 @@ fn a_data_folder_that_cannot_be_used_is_named() {
     let place = TestFolder::new("");
     std::fs::write(place.path().join("file"), "").unwrap();
     for folder in ["file", "/proc/nowhere"] {
-        for command in [["agents", "list"], ["audit", "verify"]] {
-            let output = place.run(&["--data", folder, command[0], command[1]]);
+        for command in [&["agents", "add", "ann"][..], &["audit", "verify"]] {
+            let output = place.run(&[&["--data", folder], command].concat());
             assert_eq!(output.status.code(), Some(1), "{folder}");
             let shown = text(&output.stderr);
             assert!(shown.contains(folder) && shown.lines().count() == 1, "{shown}");
@@ -458,7 +460,7 @@ async fn a_reader_that_leaves_early_is_no_error() {
 #[test]
 fn a_full_disk_under_an_export_is_an_error() {
     let place = TestFolder::new("");
-    place.ok(&["agents", "list"]);
+    place.ok(&["agents", "add", "ann"]);
     let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
     let output = place.command(&["audit", "export"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -472,9 +474,10 @@ fn a_full_disk_under_an_export_is_an_error() {
 #[tokio::test]
 async fn status_shows_the_gateway_and_as_json_all_tools_and_grants() {
     let place = TestFolder::new(&fixture());
-    let offline = place.json(&["status"]);
-    assert_eq!((&offline["running"], &offline["endpoint"]), (&json!(false), &json!(null)));
-    assert!(place.ok(&["status"]).contains("not running"));
+    let offline = place.run(&["status", "--json"]);
+    assert_eq!(offline.status.code(), Some(3));
+    let offline: Value = serde_json::from_slice(&offline.stdout).unwrap();
+    assert_eq!(offline["running"], false);
     let gateway = place.serve();
     offers(&gateway, "fixture__echo").await;
     let grant = place.ok(&["grants", "add", "demo", "--scope", "workspace", "--quiet"]);

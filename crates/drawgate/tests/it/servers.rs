@@ -89,14 +89,16 @@ fn without_a_gateway_the_file_is_checked_and_written() {
     let place = TestFolder::new("");
     std::fs::remove_file(place.path().join("drawgate.toml")).unwrap();
     let added = place.ok(&["servers", "add", "a", "--url", "wss://a.example/mcp"]);
-    let file = place.path().canonicalize().unwrap().join("drawgate.toml");
+    let data = place.path().canonicalize().unwrap().join(".drawgate");
+    let file = data.join("drawgate.toml");
     assert!(added.contains(&format!("in the new file `{}`", file.display())), "{added}");
-    assert!(added.contains(&format!("`drawgate serve --config {}` starts one", file.display())));
+    assert!(added.contains(&format!("`drawgate serve --data {}` starts one", data.display())));
+    let config = |_: &TestFolder| std::fs::read_to_string(&file).unwrap();
     let expected = "[servers.a]\ntransport = \"websocket\"\nurl = \"wss://a.example/mcp\"\n";
     assert_eq!(config(&place), expected);
     place.ok(&["servers", "remove", "a"]);
     assert_eq!(config(&place), "");
-    assert!(!place.data().exists(), "nothing else was made");
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 1, "nothing else was made");
     // Paths and programs are meant as they are seen from here.
     place.ok(&["servers", "add", "b", "--read", "notes", "--", "./run.sh", "..", "x"]);
     let here = place.path().canonicalize().unwrap();

@@ -1,7 +1,7 @@
 //! A gateway in a process of its own, on a folder of its own.
 #![expect(clippy::disallowed_methods, reason = "tests start the program itself")]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -56,9 +56,11 @@ impl TestFolder {
         for name in ["DRAWGATE_CONFIG", "DRAWGATE_DATA", "DRAWGATE_LISTEN"] {
             command.env_remove(name);
         }
+        // Not the gateway of whoever runs the tests.
         if self.path().join("drawgate.toml").exists() {
-            // One that is merely found starts no programs.
             command.env("DRAWGATE_CONFIG", "drawgate.toml");
+        } else {
+            command.env("DRAWGATE_DATA", ".drawgate");
         }
         command
     }
@@ -100,24 +102,8 @@ impl TestFolder {
 
     fn serve_at(&self, data: &Path, change: impl FnOnce(&mut Command)) -> Gateway {
         let mut command = self.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-        let log = std::fs::File::create(self.path().join("serve.log")).unwrap();
-        command.stdout(Stdio::piped()).stderr(log);
         change(&mut command);
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let report: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
-            let mut log = String::new();
-            std::fs::File::open(self.path().join("serve.log"))
-                .unwrap()
-                .read_to_string(&mut log)
-                .unwrap();
-            panic!("the gateway did not start: {line}{log}")
-        });
-        let url = report["endpoint"].as_str().unwrap();
-        let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-        let token = std::fs::read_to_string(data.join("admin.token")).unwrap().trim().to_owned();
-        Gateway { child, address, token }
+        Gateway::start(&mut command, data, &self.path().join("serve.log"))
     }
 
     /// Everything that the gateway has logged so far.
@@ -187,6 +173,22 @@ impl Answer {
 }
 
 impl Gateway {
+    /// Starts `serve --json` on this data folder, with its log in this file, and waits until it is up.
+    pub(crate) fn start(command: &mut Command, data: &Path, log: &Path) -> Self {
+        command.stdout(Stdio::piped()).stderr(std::fs::File::create(log).unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let report: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
+            let log = std::fs::read_to_string(log).unwrap();
+            panic!("the gateway did not start: {line}{log}")
+        });
+        let url = report["endpoint"].as_str().unwrap();
+        let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let token = std::fs::read_to_string(data.join("admin.token")).unwrap().trim().to_owned();
+        Self { child, address, token }
+    }
+
     /// Asks the gateway to end, and returns its exit code.
     pub(crate) fn terminate(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();

@@ -56,8 +56,6 @@ pub struct ProgramSettings {
     pub invokers: InvokersConfig,
     /// How much each may use.
     pub limits: ResourceLimits,
-    /// Why none is started, if none is.
-    pub withheld: Option<String>,
 }
 
 /// The gateway, as programs reach it.
@@ -81,9 +79,6 @@ pub enum NoProgram {
     /// The operator did not set it up.
     #[error("there is no program for `invoker: {0}`; set `command` in `[invokers.{0}]`")]
     NotConfigured(&'static str),
-    /// No program is started at all.
-    #[error("{0}")]
-    Withheld(String),
     /// It speaks another API.
     #[error(
         "`{invoker}` can't ask `{model}`, whose provider is of kind `{kind}`; it needs `{needed}`"
@@ -141,9 +136,6 @@ impl Programs {
             return Err(NoProgram::NoHost);
         }
         let settings = self.settings.load();
-        if let Some(reason) = &settings.withheld {
-            return Err(NoProgram::Withheld(reason.clone()));
-        }
         if settings.invokers.get(invoker).is_none() {
             return Err(NoProgram::NotConfigured(invoker.as_str()));
         }

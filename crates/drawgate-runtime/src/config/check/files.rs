@@ -9,9 +9,9 @@ use drawgate_core::policy::Rules;
 use drawgate_host::egress::Authorities;
 
 use super::rules::KnownTools;
-use crate::config::Config;
 use crate::config::problem::Problem;
 use crate::config::tree::{child, element};
+use crate::config::{Config, DEFAULT_DATA};
 use crate::toolpacks::LockFile;
 
 impl Config {
@@ -94,7 +94,7 @@ fn read_policy(named: &Path, file: &Path) -> Result<Rules, String> {
 
 /// A workspace that holds what decides about its tools would put that into their hands.
 fn check_workspace(config: &Config, resolve: impl Fn(&Path) -> PathBuf) -> Option<Problem> {
-    let data = resolve(&config.data);
+    let data = resolve(config.data.as_deref().unwrap_or(Path::new(DEFAULT_DATA)));
     let workspace = real(&resolve(config.builtin.workspace.as_deref()?))?;
     let own = [("the data folder", data), ("the configuration", resolve(Path::new("")))];
     let holds =

@@ -22,7 +22,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Config;
+use super::{Config, ConfigSource};
 
 const KIND: SourceKind = SourceKind::new("greeter").with_server(&Greeter).with_connector(&Greeter);
 
@@ -167,7 +167,7 @@ async fn greeted(source: Arc<dyn ToolSource>, tool: &str) -> Value {
 fn load(folder: &Path, text: &str) -> Result<super::Loaded, super::ConfigErrors> {
     let file = folder.join("drawgate.toml");
     std::fs::write(&file, text).unwrap();
-    Config::load_with(Some(&file), kinds())
+    Config::load_with(ConfigSource::File(file), kinds())
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn a_server_of_the_configuration_can_be_of_it() {
     }
     // The table itself has not changed.
     let file = folder.path().join("drawgate.toml");
-    let errors = Config::load(Some(&file)).unwrap_err().to_string();
+    let errors = Config::load(ConfigSource::File(file)).unwrap_err().to_string();
     assert!(errors.contains("unknown protocol `greeter`"), "{errors}");
 }
 

@@ -32,8 +32,8 @@ pub struct ConnectArgs {
     pub name: String,
 }
 
-/// The gateway that a client is connected to. All paths are absolute.
-#[derive(Debug, Clone, Copy)]
+/// The gateway that a client is connected to.
+#[derive(Debug, Clone)]
 pub struct Gateway<'a> {
     /// Where it listens.
     pub listen: SocketAddr,
@@ -41,10 +41,8 @@ pub struct Gateway<'a> {
     pub scheme: &'a str,
     /// This program.
     pub program: &'a Path,
-    /// Its data folder.
-    pub data: &'a Path,
-    /// Its configuration, if it has one.
-    pub config: Option<&'a Path>,
+    /// The options that name it in whichever folder the program is started.
+    pub options: Vec<String>,
 }
 
 /// What the command has to say; as text for people, serialized for `--json`.
@@ -67,7 +65,7 @@ pub fn run(args: &ConnectArgs, gateway: Gateway<'_>, folders: &Folders) -> anyho
     let endpoint = if args.http {
         Endpoint::http(gateway.listen, gateway.scheme, agent)
     } else {
-        Endpoint::stdio(gateway.program, gateway.data, gateway.config, agent)
+        Endpoint::stdio(gateway.program, gateway.options, agent)
     };
     let plan = plan(args.client, &args.name, &endpoint, folders)?;
     let written = if args.write { plan.apply()? } else { Written::No };

@@ -11,9 +11,9 @@ fn folders() -> Folders {
 }
 
 fn stdio() -> Endpoint {
-    let program = Path::new("/usr/bin/drawgate");
-    let (data, config) = (Path::new("/home/ada/my data"), Path::new("/etc/drawgate.toml"));
-    Endpoint::stdio(program, data, Some(config), None)
+    let options = ["--data", "/home/ada/my data", "--config", "/etc/drawgate.toml"];
+    let options = options.into_iter().map(str::to_owned).collect();
+    Endpoint::stdio(Path::new("/usr/bin/drawgate"), options, None)
 }
 
 fn http() -> Endpoint {
@@ -229,14 +229,13 @@ fn the_command_prints_then_writes() {
         listen: ([127, 0, 0, 1], 7700).into(),
         scheme: "http",
         program: Path::new("/usr/bin/drawgate"),
-        data: Path::new("/data"),
-        config: None,
+        options: Vec::new(),
     };
     let report = |(http, write)| {
         let name = "drawgate".to_owned();
         let args =
             ConnectArgs { client: Client::Claude, write, stdio: false, http, agent: None, name };
-        let report = run(&args, gateway, &folders).unwrap();
+        let report = run(&args, gateway.clone(), &folders).unwrap();
         format!("# http {http}, write {write}\n{report}")
     };
     let steps = [(false, false), (true, true), (true, true), (false, true)];

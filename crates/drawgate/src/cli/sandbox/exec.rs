@@ -170,11 +170,11 @@ fn start(args: &ExecArgs, host: &Host, spawn: &Spawn) -> anyhow::Result<(Running
 /// What a gateway here would trust, as far as it is there. A configuration with faults counts by its
 /// name.
 fn trusted(globals: &Globals, processes: &Processes) -> Vec<TrustedPath> {
-    let file = globals.config.as_deref();
-    let loaded =
-        Config::load(file).or_else(|_| Config::parse("", file.unwrap_or(Path::new(DEFAULT_FILE))));
+    let Ok(target) = globals.target() else { return Vec::new() };
+    let file = target.source.file().unwrap_or(Path::new(DEFAULT_FILE));
+    let loaded = Config::load(target.source.clone()).or_else(|_| Config::parse("", file));
     let Ok(loaded) = loaded else { return Vec::new() };
-    let data = globals.data.clone().unwrap_or_else(|| loaded.resolve(&loaded.config.data));
+    let data = target.data(&loaded);
     let mut list = trusted_paths(&loaded, &data, processes);
     list.retain(|trusted| trusted.path.exists());
     list

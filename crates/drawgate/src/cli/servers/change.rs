@@ -190,7 +190,7 @@ impl Changed {
             (false, true) => format!("{}: `{name}`, in `{}`", self.done, path.display()),
             (_, false) => format!("`{name}` is {} already, in `{}`", self.done, path.display()),
         };
-        format!("{what}; {}", self.outcome.text(path))
+        format!("{what}; {}", self.outcome.text(&self.file))
     }
 
     fn json(&self, server: Option<&ServerReport>) -> Value {

@@ -178,11 +178,11 @@ fn offered(pack: &ToolpackView) -> Option<usize> {
 
 /// Everything that is wrong, in sentences.
 pub(super) fn complaints(pack: &ToolpackView) -> Vec<String> {
-    let mut all: Vec<String> = pack.problem.iter().map(|it| doctor::advised(it)).collect();
+    let mut all: Vec<String> = pack.problem.iter().cloned().collect();
     if let Some(running) = &pack.running {
         let problem = running.status.problem.clone();
         let problem = problem.filter(|problem| pack.problem.as_ref() != Some(problem));
-        all.extend(problem.map(|problem| doctor::advised(&problem)));
+        all.extend(problem);
         let left_out = doctor::left_out(running).into_iter();
         all.extend(left_out.map(|(tool, reason)| format!("`{tool}` was left out: {reason}")));
         all.extend(waits(&pack.id, running.status.quarantined.len()));

@@ -113,9 +113,6 @@ fn agent_advice(error: &AgentError) -> Option<String> {
         AgentError::ProfileUnusable(name) => {
             Some(format!("`drawgate profiles show {name}` shows why"))
         }
-        AgentError::ProvidersWithheld(_) => {
-            Some("start the gateway, or this command, with `--config FILE`".to_owned())
-        }
         AgentError::UnknownRun(_) => Some(shows("runs")),
         AgentError::UnknownThread(_) => Some(shows("threads")),
         AgentError::UnknownTask(_) => Some(shows("tasks")),

@@ -1,0 +1,128 @@
+//! `secrets.env` in the data folder: values that the configuration refers to by `env:NAME`, for gateways
+//! that do not get them from their environment. Only its owner can read it.
+//!
+//! A line is an assignment in the form in which shells and service managers read variables: `NAME=value`,
+//! or `NAME='value'`, where a quote inside is written `'\''` and lines may break.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use drawgate_host::store::DataDir;
+
+/// Its name.
+pub(super) const FILE: &str = "secrets.env";
+
+/// Adds variables; those of the same name that come later win. Returns where they are.
+pub(super) fn add(data: &Path, secrets: &BTreeMap<&str, &str>) -> anyhow::Result<PathBuf> {
+    let folder = DataDir::open(data)?;
+    let path = std::path::absolute(folder.file(FILE))?;
+    let put = || {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path)?;
+        let mut present = String::new();
+        file.read_to_string(&mut present)?;
+        file.seek(SeekFrom::End(0))?;
+        let lines = secrets.iter().map(|(name, value)| line(name, value));
+        let new: String = lines.filter(|line| !present.contains(line.as_str())).collect();
+        file.write_all(new.as_bytes())?;
+        file.sync_all()
+    };
+    put().with_context(|| format!("can't write `{}`", path.display()))?;
+    Ok(path)
+}
+
+/// A variable of the file in this data folder, if it is there.
+pub(super) fn find(data: &Path, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(data.join(FILE)).ok()?;
+    parse(&text).into_iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+}
+
+/// An assignment as a POSIX shell reads it.
+fn line(name: &str, value: &str) -> String {
+    format!("{name}='{}'\n", value.replace('\'', r"'\''"))
+}
+
+/// The assignments in their order. What is none is passed over.
+fn parse(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        let assignment = line.split_once('=').filter(|_| !line.trim_start().starts_with('#'));
+        // A quoted value may go on behind the line.
+        let quote = rest.split_once("='").filter(|(name, _)| line.len() > name.len());
+        rest = match (assignment, quote.and_then(|(_, value)| quoted(value))) {
+            (Some((name, _)), Some((value, after))) => {
+                found.push((name, value));
+                after
+            }
+            (Some((name, value)), None) if !value.starts_with('\'') => {
+                found.push((name, value.trim().to_owned()));
+                after
+            }
+            _ => after,
+        };
+    }
+    let name = |name: &str| name.trim().trim_start_matches("export ").trim().to_owned();
+    found.into_iter().map(|(key, value)| (name(key), value)).collect()
+}
+
+/// A value up to its closing quote, and what follows the line on which that is.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut rest = text;
+    loop {
+        let (part, after) = rest.split_once('\'')?;
+        value.push_str(part);
+        let Some(more) = after.strip_prefix(r"\''") else {
+            return Some((value, after.split_once('\n').map_or("", |(_, after)| after)));
+        };
+        value.push('\'');
+        rest = more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_kept_as_they_are_and_for_their_owner_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        let values = BTreeMap::from([("A", "it's $HOME"), ("B", "two\nlines")]);
+        let path = add(&data, &values).unwrap();
+        assert_eq!(add(&data, &values).unwrap(), path);
+        assert_eq!(add(&data, &BTreeMap::from([("A", "new")])).unwrap(), path);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "A='it'\\''s $HOME'\nB='two\nlines'\nA='new'\n");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(find(&data, "A").as_deref(), Some("new"), "the last one counts");
+        assert_eq!(find(&data, "B").as_deref(), Some("two\nlines"));
+        assert_eq!(find(&data, "C"), None);
+        assert_eq!(find(place.path(), "A"), None, "no file");
+    }
+
+    #[test]
+    fn what_people_write_is_read() {
+        let text = "# a comment\n\nA=plain value \nexport B='quoted'\nnonsense\nC=''\n\
+                    D='it'\\''s\ntwo = lines'\nE=last\nF='open";
+        let read = parse(text);
+        let read: Vec<(&str, &str)> =
+            read.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let expected = [
+            ("A", "plain value"),
+            ("B", "quoted"),
+            ("C", ""),
+            ("D", "it's\ntwo = lines"),
+            ("E", "last"),
+        ];
+        assert_eq!(read, expected);
+    }
+}
