@@ -113,6 +113,8 @@ class Home:
             if not part:
                 break
             printed += part
+            if printed.endswith(b"] "):
+                os.write(terminal, b"y\n")
         text = printed.decode().replace("\r\n", "\n").rstrip("\n")
         if os.waitpid(child, 0)[1] != 0:
             raise SystemExit(f"`{command}` failed:\n{text}")

@@ -128,7 +128,7 @@ describe("the products of ./dist", () => {
     await check(root, IMAGE_USER, "var/lib/drawgate");
   });
 
-  test("the Debian package has completions, a man page for each command, documents and examples", () => {
+  test("the Debian package has completions, a man page for each command, a unit of systemd, documents and examples", () => {
     const root = join(folder, "debian");
     const share = join(root, "usr/share");
     for (const file of ["bash-completion/completions/drawgate", "zsh/vendor-completions/_drawgate", "fish/vendor_completions.d/drawgate.fish"]) {
@@ -140,6 +140,8 @@ describe("the products of ./dist", () => {
     assert.deepEqual(pages.sort(), expected.map((words) => `${["drawgate", ...words].join("-")}.1.gz`).sort());
     const page = gunzipSync(readFileSync(join(share, "man/man1/drawgate-servers-add.1.gz"))).toString();
     assert.match(page, /\.SH OPTIONS/);
+    const unit = readFileSync(join(root, "usr/lib/systemd/user/drawgate.service"), "utf8");
+    assert.match(unit, /^ExecStart="\/usr\/bin\/drawgate" "serve"$/m);
     for (const file of ["copyright", "README.md", "docs/configuration.md", "examples/drawgate.toml"]) {
       assert.ok(existsSync(join(share, "doc/drawgate", file)), file);
     }

@@ -17,23 +17,18 @@ import { LEFT_OUT, STAND_INS } from "./rules.mjs";
 const text = (name) => readFileSync(join(top, name), "utf8");
 /** A page without its blocks. */
 const prose = (name) => text(name).replace(/^\s*```[\s\S]*?^\s*```/gm, "");
-/** Diagrams, formats, what a program prints. */
-const SHOWN_ONLY = ["", "text"];
-
-test("every page is followed", () => {
-  const written = ["README.md", "SECURITY.md", "CONTRIBUTING.md", ...readdirSync(join(top, "docs"))
-    .filter((file) => file.endsWith(".md")).map((file) => `docs/${file}`)];
-  const missing = written.filter((name) => PAGES[name] === undefined && blocks(text(name)).some(({ language }) => !SHOWN_ONLY.includes(language)));
-  assert.deepEqual(missing, [], "these have blocks, and are not in pages.mjs");
-});
+/** What every page may have: commands, configurations and JSON, and what is only shown. */
+const USED = ["sh", "toml", "json", "", "text"];
+const guides = readdirSync(join(top, "docs")).filter((file) => file.endsWith(".md")).map((file) => `docs/${file}`);
+const names = [...new Set(["README.md", "SECURITY.md", "CONTRIBUTING.md", ...guides, ...Object.keys(PAGES)])];
 
 test("every block is used", () => {
-  for (const name of Object.keys(PAGES)) {
-    const { blocks: uses = {}, elsewhere = {} } = PAGES[name];
+  for (const name of names) {
+    const { blocks: uses = {}, elsewhere = {} } = PAGES[name] ?? {};
     const seen = {};
     for (const { language, line } of blocks(text(name))) {
       seen[language] = (seen[language] ?? 0) + 1;
-      const isUsed = ["sh", "toml", ...SHOWN_ONLY].includes(language) || `${language} ${seen[language]}` in uses || language in uses;
+      const isUsed = USED.includes(language) || `${language} ${seen[language]}` in uses || language in uses;
       assert.ok(isUsed || language in elsewhere, `${name}, line ${line}: nothing uses this block of \`${language}\``);
     }
     for (const [language, file] of Object.entries(elsewhere)) {
@@ -43,7 +38,7 @@ test("every block is used", () => {
 });
 
 test("commands stand in blocks", () => {
-  for (const name of Object.keys(PAGES)) assert.deepEqual(unfenced(text(name)), [], name);
+  for (const name of names) assert.deepEqual(unfenced(text(name)), [], name);
 });
 
 test("what is left out or replaced is there", () => {
@@ -51,7 +46,7 @@ test("what is left out or replaced is there", () => {
   for (const [name, start] of LEFT_OUT) {
     assert.ok(shell(name).some((command) => command.startsWith(start)), `${name} has no command that begins with \`${start}\``);
   }
-  const all = Object.keys(PAGES).map(text).join("\n");
+  const all = names.map(text).join("\n");
   for (const [from] of STAND_INS) assert.ok(all.includes(from), `no page has \`${from}\``);
 });
 
@@ -61,7 +56,7 @@ test("links lead somewhere", () => {
   const anchors = (name) => prose(name).split("\n")
     .filter((line) => /^#+ /.test(line)).map((line) => anchor(line.replace(/^#+ /, "")));
   const wrong = [];
-  for (const name of [...Object.keys(PAGES), "SECURITY.md", "CONTRIBUTING.md", "ARCHITECTURE.md"]) {
+  for (const name of [...names, "ARCHITECTURE.md"]) {
     for (const [, link] of prose(name).matchAll(/\]\(([^)\s]+)\)/g)) {
       if (/^https?:/.test(link)) continue;
       const [path, place] = link.split("#");
@@ -78,7 +73,7 @@ test("commands and options that are named in a text exist", () => {
   assert.deepEqual(["drawgate audit tail --fellow", "drawgate audit tale", "drawgate servers add X -- npx --yes", "drawgate serve"]
     .map((words) => unknown(manual, words)), ["--fellow", "tale", undefined, undefined]);
   const named = (name) => [...prose(name).matchAll(/`(drawgate [^`]*)`/g)].map(([, words]) => words);
-  const wrong = Object.keys(PAGES).flatMap((name) => named(name)
+  const wrong = names.flatMap((name) => named(name)
     .filter((words) => unknown(manual, words) !== undefined).map((words) => `${name}: ${words}`));
   assert.deepEqual(wrong, []);
 });
@@ -94,7 +89,7 @@ test("the pictures can be made", { concurrency: true }, async () => {
 });
 
 describe("pages", { concurrency: 2 }, () => {
-  for (const name of Object.keys(PAGES)) {
+  for (const name of names.filter((it) => blocks(text(it)).some(({ language }) => language !== ""))) {
     test(name, async () => {
       const { code, output } = await apart(process.execPath, [join(here, "play.mjs"), name]);
       assert.equal(code, 0, `\n${output}`);

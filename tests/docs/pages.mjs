@@ -1,4 +1,4 @@
-// The pages, and what each needs of its surroundings. Of a page:
+// What pages need of their surroundings; one that is not here needs nothing but a gateway. Of a page:
 //
 //   before      what its reader has already, made before the gateway starts
 //   gateway     `false`: the page starts it
@@ -55,6 +55,7 @@ export const PAGES = {
   },
   "docs/install.md": {
     gateway: false,
+    before: (reader) => reader.program("systemctl", "#!/bin/sh\n"),
     after: (reader) => reader.ok("bash", "-n", join(reader.home, ".local/share/bash-completion/completions/drawgate")),
   },
   "docs/servers.md": {

@@ -9,7 +9,7 @@ import { PAGES } from "./pages.mjs";
 import { LEFT_OUT, STAND_INS } from "./rules.mjs";
 
 const name = process.argv[2];
-const page = PAGES[name];
+const page = PAGES[name] ?? {};
 const scenario = new Scenario();
 const seen = {};
 
@@ -34,6 +34,7 @@ async function follow({ language, text }) {
   if (typeof use === "function") return use(scenario, standIn(text));
   if (typeof use === "string") return void scenario.write(use, text);
   if (language === "sh") return shell(text);
+  if (language === "json") return void JSON.parse(text);
   if (language === "toml") {
     scenario.check(text);
     if (page.applies) await scenario.apply(standIn(text));

@@ -33,11 +33,11 @@ export const STAND_INS = [
   ['command = "uvx"\nargs = ["mcp-server-time"]', `command = "${time}"`],
 ];
 
-/** Commands that ask, or want a terminal, and what a person types. */
+/** Commands that want a terminal, and what a person types if they ask. */
 export const ANSWERS = [
   [/^drawgate (plugins add|profiles accept)(?!.*--yes)/, "y"],
-  [/^drawgate approvals (approve|show)/, ""],
-  [/^drawgate grants add .*--approval/, ""],
+  [/^drawgate approvals (approve|deny|show)/, "y"],
+  [/^drawgate grants add .*--approval/, "y"],
   [/^drawgate sandbox exec .*-- sh\b(?! -c)/, "exit"],
 ];
 
