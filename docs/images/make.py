@@ -24,6 +24,7 @@ import termios
 import time
 import urllib.parse
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -93,6 +94,24 @@ class Home:
         out = subprocess.run(["sh", "-c", f"{command} --json"], cwd=self.folder, env=self.env, capture_output=True, check=True, text=True)
         return json.loads(out.stdout)
 
+    def call(self, token, tool, arguments):
+        """Calls a tool over MCP, as an agent does."""
+        meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+        params = {"name": tool, "arguments": arguments, "_meta": meta}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": tool,
+        }
+        request = urllib.request.Request(f"{GATEWAY}/mcp", data=body, headers=headers)
+        answer = urllib.request.urlopen(request).read().decode()
+        if '"isError":true' in answer or '"error"' in answer:
+            raise SystemExit(f"`{tool}` failed: {answer}")
+
     def approval(self):
         """The id of the approval that waits."""
         return self.wait(lambda: self.json("drawgate approvals list"))[0]["id"]
@@ -135,13 +154,16 @@ def session(home):
 
     run("drawgate servers add time -- mcp-server-time", "in the sandbox: no network, no files of yours")
     run("drawgate tools call time__get_current_time timezone=Europe/Paris")
-    run('drawgate tools call vfs_write path=notes.txt content="call Ada"')
-    call = home.start("drawgate tools call vfs_delete path=notes.txt")
-    steps.append(("drawgate tools call vfs_delete path=notes.txt &", "a rule wants a person for this", ""))
-    identity = home.approval()
-    run("drawgate approvals list")
-    run(f"drawgate approvals approve {identity}")
-    steps[-1] = (*steps[-1][:2], steps[-1][2] + "\n" + call.communicate()[0].rstrip("\n"))
+    run("drawgate agents add research-bot --tools 'time__* vfs_*' --quiet > bot.token")
+    token = (home.folder / "bot.token").read_text().strip()
+    home.call(token, "vfs_write", {"path": "notes.txt", "content": "call Ada"})
+    with ThreadPoolExecutor() as agent:
+        call = agent.submit(home.call, token, "vfs_delete", {"path": "notes.txt"})
+        steps.append(("", "research-bot, an agent, calls vfs_delete; a rule wants a person for that", ""))
+        identity = home.approval()
+        run("drawgate approvals list")
+        run(f"drawgate approvals approve {identity}")
+        call.result()
     run("drawgate audit search --since 5m --tool '*delete*'", "who deleted the file?")
     run("drawgate audit verify")
     return [(command, comment, printed.replace(str(home.folder), "/home/ann")) for command, comment, printed in steps]
@@ -184,8 +206,9 @@ def svg(steps):
     """The session as a picture in which one line after the other appears."""
     rows, moment = [], 0.6
     for command, comment, printed in steps:
-        spans = [(PROMPT, True, "$ "), (COMMAND, True, command)]
-        rows.append((moment, spans + ([(COLOURS[90], False, f"   # {comment}")] if comment else [])))
+        typed = [(PROMPT, True, "$ "), (COMMAND, True, command)] if command else []
+        said = [(COLOURS[90], False, ("   " if command else "") + f"# {comment}")] if comment else []
+        rows.append((moment, typed + said))
         moment += 1.1
         for line in printed.split("\n") if printed else []:
             rows += [(moment, row) for row in wrapped(coloured(line))]
@@ -213,7 +236,6 @@ def svg(steps):
 
 def screenshot(home, target):
     """The page of an approval, after its reader has given the token."""
-    home.at_terminal('drawgate tools call vfs_write path=invoices/2026-11.csv content="paid"')
     call = home.start("drawgate tools call vfs_delete path=invoices/2026-11.csv")
     identity = home.approval()
     page = next(it for it in home.json("drawgate approvals list") if it["id"] == identity)["page"]
