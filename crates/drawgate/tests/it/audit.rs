@@ -137,6 +137,7 @@ fn check_anchors(place: &TestFolder, all: &[Value]) {
     assert!(text(&wrong.stderr).contains("write `SEQUENCE:HASH`"), "{}", text(&wrong.stderr));
     // A folder that was exchanged for a fresh one is intact by itself; only the anchor tells.
     let fresh = TestFolder::new("");
+    fresh.make_data(&fresh.data());
     fresh.ok(&["agents", "list"]);
     assert_eq!(verify(&fresh, &fresh.data(), &[]).0, Some(0));
     assert_eq!(verify(&fresh, &fresh.data(), &["--anchor", &middle]).0, Some(2));

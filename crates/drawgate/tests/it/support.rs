@@ -41,6 +41,13 @@ impl TestFolder {
         self.folder.path()
     }
 
+    /// Makes an empty data folder, which commands that only look do not.
+    #[expect(clippy::unused_self, reason = "reads as what is done in the folder")]
+    pub(crate) fn make_data(&self, folder: &Path) {
+        use std::os::unix::fs::DirBuilderExt as _;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).unwrap();
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.path().join(".drawgate")
     }

@@ -86,6 +86,7 @@ impl Fixture {
 
     /// Opens the folder for writing and closes it again, as a start does.
     fn start(&self, folder: &Path) {
+        self.place.make_data(folder);
         self.place.ok(&["agents", "list", "--data", folder.to_str().unwrap()]);
     }
 

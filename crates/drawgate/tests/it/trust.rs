@@ -245,6 +245,7 @@ async fn a_server_that_is_followed_may_say_what_it_likes() {
 #[tokio::test]
 async fn review_works_without_a_running_gateway_and_another_command_is_another_server() {
     let place = place("", &tools(&[("add", "1")]));
+    place.make_data(&place.data());
     assert!(place.ok(&["tools", "list"]).contains("s__add"));
     describe(&place, &tools(&[("add", "2")]));
     assert!(!place.ok(&["tools", "list"]).contains("s__add"));
