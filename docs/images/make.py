@@ -32,7 +32,10 @@ TOP = HERE.parent.parent
 TIME_SERVER = TOP / "tests/clients/.venv/bin"
 COLUMNS = 104
 GATEWAY = "http://127.0.0.1:7700"
-POLICY = """
+CONFIGURATION = """
+[approvals]
+hold_seconds = 300
+
 [policy]
 defaults = { fallback = "allow" }
 
@@ -70,7 +73,7 @@ class Home:
         (self.folder / "bin/drawgate").symlink_to(program)
         config = self.folder / ".config/drawgate/drawgate.toml"
         config.parent.mkdir(parents=True)
-        config.write_text(POLICY)
+        config.write_text(CONFIGURATION)
         path = f"{self.folder}/bin:{TIME_SERVER}:/usr/bin:/bin"
         self.env = {"HOME": str(self.folder), "PATH": path, "TERM": "xterm-256color", "LANG": "C.UTF-8", "COLUMNS": str(COLUMNS)}
         self.gateway = self.start("drawgate serve")
@@ -80,7 +83,7 @@ class Home:
         return subprocess.Popen(["sh", "-c", f"exec {command}"], cwd=self.folder, env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def wait(self, condition):
-        for _ in range(600):
+        for _ in range(1200):
             try:
                 found = condition()
                 if found:

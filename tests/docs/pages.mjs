@@ -64,6 +64,8 @@ export const PAGES = {
   },
   "docs/access.md": {
     applies: true,
+    // However slow this machine is, the call must not be answered before it is approved.
+    before: (reader) => reader.apply("[approvals]\nhold_seconds = 300\n"),
     after: (reader) => until("the approved call has succeeded", () =>
       reader.json("audit", "search", "--tool", "vfs_delete", "--code", "OK").length === 1),
   },
@@ -79,6 +81,7 @@ export const PAGES = {
   "docs/calls.md": { before: (reader) => void reader.ok("drawgate", "agents", "add", "research-bot") },
   "docs/packs.md": { before: keys },
   "examples/packs/hello/README.md": {},
+  "examples/packs/mcp-bridge/README.md": {},
   "docs/plugins.md": {
     blocks: {
       "json 1": "notes/drawgate-plugin.json",

@@ -6,6 +6,7 @@ import { until } from "../clients/lib/until.mjs";
 
 const built = dirname(drawgate);
 const everything = servers.everything.args[0];
+const filesystem = join(dirname(everything), "../../server-filesystem/dist/index.js");
 const time = join(dirname(python), "mcp-server-time");
 
 /** Commands that are not run: page, how they begin, why. */
@@ -26,6 +27,8 @@ export const LEFT_OUT = [
 export const STAND_INS = [
   ["cargo run --release -- serve", "drawgate serve"],
   ["cargo run -p hello-pack --", join(built, "hello-pack")],
+  ["cargo run -p mcp-bridge-pack --", join(built, "drawgate-mcp-bridge")],
+  ["npx -y @modelcontextprotocol/server-filesystem", `${node} ${filesystem}`],
   ["npx -y @modelcontextprotocol/server-everything", `${node} ${everything}`],
   ["npx @modelcontextprotocol/server-everything", `${node} ${everything}`],
   ["uvx mcp-server-time", time],
@@ -49,7 +52,7 @@ export const EXIT_CODES = [
 /** Commands that go on until somebody ends them, and what they print when they are at work, or the port that they serve. */
 export const KEEP_RUNNING = [
   [/--follow/, /./],
-  [/\/hello-pack /, /connected/],
+  [/\/(hello-pack|drawgate-mcp-bridge) /, /connected/],
   [/ streamableHttp &$/, 3001],
   [/\/openapi-local\/server\.py &$/, 8087],
 ];

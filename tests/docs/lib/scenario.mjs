@@ -80,11 +80,11 @@ export class Scenario {
     await until(`\`${command}\` is ready`, async () => {
       if (child.exitCode !== null) throw new Error(`it exited: ${child.printed}`);
       return (await fetch(`${GATEWAY}/readyz`)).ok;
-    }, 30_000);
+    });
     await until("its servers have started or failed", () => {
       const servers = JSON.parse(this.ok("drawgate", "servers", "list", "--json"));
       return servers.every(({ state }) => state !== "starting");
-    }, 30_000);
+    });
   }
 
   async stop() {
@@ -108,14 +108,14 @@ export class Scenario {
 
   /** Runs a program that must succeed, and returns what it printed. */
   ok(program, ...args) {
-    const { status, stdout, stderr } = spawnSync(program, args, { cwd: this.place, env: this.env, encoding: "utf8", timeout: 60_000 });
+    const { status, stdout, stderr } = spawnSync(program, args, { cwd: this.place, env: this.env, encoding: "utf8", timeout: 120_000 });
     if (status !== 0) throw new Error(`${[program, ...args].join(" ")}: exit code ${status}\n${stdout}${stderr}`);
     return stdout;
   }
 
   /** The same, whatever its exit code. */
   said(program, ...args) {
-    return spawnSync(program, args, { cwd: this.place, env: this.env, encoding: "utf8", timeout: 60_000 }).stdout;
+    return spawnSync(program, args, { cwd: this.place, env: this.env, encoding: "utf8", timeout: 120_000 }).stdout;
   }
 
   json(...args) {
@@ -132,7 +132,7 @@ export class Scenario {
       await until(`\`${command}\` is at work`, () => {
         if (child.exitCode !== null) throw new Error(`it exited: ${child.printed}`);
         return typeof lasting[1] === "number" ? isServed(lasting[1]) : lasting[1].test(child.printed);
-      }, 30_000);
+      });
       return undefined;
     }
     const answer = ANSWERS.find(([pattern]) => pattern.test(command));
