@@ -6,3 +6,8 @@ pub mod cli;
 pub mod server;
 pub mod surface;
 pub mod telemetry;
+
+/// The Rust program of `docs/agents.md`, which must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/agents.md")]
+pub struct GuideForAgents;

@@ -182,6 +182,12 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write man pages, one for each command
+    #[command(hide = true)]
+    ManPages {
+        /// The folder, which must exist
+        folder: PathBuf,
+    },
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -270,6 +276,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     // These need no configuration, and one repairs it.
     match &cli.command {
         Command::Completions { shell } => return completions(*shell),
+        Command::ManPages { folder } => return man_pages(folder),
         Command::Init(args) => return init::run(args, &cli.globals),
         Command::Config(command) => return config::run(command, &cli.globals),
         Command::Sandbox(command) => {
@@ -323,7 +330,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Init(_)
         | Command::Config(_)
         | Command::Sandbox(_)
-        | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        | Command::Completions { .. }
+        | Command::ManPages { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -383,6 +391,23 @@ fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     clap_complete::generate(shell, &mut Cli::command(), "drawgate", &mut script);
     Output::new(false).raw(&script)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn man_pages(folder: &Path) -> anyhow::Result<ExitCode> {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    let into = || format!("man pages can't be written into `{}`", folder.display());
+    write_man_pages(program, folder).with_context(into)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_man_pages(command: clap::Command, folder: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_man_pages(below.clone(), folder)?;
+    }
+    let source = concat!("drawgate ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(command).source(source).manual("Drawgate").generate_to(folder)?;
+    Ok(())
 }
 
 async fn connect_client(

@@ -38,7 +38,6 @@ mod profiles;
 mod promises;
 mod protocol;
 mod questions;
-mod readme;
 mod refusals;
 mod runs;
 mod sandbox;
