@@ -11,6 +11,7 @@ use drawgate_host::trusted::{Conflict, Kind, TrustedPath};
 
 use super::{Runtime, confine};
 use crate::config::{DEFAULT_FILE, Loaded, Server, Transport};
+use crate::packages::PackageLock;
 use crate::toolpacks::LOCK_FILE;
 
 /// All that decides about programs under a configuration, whether it is there or not.
@@ -23,7 +24,9 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
     let mut list = vec![
         trusted("the data folder", data, Kind::Secret(DataDir::ROOMS)),
         trusted("the folder of plugins", data.join(DataDir::PLUGINS), Kind::Setting),
+        trusted("the folder of packages", data.join(DataDir::PACKAGES), Kind::Setting),
         trusted("the configuration file", file, Kind::Secret(&[])),
+        trusted("the lock file of packages", PackageLock::path(file), Kind::Setting),
         trusted("the list of authorised keys", data.join(&config.grpc.keys), Kind::Setting),
         trusted("the folder of toolpacks", toolpacks, Kind::Setting),
         trusted("the lock file of toolpacks", lock, Kind::Setting),

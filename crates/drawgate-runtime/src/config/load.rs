@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::problem::{ConfigErrors, Problem, Severity};
 use super::tree::{Locations, Tree, is_within};
 use super::{Config, Server, Transport, schema, shape, tree};
+use crate::packages::PackageLock;
 
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "drawgate.toml";
@@ -60,6 +61,8 @@ pub struct Loaded {
     pub chosen: ConfigOrigin,
     /// SHA-256 of the text, in hexadecimal: has an edit changed anything?
     pub text_hash: String,
+    /// What was fetched for servers that package runners start.
+    pub packages: PackageLock,
     /// What is worth knowing about it.
     pub warnings: Vec<Problem>,
 }
@@ -238,7 +241,9 @@ impl Config {
 
 fn loaded(config: Config, path: Option<PathBuf>, text: &str, warnings: Vec<Problem>) -> Loaded {
     let text_hash = hex::encode(Sha256::digest(text));
-    Loaded { config, path, chosen: ConfigOrigin::Named, text_hash, warnings }
+    let lock = path.as_deref().map(PackageLock::path);
+    let packages = lock.map(|lock| PackageLock::read(&lock)).unwrap_or_default();
+    Loaded { config, path, chosen: ConfigOrigin::Named, text_hash, packages, warnings }
 }
 
 fn read(mut tree: Tree, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Problem>) {

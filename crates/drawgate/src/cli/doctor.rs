@@ -1,8 +1,10 @@
 //! What a server's state means, in sentences.
 
+use drawgate_core::model::SourceId;
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::config::{DEFAULT_FILE, NOT_STARTED};
 use drawgate_runtime::operations::{ServerReport, SourceReport};
+use drawgate_runtime::packages::{NOT_FETCHED, NOT_PINNED};
 use serde_json::Value;
 
 use super::login;
@@ -87,9 +89,11 @@ fn state(source: &SourceReport) -> String {
         SourceState::Away => {
             format!("{id}: a pack that has disconnected and may return; its tools are still listed")
         }
-        SourceState::Failed => format!("{id}: failed, and is tried again: {problem}"),
+        SourceState::Failed => {
+            format!("{id}: failed, and is tried again: {}", advised_server(id, problem))
+        }
         SourceState::Refused => {
-            let problem = advised(problem);
+            let problem = advised_server(id, problem);
             format!("{id}: can't be used until the configuration changes: {problem}")
         }
     }
@@ -100,6 +104,13 @@ pub(super) fn advised(problem: &str) -> String {
     let advice = problem.starts_with(NOT_STARTED);
     let advice = advice.then(|| format!("; run with `--config {DEFAULT_FILE}`"));
     format!("{problem}{}", advice.unwrap_or_default())
+}
+
+/// Why a server is not used, with the option or the command that helps.
+pub(super) fn advised_server(id: &SourceId, problem: &str) -> String {
+    let is_fetched = ![NOT_FETCHED, NOT_PINNED].iter().any(|reason| problem.contains(reason));
+    let fetch = (!is_fetched).then(|| format!("; run `drawgate servers fetch {id}`"));
+    format!("{}{}", advised(problem), fetch.unwrap_or_default())
 }
 
 /// How its connection is looked after.
