@@ -122,9 +122,15 @@ impl Meaning {
             {
                 Self::Registry
             }
-            (Ecosystem::Npm, "-y" | "--yes" | "--bun" | "--prefer-offline" | "--prefer-online")
+            (
+                Ecosystem::Npm,
+                "-y" | "--yes" | "--no" | "--no-install" | "--bun" | "--prefer-offline"
+                | "--prefer-online",
+            )
             | (Ecosystem::Python, "--isolated" | "--refresh" | "--no-cache")
-            | (_, "-q" | "--quiet" | "--silent" | "--verbose" | "-v") => Self::Nothing,
+            | (_, "-q" | "--quiet" | "--silent" | "--verbose" | "-v" | "--offline") => {
+                Self::Nothing
+            }
             _ => return None,
         })
     }

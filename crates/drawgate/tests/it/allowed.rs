@@ -42,12 +42,15 @@ struct Lab {
 }
 
 impl Lab {
-    fn new(config: &str) -> Self {
-        let place = TestFolder::new(config);
+    /// A gateway, with the server if it is to be there from the beginning.
+    fn new(config: impl FnOnce(&str) -> String) -> Self {
+        let place = TestFolder::new("");
         for folder in ["notes", "other"] {
             std::fs::create_dir(place.path().join(folder)).unwrap();
         }
         std::fs::write(place.path().join("other/b c.txt"), "content").unwrap();
+        let notes = place.path().canonicalize().unwrap().join("notes");
+        place.configure(&config(notes.to_str().unwrap()));
         let gateway = place.serve_with(|command| {
             command.env("REACH_TOKEN", "0123456789abcdef");
         });
@@ -94,10 +97,10 @@ fn server(folder: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_refusal_is_named_and_the_printed_command_lifts_it() {
-    let lab = Lab::new("");
-    lab.place.configure(&server(&lab.path("notes")));
-    lab.place.ok(&["servers", "restart", "reach"]);
-    let site = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let lab = Lab::new(server);
+    lab.place.ok(&["servers", "doctor", "reach"]);
+    // Another address of this machine than the one that a program reaches itself by.
+    let site = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
     let host = site.local_addr().unwrap().to_string();
     let router = Router::new().route("/", get(|| async { "a page" }));
     tokio::spawn(async move { axum::serve(site, router).await.unwrap() });
@@ -148,7 +151,7 @@ async fn each_refusal_is_named_and_the_printed_command_lifts_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_lacks_is_offered_at_the_terminal() {
-    let lab = Lab::new("");
+    let lab = Lab::new(|_| String::new());
     let notes = lab.path("notes");
     let add = [
         "servers",

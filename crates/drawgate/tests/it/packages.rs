@@ -270,7 +270,7 @@ async fn what_can_not_be_fetched_is_said_and_nothing_is_added() {
         ),
         (vec!["npx", "-y", "./here"], "is not a package of a registry"),
         (vec!["npx", "-p", NPM_NAME, "none"], "have no program"),
-        (vec!["pipx", "run", "--spec", "reach-server", "none"], "they have `reach-server`"),
+        (vec!["pipx", "run", "--spec", "reach-server", "none"], "`reach-server`"),
     ] {
         let args: Vec<&str> = ["servers", "add", "a", "--"].into_iter().chain(words).collect();
         let output = run(&place, &registry.address, &args);
