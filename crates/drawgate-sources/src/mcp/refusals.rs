@@ -86,11 +86,13 @@ impl Refusals {
         let text = text.get(..end).unwrap_or_default();
         let Some(confinement) = &self.spawn.confinement else { return };
         for path in paths(text) {
-            self.file(confinement, path, text).map(|refusal| self.note(refusal));
+            if let Some(refusal) = self.file(confinement, path, text) {
+                self.note(&refusal);
+            }
         }
         for name in variables(text) {
             if !self.spawn.env.contains_key(name) && self.host.secrets.is_set(name) {
-                self.note(Refusal::Variable(name.to_owned()));
+                self.note(&Refusal::Variable(name.to_owned()));
             }
         }
     }
@@ -127,11 +129,11 @@ impl Refusals {
         named.next().or_else(own).map(Path::to_owned)
     }
 
-    fn note(&self, refusal: Refusal) {
+    fn note(&self, refusal: &Refusal) {
         let mut known = self.known.lock();
         if known.len() < MAX_REFUSALS && known.insert(refusal.clone()) {
             drop(known);
-            let setting = self.setting(&refusal);
+            let setting = self.setting(refusal);
             tracing::warn!(server = %self.id, "a server was refused {refusal}; it is allowed by `{setting}` in `[servers.{}]`", self.id);
         }
     }
@@ -164,7 +166,7 @@ impl RefusedHosts for Refusals {
         let rule = if USUAL_PORTS.contains(&port) { host } else { format!("{host}:{port}") };
         // What the configuration would not take is not worth a line.
         if rule.len() <= MAX_NAME && rule.parse::<HostRule>().is_ok() && !rule.contains('*') {
-            self.note(Refusal::Host(rule));
+            self.note(&Refusal::Host(rule));
         }
     }
 }

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::ValueEnum as _;
 use drawgate_runtime::config::Config;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toml_edit::DocumentMut;
 
@@ -150,27 +151,28 @@ async fn fetch_packages(
     context: &Context,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let mut all = Vec::new();
-    for it in added(plan) {
+    let (mut all, mut pins) = (Vec::new(), BTreeMap::new());
+    let work = added(plan).map(|it| fetch::before_adding(&it.server, context));
+    for (it, fetched) in added(plan).zip(join_all(work).await) {
         let name = &it.server.name;
-        match fetch::before_adding(&it.server, file, context).await {
+        match fetched {
             Ok(None) => {}
-            Ok(Some(fetched)) => {
+            Ok(Some((id, fetched))) => {
                 say(context, &format!("fetched for `{name}`: {}", packages::described(&fetched)))?;
                 all.push(json!({ "server": name, "package": packages::json(&fetched) }));
+                pins.insert(id, fetched);
             }
             Err(error) => {
                 report.is_ok = false;
                 let reason = format!("{error:#}");
-                say(
-                    context,
-                    &format!(
-                        "{reason}\n  it is imported without; then: `drawgate servers fetch {name}`"
-                    ),
-                )?;
+                let then = format!("it is imported without; then: `drawgate servers fetch {name}`");
+                say(context, &format!("{reason}\n  {then}"))?;
                 all.push(json!({ "server": name, "problem": reason }));
             }
         }
+    }
+    if !pins.is_empty() {
+        packages::pin(file, &context.data, pins).await?;
     }
     report.json["packages"] = json!(all);
     Ok(())

@@ -53,18 +53,18 @@ impl Wanted<'_> {
         let installer = Installer::new(host, &tree);
         let keep = self.keep.as_ref();
         let made = async {
-            let installed = match self.request.ecosystem {
+            let outcome = match self.request.ecosystem {
                 Ecosystem::Npm => npm::install(&installer, self.request, keep).await?,
                 Ecosystem::Python => python::install(&installer, self.request, keep).await?,
             };
-            if let Some(package) = installed.pins.without_integrity() {
+            if let Some(package) = outcome.pins.without_integrity() {
                 bail!(
                     "`{package}` has no hash that it could be pinned by; only packages of a registry have one"
                 );
             }
             let own = tree.clone();
             let content_hash = spawn_blocking(move || content_hash(&own)).await??;
-            let Installed { pins, program } = installed;
+            let Installed { pins, program } = outcome;
             let request = self.request.clone();
             Ok(PinnedPackage { request, pins, tree: name, program, content_hash })
         };

@@ -1,6 +1,7 @@
 //! `drawgate servers add`, `remove`, `enable`, `disable`, `restart`: the configuration is changed, and
 //! what came of it is said.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -89,9 +90,11 @@ pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<Exit
         server.write.extend(allow::folders_to_write(&context, &args.name, &server.args).await?);
     }
     if !args.no_fetch
-        && let Some(fetched) = fetch::before_adding(&server, &file, &context).await?
+        && let Some((id, fetched)) = fetch::before_adding(&server, &context).await?
     {
-        eprintln!("drawgate: pinned {}", packages::described(&fetched));
+        let shown = packages::described(&fetched);
+        packages::pin(&file, &context.data, BTreeMap::from([(id, fetched)])).await?;
+        eprintln!("drawgate: pinned {shown}");
     }
     let change = |document: &mut DocumentMut| server.add_to(document);
     let changed = Changed::make(&context, &args.name, "added", change).await?;

@@ -118,19 +118,17 @@ async fn is_intact(
     Ok(spawn_blocking(move || pinned.is_sound() && pinned.check(&folder).is_ok()).await?)
 }
 
-/// Fetches the package of a server that is about to be added, if a package runner starts it, and pins it.
+/// Fetches the package of a server that is about to be added, if a package runner starts it. It is not
+/// pinned yet.
 pub(in super::super) async fn before_adding(
     server: &NewServer,
-    file: &ConfigFile,
     context: &Context,
-) -> anyhow::Result<Option<PinnedPackage>> {
+) -> anyhow::Result<Option<(SourceId, PinnedPackage)>> {
     let Some(request) = request_of(server)? else { return Ok(None) };
     let id = SourceId::new(&server.name)?;
     eprintln!("drawgate: fetching `{}` for `{id}`", request.packages.join("`, `"));
     let wanted = Wanted { id: id.clone(), request: &request, keep: None };
-    let fetched = wanted.fetch(&context.data).await?;
-    packages::pin(file, &context.data, BTreeMap::from([(id, fetched.clone())])).await?;
-    Ok(Some(fetched))
+    Ok(Some((id, wanted.fetch(&context.data).await?)))
 }
 
 /// What a package runner is asked for, if one starts the server.
