@@ -28,11 +28,18 @@ pub fn is_reference(text: &str) -> bool {
 pub trait Environment: Send + Sync + 'static {
     /// The variable's value, if it is set.
     fn get(&self, name: &str) -> Option<OsString>;
+
+    /// All variables whose names are text.
+    fn all(&self) -> Vec<(String, OsString)>;
 }
 
 impl Environment for BTreeMap<String, String> {
     fn get(&self, name: &str) -> Option<OsString> {
         self.get(name).map(OsString::from)
+    }
+
+    fn all(&self) -> Vec<(String, OsString)> {
+        self.iter().map(|(name, value)| (name.clone(), value.into())).collect()
     }
 }
 
@@ -174,6 +181,17 @@ impl Secrets {
             self.tell_of(&known);
         }
         before.is_none()
+    }
+
+    /// Whether a variable has a value.
+    #[must_use]
+    pub fn is_set(&self, name: &str) -> bool {
+        self.environment.get(name).is_some_and(|value| !value.is_empty())
+    }
+
+    /// All variables.
+    pub(crate) fn variables(&self) -> Vec<(String, OsString)> {
+        self.environment.all()
     }
 
     /// A variable that is no secret, such as `PATH`.

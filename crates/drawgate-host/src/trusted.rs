@@ -89,6 +89,11 @@ impl Trusted {
         self.survey().check_writable(folder)
     }
 
+    /// Whether a file or folder may be read by somebody else.
+    pub fn check_readable(&self, path: &Path) -> Result<(), Conflict> {
+        self.survey().check_readable(path)
+    }
+
     /// Whether this is one of them, by whatever name it was opened.
     #[must_use]
     pub fn is(&self, file: &Metadata) -> bool {

@@ -31,6 +31,9 @@ pub struct InForce {
     /// SHA-256 of the file's text.
     #[serde(default)]
     pub config_hash: String,
+    /// SHA-256 of the lock file of packages; empty where there is none.
+    #[serde(default)]
+    pub packages_hash: String,
     /// SHA-256 over the file and those that it names.
     #[serde(skip)]
     pub(crate) fingerprint: String,

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::assemble::Runtime;
 use crate::config::Loaded;
 use crate::edits::Applied;
+use crate::packages::PackageLock;
 
 /// How often the files are looked at.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -127,7 +128,8 @@ impl Retry {
 /// The files whose content counts as part of the configuration.
 fn named_files(loaded: &Loaded) -> Vec<PathBuf> {
     let named = [&loaded.config.policy.file, &loaded.config.egress.ca_file];
-    named.into_iter().flatten().map(|file| loaded.resolve(file)).collect()
+    let named = named.into_iter().flatten().map(|file| loaded.resolve(file));
+    named.chain(loaded.path.as_deref().map(PackageLock::path)).collect()
 }
 
 /// A file's time, size and inode.

@@ -14,6 +14,7 @@ pub mod config;
 pub mod edits;
 mod follow;
 pub mod operations;
+pub mod packages;
 pub mod packs;
 pub mod peers;
 pub mod plugins;

@@ -40,8 +40,8 @@ pub use providers::{ProviderReport, ProviderState};
 pub use reset::ResetSummary;
 pub use runs::{RunEvents, RunEventsQuery, StartRun, StartedRun};
 pub use servers::{
-    Accept, LogQuery, Restart, Review, ServerLog, ServerReport, ServersQuery, SourceReport,
-    StartedLogin,
+    Accept, LogQuery, Refusal, Restart, Review, ServerLog, ServerReport, ServersQuery,
+    SourceReport, StartedLogin,
 };
 pub use status::{FailedSource, Status, Waiting};
 pub use toolpacks::{

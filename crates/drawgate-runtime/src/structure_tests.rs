@@ -10,6 +10,7 @@ const ORDER: &[&str] = &[
     "background",
     "refusals",
     "toolpacks",
+    "packages",
     "config",
     "edits",
     "anchors",

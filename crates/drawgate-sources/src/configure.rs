@@ -43,7 +43,7 @@ pub(crate) fn spawn(
             Ok((name.clone(), resolved.expose().to_owned()))
         })
         .collect::<Result<_, ConfigError>>()?;
-    Ok(Spawn { program, args, env, working_dir, confinement: None })
+    Ok(Spawn { program, args, env, working_dir, ..Spawn::default() })
 }
 
 /// A word of a command line, which holds no secret.

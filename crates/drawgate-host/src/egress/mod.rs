@@ -46,6 +46,7 @@ use http_body_util::Full;
 pub use internal::{INTERNAL_HOST, Internal};
 use network::{DialError, Network, Scope, System};
 use parking_lot::RwLock;
+pub use proxy::RefusedHosts;
 pub use reach::{Admission, HostRule, HostRuleError, Reach};
 pub use redirect::location;
 use tls::Trust;

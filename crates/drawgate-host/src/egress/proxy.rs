@@ -8,6 +8,7 @@ mod forward;
 mod tunnel;
 
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,14 @@ pub struct ProxyAccess {
     pub reach: Reach,
     /// The gateway itself.
     pub internal: Option<Arc<dyn Internal>>,
+    /// Told of what they may not reach.
+    pub refused: Option<Arc<dyn RefusedHosts>>,
+}
+
+/// Hears which hosts a program asked for and may not reach.
+pub trait RefusedHosts: Send + Sync + fmt::Debug + 'static {
+    /// The name or address as the program wrote it, in lower case, and the port. Must not block.
+    fn refused(&self, host: &str, port: u16);
 }
 
 /// Serves the programs behind a listener until it is stopped; connections end with it.
@@ -122,16 +131,23 @@ impl Proxy {
     /// A connection to a target that is allowed.
     async fn connect(&self, host: &str, port: u16) -> Result<Upstream, EgressError> {
         let host = host.to_ascii_lowercase();
-        let ProxyAccess { egress, reach, internal } = &self.access;
+        let ProxyAccess { egress, reach, internal, refused } = &self.access;
         match internal {
             Some(gateway) if host == INTERNAL_HOST && port == INTERNAL_PORT => {
                 return Ok(Upstream::Gateway(gateway.connect()));
             }
             Some(_) | None => {}
         }
-        let scope = egress.allowed.admit_host(&host, port, reach)?;
-        let dialled = dial(&egress.network, &host, port, scope).await;
-        dialled.map(Upstream::Network).map_err(|error| error.explain(format!("{host}:{port}")))
+        let dialled = match egress.allowed.admit_host(&host, port, reach) {
+            Ok(scope) => dial(&egress.network, &host, port, scope)
+                .await
+                .map_err(|error| error.explain(format!("{host}:{port}"))),
+            Err(error) => Err(error),
+        };
+        if let (Err(EgressError::Refused { .. }), Some(refused)) = (&dialled, refused) {
+            refused.refused(&host, port);
+        }
+        dialled.map(Upstream::Network)
     }
 }
 

@@ -67,6 +67,11 @@ impl Reach {
         Self { named, ..self }
     }
 
+    /// The rules that it was made of.
+    pub fn rules(&self) -> impl Iterator<Item = &HostRule> {
+        self.named.iter()
+    }
+
     /// Whether every public host is in it.
     pub(super) const fn is_public(&self) -> bool {
         self.public

@@ -12,6 +12,7 @@ use tokio::process::Command;
 
 use super::without_blocking_others;
 use super::{Processes, Running, SetAside, Spawn, SpawnError, Terminal, launcher, open_files};
+use crate::egress::Reach;
 use crate::egress::proxy::ProxyAccess;
 use crate::sandbox::launch::{self, Started};
 use crate::sandbox::plan::Request;
@@ -54,10 +55,12 @@ fn spawn_boxed(
             }
         }
     }
+    let has_network = confinement.profile == Profile::Network;
     let access = processes.egress.clone().map(|egress| ProxyAccess {
         egress,
-        reach: confinement.reach.clone(),
-        internal: confinement.internal.clone(),
+        reach: if has_network { confinement.reach.clone() } else { Reach::nobody() },
+        internal: confinement.internal.clone().filter(|_| has_network),
+        refused: spawn.refused_hosts.clone(),
     });
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };
     let (streams, boxed) =
@@ -86,7 +89,8 @@ fn start_boxed(
     terminal: Option<&Terminal>,
 ) -> Result<Started, SpawnError> {
     let launcher = processes.launcher_or_why()?;
-    if confinement.profile == Profile::Network && processes.egress.is_none() {
+    let has_proxy = spawn.has_proxy(confinement);
+    if has_proxy && processes.egress.is_none() {
         return Err(SandboxError::NoEgress.into());
     }
     environment(&processes.inherited, &spawn.env)?;
@@ -98,8 +102,10 @@ fn start_boxed(
         args: &spawn.args,
         given: &spawn.env,
         inherited: &processes.inherited,
+        authorities: processes.authorities(),
         working_dir: spawn.working_dir.as_deref(),
         trusted: &processes.trusted,
+        has_proxy,
         confinement,
     };
     let failed = |source| SpawnError::Start { program: spawn.program.clone(), source };

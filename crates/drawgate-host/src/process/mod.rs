@@ -3,6 +3,7 @@
 //! A child gets an exact environment, its own process group and three pipes. The group dies as a
 //! whole, and nothing is ever left unreaped. What the pipes carry is the caller's business.
 
+mod authorities;
 mod command;
 mod group;
 pub mod launcher;
@@ -23,12 +24,12 @@ pub(crate) use running::Streams;
 pub use terminal::Terminal;
 pub(crate) use waiting::without_blocking_others;
 
-use crate::egress::Egress;
+use crate::egress::{Egress, RefusedHosts};
 use crate::sandbox::fork_server::ForkServer;
 use crate::sandbox::memory::TotalMemory;
 use crate::sandbox::shared_folders::SharedFolders;
 use crate::sandbox::wire::Enforced;
-use crate::sandbox::{Abilities, Confinement, SandboxError};
+use crate::sandbox::{Abilities, Confinement, Profile, SandboxError};
 use crate::secrets::Secrets;
 use crate::trusted::Trusted;
 
@@ -54,6 +55,19 @@ pub struct Spawn {
     pub working_dir: Option<PathBuf>,
     /// What it is held to; without one, nothing but the gateway's own rights.
     pub confinement: Option<Confinement>,
+    /// Told of hosts that it asks for in its sandbox and may not reach. Not for [`Profile::Strict`].
+    pub refused_hosts: Option<Arc<dyn RefusedHosts>>,
+}
+
+impl Spawn {
+    /// Whether its sandbox has a proxy: to the hosts that it may reach, or to hear which ones it asks for.
+    fn has_proxy(&self, confinement: &Confinement) -> bool {
+        match confinement.profile {
+            Profile::Network => true,
+            Profile::Workspace => self.refused_hosts.is_some(),
+            Profile::Strict | Profile::None => false,
+        }
+    }
 }
 
 /// Why a command can't be started.
@@ -111,6 +125,10 @@ pub struct Processes {
     no_launcher: Arc<str>,
     listener: Option<SweepListener>,
     inherited: BTreeMap<String, OsString>,
+    /// The operator's whole environment, to find certificate authorities in.
+    variables: Arc<[(String, OsString)]>,
+    /// The variables that name them, found when the first sandbox is built.
+    authorities: Arc<OnceLock<BTreeMap<String, PathBuf>>>,
     egress: Option<Arc<Egress>>,
     trusted: Trusted,
     /// What the first box had. From then on nobody waits for one to be built, and none may have less.
@@ -132,6 +150,8 @@ impl Processes {
             no_launcher: "the gateway was started without a launcher program".into(),
             listener: None,
             inherited: INHERITED.iter().filter_map(inherit).collect(),
+            variables: secrets.variables().into(),
+            authorities: Arc::default(),
             egress: None,
             trusted: Trusted::default(),
             proven: Arc::default(),
@@ -158,6 +178,11 @@ impl Processes {
     #[must_use]
     pub fn without_launcher(self, why: &str) -> Self {
         Self { launcher: None, no_launcher: why.into(), ..self }
+    }
+
+    /// Variables of the operator's that name certificate authorities.
+    fn authorities(&self) -> &BTreeMap<String, PathBuf> {
+        self.authorities.get_or_init(|| authorities::named_in(&self.variables))
     }
 
     fn launcher_or_why(&self) -> Result<&Path, SandboxError> {

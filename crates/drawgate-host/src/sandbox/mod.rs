@@ -110,6 +110,35 @@ pub struct Confinement {
     pub limits: ResourceLimits,
 }
 
+impl Confinement {
+    /// Whether the program may write there. What is not there is judged by the folder that it would be in.
+    #[must_use]
+    pub fn may_write(&self, path: &Path) -> bool {
+        let more = self.write.iter().filter(|_| self.profile != Profile::Strict);
+        let mut folders = std::iter::once(&self.workspace).chain(more);
+        self.profile == Profile::None || folders.any(|folder| is_below(path, folder))
+    }
+
+    /// Whether the program may read it, as far as it was given to it: its own installation is not known here.
+    #[must_use]
+    pub fn may_read(&self, path: &Path) -> bool {
+        let mut read = self.read.iter().filter(|_| self.profile != Profile::Strict);
+        self.may_write(path) || is_system(path) || read.any(|given| is_below(path, given))
+    }
+}
+
+/// Whether a path is in a folder, or the same, by its spelling or by what it leads to.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let real = |path: &Path| {
+        path.ancestors().find_map(|above| {
+            let rest = path.strip_prefix(above).ok()?;
+            Some(above.canonicalize().ok()?.join(rest))
+        })
+    };
+    path.starts_with(folder)
+        || real(path).zip(real(folder)).is_some_and(|(path, folder)| path.starts_with(folder))
+}
+
 /// How much a program and its descendants may use together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

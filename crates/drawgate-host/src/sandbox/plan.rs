@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::SandboxError;
+use super::init::etc::is_kept;
 use super::protected::SECRETS;
 use super::view::{self, View};
 use super::{Confinement, Profile, ResourceLimits};
-use crate::trusted::Trusted;
+use crate::trusted::{Survey, Trusted};
 
 /// Where the proxy listens, in the box's own network.
 pub(crate) const PROXY_PORT: u16 = 3128;
@@ -80,8 +81,12 @@ pub(crate) struct Request<'a> {
     pub(crate) args: &'a [String],
     pub(crate) given: &'a BTreeMap<String, String>,
     pub(crate) inherited: &'a BTreeMap<String, OsString>,
+    /// Variables that name files and folders of certificate authorities.
+    pub(crate) authorities: &'a BTreeMap<String, PathBuf>,
     pub(crate) working_dir: Option<&'a Path>,
     pub(crate) trusted: &'a Trusted,
+    /// Whether it has a proxy, which need not lead anywhere.
+    pub(crate) has_proxy: bool,
     pub(crate) confinement: &'a Confinement,
 }
 
@@ -94,6 +99,8 @@ impl Request<'_> {
         if self.confinement.profile != Profile::Strict {
             self.open_more(&mut view, &workspace)?;
         }
+        let survey = self.trusted.survey();
+        let authorities = self.open_authorities(&mut view, &survey);
         // Only the gateway's own `PATH` opens anything: another may be the program's author's.
         let own = self.inherited.get("PATH").map(|text| text.to_string_lossy().into_owned());
         let foreign = self.foreign();
@@ -102,8 +109,10 @@ impl Request<'_> {
         let working_dir = self.working_dir.and_then(|dir| dir.canonicalize().ok());
         let working_dir =
             working_dir.filter(|dir| view.shows(dir)).unwrap_or_else(|| workspace.clone());
-        let env = self.environment(&view, &workspace, path.as_deref());
-        let survey = self.trusted.survey();
+        let mut env = self.environment(&view, &workspace, path.as_deref());
+        for (name, value) in authorities {
+            env.entry(name).or_insert(value);
+        }
         let secrets = self.secrets();
         let (binds, links) = view.into_parts(&[survey.secrets(), secrets.clone()].concat());
         for Bind { path, access } in &binds {
@@ -136,7 +145,7 @@ impl Request<'_> {
             unprotected: self.confinement.unprotected.clone(),
             limits: self.confinement.limits,
             cgroups: Vec::new(),
-            proxy: self.confinement.profile == Profile::Network,
+            proxy: self.has_proxy,
         })
     }
 
@@ -168,6 +177,25 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// Opens the files of certificate authorities that the operator's environment names, and gives the
+    /// variables whose files the program can read. They are public; what is not, is left out.
+    fn open_authorities(&self, view: &mut View, survey: &Survey) -> Vec<(String, String)> {
+        let mut named = Vec::new();
+        for (name, path) in self.authorities {
+            let is_there = view.shows(path) || is_kept(path);
+            let may_open = self.confinement.profile != Profile::Strict;
+            let real =
+                || readable(path, &[]).ok().filter(|real| survey.check_readable(real).is_ok());
+            match (is_there, may_open.then(real).flatten()) {
+                (true, _) => {}
+                (false, Some(real)) => view.open(path, real, Access::Read),
+                (false, None) => continue,
+            }
+            named.push((name.clone(), path.to_string_lossy().into_owned()));
+        }
+        named
+    }
+
     /// Exactly what was given, and the few that programs can't do without.
     fn environment(
         &self,
@@ -182,8 +210,13 @@ impl Request<'_> {
         ]);
         let lang = self.inherited.get("LANG").map(|lang| lang.to_string_lossy().into_owned());
         env.extend(lang.map(|lang| ("LANG".to_owned(), lang)));
-        if self.confinement.profile == Profile::Network {
+        if self.has_proxy {
             env.extend(proxy_environment());
+        }
+        if self.confinement.profile != Profile::Network && self.has_proxy {
+            // The proxy leads nowhere, and what the program serves to itself is reached without it.
+            let own = |name: &str| (name.to_owned(), "localhost,127.0.0.1,::1".to_owned());
+            env.extend([own("NO_PROXY"), own("no_proxy")]);
         }
         env.extend(self.given.iter().map(|(name, value)| (name.clone(), value.clone())));
         let folders = std::env::split_paths(path.unwrap_or(view::DEFAULT_PATH));

@@ -8,6 +8,7 @@ struct Lab {
     folder: tempfile::TempDir,
     confinement: Confinement,
     inherited: BTreeMap<String, OsString>,
+    authorities: BTreeMap<String, PathBuf>,
     trusted: Trusted,
 }
 
@@ -39,7 +40,7 @@ impl Lab {
             path: root.join("data"),
             kind: Kind::Secret(&["workspace"]),
         }]);
-        Self { folder, confinement, inherited, trusted }
+        Self { folder, confinement, inherited, authorities: BTreeMap::new(), trusted }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -61,8 +62,10 @@ impl Lab {
             args: &[],
             given: &given,
             inherited: &self.inherited,
+            authorities: &self.authorities,
             working_dir: None,
             trusted: &self.trusted,
+            has_proxy: self.confinement.profile == Profile::Network,
             confinement: &self.confinement,
         };
         request.plan()
@@ -243,4 +246,31 @@ fn a_virtual_environment_of_the_workspace_finds_its_python() {
     lab.inherited.insert("PATH".to_owned(), lab.path("home/.pyenv/shims").into_os_string());
     let expected = ["home/.pyenv/versions/3/bin", "home/ws"].map(PathBuf::from);
     assert_eq!(lab.visible(&program), expected);
+}
+
+#[test]
+fn authorities_of_the_operator_can_be_read() {
+    let mut lab = Lab::new();
+    std::fs::create_dir(lab.path("data")).unwrap();
+    for name in ["outside/ca.pem", "data/ca.pem"] {
+        std::fs::write(lab.path(name), "").unwrap();
+    }
+    lab.authorities = BTreeMap::from([
+        ("OWN_CA".to_owned(), lab.path("outside/ca.pem")),
+        ("SECRET_CA".to_owned(), lab.path("data/ca.pem")),
+        ("SYSTEM_CA".to_owned(), PathBuf::from("/etc/ssl/certs/ca.pem")),
+        ("GIVEN".to_owned(), lab.path("outside/ca.pem")),
+    ]);
+    let plan = lab.plan(Path::new("/usr/bin/env")).unwrap();
+    assert_eq!(plan.env.get("OWN_CA").map(PathBuf::from), Some(lab.path("outside/ca.pem")));
+    assert_eq!(plan.env["SYSTEM_CA"], "/etc/ssl/certs/ca.pem");
+    assert_eq!((plan.env.get("SECRET_CA"), plan.env["GIVEN"].as_str()), (None, "yes"));
+    assert!(plan.binds.contains(&Bind { path: lab.path("outside/ca.pem"), access: Access::Read }));
+    assert_eq!(plan.binds.len(), 2, "{:?}", plan.binds);
+    lab.confinement.profile = Profile::Strict;
+    let plan = lab.plan(Path::new("/usr/bin/env")).unwrap();
+    assert_eq!(
+        (plan.env.get("OWN_CA"), plan.env["SYSTEM_CA"].as_str()),
+        (None, "/etc/ssl/certs/ca.pem")
+    );
 }

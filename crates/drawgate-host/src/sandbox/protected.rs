@@ -15,6 +15,7 @@ pub(crate) const PROTECTED: &[&str] = &[
     "toolpacks",
     "toolpacks.lock",
     "drawgate.toml",
+    "drawgate.lock",
     ".drawgate",
     ".claude",
     ".claude.json",
@@ -204,6 +205,12 @@ pub(crate) fn absent_in(folder: &Path) -> Vec<String> {
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     };
     with_folders_above(&[]).filter(is_absent).map(str::to_owned).collect()
+}
+
+/// Whether a path is a secret of the user whose home this is, or lies in one.
+#[must_use]
+pub fn is_secret(home: &Path, path: &Path) -> bool {
+    SECRETS.iter().any(|name| path.starts_with(home.join(name)))
 }
 
 /// Secrets of the folder's owner, hidden in the box where a whole home folder was opened.

@@ -77,10 +77,13 @@ impl DataDir {
     pub const SERVERS: &str = "servers";
     /// The folder in it with the files of plugins, which their programs read.
     pub const PLUGINS: &str = "plugins";
+    /// The folder in it with packages that were fetched for servers, which their programs read.
+    pub const PACKAGES: &str = "packages";
     /// The folder in it where runs of other programs have folders of their own.
     pub const RUNS: &str = "runs";
     /// What is in these is not the gateway's own.
-    pub const ROOMS: &[&str] = &[Self::WORKSPACE, Self::SERVERS, Self::PLUGINS, Self::RUNS];
+    pub const ROOMS: &[&str] =
+        &[Self::WORKSPACE, Self::SERVERS, Self::PLUGINS, Self::PACKAGES, Self::RUNS];
 
     /// Opens a folder for writing; makes it, for its owner alone, if it is not there. What is there must
     /// be its owner's alone as well, with all that is in it.

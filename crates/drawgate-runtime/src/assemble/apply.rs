@@ -35,6 +35,7 @@ impl Files {
         for text in [policy, certificates] {
             all.update(Sha256::digest(text));
         }
+        all.update(&loaded.packages.hash);
         Ok(Self { rules, authorities, fingerprint: hex::encode(all.finalize()) })
     }
 
@@ -45,6 +46,7 @@ impl Files {
             file: loaded.path.as_deref().and_then(absolute),
             watched: loaded.watched().and_then(absolute),
             config_hash: loaded.text_hash.clone(),
+            packages_hash: loaded.packages.hash.clone(),
             fingerprint: self.fingerprint.clone(),
         }
     }
@@ -141,6 +143,8 @@ impl Runtime {
     async fn note(&self, kind: EventKind, loaded: &Loaded) -> anyhow::Result<()> {
         let now = self.host.clock.now_ms();
         let draft = EventDraft::new(kind, now).text("configHash", &loaded.text_hash);
+        let packages = Some(loaded.packages.hash.as_str()).filter(|hash| !hash.is_empty());
+        let draft = draft.maybe_text("packagesHash", packages);
         let written = self.audit().append(draft).await;
         written.map(drop).context("the audit log can't be written")
     }

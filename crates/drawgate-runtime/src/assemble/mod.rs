@@ -6,6 +6,7 @@ mod confine;
 mod hooks;
 mod keys;
 mod logins;
+mod packages;
 mod packs;
 mod restart;
 mod set_aside;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use drawgate_core::model::{Capability, SourceId};
 use drawgate_core::registry::{Absence, Holder, Naming, Origin, SourceState, SourceTerms};
 use drawgate_core::store::StoreError;
@@ -14,6 +14,7 @@ use drawgate_sources::server::ServerConfig;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::packages::InstalledPackage;
 use super::{Runtime, confine};
 use crate::config::{Config, Loaded, Server, Transport, base_terms, declared_terms};
 use crate::operations::Restart;
@@ -24,20 +25,29 @@ pub(super) struct ServerPlan {
     /// What its process or connection is made from: with anything else it is started again.
     pub(super) server: Server,
     sandbox: ResourceLimits,
+    /// What it runs from, if a package runner starts it, or why it can't.
+    package: Result<Option<InstalledPackage>, String>,
     /// What its tools are registered under: with anything else they are registered again.
     terms: SourceTerms,
 }
 
 impl ServerPlan {
-    fn of(loaded: &Loaded, server: &Server) -> Self {
-        let bare = server.without_terms();
-        Self { terms: terms(loaded, server), sandbox: loaded.config.sandbox, server: bare }
+    fn of(loaded: &Loaded, id: &SourceId, server: &Server) -> Self {
+        Self {
+            server: server.without_terms(),
+            sandbox: loaded.config.sandbox,
+            package: InstalledPackage::of(loaded, id, server),
+            terms: terms(loaded, server),
+        }
     }
 
     fn starts_same_as(&self, other: &Self) -> bool {
         let boxes =
             self.server.connection.transport() != Transport::Stdio || self.sandbox == other.sandbox;
-        self.server == other.server && boxes && self.terms.identity == other.terms.identity
+        self.server == other.server
+            && self.package == other.package
+            && boxes
+            && self.terms.identity == other.terms.identity
     }
 }
 
@@ -163,15 +173,20 @@ impl Runtime {
         plan: &ServerPlan,
     ) -> anyhow::Result<()> {
         let server = &plan.server;
-        if let Some(runner) = server.futile_runner() {
-            bail!(runner.reason());
-        }
+        let package = plan.package.as_ref().map_err(|reason| anyhow!("{reason}"))?.as_ref();
         let settings = server.settings(loaded.config.kinds)?;
         let origin = match settings.declared() {
             Some(_) => Origin::Declared,
             None => Origin::Discovered,
         };
-        let source = settings.build(id.clone(), self.server(loaded, id, server)?, &self.host)?;
+        let source = match package {
+            None => settings.build(id.clone(), self.server(loaded, id, server)?, &self.host)?,
+            Some(package) => {
+                let installed = package.installed(&self.data, id, server)?;
+                let host = package.checking(&self.data, id, &self.host);
+                settings.build(id.clone(), self.server(loaded, id, &installed)?, &host)?
+            }
+        };
         self.supervisor().add(source, plan.terms.clone(), origin)?;
         Ok(())
     }
@@ -203,7 +218,7 @@ impl Runtime {
 /// The servers that are to run.
 fn plans(loaded: &Loaded) -> BTreeMap<SourceId, ServerPlan> {
     let servers = loaded.config.servers.iter().filter(|(_, server)| server.enabled);
-    servers.map(|(id, server)| (id.clone(), ServerPlan::of(loaded, server))).collect()
+    servers.map(|(id, server)| (id.clone(), ServerPlan::of(loaded, id, server))).collect()
 }
 
 /// The servers that are not, by the operator's word.

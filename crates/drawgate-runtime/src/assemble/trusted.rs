@@ -11,6 +11,7 @@ use drawgate_host::trusted::{Conflict, Kind, TrustedPath};
 
 use super::{Runtime, confine};
 use crate::config::{Loaded, Server, Transport};
+use crate::packages::PackageLock;
 use crate::toolpacks::LOCK_FILE;
 
 /// All that decides about programs under a configuration, whether it is there or not.
@@ -22,6 +23,7 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
     let mut list = vec![
         trusted("the data folder", data, Kind::Secret(DataDir::ROOMS)),
         trusted("the folder of plugins", data.join(DataDir::PLUGINS), Kind::Setting),
+        trusted("the folder of packages", data.join(DataDir::PACKAGES), Kind::Setting),
         trusted("the list of authorised keys", data.join(&config.grpc.keys), Kind::Setting),
         trusted("the folder of toolpacks", toolpacks, Kind::Setting),
         trusted("the lock file of toolpacks", lock, Kind::Setting),
@@ -29,6 +31,7 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
     let mut add = |what: &str, path: PathBuf, kind| list.push(trusted(what, path, kind));
     if let Some(file) = loaded.watched() {
         add("the configuration file", file.to_owned(), Kind::Secret(&[]));
+        add("the lock file of packages", PackageLock::path(file), Kind::Setting);
     }
     if let Some(file) = &config.policy.file {
         add("the policy file", loaded.resolve(file), Kind::Setting);

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::problem::{ConfigErrors, Problem, Severity};
 use super::tree::{Locations, Tree, is_within};
 use super::{Config, schema, shape, tree};
+use crate::packages::PackageLock;
 
 /// The usual name of the file.
 pub const DEFAULT_FILE: &str = "drawgate.toml";
@@ -60,6 +61,8 @@ pub struct Loaded {
     pub path: Option<PathBuf>,
     /// SHA-256 of the text, in hexadecimal: has an edit changed anything?
     pub text_hash: String,
+    /// What was fetched for servers that package runners start.
+    pub packages: PackageLock,
     /// What is worth knowing about it.
     pub warnings: Vec<Problem>,
 }
@@ -182,7 +185,9 @@ impl Config {
 fn loaded(config: Config, source: ConfigSource, text: &str, warnings: Vec<Problem>) -> Loaded {
     let path = source.file().map(Path::to_owned);
     let text_hash = hex::encode(Sha256::digest(text));
-    Loaded { config, source, path, text_hash, warnings }
+    let lock = path.as_deref().map(PackageLock::path);
+    let packages = lock.map(|lock| PackageLock::read(&lock)).unwrap_or_default();
+    Loaded { config, source, path, text_hash, packages, warnings }
 }
 
 fn read(mut tree: Tree, path: &Path, kinds: Kinds) -> (Option<Config>, Vec<Problem>) {

@@ -16,7 +16,6 @@ mod load;
 mod oauth;
 mod problem;
 mod profiles;
-mod runners;
 mod schema;
 mod sections;
 mod servers;
@@ -50,7 +49,6 @@ pub use load::{ConfigSource, DEFAULT_DATA, DEFAULT_FILE, Loaded};
 pub use oauth::{Grant, OAuth};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
 pub use profiles::Profiles;
-pub use runners::{PackageRunner, Registry};
 pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,

@@ -8,6 +8,7 @@ use drawgate_core::audit::EventKind;
 use drawgate_core::model::{Capability, Principal, SourceId, shown_name};
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::{Acceptance, Held, ReviewError, SourceState, SourceStatus};
+pub use drawgate_sources::mcp::Refusal;
 use drawgate_sources::mcp::oauth::{LoginState, LoginSummary, ServerLogin};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -98,6 +99,9 @@ pub struct ServerLog {
     pub written: u64,
     /// The newest of those that were asked for, as far as they are kept.
     pub lines: Vec<String>,
+    /// What it asked for in its sandbox and was not given.
+    #[serde(default)]
+    pub refusals: Vec<Refusal>,
 }
 
 /// A server that is to be started again.
@@ -183,7 +187,7 @@ impl Operations {
         let known = kept.len().saturating_sub(usize::try_from(unseen).unwrap_or(usize::MAX));
         let lines = kept.iter().skip(known).filter_map(Value::as_str);
         let lines = lines.map(|line| redactor.redact_text(line).into_owned()).collect();
-        Ok(ServerLog { written, lines })
+        Ok(ServerLog { written, lines, refusals: refusals(&diagnostics) })
     }
 
     /// The definitions of a server that wait to be accepted.
@@ -265,6 +269,12 @@ impl SourceReport {
 }
 
 impl ServerReport {
+    /// What its program asked for in its sandbox and was not given.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.source.diagnostics.as_ref().map(refusals).unwrap_or_default()
+    }
+
     fn redact(&mut self, redactor: &Redactor) {
         let text = |text: &mut String| *text = redactor.redact_text(text).into_owned();
         self.source.rewrite(text, |value| *value = redactor.redact(value, &[]).into_owned());
@@ -278,6 +288,11 @@ impl ServerReport {
             Some(LoginState::None | LoginState::Needed | LoginState::Expired) | None => {}
         }
     }
+}
+
+/// What a source says about itself has it, if it is an MCP server in a sandbox.
+fn refusals(diagnostics: &Value) -> Vec<Refusal> {
+    Vec::deserialize(&diagnostics["refusals"]).unwrap_or_default()
 }
 
 /// Keeps `null` apart from nothing.

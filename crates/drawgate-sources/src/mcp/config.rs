@@ -45,6 +45,10 @@ pub struct McpConfig {
     /// What the server may ask of those who call it.
     #[serde(default = "client_requests")]
     pub client_requests: Vec<ClientRequest>,
+    /// Whether the operator is told what its program asked for in the sandbox and was not given: for
+    /// programs whose permissions the operator writes.
+    #[serde(default)]
+    pub tells_refusals: bool,
 }
 
 /// Whether clients share a connection to a server.
@@ -68,6 +72,7 @@ pub(super) struct Settings {
     pub(super) sessions: Sessions,
     pub(super) breaker_pause: Duration,
     pub(super) client_requests: Vec<ClientRequest>,
+    pub(super) tells_refusals: bool,
 }
 
 fn longest_pause_ms() -> u64 {
@@ -99,6 +104,7 @@ impl McpConfig {
             breaker_pause_ms: BREAKER_PAUSE_MS,
             longest_pause_ms: longest_pause_ms(),
             client_requests: client_requests(),
+            tells_refusals: false,
         }
     }
 
@@ -129,6 +135,7 @@ impl McpConfig {
             sessions: self.sessions,
             breaker_pause: Duration::from_millis(self.breaker_pause_ms),
             client_requests: self.client_requests,
+            tells_refusals: self.tells_refusals,
         })
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::broadcast;
 use super::changes::Changes;
 use super::parameters::ParameterHeader;
 use super::probe::Memory;
+use super::refusals::Refusals;
 use super::requests::Allowed;
 use super::subscriptions::Subscriptions;
 use super::updates::Updates;
@@ -31,6 +32,8 @@ pub(super) struct SourceContext {
     /// The tools that work as tasks only.
     as_tasks: Arc<RwLock<BTreeSet<String>>>,
     updates: Updates,
+    /// What the program was refused, if it runs in a sandbox of the operator's.
+    pub(super) refusals: Option<Arc<Refusals>>,
 }
 
 /// What a server tells without being asked.
@@ -54,6 +57,7 @@ impl SourceContext {
             parameters: Arc::default(),
             as_tasks: Arc::default(),
             updates: Updates::new(),
+            refusals: None,
         }
     }
 

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use super::refusals::Refusal;
 use super::wire::ServerInfo;
 use crate::excerpt::{excerpt, masked};
 
@@ -39,6 +40,9 @@ pub struct SourceDiagnostics {
     pub stderr_tail: Vec<String>,
     /// How many lines it has written there in all.
     pub stderr_lines: u64,
+    /// What it asked for in its sandbox and was not given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<Refusal>,
     /// What the server calls itself.
     pub server_name: Option<String>,
     /// The server's version.

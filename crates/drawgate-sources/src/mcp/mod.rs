@@ -23,6 +23,7 @@ mod parameters;
 mod pool;
 mod probe;
 mod progress;
+mod refusals;
 mod remote;
 mod requests;
 mod server;
@@ -64,6 +65,8 @@ use dialer::Dialer;
 use exchange::Interrupted;
 pub use parameters::{AnnotationError, ParameterHeader, parameter_headers};
 use pool::Pool;
+pub use refusals::Refusal;
+use refusals::Refusals;
 pub use requests::ClientRequest;
 use supervise::Supervisor;
 use uses::InUse;
@@ -121,10 +124,19 @@ impl McpSource {
             sessions,
             breaker_pause,
             client_requests,
+            tells_refusals,
         } = config.validate(&host.secrets)?;
         let profile = endpoint.profile();
+        let refusals = match &endpoint {
+            Endpoint::Program(spawn) if tells_refusals => Refusals::of(&id, spawn, host),
+            Endpoint::Program(_)
+            | Endpoint::Http(_)
+            | Endpoint::Sse(_)
+            | Endpoint::Websocket(_) => None,
+        };
         let dialer = Arc::new(dialer_for(&id, endpoint, start_timeout, host));
-        let context = SourceContext::new(client_requests.into_iter().collect());
+        let mut context = SourceContext::new(client_requests.into_iter().collect());
+        context.refusals = refusals;
         let clients = match sessions {
             Sessions::Shared => None,
             Sessions::PerClient => {
@@ -150,6 +162,8 @@ impl McpSource {
         let mut report = self.supervisor.journal().read();
         report.refused_for_seconds = self.breaker.open_for().map(|time| time.as_secs());
         report.clients = self.clients.as_ref().map(Pool::report);
+        let refusals = self.supervisor.context().refusals.as_ref();
+        report.refusals = refusals.map(|refusals| refusals.list()).unwrap_or_default();
         report.masked(&self.host.secrets.known_values())
     }
 
@@ -178,6 +192,16 @@ impl McpSource {
         }
         admission.settle(&outcome);
         outcome
+    }
+
+    /// What a program says about a failure may tell what its sandbox did not give it.
+    fn look_for_refusals(&self, outcome: &Result<ToolOutput, SourceError>) {
+        let Some(refusals) = &self.supervisor.context().refusals else { return };
+        match outcome {
+            Ok(output) if output.is_error => refusals.hear_content(&output.content),
+            Err(SourceError::Failed { message, .. }) => refusals.hear(message),
+            Ok(_) | Err(_) => {}
+        }
     }
 
     /// An answer that is none is the server's fault, so that the caller and the log hear whose it was.
@@ -241,6 +265,7 @@ impl ToolSource for McpSource {
             Ok(Some(output)) => Ok(output),
             Err(error) => Err(error),
         };
+        self.look_for_refusals(&outcome);
         let allowed = self.supervisor.context().allowed;
         let outcome = outcome.map_err(|error| self.named(error));
         outcome.map_err(|error| pages::screen(error, allowed, &cx.client, &self.id))

@@ -74,6 +74,7 @@ impl ServerSettings for Keys {
         }
         config.idle_shutdown_ms = self.idle_shutdown_seconds.map(milliseconds);
         config.sessions = self.sessions;
+        config.tells_refusals = true;
         Ok(Arc::new(McpSource::new(id, config, host)?))
     }
 }

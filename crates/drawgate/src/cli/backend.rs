@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use arc_swap::ArcSwap;
@@ -9,6 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use drawgate_core::redact::Redactor;
+use drawgate_core::registry::SourceState;
 use drawgate_host::store::DataDirError;
 use http::{Method, Request, Response, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
@@ -25,9 +27,12 @@ use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::Spans;
 use drawgate_runtime::assemble::{Runtime, RuntimeOptions, Start, StateLocation};
 use drawgate_runtime::config::Loaded;
+use drawgate_runtime::operations::ServerReport;
 
 /// How long a gateway of a command's own waits for its sources.
-const SETTLE: std::time::Duration = std::time::Duration::from_secs(15);
+const SETTLE: Duration = Duration::from_secs(15);
+/// How often another process is asked whether its sources have started.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Sessions in a gateway of a command's own.
 const FEW_SESSIONS: usize = 16;
 
@@ -102,16 +107,31 @@ impl Backend {
         }
     }
 
-    /// Waits longer for the sources of a gateway of our own.
-    pub(super) async fn settle(&self, limit: std::time::Duration) {
+    /// Waits until all sources have started or failed.
+    pub(super) async fn settle(&self, limit: Duration) {
         match self {
-            Self::Running(_) => {}
+            Self::Running(_) => self.settle_elsewhere(limit).await,
             Self::Own(own) => {
                 if let Opened::Memory(runtime, _) | Opened::Folder(runtime, _) =
                     &*own.opened.lock().await
                 {
                     runtime.supervisor().settle(limit).await;
                 }
+            }
+        }
+    }
+
+    async fn settle_elsewhere(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        let is_starting =
+            |server: &ServerReport| server.source.status.state == SourceState::Starting;
+        while Instant::now() < until {
+            match self.get::<Vec<ServerReport>>("/servers").await {
+                Ok(servers) if servers.iter().any(is_starting) => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                // What is wrong is told by whoever asks next.
+                Ok(_) | Err(_) => return,
             }
         }
     }

@@ -1,7 +1,9 @@
 //! What a server's state means, in sentences.
 
+use drawgate_core::model::SourceId;
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::operations::{ServerReport, SourceReport};
+use drawgate_runtime::packages::{NOT_FETCHED, NOT_PINNED};
 use serde_json::Value;
 
 use super::login;
@@ -86,11 +88,21 @@ fn state(source: &SourceReport) -> String {
         SourceState::Away => {
             format!("{id}: a pack that has disconnected and may return; its tools are still listed")
         }
-        SourceState::Failed => format!("{id}: failed, and is tried again: {problem}"),
+        SourceState::Failed => {
+            format!("{id}: failed, and is tried again: {}", advised_server(id, problem))
+        }
         SourceState::Refused => {
+            let problem = advised_server(id, problem);
             format!("{id}: can't be used until the configuration changes: {problem}")
         }
     }
+}
+
+/// Why a server is not used, with the command that helps.
+pub(super) fn advised_server(id: &SourceId, problem: &str) -> String {
+    let is_fetched = ![NOT_FETCHED, NOT_PINNED].iter().any(|reason| problem.contains(reason));
+    let fetch = (!is_fetched).then(|| format!("; run `drawgate servers fetch {id}`"));
+    format!("{problem}{}", fetch.unwrap_or_default())
 }
 
 /// How its connection is looked after.

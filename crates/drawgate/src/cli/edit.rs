@@ -1,13 +1,17 @@
 //! Edits of the configuration file by commands. Comments and order stay, what would be refused is not
 //! written, and a gateway that follows the file is waited for.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use drawgate_core::canonical;
+use drawgate_core::model::SourceId;
 use drawgate_runtime::config::{Config, ConfigErrors, ConfigSource, Loaded, Problem};
+use drawgate_runtime::packages::{PackageLock, PinnedPackage};
 use toml_edit::DocumentMut;
 
 use super::home::NO_FILE;
@@ -143,23 +147,55 @@ impl ConfigFile {
         &self,
         change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
     ) -> anyhow::Result<Edit> {
-        // People link such files to where they version them: replace the file, not the link.
-        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        let shown = path.display();
-        if let Some(folder) = path.parent() {
-            files::make_private_folder(folder)
-                .with_context(|| format!("the folder of `{shown}` can't be made"))?;
-        }
-        let folder = path.parent().map(File::open).transpose();
-        let folder = folder.with_context(|| format!("the folder of `{shown}` can't be read"))?;
-        if let Some(folder) = &folder {
-            folder.lock().with_context(|| format!("the folder of `{shown}` can't be locked"))?;
-        }
+        let (path, _alone) = lock_folder_of(&self.path)?;
         let edit = self.prepare(change)?;
         if edit.is_change {
-            files::put(&path, &edit.text).with_context(|| format!("can't write `{shown}`"))?;
+            put(&path, &edit.text)?;
         }
         Ok(edit)
+    }
+
+    /// What the lock file of packages says.
+    pub(super) fn packages(&self) -> anyhow::Result<BTreeMap<SourceId, PinnedPackage>> {
+        let lock = PackageLock::read(&PackageLock::path(&self.path));
+        match lock.problem {
+            None => Ok(lock.servers),
+            Some(problem) => bail!("{problem}; repair the lock file, or remove it"),
+        }
+    }
+
+    /// Changes the lock file of packages, and returns the hash of its text.
+    pub(super) fn edit_packages(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<SourceId, PinnedPackage>),
+    ) -> anyhow::Result<String> {
+        let (path, _alone) = lock_folder_of(&PackageLock::path(&self.path))?;
+        let mut servers = self.packages()?;
+        change(&mut servers);
+        let text = PackageLock::text(&servers)?;
+        put(&path, &text)?;
+        Ok(canonical::sha256_hex(text.as_bytes()))
+    }
+
+    /// Waits until the gateway that follows the file, if one runs, uses a lock file of packages.
+    pub(super) async fn packages_in_force(&self, hash: &str) -> anyhow::Result<()> {
+        let Some(running) = self.running() else { return Ok(()) };
+        let until = Instant::now() + APPLYING;
+        loop {
+            let configuration = running.status().await?.configuration;
+            if configuration.in_force.packages_hash == hash {
+                return Ok(());
+            }
+            if let Some(pending) = configuration.pending {
+                bail!("the gateway can't use the packages yet: {}", pending.problem);
+            }
+            if Instant::now() > until {
+                bail!(
+                    "the gateway has not taken over the packages yet; `drawgate servers doctor` tells when it has"
+                );
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Waits until the gateway that runs has put an edit in force.
@@ -224,6 +260,27 @@ impl Outcome {
             Self::InForce => "in_force",
         }
     }
+}
+
+/// Keeps other commands from changing a file. Gives the file itself where a link leads to it: people link such
+/// files to where they version them.
+fn lock_folder_of(path: &Path) -> anyhow::Result<(PathBuf, Option<File>)> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let shown = path.display();
+    if let Some(folder) = path.parent() {
+        files::make_private_folder(folder)
+            .with_context(|| format!("the folder of `{shown}` can't be made"))?;
+    }
+    let folder = path.parent().map(File::open).transpose();
+    let folder = folder.with_context(|| format!("the folder of `{shown}` can't be read"))?;
+    if let Some(folder) = &folder {
+        folder.lock().with_context(|| format!("the folder of `{shown}` can't be locked"))?;
+    }
+    Ok((path, folder))
+}
+
+fn put(path: &Path, text: &str) -> anyhow::Result<()> {
+    files::put(path, text).with_context(|| format!("can't write `{}`", path.display()))
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<String>> {

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::ValueEnum as _;
 use drawgate_runtime::config::Config;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toml_edit::DocumentMut;
 
@@ -23,14 +24,15 @@ use super::backend::Backend;
 use super::connect::{Client, Folders};
 use super::edit::{ConfigFile, Outcome};
 use super::output::Consent;
-use super::servers::change::{explained, lacking, settled};
+use super::packages;
+use super::servers::change::{explained, settled};
+use super::servers::fetch;
 use super::{Context, doctor, machine, secrets_file};
 
 const EXAMPLES: &str = "\
 Examples:
   drawgate import claude                       show, ask, and import what Claude Code and Desktop have
   drawgate import .mcp.json --yes              import from a file, without questions
-  drawgate import claude --allow-registry      let `npx` and `uvx` download
   drawgate import cursor --yes --take-out      also take the servers out of Cursor's own files
 
 Secrets are not copied into the configuration: it refers to variables of the gateway's environment, and
@@ -51,10 +53,6 @@ pub(super) struct ImportArgs {
     /// copy of the file is kept beside it
     #[arg(long)]
     take_out: bool,
-    /// Let `npx`, `uvx` and the like download from the registry that your own npm, uv or pip is
-    /// configured for
-    #[arg(long)]
-    allow_registry: bool,
     /// This server only; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -92,7 +90,7 @@ pub(super) async fn run(args: &ImportArgs, context: Context) -> anyhow::Result<E
             if args.only.is_empty() { "" } else { " of that name" }
         );
     }
-    look_after_runners(&mut plan, args, &file).await?;
+    note_packages(&mut plan);
     let change =
         |document: &mut DocumentMut| added(&plan).try_for_each(|it| it.server.add_to(document));
     file.prepare(change)?;
@@ -126,23 +124,56 @@ pub(super) async fn run(args: &ImportArgs, context: Context) -> anyhow::Result<E
     report.end(&context)
 }
 
-/// Opens the way to registries for package runners, or says what they lack.
-async fn look_after_runners(
-    plan: &mut [Planned],
-    args: &ImportArgs,
-    file: &ConfigFile,
-) -> anyhow::Result<()> {
+/// Says what will be fetched for package runners, or why it can't be.
+fn note_packages(plan: &mut [Planned]) {
     for it in plan {
         let Action::Add(translated) = &mut it.action else { continue };
-        let Some(access) = lacking(&translated.server, file).await? else { continue };
-        if args.allow_registry {
-            access.open(&mut translated.server);
-        } else {
-            let note =
-                "it can't download its package, for lack of network; `--allow-registry` lets it";
-            translated.notes.push(note.to_owned());
+        let note = match fetch::request_of(&translated.server) {
+            Ok(None) => continue,
+            Ok(Some(request)) => {
+                format!(
+                    "its package is fetched now, and pinned: `{}`",
+                    request.packages.join("`, `")
+                )
+            }
+            Err(error) => format!("{error:#}"),
+        };
+        translated.notes.push(note);
+    }
+}
+
+/// Fetches what package runners start. A server whose package can't be fetched is imported all the same, so
+/// that nothing bypasses the gateway, and is refused until it is there.
+async fn fetch_packages(
+    plan: &[Planned],
+    file: &ConfigFile,
+    context: &Context,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let (mut all, mut pins) = (Vec::new(), BTreeMap::new());
+    let work = added(plan).map(|it| fetch::before_adding(&it.server, context));
+    for (it, fetched) in added(plan).zip(join_all(work).await) {
+        let name = &it.server.name;
+        match fetched {
+            Ok(None) => {}
+            Ok(Some((id, fetched))) => {
+                say(context, &format!("fetched for `{name}`: {}", packages::described(&fetched)))?;
+                all.push(json!({ "server": name, "package": packages::json(&fetched) }));
+                pins.insert(id, fetched);
+            }
+            Err(error) => {
+                report.is_ok = false;
+                let reason = format!("{error:#}");
+                let then = format!("it is imported without; then: `drawgate servers fetch {name}`");
+                say(context, &format!("{reason}\n  {then}"))?;
+                all.push(json!({ "server": name, "problem": reason }));
+            }
         }
     }
+    if !pins.is_empty() {
+        packages::pin(file, &context.data, pins).await?;
+    }
+    report.json["packages"] = json!(all);
     Ok(())
 }
 
@@ -192,6 +223,7 @@ async fn import(
         let shown = path.display();
         say(context, &format!("secrets are in `{shown}`, where the gateway finds them"))?;
     }
+    fetch_packages(plan, file, context, report).await?;
     let edit = file.write(change)?;
     let outcome = file.outcome(&edit).await?;
     let made = if edit.is_new { "made" } else { "changed" };
@@ -202,7 +234,7 @@ async fn import(
         for it in added(plan).filter(|it| !it.server.is_disabled) {
             let server = settled(&backend, &it.server.name).await?;
             report.is_ok &= doctor::is_ok(&server);
-            say(context, &explained(&server).await)?;
+            say(context, &explained(&server))?;
         }
     }
     Ok(())

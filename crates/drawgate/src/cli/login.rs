@@ -104,8 +104,7 @@ fn open(address: &Address) -> anyhow::Result<Running> {
         program: "setsid".to_owned(),
         args: ["--fork", "xdg-open", address.as_str()].map(str::to_owned).to_vec(),
         env,
-        working_dir: None,
-        confinement: None,
+        ..Spawn::default()
     };
     let mut browser = Processes::new(&secrets, None)
         .spawn(&spawn)

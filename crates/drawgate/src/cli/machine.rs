@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the program is what reads the environment")]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,11 @@ struct ProcessEnvironment;
 impl Environment for ProcessEnvironment {
     fn get(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
+    }
+
+    fn all(&self) -> Vec<(String, OsString)> {
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
+        std::env::vars_os().filter_map(text).collect()
     }
 }
 
@@ -46,10 +52,11 @@ pub fn secrets() -> Secrets {
     Secrets::new(ProcessEnvironment)
 }
 
-/// A variable of this process's environment, if it is set and text.
-#[must_use]
-pub fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+/// The whole environment of this process, for programs that the operator could start as well: what is not
+/// text is left out.
+pub(super) fn environment() -> BTreeMap<String, String> {
+    let text = |(name, value): (String, OsString)| Some((name, value.into_string().ok()?));
+    ProcessEnvironment.all().into_iter().filter_map(text).collect()
 }
 
 /// A gateway of this machine, on a data folder.

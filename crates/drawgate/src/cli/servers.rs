@@ -1,6 +1,8 @@
 //! `drawgate servers`: what stands behind the gateway.
 
+pub(super) mod allow;
 pub(super) mod change;
+pub(super) mod fetch;
 mod logs;
 pub(super) mod table;
 
@@ -36,6 +38,17 @@ pub(super) enum ServersCommand {
     /// Without a running gateway the file is checked and written. A configuration that would be
     /// refused is not written; comments stay.
     Add(change::AddArgs),
+    /// Fetch the package of a server that `npx`, `uvx` or the like start, and pin it in `drawgate.lock`
+    ///
+    /// Your own npm, uv or pip fetches it, with the registry that it is configured for. The server then
+    /// runs from the data folder, without network; a changed file is noticed, and this command installs
+    /// what is pinned again. Exits 1 if the server does not work.
+    Fetch(fetch::FetchArgs),
+    /// Give a server what its sandbox refused: files, folders, hosts, variables
+    ///
+    /// Without options, at a terminal, asks about each thing that the server was refused. Exits 1 if the
+    /// server does not work.
+    Allow(allow::AllowArgs),
     /// Remove a server and its settings from the configuration; the comment right above it goes too
     Remove {
         /// The server
@@ -105,6 +118,8 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         ServersCommand::Enable { name } => return change::set_enabled(name, true, context).await,
         ServersCommand::Disable { name } => return change::set_enabled(name, false, context).await,
         ServersCommand::Restart { name } => return change::restart(name, context).await,
+        ServersCommand::Fetch(args) => return fetch::run(args, context).await,
+        ServersCommand::Allow(args) => return allow::run(args, context).await,
         ServersCommand::Logs(args) => return logs::run(args, context).await,
         ServersCommand::List => None,
         ServersCommand::Doctor { name } => Some(name.as_deref()),
@@ -121,7 +136,7 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
     backend.close().await;
     match doctor {
         None => list(&servers?, &context),
-        Some(name) => diagnose(name, servers?, &keys?, &status?, &context).await,
+        Some(name) => diagnose(name, servers?, &keys?, &status?, &context),
     }
 }
 
@@ -142,7 +157,7 @@ fn list(servers: &[ServerReport], context: &Context) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-async fn diagnose(
+fn diagnose(
     name: Option<&str>,
     mut servers: Vec<ServerReport>,
     keys: &KeyListView,
@@ -158,11 +173,8 @@ async fn diagnose(
     }
     let is_in_force = edit_is_in_force(status);
     let well = is_in_force & keys::are_ok(keys) & servers.iter().all(doctor::is_ok);
-    let mut explained = Vec::new();
-    for server in &servers {
-        explained.push(change::explained(server).await);
-    }
-    context.out.either(&servers, || explained.join("\n"))?;
+    let text = || servers.iter().map(change::explained).collect::<Vec<_>>().join("\n");
+    context.out.either(&servers, text)?;
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -180,7 +192,10 @@ fn edit_is_in_force(status: &Status) -> bool {
 fn problem(server: &ServerReport) -> String {
     let status = &server.source.status;
     if let Some(problem) = &status.problem {
-        return problem.clone();
+        return doctor::advised_server(&status.id, problem);
+    }
+    if !server.refusals().is_empty() {
+        return format!("refused something; `drawgate servers doctor {}`", status.id);
     }
     let (id, waiting) = (&status.id, status.quarantined.len());
     if waiting > 0 {

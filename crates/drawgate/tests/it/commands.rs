@@ -27,6 +27,8 @@ const HELP: &[(&[&str], &str)] = &[
     (&["tools", "call"], "read by the type that the tool declares"),
     (&["servers", "list"], "their state"),
     (&["servers", "add"], "A secret never stands in a command line"),
+    (&["servers", "fetch"], "with the registry that it is configured for"),
+    (&["servers", "allow"], "asks about each thing that the server was refused"),
     (&["servers", "remove"], "the comment right above it goes too"),
     (&["servers", "enable"], "that was disabled"),
     (&["servers", "disable"], "its settings stay"),

@@ -5,6 +5,7 @@
 mod absent;
 mod acts;
 mod agents_by_tool;
+mod allowed;
 mod approvals;
 mod approvals_protocol;
 mod artifacts;
@@ -32,6 +33,7 @@ mod narrowing;
 mod node_types;
 mod oauth;
 mod operations;
+mod packages;
 mod peers;
 mod plugins;
 mod profiles;

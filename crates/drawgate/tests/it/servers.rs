@@ -1,7 +1,6 @@
 //! `drawgate servers add`, `remove`, `enable`, `disable`, `restart`, `logs`, with the real program.
 
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
@@ -257,81 +256,4 @@ fn logs_are_followed_and_secrets_in_them_masked() {
     assert_eq!(log["lines"][0], "got ****", "{log}");
     let output = place.run(&["servers", "logs", "builtin"]);
     assert!(said(&output).contains("is not an MCP server"), "{}", said(&output));
-}
-
-/// A folder with a program `npm` that says which registry it uses.
-fn with_npm(place: &TestFolder) -> String {
-    let folder = place.path().join("bin");
-    std::fs::create_dir(&folder).unwrap();
-    let script = "#!/bin/sh\n[ \"$*\" = 'config get registry' ] && echo https://packages.example:8443/npm/\n";
-    let npm = folder.join("npm");
-    std::fs::write(&npm, script).unwrap();
-    std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
-    format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display())
-}
-
-const REGISTRY: &str = "env = { npm_config_registry = \"https://packages.example:8443/npm/\" }";
-
-#[test]
-fn a_package_runner_without_network_is_refused_at_once_with_the_lines_to_paste() {
-    let place = TestFolder::new("");
-    let path = with_npm(&place);
-    let gateway = place.serve();
-    let run = |args: &[&str]| {
-        let mut command = place.command(args);
-        command.env("PATH", &path).env_remove("NODE_EXTRA_CA_CERTS").output().unwrap()
-    };
-    let lines = format!(
-        "it works with these lines in `[servers.a]`:\n    sandbox = \"network\"\n    {REGISTRY}\n    \
-         permissions = {{ hosts = [\"packages.example:8443\"] }}\n    start_timeout_seconds = 120"
-    );
-    let reason = "its package can't be downloaded: `npx` asks a registry for it";
-    for args in [
-        ["servers", "add", "a", "--", "npx", "x"].as_slice(),
-        &["servers", "doctor", "a"],
-        &["servers", "restart", "a"],
-        &["servers", "enable", "a"],
-    ] {
-        let output = run(args);
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains(reason) && said.contains(&lines), "{args:?}: {said}");
-    }
-    drop(gateway);
-    let output = run(&["servers", "add", "b", "--", "pnpm", "dlx", "x"]);
-    assert!(
-        said(&output).contains("`b` can't download its package: it works with"),
-        "{}",
-        said(&output)
-    );
-    let output = run(&["servers", "add", "c", "--allow-registry", "--", "npx", "-y", "x"]);
-    assert!(output.status.success(), "{}", said(&output));
-    let expected = format!(
-        "[servers.c]\ncommand = \"npx\"\nargs = [\"-y\", \"x\"]\nsandbox = \"network\"\n{REGISTRY}\n\
-         permissions = {{ hosts = [\"packages.example:8443\"] }}\nstart_timeout_seconds = 120\n"
-    );
-    assert!(config(&place).ends_with(&expected), "{}", config(&place));
-    let with_host =
-        ["servers", "add", "e", "--allow-registry", "--allow-host", "a.example", "--", "npx", "x"];
-    assert!(run(&with_host).status.success());
-    let both = "hosts = [\"a.example\", \"packages.example:8443\"]";
-    assert!(config(&place).contains(both), "{}", config(&place));
-    let output = run(&["servers", "add", "f", "--allow-registry", "--", "node", "x"]);
-    assert!(said(&output).contains("`--allow-registry` is for `npx`"), "{}", said(&output));
-    let theirs = place.path().join("theirs.json");
-    std::fs::write(
-        &theirs,
-        "{ \"mcpServers\": { \"d\": { \"command\": \"npx\", \"args\": [\"y\"] } } }",
-    )
-    .unwrap();
-    let output = run(&["import", "theirs.json"]);
-    assert!(
-        said(&output).contains("note: `d`: it can't download its package"),
-        "{}",
-        said(&output)
-    );
-    let output = run(&["import", "theirs.json", "--allow-registry", "--yes"]);
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(config(&place).ends_with("start_timeout_seconds = 120\n"), "{}", config(&place));
-    assert!(config(&place).contains("[servers.d]\n"));
 }

@@ -42,7 +42,14 @@ pub(super) fn spawn(
         // What is compiled would change the folder, whose content the operator has agreed to.
         env.insert("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned());
     }
-    Ok(Spawn { program, args, env, working_dir: Some(folder), confinement: Some(confinement) })
+    Ok(Spawn {
+        program,
+        args,
+        env,
+        working_dir: Some(folder),
+        confinement: Some(confinement),
+        ..Spawn::default()
+    })
 }
 
 fn command(runtime: Runtime, main: String, settings: &ProcessSettings) -> (String, Vec<String>) {

@@ -252,6 +252,7 @@ impl Worker<'_> {
                 unprotected: unprotected.collect(),
                 limits,
             }),
+            ..Spawn::default()
         }
     }
 }

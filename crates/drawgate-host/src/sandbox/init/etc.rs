@@ -43,6 +43,12 @@ const KEPT: [&str; 30] = [
     "timezone",
 ];
 
+/// Whether the box's own `/etc` has this path of the machine's.
+pub(crate) fn is_kept(path: &Path) -> bool {
+    let rest = path.strip_prefix("/etc");
+    rest.is_ok_and(|rest| KEPT.iter().any(|kept| rest.starts_with(kept)))
+}
+
 /// Larger files are not copied.
 const LARGEST: u64 = 1024 * 1024;
 

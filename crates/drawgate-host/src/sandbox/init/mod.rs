@@ -9,7 +9,7 @@
 
 mod accessible;
 mod count;
-mod etc;
+pub(crate) mod etc;
 mod fork_server;
 mod identity;
 mod inner;

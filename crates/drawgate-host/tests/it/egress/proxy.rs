@@ -47,7 +47,8 @@ async fn serve_with(
     internal: Option<Arc<dyn Internal>>,
 ) -> (SocketAddr, CancellationToken) {
     let egress = Arc::new(Egress::over(network));
-    let access = ProxyAccess { egress, reach: Reach::only(rules(hosts)), internal };
+    let reach = Reach::only(rules(hosts));
+    let access = ProxyAccess { egress, reach, internal, refused: None };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();

@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(super) use connection::Connection;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
+use drawgate_host::egress::RefusedHosts;
 use drawgate_host::process::{Running, Spawn};
 pub(super) use exchange::Exchange;
 use tokio::io::BufReader;
@@ -20,6 +21,7 @@ use super::context::SourceContext;
 use super::describe;
 use super::diagnostics::Journal;
 use super::probe::shake_hands;
+use super::refusals::Refusals;
 use super::wire::{MAX_MESSAGE, ServerInfo};
 use crate::confine::note;
 use crate::excerpt::MAX_READ;
@@ -68,14 +70,17 @@ impl Dialer {
         journal: &Arc<Journal>,
         context: &SourceContext,
     ) -> Result<Server, Failed> {
-        let started = self.host.start(&self.spawn).await;
+        let refusals = context.refusals.clone();
+        let told = refusals.clone().map(|refusals| refusals as Arc<dyn RefusedHosts>);
+        let spawn = Spawn { refused_hosts: told, ..self.spawn.clone() };
+        let started = self.host.start(&spawn).await;
         let mut child = started.map_err(|error| Failed::Spawn(describe(&error)))?;
         journal.pid(child.pid());
         let pipes = (child.take_stdin(), child.take_stdout(), child.take_stderr());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(SourceError::unreachable("the server's pipes are missing").into());
         };
-        tokio::spawn(keep_complaints(stderr, Arc::clone(journal)));
+        tokio::spawn(keep_complaints(stderr, Arc::clone(journal), refusals));
         let lines = Lines::new(stdout, MAX_MESSAGE);
         let connection = Connection::open(stdin, lines, Arc::clone(journal), context.clone());
         let mut server = Server { connection, info: ServerInfo::default(), child };
@@ -183,10 +188,17 @@ async fn exited(child: &mut Running) -> String {
 }
 
 /// Reads a server's standard error for ever: a full pipe would stop the server.
-async fn keep_complaints(stderr: ChildStderr, journal: Arc<Journal>) {
+async fn keep_complaints(
+    stderr: ChildStderr,
+    journal: Arc<Journal>,
+    refusals: Option<Arc<Refusals>>,
+) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     while let Ok(Line::Whole | Line::TooLong) = read_line(&mut reader, &mut line, MAX_READ).await {
         journal.complaint(&line);
+        if let Some(refusals) = &refusals {
+            refusals.hear(&String::from_utf8_lossy(&line));
+        }
     }
 }

@@ -240,6 +240,7 @@ fn spawn(args: &ExecArgs, secrets: &Secrets) -> anyhow::Result<Spawn> {
         env: environment(args, secrets)?,
         working_dir: Some(workspace),
         confinement: Some(confinement),
+        ..Spawn::default()
     })
 }
 

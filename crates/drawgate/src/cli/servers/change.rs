@@ -1,6 +1,7 @@
 //! `drawgate servers add`, `remove`, `enable`, `disable`, `restart`: the configuration is changed, and
 //! what came of it is said.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,27 +10,25 @@ use anyhow::{Context as _, bail};
 use drawgate_core::registry::SourceState;
 use drawgate_host::egress::HostRule;
 use drawgate_host::sandbox::Profile;
-use drawgate_runtime::config::{
-    PackageRunner, Setting, Transport, is_key_shaped, looks_like_secret,
-};
+use drawgate_runtime::config::{Setting, Transport, is_key_shaped, looks_like_secret};
 use drawgate_runtime::operations::ServerReport;
 use serde_json::{Value, json};
 use toml_edit::DocumentMut;
 
 use super::super::backend::{Backend, part};
 use super::super::edit::{ConfigFile, Edit, Outcome};
-use super::super::registries::{self, Access};
+use super::super::packages;
 use super::super::running::Running;
 use super::super::{Context, doctor};
-use super::DIAGNOSIS;
 use super::table::{self, NewServer};
+use super::{DIAGNOSIS, allow, fetch};
 use crate::surface::control::Done;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\
 Examples:
-  drawgate servers add files --allow-registry -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
+  drawgate servers add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
   drawgate servers add search --url https://search.example/mcp --header Authorization=env:SEARCH_AUTH
   drawgate servers add tickets --env API_KEY=env:TICKETS_KEY --allow-host api.tickets.example -- tickets-mcp
 
@@ -69,52 +68,48 @@ pub(in super::super) struct AddArgs {
     /// `--sandbox network`; may be repeated
     #[arg(long, value_name = "HOST", requires = "command")]
     allow_host: Vec<String>,
-    /// For `npx`, `uvx` and the like: let it download from the registry that your own npm, uv or pip
-    /// is configured for
+    /// Offer at the terminal what the server is refused by its sandbox, and write what you agree to
     #[arg(long, requires = "command")]
-    allow_registry: bool,
+    ask: bool,
+    /// For `npx`, `uvx` and the like: don't fetch and pin the package; the runner downloads it at each
+    /// start, for which it needs `--allow-host`
+    #[arg(long, requires = "command")]
+    no_fetch: bool,
 }
 
 pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<ExitCode> {
     let mut server = args.server()?;
-    let lacking = lacking(&server, &ConfigFile::find(&context).await?).await?;
-    if args.allow_registry {
-        let command = server.command.as_deref();
-        let runner = command.and_then(|command| PackageRunner::of(command, &server.args));
-        let runner = runner.context("`--allow-registry` is for `npx`, `uvx` and the like")?;
-        Access::to(runner).await.open(&mut server);
+    let file = ConfigFile::find(&context).await?;
+    file.prepare(|document| server.add_to(document))?;
+    if args.ask {
+        if file.running().is_none() {
+            bail!(
+                "`--ask` needs a running gateway, which tries the server; `drawgate serve` starts one"
+            );
+        }
+        server.write.extend(allow::folders_to_write(&context, &args.name, &server.args).await?);
+    }
+    if !args.no_fetch
+        && let Some((id, fetched)) = fetch::before_adding(&server, &context).await?
+    {
+        let shown = packages::described(&fetched);
+        packages::pin(&file, &context.data, BTreeMap::from([(id, fetched)])).await?;
+        eprintln!("drawgate: pinned {shown}");
     }
     let change = |document: &mut DocumentMut| server.add_to(document);
     let changed = Changed::make(&context, &args.name, "added", change).await?;
-    // Where a gateway runs, it says the same.
-    if let Some(access) =
-        lacking.filter(|_| !args.allow_registry && changed.file.running().is_none())
-    {
-        eprintln!(
-            "drawgate: `{0}` can't download its package: {1}",
-            args.name,
-            access.advice(&args.name)
-        );
+    if args.ask {
+        context.out.text(&changed.text())?;
+        return allow::ask(&context, &args.name).await;
     }
     changed.report_server(&context).await
 }
 
-/// What a package runner needs that the server does not have.
-pub(in super::super) async fn lacking(
-    server: &NewServer,
-    file: &ConfigFile,
-) -> anyhow::Result<Option<Access>> {
-    let config = file.prepare(|document| server.add_to(document))?.into_config();
-    let read = config.servers.iter().find(|(id, _)| id.as_str() == server.name);
-    Ok(match read.and_then(|(_, server)| server.futile_runner()) {
-        Some(runner) => Some(Access::to(runner).await),
-        None => None,
-    })
-}
-
 pub(super) async fn remove(name: &str, context: Context) -> anyhow::Result<ExitCode> {
     let change = |document: &mut DocumentMut| table::remove(document, name);
-    Changed::make(&context, name, "removed", change).await?.report(&context)
+    let changed = Changed::make(&context, name, "removed", change).await?;
+    packages::forget(&changed.file, &context.data, name).await?;
+    changed.report(&context)
 }
 
 pub(super) async fn set_enabled(
@@ -135,14 +130,17 @@ pub(super) async fn restart(name: &str, context: Context) -> anyhow::Result<Exit
     };
     let backend = Backend::Running(running);
     backend.post::<Done>(&format!("/servers/{}/restart", part(name)), &()).await?;
-    let server = settled(&backend, name).await?;
-    let explained = explained(&server).await;
-    context.out.either(&server, || explained)?;
-    Ok(exit_code(Some(&server)))
+    report(&settled(&backend, name).await?, &context)
+}
+
+/// Says how a server is.
+pub(super) fn report(server: &ServerReport, context: &Context) -> anyhow::Result<ExitCode> {
+    context.out.either(server, || explained(server))?;
+    Ok(exit_code(Some(server)))
 }
 
 /// A change of the configuration that was made.
-struct Changed {
+pub(super) struct Changed {
     name: String,
     done: &'static str,
     file: ConfigFile,
@@ -151,7 +149,7 @@ struct Changed {
 }
 
 impl Changed {
-    async fn make(
+    pub(super) async fn make(
         context: &Context,
         name: &str,
         done: &'static str,
@@ -167,11 +165,10 @@ impl Changed {
     }
 
     /// Says what was done, and how the server does once it has started or failed.
-    async fn report_server(self, context: &Context) -> anyhow::Result<ExitCode> {
+    pub(super) async fn report_server(self, context: &Context) -> anyhow::Result<ExitCode> {
         let Some(running) = self.file.running() else { return self.report(context) };
         let server = settled(&Backend::Running(running.clone()), &self.name).await?;
-        let explained = explained(&server).await;
-        let text = || format!("{}\n{explained}", self.text());
+        let text = || format!("{}\n{}", self.text(), explained(&server));
         context.out.either(&self.json(Some(&server)), text)?;
         Ok(exit_code(Some(&server)))
     }
@@ -204,12 +201,10 @@ impl Changed {
     }
 }
 
-/// How a server is, and what to paste if it can't download its package.
-pub(in super::super) async fn explained(server: &ServerReport) -> String {
-    let advice = registries::advice(server)
-        .await
-        .map(|advice| format!("\n  {}", advice.replace('\n', "\n  ")));
-    format!("{}{}", doctor::explain(server), advice.unwrap_or_default())
+/// How a server is, and what to paste if it lacks something.
+pub(in super::super) fn explained(server: &ServerReport) -> String {
+    let refused = allow::lines(server).into_iter().map(|line| format!("\n  {line}"));
+    format!("{}{}", doctor::explain(server), refused.collect::<String>())
 }
 
 /// A server that does not work is a failure, though the configuration has it.
@@ -302,7 +297,7 @@ fn from_here(word: &str) -> anyhow::Result<String> {
     if is_relative { absolute(Path::new(word)) } else { Ok(word.to_owned()) }
 }
 
-fn absolute(path: &Path) -> anyhow::Result<String> {
+pub(super) fn absolute(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path)?;
     let text = path.to_str().with_context(|| format!("`{}` is not UTF-8", path.display()))?;
     Ok(text.to_owned())

@@ -4,12 +4,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
-use drawgate_runtime::operations::ServerLog;
+use drawgate_runtime::operations::{Refusal, ServerLog};
 use serde_json::json;
 
 use super::super::Context;
 use super::super::backend::{Backend, part};
 use super::super::running::Running;
+use super::allow;
 
 /// How often `--follow` looks for new lines.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -37,6 +38,8 @@ pub(super) async fn run(args: &LogsArgs, context: Context) -> anyhow::Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     print(&context, &log, 0)?;
+    let mut known = Vec::new();
+    tell_refusals(&args.name, &log, &mut known);
     if !args.follow {
         if log.lines.is_empty() {
             eprintln!("drawgate: `{}` has written nothing to its standard error", args.name);
@@ -49,10 +52,21 @@ pub(super) async fn run(args: &LogsArgs, context: Context) -> anyhow::Result<Exi
         match backend.get::<ServerLog>(&path(seen)).await {
             Ok(log) => {
                 print(&context, &log, seen)?;
+                tell_refusals(&args.name, &log, &mut known);
                 (seen, absent) = (log.written, 0);
             }
             Err(error) if absent == ABSENT => return Err(error),
             Err(_) => absent += 1,
+        }
+    }
+}
+
+/// Says what the server was refused that is not known yet: beside its own lines, which it could make up.
+fn tell_refusals(name: &str, log: &ServerLog, known: &mut Vec<Refusal>) {
+    for refusal in &log.refusals {
+        if !known.contains(refusal) {
+            eprintln!("drawgate: {}", allow::line(name, refusal));
+            known.push(refusal.clone());
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use anyhow::{Context as _, anyhow, bail};
 use drawgate_host::sandbox::Profile;
+use drawgate_runtime::operations::Refusal;
 use drawgate_sources::suggest::nearest;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, TableLike, Value, value};
 
@@ -25,8 +26,6 @@ pub(in super::super) struct NewServer {
     pub(in super::super) read: Vec<String>,
     pub(in super::super) write: Vec<String>,
     pub(in super::super) hosts: Vec<String>,
-    /// How long it may take to start.
-    pub(in super::super) start_seconds: Option<i64>,
     pub(in super::super) is_disabled: bool,
 }
 
@@ -96,9 +95,6 @@ impl NewServer {
         if !allowed.is_empty() {
             table.insert("permissions", value(allowed));
         }
-        if let Some(seconds) = self.start_seconds {
-            table.insert("start_timeout_seconds", value(seconds));
-        }
         if self.is_disabled {
             table.insert(ENABLED, value(false));
         }
@@ -143,6 +139,48 @@ pub(super) fn set_enabled(
         }
     }
     Ok(true)
+}
+
+/// Adds to what a server's sandbox gives it. What is there already stays as it is.
+pub(super) fn allow(document: &mut DocumentMut, name: &str, all: &[Refusal]) -> anyhow::Result<()> {
+    let server = find(document, name)?;
+    let before = server.get("sandbox").and_then(Item::as_str).map(str::to_owned);
+    let mut needed = None;
+    for refusal in all {
+        let (key, text) = match refusal {
+            Refusal::Read(path) => ("read", path.to_string_lossy().into_owned()),
+            Refusal::Write(path) => ("write", path.to_string_lossy().into_owned()),
+            Refusal::Host(host) => ("hosts", host.clone()),
+            Refusal::Variable(name) => {
+                let env = table_in(server, "env")?;
+                if !env.contains_key(name) {
+                    env.insert(name, value(format!("env:{name}")));
+                }
+                continue;
+            }
+        };
+        let list =
+            table_in(server, "permissions")?.entry(key).or_insert_with(|| value(Array::new()));
+        let list = list.as_array_mut().with_context(|| {
+            format!("`servers.{name}.permissions.{key}` is not a list; correct it by hand")
+        })?;
+        if !list.iter().any(|item| item.as_str() == Some(text.as_str())) {
+            list.push(text);
+        }
+        let profile = if key == "hosts" { Profile::Network } else { Profile::Workspace };
+        needed = needed.max(Some(profile));
+    }
+    let has = before.map_or(Ok(Profile::default()), |word| word.parse())?;
+    if let Some(needed) = needed.filter(|needed| *needed > has) {
+        server.insert("sandbox", value(needed.as_str()));
+    }
+    Ok(())
+}
+
+/// A table of a server's, made if it is not there.
+fn table_in<'a>(server: &'a mut dyn TableLike, key: &str) -> anyhow::Result<&'a mut dyn TableLike> {
+    let found = server.entry(key).or_insert_with(|| value(InlineTable::new()));
+    found.as_table_like_mut().with_context(|| format!("`{key}` is not a table; correct it by hand"))
 }
 
 fn servers(document: &DocumentMut) -> anyhow::Result<Option<&dyn TableLike>> {

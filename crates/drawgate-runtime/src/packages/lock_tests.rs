@@ -1,0 +1,77 @@
+use serde_json::json;
+
+use super::*;
+
+fn npm() -> PinnedPackage {
+    PinnedPackage {
+        request: PackageRequest {
+            ecosystem: Ecosystem::Npm,
+            packages: vec!["server".to_owned()],
+            program: None,
+            python: None,
+            options: Vec::new(),
+        },
+        pins: Pins::Npm {
+            manifest: json!({ "private": true }),
+            lock: json!({ "packages": {
+                "": {},
+                "node_modules/server": { "version": "1.0.0", "integrity": "sha512-a" },
+                "node_modules/server/node_modules/@s/part": { "version": "2.0.0", "integrity": "sha512-b" },
+                "node_modules/server/node_modules/inner": { "version": "3.0.0", "inBundle": true },
+            } }),
+        },
+        tree: "t1".to_owned(),
+        program: "node_modules/.bin/server".to_owned(),
+        content_hash: "sha256:0".to_owned(),
+    }
+}
+
+#[test]
+fn a_lock_is_read_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = PackageLock::path(&folder.path().join("drawgate.toml"));
+    assert_eq!(path, folder.path().join("drawgate.lock"));
+    assert_eq!(PackageLock::read(&path), PackageLock::default());
+    let servers = BTreeMap::from([(SourceId::new("a").unwrap(), npm())]);
+    std::fs::write(&path, PackageLock::text(&servers).unwrap()).unwrap();
+    let read = PackageLock::read(&path);
+    assert_eq!((&read.servers, read.problem.as_deref()), (&servers, None));
+    assert_eq!(read.hash.len(), 64);
+    for bad in
+        ["", "{}", "{\"version\":2,\"servers\":{}}", "{\"version\":1,\"servers\":{},\"x\":1}"]
+    {
+        std::fs::write(&path, bad).unwrap();
+        let read = PackageLock::read(&path);
+        let problem = read.problem.unwrap();
+        assert!(problem.contains("drawgate.lock"), "{bad}: {problem}");
+        assert!(read.servers.is_empty() && !read.hash.is_empty());
+    }
+}
+
+#[test]
+fn names_of_a_lock_stay_in_the_folder_of_packages() {
+    assert!(npm().is_sound());
+    for tree in ["", "..", ".", "a/b", "/a"] {
+        assert!(!PinnedPackage { tree: tree.to_owned(), ..npm() }.is_sound(), "{tree}");
+    }
+    for program in ["", "../x", "/bin/sh", "a/../../x"] {
+        assert!(!PinnedPackage { program: program.to_owned(), ..npm() }.is_sound(), "{program}");
+    }
+}
+
+#[test]
+fn pins_are_versions_with_hashes() {
+    let told = |pins: &Pins| {
+        let line = |pin: Pin| format!("{} {} {}", pin.name, pin.version, pin.integrity.join(","));
+        pins.list().into_iter().map(line).collect::<Vec<_>>()
+    };
+    let pins = npm().pins;
+    assert_eq!(told(&pins), ["@s/part 2.0.0 sha512-b", "server 1.0.0 sha512-a"]);
+    assert_eq!(pins.without_integrity(), None);
+    let requirements =
+        "# made\nb==2 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\na==1 --hash=sha256:3\n";
+    let pins = Pins::Python { requirements: requirements.to_owned() };
+    assert_eq!(told(&pins), ["a 1 sha256:3", "b 2 sha256:1,sha256:2"]);
+    let pins = Pins::Python { requirements: "a==1\n".to_owned() };
+    assert_eq!(pins.without_integrity().as_deref(), Some("a"));
+}

@@ -1,0 +1,146 @@
+use std::collections::BTreeMap;
+
+use drawgate_host::egress::Reach;
+use drawgate_host::sandbox::ResourceLimits;
+use drawgate_host::secrets::Secrets;
+use drawgate_host::trusted::{Kind, TrustedPath};
+use serde_json::json;
+
+use super::*;
+
+/// A machine with some folders, and a server that may see some of them.
+struct Lab {
+    folder: tempfile::TempDir,
+    refusals: Arc<Refusals>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        for name in ["ws", "notes/deep", "other", "home/.ssh", "data"] {
+            std::fs::create_dir_all(path(name)).unwrap();
+        }
+        for name in ["notes/a.txt", "other/b c.txt", "home/.ssh/id", "data/token"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        let variables = [("HOME", path("home").to_str().unwrap().to_owned())];
+        let more =
+            [("API_KEY", "k".to_owned()), ("GIVEN_KEY", "k".to_owned()), ("DEBUG", "1".to_owned())];
+        let variables = variables.into_iter().chain(more);
+        let environment: BTreeMap<String, String> =
+            variables.map(|(name, value)| (name.to_owned(), value)).collect();
+        let host = Host::new(Secrets::new(environment), None).unwrap();
+        let kind = Kind::Secret(&[]);
+        host.processes.trusted().replace(vec![TrustedPath {
+            what: "data".to_owned(),
+            path: path("data"),
+            kind,
+        }]);
+        let spawn = Spawn {
+            program: "x".to_owned(),
+            args: vec![path("notes").to_str().unwrap().to_owned()],
+            env: BTreeMap::from([("GIVEN_KEY".to_owned(), "k".to_owned())]),
+            confinement: Some(Confinement {
+                profile: Profile::Workspace,
+                workspace: path("ws"),
+                read: vec![path("notes")],
+                write: Vec::new(),
+                reach: Reach::nobody(),
+                internal: None,
+                unprotected: Vec::new(),
+                limits: ResourceLimits::default(),
+            }),
+            ..Spawn::default()
+        };
+        let refusals = Refusals::of(&SourceId::new("s").unwrap(), &spawn, &Arc::new(host)).unwrap();
+        Self { folder, refusals }
+    }
+
+    /// What is noted after a text, in which `ROOT` stands for the folder.
+    fn after(&self, text: &str) -> Vec<String> {
+        let root = self.folder.path().canonicalize().unwrap();
+        let root = root.to_str().unwrap();
+        self.refusals.known.lock().clear();
+        self.refusals.hear(&text.replace("ROOT", root));
+        self.refusals.list().iter().map(|it| it.to_string().replace(root, "ROOT")).collect()
+    }
+}
+
+#[test]
+fn files_that_are_there_and_closed_are_named() {
+    let lab = Lab::new();
+    for (text, expected) in [
+        (
+            "EROFS: read-only file system, open 'ROOT/notes/new.txt'",
+            Some("writing in `ROOT/notes`"),
+        ),
+        (
+            "OSError: [Errno 30] Read-only file system: 'ROOT/notes/deep/x'",
+            Some("writing in `ROOT/notes`"),
+        ),
+        ("open ROOT/notes/a.txt: permission denied", Some("writing in `ROOT/notes`")),
+        (
+            "Error: ENOENT: no such file or directory, open 'ROOT/other/b c.txt'",
+            Some("reading `ROOT/other/b c.txt`"),
+        ),
+        ("No such file or directory (os error 2): ROOT/other.", Some("reading `ROOT/other`")),
+        // It is not there for anybody.
+        ("ENOENT: no such file or directory, open 'ROOT/other/none'", None),
+        // It may write there.
+        ("EROFS: read-only file system, open 'ROOT/ws/x'", None),
+        // No failure of the system is named.
+        ("`ROOT/other` is not a good place", None),
+        ("Access denied: ROOT/other is not in ROOT/notes", None),
+        // What decides about programs, the user's secrets, and what every sandbox has of its own.
+        ("ENOENT: no such file or directory, open 'ROOT/data/token'", None),
+        ("ENOENT: no such file or directory, open 'ROOT/home/.ssh/id'", None),
+        ("EACCES: permission denied, open '/etc/passwd'", None),
+        ("EROFS: read-only file system, open '/usr/bin/x'", None),
+        ("EACCES: permission denied, open 'ROOT/ws/../other'", None),
+    ] {
+        assert_eq!(lab.after(text), Vec::from_iter(expected), "{text}");
+    }
+}
+
+#[test]
+fn variables_that_are_set_and_not_given_are_named() {
+    let lab = Lab::new();
+    for (text, expected) in [
+        ("API_KEY is required", Some("the variable `API_KEY`")),
+        ("set the environment variable `DEBUG`", Some("the variable `DEBUG`")),
+        ("DEBUG nothing to see", None),
+        ("GIVEN_KEY is bad", None),
+        ("UNKNOWN_KEY is required", None),
+        ("my_API_KEY", None),
+    ] {
+        assert_eq!(lab.after(text), Vec::from_iter(expected), "{text}");
+    }
+}
+
+#[test]
+fn hosts_are_named_as_the_configuration_takes_them() {
+    let lab = Lab::new();
+    for (host, port) in
+        [("api.example.com", 443), ("api.example.com", 80), ("10.0.0.7", 8080), ("::1", 443)]
+    {
+        lab.refusals.refused(host, port);
+    }
+    lab.refusals.refused("not a host`", 443);
+    lab.refusals.refused("*", 443);
+    let told: Vec<String> = lab.refusals.list().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        ["the host `10.0.0.7:8080`", "the host `[::1]`", "the host `api.example.com`"]
+    );
+    let host = Refusal::Host("a.example".to_owned());
+    assert_eq!(
+        lab.refusals.setting(&host),
+        "sandbox = \"network\"` and `permissions.hosts = [\"a.example\"]"
+    );
+    assert_eq!(serde_json::to_value(host).unwrap(), json!({ "kind": "host", "what": "a.example" }));
+    for number in 0..100 {
+        lab.refusals.refused(&format!("{number}.example"), 443);
+    }
+    assert_eq!(lab.refusals.list().len(), MAX_REFUSALS);
+}
