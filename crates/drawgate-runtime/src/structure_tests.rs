@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "config",
     "edits",
     "anchors",
+    "webhook",
     "callers",
     "peers",
     "packs",

@@ -6,6 +6,7 @@ use drawgate_runtime::operations::{ServerReport, SourceReport};
 use serde_json::Value;
 
 use super::login;
+use super::screen::count;
 use super::tools::callers;
 
 /// How many of a server's last lines are shown; `servers logs` has more.
@@ -81,7 +82,7 @@ fn state(source: &SourceReport) -> String {
             let asleep = diagnostics(source)["state"] == "idle";
             let state = if asleep { "idle" } else { "ready" };
             let server = status.server.as_deref().unwrap_or_default();
-            format!("{id}: {state}, {} tools, {server}", status.tools)
+            format!("{id}: {state}, {}, {server}", count(status.tools, "tool"))
         }
         SourceState::Starting => format!("{id}: starting; it has not answered yet"),
         SourceState::Away => {
@@ -129,7 +130,8 @@ fn supervision(diagnostics: &Value) -> Vec<String> {
     }
     let clients = &diagnostics["clients"];
     if let (Some(open), Some(limit)) = (clients["open"].as_u64(), clients["limit"].as_u64()) {
-        lines.push(format!("{open} clients have connections of their own, of {limit} at most"));
+        lines
+            .push(format!("{} of their own, of {limit} at most", count(open, "client connection")));
     }
     if let Some(restarts) = diagnostics["restarts"].as_u64().filter(|restarts| *restarts > 0) {
         let why = diagnostics["lastError"].as_str().filter(|why| !why.is_empty());
@@ -215,7 +217,7 @@ mod tests {
             (json!([[]]), "everyone"),
             (json!([[], ["demo"]]), "differ by tool; `drawgate tools list` shows them"),
         ] {
-            let said = format!("a: ready, 1 tools, s 1\n  callers: {expected}");
+            let said = format!("a: ready, 1 tool, s 1\n  callers: {expected}");
             check(&with(&requires), &said);
         }
     }
@@ -269,10 +271,10 @@ mod tests {
         };
         check(
             &with(12),
-            "db: ready, 1 tools, db 2\n  \
+            "db: ready, 1 tool, db 2\n  \
              reached by `websocket`, protocol revision 2025-06-18\n  \
              too many calls in a row have failed; calls are refused for another 12 s\n  \
-             5 clients have connections of their own, of 32 at most\n  \
+             5 client connections of their own, of 32 at most\n  \
              started again once, last because: the server closed the connection",
         );
         assert!(explain(&with(0)).contains("have failed; the next one tries it"));

@@ -26,6 +26,7 @@ use super::edit::{ConfigFile, Outcome};
 use super::output::Consent;
 use super::servers::change::{explained, lacking, settled};
 use super::{Context, doctor, machine};
+use crate::cli::table::{cut, spare, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -326,7 +327,8 @@ impl Planned {
 fn show(plan: &[Planned], file: &ConfigFile, context: &Context) -> anyhow::Result<()> {
     let rows =
         plan.iter().map(|it| vec![it.name.clone(), it.entry.file.display().to_string(), it.what()]);
-    context.out.table(&(), &["server", "from", "what"], rows.collect(), "")?;
+    let columns = [whole("server"), spare("from"), cut("what")];
+    context.out.table(&(), &columns, &rows.collect::<Vec<_>>(), "")?;
     let mut text = String::new();
     for it in added(plan) {
         text.push_str(&it.server.text()?);

@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the program is what reads the environment")]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +36,26 @@ pub fn secrets() -> Secrets {
 #[must_use]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// What programs of the desktop need of the environment beside the few variables that every child gets.
+const DESKTOP: [&str; 7] = [
+    "BROWSER",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_RUNTIME_DIR",
+];
+
+/// The environment of a program of the desktop: a browser, a notification.
+pub(super) fn desktop(secrets: &Secrets) -> BTreeMap<String, String> {
+    let variable = |name: &&str| {
+        let value = secrets.resolve(&format!("env:{name}")).ok()?;
+        Some(((*name).to_owned(), value.expose().to_owned()))
+    };
+    DESKTOP.iter().filter_map(variable).collect()
 }
 
 /// A gateway of this machine, on a data folder.

@@ -10,6 +10,7 @@ pub mod connect;
 mod diff;
 mod doctor;
 mod edit;
+pub mod exit;
 mod files;
 mod grants;
 mod import;
@@ -29,9 +30,11 @@ mod run;
 mod running;
 mod runs;
 mod sandbox;
+mod screen;
 mod serve;
 mod servers;
 mod status;
+mod table;
 mod tasks;
 mod toolpacks;
 mod tools;
@@ -79,6 +82,7 @@ Then, in another terminal in the same folder:
   drawgate keys add --pack NAME KEY.pub            let a pack dial in (or an agent, with `--agent`)";
 
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Options of every command")]
 struct Globals {
     /// The configuration file, or `none` [default: `drawgate.toml` in the current folder, if it is
     /// there; one that is found and not named starts no programs]
@@ -219,13 +223,19 @@ impl Context {
 /// Parses the command line and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            return exit::not_parsed(&error, std::env::args_os().any(|arg| arg == "--json"));
+        }
+    };
+    let is_json = cli.globals.json;
     let mut threads = tokio::runtime::Builder::new_multi_thread();
     let runtime = match threads.thread_keep_alive(KEEP_THREADS).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("drawgate: the runtime can't be started: {error}");
-            return ExitCode::FAILURE;
+            let error = anyhow::Error::new(error).context("the program's threads can't be started");
+            return exit::failed(&error, is_json);
         }
     };
     let done = runtime.block_on(run(cli));
@@ -233,13 +243,7 @@ pub fn main() -> ExitCode {
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match done {
         Ok(code) => code,
-        Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
-        Err(error) => {
-            // An error may repeat what others wrote.
-            let text = format!("{error:#}");
-            eprintln!("drawgate: {}", drawgate_core::registry::visible_text(&text));
-            ExitCode::FAILURE
-        }
+        Err(error) => exit::failed(&error, is_json),
     }
 }
 

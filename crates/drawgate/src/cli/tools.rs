@@ -7,13 +7,15 @@ mod types;
 use std::io::Read;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use drawgate_core::model::{Capability, GrantId, Narrowing, Principal, ToolResult};
+use crate::cli::screen::local_time as time;
+use anyhow::{Context as _, bail};
+use drawgate_core::model::{
+    Capability, ErrorCode, GrantId, Narrowing, Principal, ToolError, ToolResult,
+};
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::NOT_STARTED;
 use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport, ToolAccess};
-use drawgate_runtime::time::shown as time;
 use drawgate_runtime::toolpack_sources::NOT_ENABLED;
 use serde_json::{Map, Value};
 
@@ -22,6 +24,9 @@ use self::arguments::Typed;
 use super::Context;
 use super::backend::{Backend, part};
 use super::doctor::advised;
+use super::exit::OrUsage as _;
+use crate::cli::table::{cut, spare, whole};
+use crate::surface::control::NameList;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;
@@ -124,12 +129,11 @@ async fn perform(
             }
             let tools: Vec<ListedTool> = backend.get(&format!("/tools{query}")).await?;
             let rows = tools.iter().map(row);
-            let header = match agent {
-                None => ["name", "source", "since", "callers", "description"],
-                Some(_) => ["name", "source", "since", "seen", "description"],
-            };
+            let access = if agent.is_none() { "callers" } else { "seen" };
+            let columns =
+                [whole("name"), spare("source"), spare("since"), cut(access), cut("description")];
             let empty = next::no_tools(agent.as_deref());
-            context.out.table(&tools, &header, rows.collect(), &empty)?;
+            context.out.table(&tools, &columns, &rows.collect::<Vec<_>>(), &empty)?;
             if let Some(agent) = agent
                 && tools.iter().any(|tool| tool.access == Some(ToolAccess::Search))
             {
@@ -140,14 +144,16 @@ async fn perform(
             note_not_started(backend).await?;
         }
         ToolsCommand::Show { name } => {
-            let tool = find(backend, &name, None).await?.with_context(|| {
-                format!("unknown tool `{name}`; `drawgate tools list` shows them")
-            })?;
+            let Some(tool) = find(backend, &name, None).await? else {
+                let near = backend.similar(NameList::Tools, &name).await;
+                let near = near.unwrap_or_else(|| "`drawgate tools list` shows them".to_owned());
+                bail!("unknown tool `{name}`; {near}")
+            };
             context.out.json(&tool)?;
         }
         ToolsCommand::Call { name, arguments, input, narrowing, agent } => {
             let arguments = match input {
-                Some(input) => arguments::read_object(&input_text(input)?)?,
+                Some(input) => arguments::read_object(&input_text(input)?).or_usage()?,
                 None => read_arguments(backend, &name, agent.as_deref(), &arguments).await?,
             };
             let call = NewCall {
@@ -157,7 +163,11 @@ async fn perform(
                 agent: agent.as_deref().map(Principal::new).transpose()?,
             };
             let result: ToolResult = backend.post("/call", &call).await?;
-            return show_result(context, &call, &result);
+            let step = match &result.error {
+                Some(error) => step(backend, &call, error).await,
+                None => None,
+            };
+            return show_result(context, &result, step);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -234,7 +244,8 @@ async fn read_arguments(
     agent: Option<&str>,
     pairs: &[String],
 ) -> anyhow::Result<Map<String, Value>> {
-    let typed = pairs.iter().map(|pair| Typed::parse(pair)).collect::<Result<Vec<_>, _>>()?;
+    let typed = pairs.iter().map(|pair| Typed::parse(pair)).collect::<Result<Vec<_>, _>>();
+    let typed = typed.or_usage()?;
     // Of a tool that is not listed, the gateway says why it can't be called.
     let found = if typed.iter().any(Typed::needs_schema) {
         find(backend, tool, agent).await?
@@ -242,7 +253,7 @@ async fn read_arguments(
         None
     };
     let schema = found.map(|mut found| found.tool["inputSchema"].take()).unwrap_or_default();
-    Ok(arguments::read(typed, &schema)?)
+    arguments::read(typed, &schema).or_usage()
 }
 
 fn input_text(input: String) -> anyhow::Result<String> {
@@ -254,7 +265,23 @@ fn input_text(input: String) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn show_result(context: &Context, call: &NewCall, result: &ToolResult) -> anyhow::Result<ExitCode> {
+/// What to do about a refusal: the name that was meant, or what the gateway's own words don't say.
+async fn step(backend: &Backend, call: &NewCall, error: &ToolError) -> Option<String> {
+    let near = match error.code {
+        // What an agent can't see is not named to who acts as it.
+        ErrorCode::ResourceNotFound if call.agent.is_none() => {
+            backend.similar(NameList::Tools, &call.tool).await
+        }
+        _ => None,
+    };
+    near.or_else(|| next::step(call, error))
+}
+
+fn show_result(
+    context: &Context,
+    result: &ToolResult,
+    step: Option<String>,
+) -> anyhow::Result<ExitCode> {
     let code = if result.success { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if context.out.is_json() {
         context.out.json(result)?;
@@ -274,7 +301,7 @@ fn show_result(context: &Context, call: &NewCall, result: &ToolResult) -> anyhow
     }
     match (&result.error, &result.structured_content) {
         (Some(error), _) => {
-            let step = next::step(call, error).map(|step| format!("; {step}")).unwrap_or_default();
+            let step = step.map(|step| format!("; {step}")).unwrap_or_default();
             let said = format!("{}: {}{step}", error.code, error.message);
             eprintln!("drawgate: {}", drawgate_core::registry::visible_text(&said));
         }

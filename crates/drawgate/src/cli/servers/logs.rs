@@ -10,6 +10,7 @@ use serde_json::json;
 use super::super::Context;
 use super::super::backend::{Backend, part};
 use super::super::running::Running;
+use crate::cli::screen::count;
 
 /// How often `--follow` looks for new lines.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -62,7 +63,7 @@ fn print(context: &Context, log: &ServerLog, seen: u64) -> anyhow::Result<()> {
     let unseen = if seen > log.written { log.written } else { log.written - seen };
     let lost = unseen.saturating_sub(log.lines.len() as u64);
     if lost > 0 {
-        eprintln!("drawgate: {lost} earlier lines are no longer kept");
+        eprintln!("drawgate: {} no longer kept", count(lost, "earlier line"));
     }
     for line in &log.lines {
         if context.out.is_json() {
