@@ -29,7 +29,8 @@ pub(super) fn explain(server: &ServerReport) -> String {
         lines.push(format!("  tried now, and does not work: {fault}"));
     }
     lines.extend(login::complaint(server).map(|complaint| format!("  {complaint}")));
-    lines.extend(supervision(diagnostics).into_iter().map(|line| format!("  {line}")));
+    let supervision = supervision(diagnostics, status.problem.as_deref());
+    lines.extend(supervision.into_iter().map(|line| format!("  {line}")));
     lines.extend(access(server).map(|line| format!("  {line}")));
     for held in &status.quarantined {
         let (kind, name, reason) = (held.kind.as_str(), &held.name, held.reason.as_str());
@@ -43,9 +44,25 @@ pub(super) fn explain(server: &ServerReport) -> String {
     if status.state != SourceState::Ready && !stderr.is_empty() {
         lines.push("  last lines of stderr:".to_owned());
         let last = stderr.iter().skip(stderr.len().saturating_sub(STDERR_LINES));
-        lines.extend(last.filter_map(Value::as_str).map(|line| format!("    {line}")));
+        lines.extend(without_repeats(last.filter_map(Value::as_str)));
     }
     lines.join("\n")
+}
+
+/// Lines, where the same one comes several times in a row only once.
+fn without_repeats<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut runs: Vec<(&str, usize)> = Vec::new();
+    for line in lines {
+        match runs.last_mut() {
+            Some((last, times)) if *last == line => *times += 1,
+            _ => runs.push((line, 1)),
+        }
+    }
+    let shown = runs.into_iter().map(|(line, times)| match times {
+        1 => format!("    {line}"),
+        _ => format!("    {line} ({times} times)"),
+    });
+    shown.collect()
 }
 
 /// What a source says about itself; `null` if it says nothing.
@@ -104,7 +121,7 @@ pub(super) fn advised(problem: &str) -> String {
 }
 
 /// How its connection is looked after.
-fn supervision(diagnostics: &Value) -> Vec<String> {
+fn supervision(diagnostics: &Value, problem: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
     match (diagnostics["transport"].as_str(), diagnostics["protocolVersion"].as_str()) {
         (Some(transport), Some(revision)) => {
@@ -134,7 +151,9 @@ fn supervision(diagnostics: &Value) -> Vec<String> {
             .push(format!("{} of their own, of {limit} at most", count(open, "client connection")));
     }
     if let Some(restarts) = diagnostics["restarts"].as_u64().filter(|restarts| *restarts > 0) {
+        // What is the problem now has been said.
         let why = diagnostics["lastError"].as_str().filter(|why| !why.is_empty());
+        let why = why.filter(|why| problem != Some(*why));
         let why = why.map(|why| format!(", last because: {why}")).unwrap_or_default();
         let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
         lines.push(format!("started again {times}{why}"));
@@ -243,7 +262,8 @@ mod tests {
             "id": "web", "state": "failed", "tools": 0, "problem": "the server exited with code 3",
             "diagnostics": {
                 "state": "failed", "transport": "stdio", "nextAttemptSeconds": 7, "restarts": 4,
-                "lastError": "the server exited with code 3", "stderrTail": ["no database"],
+                "lastError": "the server exited with code 3",
+                "stderrTail": ["starting", "no database", "no database"],
             },
         }));
         check(
@@ -251,8 +271,8 @@ mod tests {
             "web: failed, and is tried again: the server exited with code 3\n  \
              reached by `stdio`\n  \
              the next attempt begins in 7 s\n  \
-             started again 4 times, last because: the server exited with code 3\n  \
-             last lines of stderr:\n    no database",
+             started again 4 times\n  \
+             last lines of stderr:\n    starting\n    no database (2 times)",
         );
         assert!(!is_ok(&server));
     }

@@ -38,6 +38,12 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Whether terminals are to be written to in colours, as the environment says.
+#[must_use]
+pub fn has_colours() -> bool {
+    variable("NO_COLOR").is_none() && variable("TERM").is_some_and(|term| term != "dumb")
+}
+
 /// What programs of the desktop need of the environment beside the few variables that every child gets.
 const DESKTOP: [&str; 7] = [
     "BROWSER",

@@ -274,6 +274,12 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     let context = context(cli.globals)?;
+    // Those that start a gateway; others would say the same again and again.
+    if matches!(cli.command, Command::Serve(_) | Command::Mcp(_)) {
+        for warning in &context.loaded.warnings {
+            eprintln!("drawgate: {warning}");
+        }
+    }
     match cli.command {
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Mcp(args) => mcp::run(&args, context).await,
@@ -316,9 +322,6 @@ fn context(globals: Globals) -> anyhow::Result<Context> {
             None => return Err(errors.into()),
         },
     };
-    for warning in &loaded.warnings {
-        eprintln!("drawgate: {warning}");
-    }
     let data = globals.data.unwrap_or_else(|| loaded.resolve(&loaded.config.data));
     // Before anything in it is believed, a socket among it.
     if data.exists() {

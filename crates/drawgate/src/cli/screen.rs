@@ -43,9 +43,8 @@ impl Screen {
 
     /// A terminal of this process, or something else.
     pub(super) fn of(is_terminal: bool) -> Self {
-        let is_plain = machine::variable("NO_COLOR").is_some()
-            || machine::variable("TERM").is_none_or(|term| term == "dumb");
-        Self { width: is_terminal.then(width), has_colours: is_terminal && !is_plain }
+        let has_colours = is_terminal && machine::has_colours();
+        Self { width: is_terminal.then(width), has_colours }
     }
 
     /// The text in the colour of its tone, where there are colours.

@@ -11,6 +11,10 @@ use super::screen::{Screen, Tone};
 const GAP: usize = 2;
 /// The narrowest that a text is cut to.
 const NARROWEST: usize = 16;
+/// What the lines of a block begin with, but for its first.
+const INDENT: &str = "  ";
+/// Columns that a text should have before others are shown that matter less.
+const COMFORTABLE: usize = 32;
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
@@ -78,25 +82,24 @@ fn widths(
 ) -> Option<Vec<Option<usize>>> {
     let mut widths: Vec<Option<usize>> = natural.iter().copied().map(Some).collect();
     let Some(room) = screen else { return Some(widths) };
-    let least = |at: usize, width: usize| match columns.get(at).map(|column| column.kind) {
-        Some(Kind::Cut) => width.min(NARROWEST),
-        _ => width,
-    };
-    let needed = |widths: &[Option<usize>]| {
-        let shown =
-            widths.iter().enumerate().filter_map(|(at, width)| Some(least(at, (*width)?) + GAP));
-        shown.sum::<usize>().saturating_sub(GAP)
+    let needed = |widths: &[Option<usize>], text: usize| {
+        let least = |(column, width): (&Column, &Option<usize>)| match (column.kind, *width) {
+            (_, None) => None,
+            (Kind::Cut, Some(width)) => Some(width.min(text) + GAP),
+            (Kind::Whole | Kind::State | Kind::Spare, Some(width)) => Some(width + GAP),
+        };
+        columns.iter().zip(widths).filter_map(least).sum::<usize>().saturating_sub(GAP)
     };
     let spares = columns.iter().enumerate().rev().filter(|(_, column)| column.kind == Kind::Spare);
     for (at, _) in spares {
-        if needed(&widths) <= room {
+        if needed(&widths, COMFORTABLE) <= room {
             break;
         }
         if let Some(width) = widths.get_mut(at) {
             *width = None;
         }
     }
-    if needed(&widths) > room {
+    if needed(&widths, NARROWEST) > room {
         return None;
     }
     share(columns, &mut widths, room);
@@ -163,10 +166,10 @@ fn blocks(columns: &[Column], rows: &[Vec<String>], screen: Screen) -> String {
     let block = |row: &Vec<String>| {
         let cells = columns.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
         let lines = cells.enumerate().map(|(at, (column, cell))| {
-            let indent = if at == 0 { "" } else { "  " };
+            let indent = if at == 0 { "" } else { INDENT };
             let title = screen.paint(Tone::Title, &column.title.to_uppercase());
-            let blanks =
-                " ".repeat(titles.saturating_sub(column.title.width()) + GAP - indent.len());
+            let used = indent.len() + column.title.width();
+            let blanks = " ".repeat((INDENT.len() + titles + GAP).saturating_sub(used));
             let tone = if column.kind == Kind::State { tone_of(cell) } else { Tone::Plain };
             format!("{indent}{title}{blanks}{}", screen.paint(tone, cell))
         });

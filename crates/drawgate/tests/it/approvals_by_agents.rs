@@ -232,17 +232,20 @@ async fn ask(gateway: &Gateway, content: &str) -> String {
 async fn an_agent_with_a_shell_can_not_approve_its_own_call() {
     let (place, gateway) = prepare();
     let mut wrong = Vec::new();
+    // As long as nothing changes, each call begins where the one before did: its approval is pending.
+    let mut known = None;
     for (shell, _) in SHELLS {
         let tool = format!("{shell}__run");
         for way in WAYS {
             offers(&gateway, &tool).await;
             let id = ask(&gateway, &format!("token=hunter2secret {shell} {}", way.name)).await;
-            let before = standing(&place, &id);
+            let before = known.take().unwrap_or_else(|| standing(&place, &id));
             let command = format!("{}{}", variables(&place, &gateway, &id), way.command);
             let said = gateway.call(&gateway.token, &tool, json!({ "command": command })).await;
             let printed = said["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{said}"));
             assert!(printed.contains("exit "), "{shell}, {}: {said}", way.name);
-            let passed = standing(&place, &id) != before || printed.contains("hunter2secret");
+            let after = standing(&place, &id);
+            let passed = after != before || printed.contains("hunter2secret");
             let is_expected = match (shell, way.outside) {
                 ("free", Varies) => true,
                 ("free", Works) => passed,
@@ -251,7 +254,11 @@ async fn an_agent_with_a_shell_can_not_approve_its_own_call() {
             if !is_expected {
                 wrong.push(format!("{shell}, {}: {printed}", way.name));
             }
-            undo(&place, &gateway);
+            if after == before {
+                known = Some(after);
+            } else {
+                undo(&place, &gateway);
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

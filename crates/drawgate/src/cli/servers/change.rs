@@ -18,6 +18,7 @@ use toml_edit::DocumentMut;
 
 use super::super::backend::{Backend, part};
 use super::super::edit::{ConfigFile, Edit, Outcome};
+use super::super::exit::Exit;
 use super::super::registries::{self, Access};
 use super::super::running::Running;
 use super::super::{Context, doctor};
@@ -131,7 +132,7 @@ pub(super) async fn set_enabled(
 
 pub(super) async fn restart(name: &str, context: Context) -> anyhow::Result<ExitCode> {
     let Some(running) = Running::find(&context.data).await else {
-        bail!("no gateway is running; `drawgate serve` starts one")
+        return Err(Exit::Unavailable.error("no gateway is running; `drawgate serve` starts one"));
     };
     let backend = Backend::Running(running);
     backend.post::<Done>(&format!("/servers/{}/restart", part(name)), &()).await?;

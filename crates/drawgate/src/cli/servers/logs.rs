@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
 use drawgate_runtime::operations::ServerLog;
 use serde_json::json;
 
 use super::super::Context;
 use super::super::backend::{Backend, part};
+use super::super::exit::Exit;
 use super::super::running::Running;
 use crate::cli::screen::count;
 
@@ -28,7 +28,8 @@ pub(in super::super) struct LogsArgs {
 
 pub(super) async fn run(args: &LogsArgs, context: Context) -> anyhow::Result<ExitCode> {
     let Some(running) = Running::find(&context.data).await else {
-        bail!("no gateway is running, and what servers write is kept in its memory only")
+        let gone = "no gateway is running, and what servers write is kept in its memory only";
+        return Err(Exit::Unavailable.error(gone));
     };
     let backend = Backend::Running(running);
     let path = |after: u64| format!("/servers/{}/log?after={after}", part(&args.name));
