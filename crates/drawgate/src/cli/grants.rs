@@ -75,19 +75,11 @@ async fn perform(
             let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose().or_usage()?;
             let whom = agent.as_ref().map(|name| format!("user:{name}"));
             let scope = whom.or(scope).context("say to whom: `--agent NAME` or `--scope SCOPE`")?;
-            // It approves calls that nobody has seen yet, so it takes what an approval takes.
             let token = match &approval {
-                Some(_) => {
-                    let shown =
-                        format!("a grant of `{capability}` to {scope}, with an approval behind it");
-                    let question = "let its calls pass without asking a person?";
-                    match proof.of_consent(context, &shown, question).await? {
-                        Some(token) => token,
-                        None => return context.out.text("nothing was granted"),
-                    }
-                }
-                None => String::new(),
+                Some(_) => consent(&capability, &scope, &proof, context).await?,
+                None => Some(String::new()),
             };
+            let Some(token) = token else { return context.out.text("nothing was granted") };
             let grant = NewGrant {
                 capability,
                 scope,
@@ -133,6 +125,18 @@ async fn perform(
             context.out.either(&json!({ "revoked": id }), || format!("revoked {id}"))
         }
     }
+}
+
+/// The operator's token for a grant with an approval. It approves calls that nobody has seen yet, so it
+/// takes what an approval takes.
+async fn consent(
+    capability: &str,
+    scope: &str,
+    proof: &Proof,
+    context: &Context,
+) -> anyhow::Result<Option<String>> {
+    let shown = format!("a grant of `{capability}` to {scope}, with an approval behind it");
+    proof.of_consent(context, &shown, "let its calls pass without asking a person?").await
 }
 
 /// What is in force now, and how it ends.

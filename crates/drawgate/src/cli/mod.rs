@@ -207,6 +207,13 @@ impl Context {
         }
     }
 
+    /// Says what looks wrong in a configuration that counts all the same.
+    fn show_warnings(&self) {
+        for warning in &self.loaded.warnings {
+            eprintln!("drawgate: {warning}");
+        }
+    }
+
     /// Says once that a command goes on without the configuration, if it does.
     fn warn_of_errors(&self) {
         static SAID: std::sync::Once = std::sync::Once::new();
@@ -276,9 +283,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let context = context(cli.globals)?;
     // Those that start a gateway; others would say the same again and again.
     if matches!(cli.command, Command::Serve(_) | Command::Mcp(_)) {
-        for warning in &context.loaded.warnings {
-            eprintln!("drawgate: {warning}");
-        }
+        context.show_warnings();
     }
     match cli.command {
         Command::Serve(args) => serve::run(&args, context).await,

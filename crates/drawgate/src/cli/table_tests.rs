@@ -21,18 +21,48 @@ fn shown(width: Option<usize>, has_colours: bool) -> String {
 #[test]
 fn all_of_it_where_there_is_room_or_no_terminal() {
     assert_eq!(shown(None, false), shown(Some(200), false));
-    assert_snapshot!(shown(None, false), @"");
+    assert_snapshot!(shown(None, false), @r"
+    NAME       SOURCE   STATE    WHO              WHAT IT IS
+    time__now  time     ready    everyone         The time of day in any time zone of the world
+    vfs_write  builtin  failed   with file.write  Writes a file in the workspace
+    日本語__x  wide     pending                   \u{1b}[2Jevil
+    ");
 }
 
 #[test]
 fn texts_are_cut_and_spare_columns_left_out() {
-    assert_snapshot!(shown(Some(80), false), @"");
-    assert_snapshot!(shown(Some(60), false), @"");
+    assert_snapshot!(shown(Some(80), false), @r"
+    NAME       SOURCE   STATE    WHO              WHAT IT IS
+    time__now  time     ready    everyone         The time of day in any time zone…
+    vfs_write  builtin  failed   with file.write  Writes a file in the workspace
+    日本語__x  wide     pending                   \u{1b}[2Jevil
+    ");
+    assert_snapshot!(shown(Some(60), false), @r"
+    NAME       STATE    WHO              WHAT IT IS
+    time__now  ready    everyone         The time of day in any…
+    vfs_write  failed   with file.write  Writes a file in the w…
+    日本語__x  pending                   \u{1b}[2Jevil
+    ");
 }
 
 #[test]
 fn a_table_that_can_not_fit_becomes_blocks() {
-    assert_snapshot!(shown(Some(30), false), @"");
+    assert_snapshot!(shown(Some(30), false), @r"
+    NAME          time__now
+      SOURCE      time
+      STATE       ready
+      WHO         everyone
+      WHAT IT IS  The time of day in any time zone of the world
+    NAME          vfs_write
+      SOURCE      builtin
+      STATE       failed
+      WHO         with file.write
+      WHAT IT IS  Writes a file in the workspace
+    NAME          日本語__x
+      SOURCE      wide
+      STATE       pending
+      WHAT IT IS  \u{1b}[2Jevil
+    ");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use drawgate_core::model::{
     Capability, ErrorCode, GrantId, Narrowing, Principal, ToolError, ToolResult,
 };
-use drawgate_core::registry::SourceState;
+use drawgate_core::registry::{SourceState, SourceStatus};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::NOT_STARTED;
 use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport, ToolAccess};
@@ -27,9 +27,6 @@ use super::doctor::advised;
 use super::exit::OrUsage as _;
 use crate::cli::table::{cut, spare, whole};
 use crate::surface::control::NameList;
-
-/// Columns that a description gets in a table.
-const SHORT: usize = 70;
 
 /// The providers whose forms are known.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -115,34 +112,7 @@ async fn perform(
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
     match command {
-        ToolsCommand::List { agent, provider } => {
-            let mut query = on_behalf(agent.as_deref());
-            if let Some(provider) = provider {
-                query.push_str(match provider {
-                    ProviderName::Anthropic => "&provider=anthropic",
-                    ProviderName::Openai => "&provider=openai",
-                    ProviderName::Gemini => "&provider=gemini",
-                });
-                let tools: Value = backend.get(&format!("/tools{query}")).await?;
-                context.out.json(&tools)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            let tools: Vec<ListedTool> = backend.get(&format!("/tools{query}")).await?;
-            let rows = tools.iter().map(row);
-            let access = if agent.is_none() { "callers" } else { "seen" };
-            let columns =
-                [whole("name"), spare("source"), spare("since"), cut(access), cut("description")];
-            let empty = next::no_tools(agent.as_deref());
-            context.out.table(&tools, &columns, &rows.collect::<Vec<_>>(), &empty)?;
-            if let Some(agent) = agent
-                && tools.iter().any(|tool| tool.access == Some(ToolAccess::Search))
-            {
-                eprintln!(
-                    "drawgate: `{agent}` is shown `search_tools` and `call_tool`, by which it finds and calls what is seen by search"
-                );
-            }
-            note_not_started(backend).await?;
-        }
+        ToolsCommand::List { agent, provider } => list(agent, provider, context, backend).await?,
         ToolsCommand::Show { name } => {
             let Some(tool) = find(backend, &name, None).await? else {
                 let near = backend.similar(NameList::Tools, &name).await;
@@ -173,11 +143,54 @@ async fn perform(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says which servers have no tools here because the configuration may not start them.
+/// Prints the tools: as a table, or in the form of a provider.
+async fn list(
+    agent: Option<String>,
+    provider: Option<ProviderName>,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<()> {
+    let mut query = on_behalf(agent.as_deref());
+    if let Some(provider) = provider {
+        query.push_str(match provider {
+            ProviderName::Anthropic => "&provider=anthropic",
+            ProviderName::Openai => "&provider=openai",
+            ProviderName::Gemini => "&provider=gemini",
+        });
+        let tools: Value = backend.get(&format!("/tools{query}")).await?;
+        context.out.json(&tools)?;
+        return Ok(());
+    }
+    let tools: Vec<ListedTool> = backend.get(&format!("/tools{query}")).await?;
+    let rows = tools.iter().map(row);
+    let access = if agent.is_none() { "callers" } else { "seen" };
+    let columns = [whole("name"), spare("source"), spare("since"), cut(access), cut("description")];
+    let empty = next::no_tools(agent.as_deref());
+    context.out.table(&tools, &columns, &rows.collect::<Vec<_>>(), &empty)?;
+    if let Some(agent) = agent
+        && tools.iter().any(|tool| tool.access == Some(ToolAccess::Search))
+    {
+        eprintln!(
+            "drawgate: `{agent}` is shown `search_tools` and `call_tool`, by which it finds and calls what is seen by search"
+        );
+    }
+    note_not_started(backend).await
+}
+
+/// Says which servers have no tools here: those that have failed, and those that the configuration may
+/// not start.
 async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
     let servers: Vec<ServerReport> = backend.get("/servers").await?;
-    let statuses = servers.into_iter().map(|server| server.source.status);
-    for status in statuses.filter(|status| status.state == SourceState::Refused) {
+    let statuses: Vec<SourceStatus> =
+        servers.into_iter().map(|server| server.source.status).collect();
+    let failed = statuses.iter().filter(|status| status.state == SourceState::Failed);
+    let failed: Vec<&str> = failed.map(|status| status.id.as_str()).collect();
+    if !failed.is_empty() {
+        let names = failed.join("`, `");
+        eprintln!("drawgate: `{names}` failed to start; `drawgate servers doctor` says why");
+    }
+    let refused = statuses.into_iter().filter(|status| status.state == SourceState::Refused);
+    for status in refused {
         let (id, problem) = (status.id, status.problem.unwrap_or_default());
         if problem.starts_with(NOT_ENABLED) {
             eprintln!("drawgate: `{id}` is {problem} with `drawgate toolpacks enable {id}`");
@@ -191,7 +204,6 @@ async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
 fn row(tool: &ListedTool) -> Vec<String> {
     let description = tool.tool["description"].as_str().unwrap_or_default();
     let first = description.lines().next().unwrap_or_default();
-    let short: String = first.chars().take(SHORT).collect();
     let since = tool.served_by.as_ref().map(|source| time(source.since)).unwrap_or_default();
     let seen = match tool.access {
         None => callers(&tool.requires),
@@ -199,7 +211,7 @@ fn row(tool: &ListedTool) -> Vec<String> {
         Some(ToolAccess::Search) => "by search".to_owned(),
         Some(ToolAccess::Key) => "over gRPC, with its key".to_owned(),
     };
-    vec![tool.wire_name.to_string(), served_by(tool), since, seen, short]
+    vec![tool.wire_name.to_string(), served_by(tool), since, seen, first.to_owned()]
 }
 
 /// Who may call what requires these capabilities, in words.

@@ -369,36 +369,45 @@ fn common_mistakes_get_a_helpful_line() {
         lines.push_str(&format!("{} {said}", output.status.code().unwrap()));
     }
     assert_snapshot!(lines, @r#"
-    drawgate: missing.toml: error: there is no such file; name another with `--config`, or make one with `drawgate init`
-    drawgate: typo.toml:2:1: error: unknown key `comand` in [servers.a]; did you mean `command`?
-    drawgate: broken.toml:1:10: error: not valid TOML: string values must be quoted, expected literal string
-    drawgate: `0.0.0.0:0` is reachable from other machines; set `[server.tls]`, or say `--insecure` if something in front of it encrypts
-    drawgate: RESOURCE_NOT_FOUND: unknown tool `no_such_tool`; `drawgate tools list` shows what can be called
-    drawgate: unknown tool `no_such_tool`; `drawgate tools list` shows them
-    drawgate: `path` is not an argument; write `name=text` or `name:=JSON`
-    drawgate: INVALID_ARGUMENTS: arguments of `vfs_write` are invalid: `/`: "content" is a required property; `drawgate tools show vfs_write` has what it takes
-    drawgate: `path` is given twice; give each argument once
-    drawgate: what follows `path:=` is not JSON (expected value at line 1 column 1); write text as `path=TEXT`
-    drawgate: `--input` is not JSON (expected value at line 1 column 1); write it like `--input '{"path": "a.txt"}'`
-    drawgate: PERMISSION_DENIED: `builtin:vfs_read` needs `file.read`, which no live grant gives; `drawgate grants add file.read --agent idle --for 8h` gives it
-    drawgate: `ADDRESS` can't be listened on; another program has it, perhaps a gateway: stop that, or choose another port with `--listen`: Address already in use (os error 98)
-    drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
-    drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
-    drawgate: `--tools` is for packs; what an agent may hold is `--capability CAPABILITY`
-    drawgate: `key.pub` can't be read; give the file of a public key (`ssh-keygen -t ed25519 -f key` makes a pair): No such file or directory (os error 2)
-    drawgate: `drawgate.toml` is there already and stays as it is; `drawgate init OTHER.toml` writes elsewhere
-    drawgate: `bad name` is not a valid agent name; use 1 to 64 of `a-z A-Z 0-9 _ - .`
-    drawgate: there is no agent `nobody`; `drawgate agents list` shows them
-    drawgate: `soon` is not a time; write it like `90s`, `15m`, `8h` or `7d`
-    drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
-    drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
-    drawgate: there is no grant `g_0`; `drawgate grants list` shows them
-    drawgate: a person must do this: run it at a terminal, or give the operator's token by `--token-file PATH`
-    drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
-    drawgate: there is no event, call, request or approval `99999`; `drawgate audit tail` shows the newest events
-    drawgate: there is no artifact `0`; `drawgate artifacts list` shows them
-    drawgate: there is no server `nobody`; `drawgate servers list` shows them
-    drawgate: no toolpack `nothing` is installed; there are none yet
+    78 drawgate: missing.toml: error: there is no such file; name another with `--config`, or make one with `drawgate init`
+    78 drawgate: typo.toml:2:1: error: unknown key `comand` in [servers.a]; did you mean `command`?
+    78 drawgate: broken.toml:1:10: error: not valid TOML: string values must be quoted, expected literal string
+    1 drawgate: `0.0.0.0:0` is reachable from other machines; set `[server.tls]`, or say `--insecure` if something in front of it encrypts
+    1 drawgate: RESOURCE_NOT_FOUND: unknown tool `no_such_tool`; `drawgate tools list` shows what can be called
+    1 drawgate: unknown tool `no_such_tool`; `drawgate tools list` shows them
+    1 drawgate: RESOURCE_NOT_FOUND: unknown tool `vfs_wriet`; did you mean `vfs_write`?
+    1 drawgate: unknown tool `vfs_raed`; did you mean `vfs_read`?
+    1 drawgate: there is no agent `idel`; did you mean `idle`?
+    1 drawgate: there is no server `bultin`; did you mean `builtin`?
+    69 drawgate: no gateway is running; `drawgate serve` starts one
+    1 drawgate: there is no agent `idel`; did you mean `idle`?
+    1 drawgate: no tool is called `vfs_raed`; did you mean `vfs_read`?
+    1 drawgate: there is no agent `idel`; did you mean `idle`? `drawgate agents add idel --tools 'PATTERN …'` adds it
+    1 drawgate: there is no plugin `validatoin`; did you mean `validation`?
+    64 drawgate: `path` is not an argument; write `name=text` or `name:=JSON`
+    1 drawgate: INVALID_ARGUMENTS: arguments of `vfs_write` are invalid: `/`: "content" is a required property; `drawgate tools show vfs_write` has what it takes
+    64 drawgate: `path` is given twice; give each argument once
+    64 drawgate: what follows `path:=` is not JSON (expected value at line 1 column 1); write text as `path=TEXT`
+    64 drawgate: `--input` is not JSON (expected value at line 1 column 1); write it like `--input '{"path": "a.txt"}'`
+    1 drawgate: PERMISSION_DENIED: `builtin:vfs_read` needs `file.read`, which no live grant gives; `drawgate grants add file.read --agent idle --for 8h` gives it
+    1 drawgate: `ADDRESS` can't be listened on; another program has it, perhaps a gateway: stop that, or choose another port with `--listen`: Address already in use (os error 98)
+    69 drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
+    69 drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
+    64 drawgate: `--tools` is for packs; what an agent may hold is `--capability CAPABILITY`
+    1 drawgate: `key.pub` can't be read; give the file of a public key (`ssh-keygen -t ed25519 -f key` makes a pair): No such file or directory (os error 2)
+    1 drawgate: `drawgate.toml` is there already and stays as it is; `drawgate init OTHER.toml` writes elsewhere
+    1 drawgate: `bad name` is not a valid agent name; use 1 to 64 of `a-z A-Z 0-9 _ - .`
+    1 drawgate: there is no agent `nobody`; `drawgate agents list` shows them
+    64 drawgate: `soon` is not a time; write it like `90s`, `15m`, `8h` or `7d`
+    1 drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
+    1 drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
+    1 drawgate: there is no grant `g_0`; `drawgate grants list` shows them
+    1 drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
+    1 drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
+    1 drawgate: there is no event, call, request or approval `99999`; `drawgate audit tail` shows the newest events
+    1 drawgate: there is no artifact `0`; `drawgate artifacts list` shows them
+    1 drawgate: there is no server `nobody`; `drawgate servers list` shows them
+    1 drawgate: no toolpack `nothing` is installed; there are none yet
     "#);
 }
 

@@ -59,28 +59,23 @@ fn screen(place: &TestFolder, gateway: &Gateway, columns: usize, args: &[&str]) 
 fn masked(seen: &str) -> String {
     let mut shown = String::new();
     for line in seen.lines() {
-        let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        for at in 0..words.len() {
-            let word = &words[at];
-            let is_shape = |shape: &str| {
-                word.len() == shape.len()
-                    && word
-                        .chars()
-                        .zip(shape.chars())
-                        .all(|(c, s)| (s == '0' && c.is_ascii_digit()) || s == c)
-            };
-            if is_shape("0000-00-00") {
-                words[at] = "2026-11-17".to_owned();
-            } else if is_shape("00:00:00") {
-                words[at] = "14:05:09".to_owned();
-            } else if words.get(at + 1).is_some_and(|next| next == "ms") {
-                words[at] = "7".to_owned();
-            }
-        }
-        shown.push_str(words.join(" ").trim_end());
+        let words: Vec<&str> = line.split(' ').collect();
+        let masked = words.iter().enumerate().map(|(at, word)| match *word {
+            word if has_shape(word, "0000-00-00") => "2026-11-17",
+            word if has_shape(word, "00:00:00") => "14:05:09",
+            _ if words.get(at + 1) == Some(&"ms") => "7",
+            word => word,
+        });
+        shown.push_str(masked.collect::<Vec<_>>().join(" ").trim_end());
         shown.push('\n');
     }
     shown
+}
+
+/// Whether a word has digits where the shape has `0`, and is like it elsewhere.
+fn has_shape(word: &str, shape: &str) -> bool {
+    let fits = |(c, s): (char, char)| if s == '0' { c.is_ascii_digit() } else { c == s };
+    word.len() == shape.len() && word.chars().zip(shape.chars()).all(fits)
 }
 
 #[tokio::test]
