@@ -148,7 +148,7 @@ fn a_toolpack_that_came_with_a_folder_does_not_run() {
     std::fs::write(source.join("toolpack.json"), manifest.to_string()).unwrap();
     author.ok(&["toolpacks", "install", "source"]);
     author.ok(&["toolpacks", "enable", "own"]);
-    assert!(author.ok(&["tools", "list"]).contains("say"));
+    assert!(author.ok(&["tools", "list"]).contains("Says it."));
 
     let victim = TestFolder::new("");
     std::fs::remove_file(victim.path().join("drawgate.toml")).unwrap();
@@ -156,7 +156,7 @@ fn a_toolpack_that_came_with_a_folder_does_not_run() {
     let lock = "toolpacks.lock";
     std::fs::copy(author.path().join(lock), victim.path().join(lock)).unwrap();
     let tools = victim.run(&["tools", "list"]);
-    assert!(!text(&tools.stdout).contains("say"), "{}", text(&tools.stdout));
+    assert!(!text(&tools.stdout).contains("Says it."), "{}", text(&tools.stdout));
     assert!(
         text(&tools.stderr).contains("drawgate toolpacks enable own"),
         "{}",
@@ -165,8 +165,8 @@ fn a_toolpack_that_came_with_a_folder_does_not_run() {
     assert!(!victim.run(&["tools", "call", "say"]).status.success());
 
     victim.ok(&["toolpacks", "enable", "own"]);
-    assert!(victim.ok(&["tools", "list"]).contains("say"), "the owner has looked at it");
+    assert!(victim.ok(&["tools", "list"]).contains("Says it."), "the owner has looked at it");
     victim.configure("[toolpacks.packs.own.tools.say]\nsandbox = \"none\"\n");
     let tools = text(&run(&victim, &["tools", "list"]).stdout);
-    assert!(!tools.contains("say"), "nor under terms of a file that was found: {tools}");
+    assert!(!tools.contains("Says it."), "nor under terms of a file that was found: {tools}");
 }

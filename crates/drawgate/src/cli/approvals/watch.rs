@@ -36,7 +36,7 @@ pub(super) async fn run(quiet: bool, context: &Context) -> anyhow::Result<ExitCo
         match approvals(context).await {
             Ok(approvals) => {
                 is_there = true;
-                watch.show(approvals).await?;
+                watch.show(&approvals).await?;
             }
             Err(error) => {
                 if std::mem::take(&mut is_there) {
@@ -65,10 +65,10 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Prints what is new, and what became of what was known. Approvals that were settled before this
     /// command began are not of interest.
-    async fn show(&mut self, approvals: Vec<ListedApproval>) -> anyhow::Result<()> {
+    async fn show(&mut self, approvals: &[ListedApproval]) -> anyhow::Result<()> {
         let screen = Screen::stdout();
         let mut states = BTreeMap::new();
-        for listed in &approvals {
+        for listed in approvals {
             let (id, state) = (&listed.approval.id, listed.approval.state);
             states.insert(id.clone(), state);
             match self.known.get(id) {
