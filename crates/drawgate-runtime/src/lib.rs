@@ -29,5 +29,6 @@ pub mod time;
 pub mod toolpack_sources;
 pub mod toolpacks;
 mod upkeep;
+mod webhook;
 
 pub use assemble::Runtime;

@@ -25,7 +25,7 @@ mod toolpacks;
 mod tools;
 
 pub use agents::{AddedAgent, AgentToken, NewAgent};
-pub use approvals::{Decision, ExactArguments, ListedApproval, Reveal};
+pub use approvals::{Decided, Decision, ExactArguments, ListedApproval, Reveal};
 pub use audit::{Prune, Pruned, find_audit, search_audit};
 pub use delegated::Say;
 pub use error::{AgentError, OperationError, PluginRefusal};

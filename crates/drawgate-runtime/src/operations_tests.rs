@@ -96,7 +96,7 @@ async fn errors_say_what_is_wrong_and_name_no_command() {
         operations.issue_grant(&local, approved_grant("a\nb")).await.err(),
         operations.revoke_grant(&local, "g_none").await.err(),
         operations.decide(&local, "none", ApprovalState::Denied).await.err(),
-        operations.check_operator(Some("guess")).err(),
+        operations.check_operator("guess").err(),
         operations.remove_keys(&local, no_key).await.err(),
         operations.remove_keys(&local, none).await.err(),
         operations.kick_pack(&local, "none").await.err(),

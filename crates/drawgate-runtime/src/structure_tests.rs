@@ -14,6 +14,7 @@ const ORDER: &[&str] = &[
     "config",
     "edits",
     "anchors",
+    "webhook",
     "callers",
     "peers",
     "packs",

@@ -5,10 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use drawgate_core::policy::ApprovalState;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, mpsc};
 
 use crate::assemble::{Runtime, follow_logins, follow_restarts};
 use crate::follow::follow_config;
+use crate::webhook;
 
 /// How often old artifacts and tasks are removed, and the log's head is signed.
 const PAUSE: Duration = Duration::from_secs(30);
@@ -29,6 +32,7 @@ impl Runtime {
         self.background.spawn(follow_profiles(runtime()));
         self.background.spawn(follow_agents(runtime()));
         self.background.spawn(send_heads(runtime()));
+        self.background.spawn(send_approvals(runtime()));
         self.background.spawn(tidy(runtime()));
     }
 }
@@ -51,6 +55,29 @@ async fn follow_agents(runtime: Arc<Runtime>) {
 
 async fn send_heads(runtime: Arc<Runtime>) {
     runtime.anchors.follow().await;
+}
+
+/// Tells the webhook of every new approval. A call does not wait for that.
+async fn send_approvals(runtime: Arc<Runtime>) {
+    let mut asked = runtime.gateway().approval_requests();
+    loop {
+        match asked.recv().await {
+            Ok(approval) => {
+                let Some(listed) = runtime.operations.approval(&approval.id) else { continue };
+                if listed.approval.state == ApprovalState::Pending {
+                    let page = listed.page.as_deref();
+                    webhook::send(&runtime.configuration(), &runtime.host, &approval, page).await;
+                }
+            }
+            Err(RecvError::Lagged(count)) => {
+                tracing::warn!(
+                    count,
+                    "approvals were asked for faster than `approvals.webhook` takes them; these were not sent"
+                );
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
 }
 
 async fn tidy(runtime: Arc<Runtime>) {

@@ -144,7 +144,7 @@ const fn explain(problem: Unauthenticated) -> (StatusCode, &'static str) {
     match problem {
         Unauthenticated::Missing => (
             StatusCode::UNAUTHORIZED,
-            "unauthorized: a bearer token is needed; `drawgate agents add NAME` makes one",
+            "unauthorized: a bearer token is needed; ask whoever runs this gateway for one",
         ),
         Unauthenticated::Unknown => {
             (StatusCode::UNAUTHORIZED, "unauthorized: this token is not known")

@@ -51,7 +51,7 @@ pub use problem::{ConfigErrors, Location, Problem, Severity};
 pub use profiles::Profiles;
 pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
-    LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry,
+    LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry, Webhook,
 };
 pub use servers::{CallLimits, Names, Protocol, Server, ToolSettings, Trust, Validation};
 pub use setting::{is_key_shaped, looks_like_secret};

@@ -143,11 +143,28 @@ pub struct Approvals {
     /// Seconds after which an approval can no longer be given or used.
     #[schemars(range(min = 1, max = 604_800))]
     pub expire_seconds: u64,
+    /// Where people are told of calls that wait for them. Absent: nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Webhook>,
+}
+
+/// An address that is told of each new approval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Webhook {
+    /// Where each approval is sent by HTTP `POST`, as JSON. `env:NAME` where the address is a secret.
+    #[schemars(with = "String")]
+    pub url: Setting,
+    /// What the bodies are signed with, as `env:NAME`: HMAC-SHA256 in the header
+    /// `drawgate-signature`. Absent: they are not signed.
+    #[schemars(with = "Option<String>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Setting>,
 }
 
 impl Default for Approvals {
     fn default() -> Self {
-        Self { mode: ApprovalsMode::Ask, hold_seconds: 30, expire_seconds: 300 }
+        Self { mode: ApprovalsMode::Ask, hold_seconds: 30, expire_seconds: 300, webhook: None }
     }
 }
 

@@ -33,9 +33,9 @@ pub struct ListedApproval {
 pub struct Decision {
     /// Yes or no.
     pub approve: bool,
-    /// The operator's token, from a program that has no terminal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    /// The operator's token.
+    #[serde(default)]
+    pub token: String,
 }
 
 impl Decision {
@@ -46,12 +46,44 @@ impl Decision {
     }
 }
 
+/// A decision, and what comes of it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decided {
+    /// The approval as it stands now.
+    #[serde(flatten)]
+    pub approval: Approval,
+    /// Whether a call waited for the decision.
+    pub was_awaited: bool,
+}
+
+impl Decided {
+    /// What comes of it, in words. Times are written by `time`.
+    #[must_use]
+    pub fn in_words(&self, time: impl Fn(u64) -> String) -> String {
+        let Approval { principal, expires_at, state, .. } = &self.approval;
+        let until = time(*expires_at);
+        match (*state == ApprovalState::Approved, self.was_awaited) {
+            (true, true) => "approved: the call that waits goes on".to_owned(),
+            (true, false) => format!(
+                "approved: no call waits at this moment; the next call of `{principal}` with the same arguments passes, once, until {until}"
+            ),
+            (false, true) => "denied: the call that waits is refused".to_owned(),
+            (false, false) => {
+                format!(
+                    "denied: no call waits at this moment; the same call is refused until {until}"
+                )
+            }
+        }
+    }
+}
+
 /// Asks for the exact arguments of a call.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Reveal {
-    /// The operator's token, from a program that has no terminal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    /// The operator's token.
+    #[serde(default)]
+    pub token: String,
 }
 
 /// The arguments of a call without any mask.
@@ -90,6 +122,18 @@ impl Operations {
     #[must_use]
     pub fn exact_arguments(&self, approval: &str) -> Option<Arc<str>> {
         self.control.exact_arguments(approval)
+    }
+
+    /// Decides an approval, and says what comes of it.
+    pub async fn decide_and_tell(
+        &self,
+        actor: &Principal,
+        id: &str,
+        answer: ApprovalState,
+    ) -> Result<Decided, OperationError> {
+        let was_awaited = self.gateway.is_awaited(id);
+        let approval = self.decide(actor, id, answer).await?;
+        Ok(Decided { approval, was_awaited })
     }
 
     /// Decides an approval. A yes that can't be written down is none.
@@ -134,17 +178,14 @@ impl Operations {
         Sha256::digest(token) == Sha256::digest(self.admin.expose())
     }
 
-    /// Refuses a token that is not the operator's.
-    pub fn check_operator(&self, token: Option<&str>) -> Result<(), OperationError> {
-        match token {
-            Some(token) if !self.is_operator(token) => Err(OperationError::NotOperator),
-            Some(_) | None => Ok(()),
-        }
+    /// Refuses a token that is not the operator's, and none.
+    pub fn check_operator(&self, token: &str) -> Result<(), OperationError> {
+        if self.is_operator(token) { Ok(()) } else { Err(OperationError::NotOperator) }
     }
 
     /// The exact arguments of a call, for an operator. They are in memory only.
     pub fn reveal(&self, id: &str, reveal: &Reveal) -> Result<ExactArguments, OperationError> {
-        self.check_operator(reveal.token.as_deref())?;
+        self.check_operator(&reveal.token)?;
         let arguments = self.exact_arguments(id).map(|text| serde_json::from_str(&text));
         Ok(ExactArguments { arguments: arguments.transpose().map_err(anyhow::Error::from)? })
     }

@@ -50,7 +50,7 @@ pub enum OperationError {
     /// The grant comes from the configuration.
     #[error("`{0}` stands by the configuration; change `[local] capabilities` there")]
     ConfiguredGrant(String),
-    /// A token was given, and it is another.
+    /// The token that came with it is another, or none came.
     #[error("this is not the operator's token; it is in `admin.token` in the data folder")]
     NotOperator,
     /// Keys are for packs and agents only.

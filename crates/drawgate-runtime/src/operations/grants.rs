@@ -43,9 +43,9 @@ pub struct IssueGrant {
     /// The grant.
     #[serde(flatten)]
     pub grant: NewGrant,
-    /// The operator's token, from a program that has no terminal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    /// The operator's token, for a grant with an approval.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub token: String,
 }
 
 impl Operations {

@@ -315,7 +315,8 @@ impl Shared {
         (on_demand, next): (Instant, Instant),
         stop: &CancellationToken,
     ) -> ControlFlow<()> {
-        tracing::warn!(reason, "a server is down");
+        // The supervisor of sources is told, and warns.
+        tracing::debug!(reason, "a server is down");
         self.journal.failed(reason, next);
         let before = self.state.send_replace(State::Down { reason: reason.into(), attempt });
         if matches!(before, State::Ready(..) | State::Asleep) {

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::Context;
-use super::backend::{Backend, part};
+use super::backend::{Backend, did_you_mean, part};
+use crate::cli::screen::local_time as time;
+use crate::cli::table::{cut, spare, whole};
 use drawgate_core::model::{Capability, WireName};
 use drawgate_core::policy::Expose;
 use drawgate_core::store::Agent;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{AddedAgent, AgentToken, NewAgent};
-use drawgate_runtime::time::shown as time;
 
 const ADD_HELP: &str = "\
 An agent that may use one server's tools and read files, and a client that acts as it:
@@ -80,9 +81,12 @@ pub(super) async fn check_exists(context: &Context, name: &str) -> anyhow::Resul
     } else {
         Vec::new()
     };
+    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    let near = did_you_mean(name, names.iter().copied());
+    let near = near.map(|near| format!("{near} ")).unwrap_or_default();
     anyhow::ensure!(
-        agents.iter().any(|agent| agent.name.as_str() == name),
-        "there is no agent `{name}`; `drawgate agents add {name} --tools 'PATTERN …'` adds it"
+        names.contains(&name),
+        "there is no agent `{name}`; {near}`drawgate agents add {name} --tools 'PATTERN …'` adds it"
     );
     Ok(())
 }
@@ -132,8 +136,8 @@ async fn perform(
             let empty = "no agents yet; `drawgate agents add NAME --tools 'PATTERN …'` adds one";
             context.out.table(
                 &agents,
-                &["name", "capabilities", "tools", "added"],
-                rows.collect(),
+                &[whole("name"), cut("capabilities"), whole("tools"), spare("added")],
+                &rows.collect::<Vec<_>>(),
                 empty,
             )
         }

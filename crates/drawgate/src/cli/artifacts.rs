@@ -10,8 +10,9 @@ use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
+use crate::cli::screen::local_time as time;
+use crate::cli::table::{cut, spare, whole};
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ArtifactsCommand {
@@ -58,8 +59,15 @@ async fn perform(
                     time(info.created_at),
                 ]
             });
-            let header = ["hash", "bytes", "type", "tool", "owner", "made"];
-            context.out.table(&all, &header, rows.collect(), "no artifacts")
+            let columns = [
+                whole("hash"),
+                whole("bytes"),
+                spare("type"),
+                cut("tool"),
+                spare("owner"),
+                spare("made"),
+            ];
+            context.out.table(&all, &columns, &rows.collect::<Vec<_>>(), "no artifacts")
         }
         ArtifactsCommand::Get { hash, output } => {
             let bytes = backend.get_bytes(&path_of(&hash)).await?;

@@ -4,8 +4,6 @@ mod ask;
 mod line;
 mod when;
 
-pub(super) use when::shown as shown_time;
-
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +21,9 @@ use serde_json::{Value, json};
 use self::ask::{Asker, Question};
 use super::Context;
 use super::backend::Backend;
+use super::exit::Exit;
 use super::output::{Consent, not_written};
+use super::screen::count;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Prune, Pruned};
 
@@ -204,7 +204,7 @@ async fn prune(
     let done = backend.post::<Pruned>("/audit/prune", &Prune { before }).await;
     backend.close().await;
     let done = done?;
-    context.out.either(&done, || format!("removed {} events", done.removed))
+    context.out.either(&done, || format!("removed {}", count(done.removed, "event")))
 }
 
 async fn export(reader: &dyn AuditReader) -> anyhow::Result<()> {
@@ -272,7 +272,7 @@ fn report(context: &Context, report: &Report) -> anyhow::Result<ExitCode> {
         "warnings": report.warnings,
     });
     context.out.either(&value, || report.to_string())?;
-    Ok(ExitCode::from(report.exit_code()))
+    Ok(Exit::of_report(report).into())
 }
 
 fn parse_all_anchors(texts: &[String]) -> anyhow::Result<Vec<Anchor>> {

@@ -12,17 +12,20 @@ use bytes::Bytes;
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::SourceState;
 use drawgate_host::store::DataDirError;
-use http::{Method, Request, Response, header::CONTENT_TYPE};
+use drawgate_sources::suggest::nearest;
+use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tower::ServiceExt;
 
 use super::Context;
+use super::exit::Exit;
 use super::machine::runtime_options;
 use super::running::Running;
-use crate::surface::control::{Control, Refused};
+use crate::surface::control::{Control, NameList, Refused, UnknownName};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::Spans;
 use drawgate_runtime::assemble::{Runtime, RuntimeOptions, Start, StateLocation};
@@ -163,30 +166,61 @@ impl Backend {
     }
 
     async fn exchange(&self, method: Method, path: &str, body: Vec<u8>) -> anyhow::Result<Bytes> {
+        let answer = self.send(method, path, body).await?;
+        if answer.status().is_success() {
+            return Ok(answer.into_body());
+        }
+        let Ok(refused) = serde_json::from_slice::<Refused>(answer.body()) else {
+            bail!(
+                "the gateway answered {}: {}",
+                answer.status(),
+                String::from_utf8_lossy(answer.body())
+            )
+        };
+        let exit = match answer.status() {
+            StatusCode::FORBIDDEN => Exit::Operator,
+            StatusCode::SERVICE_UNAVAILABLE => Exit::Unavailable,
+            _ => Exit::Failed,
+        };
+        let near = match &refused.unknown {
+            Some(UnknownName { name, list }) => self.similar(*list, name).await,
+            None => None,
+        };
+        let advice = near.or(refused.advice).map(|advice| format!("; {advice}"));
+        Err(exit.error(format!("{}{}", refused.error, advice.unwrap_or_default())))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> anyhow::Result<Response<Bytes>> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(body))?;
-        let answer = match self {
-            Self::Running(running) => running.exchange(request).await?,
+        match self {
+            Self::Running(running) => running.exchange(request).await,
             Self::Own(own) => {
                 let router = own.router(request.method() == Method::GET).await?;
                 let (head, body) = router.oneshot(request).await?.into_parts();
-                Response::from_parts(head, body.collect().await?.to_bytes())
+                Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
             }
+        }
+    }
+
+    /// The question about a name that is not known: whether a similar one was meant.
+    pub(super) async fn similar(&self, list: NameList, typed: &str) -> Option<String> {
+        let answer = self.send(Method::GET, list.path(), Vec::new()).await.ok()?;
+        let entries: Vec<Value> = serde_json::from_slice(answer.body()).ok()?;
+        let names = |entry: &Value| {
+            let names = list.members().iter().filter_map(|member| entry.pointer(member));
+            names.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
         };
-        if answer.status().is_success() {
-            return Ok(answer.into_body());
-        }
-        match serde_json::from_slice::<Refused>(answer.body()) {
-            Ok(refused) => bail!(refused.error),
-            Err(_) => bail!(
-                "the gateway answered {}: {}",
-                answer.status(),
-                String::from_utf8_lossy(answer.body())
-            ),
-        }
+        let names: Vec<String> = entries.iter().flat_map(names).collect();
+        did_you_mean(typed, names.iter().map(String::as_str))
     }
 
     /// Ends a gateway of our own in order.
@@ -266,6 +300,15 @@ pub(super) fn control(runtime: &Runtime, mcp: Option<(Mcp, String)>) -> Control 
         endpoint,
         edits: Arc::clone(&runtime.edits),
     }
+}
+
+/// The question whether a name was meant that is similar to the one that was typed.
+pub(super) fn did_you_mean<'a>(
+    typed: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let others = names.into_iter().filter(|name| *name != typed);
+    nearest(typed, others).map(|near| format!("did you mean `{near}`?"))
 }
 
 /// Whether the folder could not be opened because another process has it.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::exit::Exit;
 use super::{Globals, Output};
 use drawgate_runtime::config::{Config, Problem};
 
@@ -37,12 +38,12 @@ pub(super) fn run(command: &ConfigCommand, globals: &Globals) -> anyhow::Result<
 }
 
 fn check(globals: &Globals, out: Output) -> anyhow::Result<ExitCode> {
-    let (problems, file, code) = match super::load(globals.target()?.source) {
-        Ok(loaded) => (loaded.warnings, loaded.path, ExitCode::SUCCESS),
-        Err(errors) => (errors.problems, None, ExitCode::FAILURE),
+    let (problems, file, exit) = match super::load(globals.target()?.source) {
+        Ok(loaded) => (loaded.warnings, loaded.path, Exit::Done),
+        Err(errors) => (errors.problems, None, Exit::Configuration),
     };
     let texts: Vec<String> = problems.iter().map(Problem::to_string).collect();
-    let good = code == ExitCode::SUCCESS;
+    let good = exit == Exit::Done;
     out.either(&serde_json::json!({ "valid": good, "problems": texts }), || {
         let mut lines = texts.clone();
         if good {
@@ -53,5 +54,5 @@ fn check(globals: &Globals, out: Output) -> anyhow::Result<ExitCode> {
         }
         lines.join("\n")
     })?;
-    Ok(code)
+    Ok(exit.into())
 }

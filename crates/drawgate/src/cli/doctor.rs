@@ -7,6 +7,7 @@ use drawgate_runtime::packages::{NOT_FETCHED, NOT_PINNED};
 use serde_json::Value;
 
 use super::login;
+use super::screen::count;
 use super::tools::callers;
 
 /// How many of a server's last lines are shown; `servers logs` has more.
@@ -29,7 +30,8 @@ pub(super) fn explain(server: &ServerReport) -> String {
         lines.push(format!("  tried now, and does not work: {fault}"));
     }
     lines.extend(login::complaint(server).map(|complaint| format!("  {complaint}")));
-    lines.extend(supervision(diagnostics).into_iter().map(|line| format!("  {line}")));
+    let supervision = supervision(diagnostics, status.problem.as_deref());
+    lines.extend(supervision.into_iter().map(|line| format!("  {line}")));
     lines.extend(access(server).map(|line| format!("  {line}")));
     for held in &status.quarantined {
         let (kind, name, reason) = (held.kind.as_str(), &held.name, held.reason.as_str());
@@ -43,9 +45,25 @@ pub(super) fn explain(server: &ServerReport) -> String {
     if status.state != SourceState::Ready && !stderr.is_empty() {
         lines.push("  last lines of stderr:".to_owned());
         let last = stderr.iter().skip(stderr.len().saturating_sub(STDERR_LINES));
-        lines.extend(last.filter_map(Value::as_str).map(|line| format!("    {line}")));
+        lines.extend(without_repeats(last.filter_map(Value::as_str)));
     }
     lines.join("\n")
+}
+
+/// Lines, where the same one comes several times in a row only once.
+fn without_repeats<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut runs: Vec<(&str, usize)> = Vec::new();
+    for line in lines {
+        match runs.last_mut() {
+            Some((last, times)) if *last == line => *times += 1,
+            _ => runs.push((line, 1)),
+        }
+    }
+    let shown = runs.into_iter().map(|(line, times)| match times {
+        1 => format!("    {line}"),
+        _ => format!("    {line} ({times} times)"),
+    });
+    shown.collect()
 }
 
 /// What a source says about itself; `null` if it says nothing.
@@ -82,7 +100,7 @@ fn state(source: &SourceReport) -> String {
             let asleep = diagnostics(source)["state"] == "idle";
             let state = if asleep { "idle" } else { "ready" };
             let server = status.server.as_deref().unwrap_or_default();
-            format!("{id}: {state}, {} tools, {server}", status.tools)
+            format!("{id}: {state}, {}, {server}", count(status.tools, "tool"))
         }
         SourceState::Starting => format!("{id}: starting; it has not answered yet"),
         SourceState::Away => {
@@ -106,7 +124,7 @@ pub(super) fn advised_server(id: &SourceId, problem: &str) -> String {
 }
 
 /// How its connection is looked after.
-fn supervision(diagnostics: &Value) -> Vec<String> {
+fn supervision(diagnostics: &Value, problem: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
     match (diagnostics["transport"].as_str(), diagnostics["protocolVersion"].as_str()) {
         (Some(transport), Some(revision)) => {
@@ -132,10 +150,13 @@ fn supervision(diagnostics: &Value) -> Vec<String> {
     }
     let clients = &diagnostics["clients"];
     if let (Some(open), Some(limit)) = (clients["open"].as_u64(), clients["limit"].as_u64()) {
-        lines.push(format!("{open} clients have connections of their own, of {limit} at most"));
+        lines
+            .push(format!("{} of their own, of {limit} at most", count(open, "client connection")));
     }
     if let Some(restarts) = diagnostics["restarts"].as_u64().filter(|restarts| *restarts > 0) {
+        // What is the problem now has been said.
         let why = diagnostics["lastError"].as_str().filter(|why| !why.is_empty());
+        let why = why.filter(|why| problem != Some(*why));
         let why = why.map(|why| format!(", last because: {why}")).unwrap_or_default();
         let times = if restarts == 1 { "once".to_owned() } else { format!("{restarts} times") };
         lines.push(format!("started again {times}{why}"));
@@ -218,7 +239,7 @@ mod tests {
             (json!([[]]), "everyone"),
             (json!([[], ["demo"]]), "differ by tool; `drawgate tools list` shows them"),
         ] {
-            let said = format!("a: ready, 1 tools, s 1\n  callers: {expected}");
+            let said = format!("a: ready, 1 tool, s 1\n  callers: {expected}");
             check(&with(&requires), &said);
         }
     }
@@ -244,7 +265,8 @@ mod tests {
             "id": "web", "state": "failed", "tools": 0, "problem": "the server exited with code 3",
             "diagnostics": {
                 "state": "failed", "transport": "stdio", "nextAttemptSeconds": 7, "restarts": 4,
-                "lastError": "the server exited with code 3", "stderrTail": ["no database"],
+                "lastError": "the server exited with code 3",
+                "stderrTail": ["starting", "no database", "no database"],
             },
         }));
         check(
@@ -252,8 +274,8 @@ mod tests {
             "web: failed, and is tried again: the server exited with code 3\n  \
              reached by `stdio`\n  \
              the next attempt begins in 7 s\n  \
-             started again 4 times, last because: the server exited with code 3\n  \
-             last lines of stderr:\n    no database",
+             started again 4 times\n  \
+             last lines of stderr:\n    starting\n    no database (2 times)",
         );
         assert!(!is_ok(&server));
     }
@@ -272,10 +294,10 @@ mod tests {
         };
         check(
             &with(12),
-            "db: ready, 1 tools, db 2\n  \
+            "db: ready, 1 tool, db 2\n  \
              reached by `websocket`, protocol revision 2025-06-18\n  \
              too many calls in a row have failed; calls are refused for another 12 s\n  \
-             5 clients have connections of their own, of 32 at most\n  \
+             5 client connections of their own, of 32 at most\n  \
              started again once, last because: the server closed the connection",
         );
         assert!(explain(&with(0)).contains("have failed; the next one tries it"));

@@ -9,9 +9,11 @@ use serde_json::json;
 use super::Context;
 use super::approvals::Proof;
 use super::backend::{Backend, part};
+use super::exit::OrUsage as _;
+use crate::cli::screen::local_time as time;
+use crate::cli::table::{cut, whole};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{IssueGrant, NewGrant};
-use drawgate_runtime::time::shown as time;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum GrantsCommand {
@@ -70,11 +72,14 @@ async fn perform(
 ) -> anyhow::Result<()> {
     match command {
         GrantsCommand::Add { capability, agent, scope, lifetime, approval, proof, quiet } => {
-            let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose()?;
+            let lifetime_ms = lifetime.as_deref().map(milliseconds).transpose().or_usage()?;
             let whom = agent.as_ref().map(|name| format!("user:{name}"));
             let scope = whom.or(scope).context("say to whom: `--agent NAME` or `--scope SCOPE`")?;
-            // It approves calls that nobody has seen yet, so it takes what an approval takes.
-            let token = approval.as_ref().map(|_| proof.token()).transpose()?.flatten();
+            let token = match &approval {
+                Some(_) => consent(&capability, &scope, &proof, context).await?,
+                None => Some(String::new()),
+            };
+            let Some(token) = token else { return context.out.text("nothing was granted") };
             let grant = NewGrant {
                 capability,
                 scope,
@@ -110,8 +115,8 @@ async fn perform(
             let empty = "no grants; `drawgate grants add CAPABILITY --agent NAME` issues one";
             context.out.table(
                 &grants,
-                &["id", "capability", "scope", "expires", "approval"],
-                rows.collect(),
+                &[whole("id"), cut("capability"), cut("scope"), whole("expires"), cut("approval")],
+                &rows.collect::<Vec<_>>(),
                 empty,
             )
         }
@@ -120,6 +125,18 @@ async fn perform(
             context.out.either(&json!({ "revoked": id }), || format!("revoked {id}"))
         }
     }
+}
+
+/// The operator's token for a grant with an approval. It approves calls that nobody has seen yet, so it
+/// takes what an approval takes.
+async fn consent(
+    capability: &str,
+    scope: &str,
+    proof: &Proof,
+    context: &Context,
+) -> anyhow::Result<Option<String>> {
+    let shown = format!("a grant of `{capability}` to {scope}, with an approval behind it");
+    proof.of_consent(context, &shown, "let its calls pass without asking a person?").await
 }
 
 /// What is in force now, and how it ends.

@@ -28,6 +28,7 @@ use super::packages;
 use super::servers::change::{explained, settled};
 use super::servers::fetch;
 use super::{Context, doctor, machine, secrets_file};
+use crate::cli::table::{cut, spare, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -352,7 +353,8 @@ impl Planned {
 fn show(plan: &[Planned], file: &ConfigFile, context: &Context) -> anyhow::Result<()> {
     let rows =
         plan.iter().map(|it| vec![it.name.clone(), it.entry.file.display().to_string(), it.what()]);
-    context.out.table(&(), &["server", "from", "what"], rows.collect(), "")?;
+    let columns = [whole("server"), spare("from"), cut("what")];
+    context.out.table(&(), &columns, &rows.collect::<Vec<_>>(), "")?;
     let mut text = String::new();
     for it in added(plan) {
         text.push_str(&it.server.text()?);

@@ -10,6 +10,8 @@ use serde_json::json;
 
 use super::Context;
 use super::backend::Backend;
+use super::exit::Exit;
+use crate::cli::table::{cut, spare, whole};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{
     AddKey, GatewayKey, KeyListView, KeyOwner, KeyView, RemoveKeys, Status,
@@ -97,7 +99,8 @@ async fn add(args: AddArgs, context: &Context, backend: &Backend) -> anyhow::Res
         args.whose.read().context("say whose key it is: `--pack NAME` or `--agent NAME`")?;
     let is_pack = whose.purpose == "pack";
     if !is_pack && !args.tools.is_empty() {
-        bail!("`--tools` is for packs; what an agent may hold is `--capability CAPABILITY`");
+        let wrong = "`--tools` is for packs; what an agent may hold is `--capability CAPABILITY`";
+        return Err(Exit::Usage.error(wrong));
     }
     let takes_any = is_pack && args.tools.is_empty();
     let tools = if takes_any { vec!["*".to_owned()] } else { args.tools };
@@ -162,9 +165,16 @@ async fn list(context: &Context, backend: &Backend) -> anyhow::Result<()> {
             key.comment.clone(),
         ]
     });
-    let header = ["for", "name", "tools", "capabilities", "key", "comment"];
+    let columns = [
+        whole("for"),
+        whole("name"),
+        cut("tools"),
+        cut("capabilities"),
+        whole("key"),
+        spare("comment"),
+    ];
     let empty = "no keys yet; `drawgate keys add --pack NAME FILE.pub` adds one";
-    context.out.table(&keys, &header, rows.collect(), empty)?;
+    context.out.table(&keys, &columns, &rows.collect::<Vec<_>>(), empty)?;
     are_ok(&keys);
     Ok(())
 }

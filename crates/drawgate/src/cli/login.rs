@@ -1,7 +1,6 @@
 //! `drawgate servers login` and `logout`: a person agrees in a browser that the gateway may use a
 //! protected server.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -15,17 +14,6 @@ use super::backend::{Backend, part};
 use super::machine;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{ServerReport, StartedLogin};
-
-/// What a browser needs of the environment beside the few variables that every child gets.
-const DESKTOP: [&str; 7] = [
-    "BROWSER",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
-    "XDG_CURRENT_DESKTOP",
-    "XDG_RUNTIME_DIR",
-];
 
 /// Whether the browser is started, or only the address shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,16 +82,11 @@ async fn attend(
 /// Starts the browser. The address is one argument, and no shell of ours sees it.
 fn open(address: &Address) -> anyhow::Result<Running> {
     let secrets = machine::secrets();
-    let variable = |name: &&str| {
-        let value = secrets.resolve(&format!("env:{name}")).ok()?;
-        Some(((*name).to_owned(), value.expose().to_owned()))
-    };
-    let env: BTreeMap<String, String> = DESKTOP.iter().filter_map(variable).collect();
     let spawn = Spawn {
         // A session of its own: the browser stays when this command ends.
         program: "setsid".to_owned(),
         args: ["--fork", "xdg-open", address.as_str()].map(str::to_owned).to_vec(),
-        env,
+        env: machine::desktop(&secrets),
         ..Spawn::default()
     };
     let mut browser = Processes::new(&secrets, None)

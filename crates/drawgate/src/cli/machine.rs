@@ -59,6 +59,32 @@ pub(super) fn environment() -> BTreeMap<String, String> {
     ProcessEnvironment.all().into_iter().filter_map(text).collect()
 }
 
+/// Whether terminals are to be written to in colours, as the environment says.
+#[must_use]
+pub fn has_colours() -> bool {
+    variable("NO_COLOR").is_none() && variable("TERM").is_some_and(|term| term != "dumb")
+}
+
+/// What programs of the desktop need of the environment beside the few variables that every child gets.
+const DESKTOP: [&str; 7] = [
+    "BROWSER",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_RUNTIME_DIR",
+];
+
+/// The environment of a program of the desktop: a browser, a notification.
+pub(super) fn desktop(secrets: &Secrets) -> BTreeMap<String, String> {
+    let variable = |name: &&str| {
+        let value = secrets.resolve(&format!("env:{name}")).ok()?;
+        Some(((*name).to_owned(), value.expose().to_owned()))
+    };
+    DESKTOP.iter().filter_map(variable).collect()
+}
+
 /// A gateway of this machine, on a data folder.
 pub(super) fn runtime_options<'a>(
     loaded: &'a Loaded,

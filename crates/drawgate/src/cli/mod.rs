@@ -10,6 +10,7 @@ pub mod connect;
 mod diff;
 mod doctor;
 mod edit;
+pub mod exit;
 mod files;
 mod grants;
 mod home;
@@ -30,11 +31,13 @@ mod run;
 mod running;
 mod runs;
 mod sandbox;
+mod screen;
 mod secrets_file;
 mod serve;
 mod servers;
 mod service;
 mod status;
+mod table;
 mod tasks;
 mod toolpacks;
 mod tools;
@@ -81,6 +84,7 @@ Then, in another terminal:
   drawgate keys add --pack NAME KEY.pub            let a pack dial in (or an agent, with `--agent`)";
 
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Options of every command")]
 struct Globals {
     /// The configuration file of another gateway than the user's own, or `none` [default:
     /// `~/.config/drawgate/drawgate.toml`, if it is there]
@@ -113,7 +117,7 @@ enum Command {
     Config(config::ConfigCommand),
     /// Show what runs where, since when, how it is, and what waits for a person
     ///
-    /// Exits 3 if no gateway runs. With `--json` also every tool and every live grant.
+    /// Exits 69 if no gateway runs. With `--json` also every tool and every live grant.
     Status,
     /// Install the gateway as a service of this user, or remove it
     #[command(subcommand)]
@@ -232,6 +236,13 @@ impl Context {
         }
     }
 
+    /// Says what looks wrong in a configuration that counts all the same.
+    fn show_warnings(&self) {
+        for warning in &self.loaded.warnings {
+            eprintln!("drawgate: {warning}");
+        }
+    }
+
     /// Says once that a command goes on without the configuration, if it does.
     fn warn_of_errors(&self) {
         static SAID: std::sync::Once = std::sync::Once::new();
@@ -248,13 +259,19 @@ impl Context {
 /// Parses the command line and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            return exit::not_parsed(&error, std::env::args_os().any(|arg| arg == "--json"));
+        }
+    };
+    let is_json = cli.globals.json;
     let mut threads = tokio::runtime::Builder::new_multi_thread();
     let runtime = match threads.thread_keep_alive(KEEP_THREADS).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("drawgate: the runtime can't be started: {error}");
-            return ExitCode::FAILURE;
+            let error = anyhow::Error::new(error).context("the program's threads can't be started");
+            return exit::failed(&error, is_json);
         }
     };
     let done = runtime.block_on(run(cli));
@@ -262,13 +279,7 @@ pub fn main() -> ExitCode {
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match done {
         Ok(code) => code,
-        Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
-        Err(error) => {
-            // An error may repeat what others wrote.
-            let text = format!("{error:#}");
-            eprintln!("drawgate: {}", drawgate_core::registry::visible_text(&text));
-            ExitCode::FAILURE
-        }
+        Err(error) => exit::failed(&error, is_json),
     }
 }
 
@@ -300,6 +311,10 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     let context = context(&cli.globals)?;
+    // Those that start a gateway; others would say the same again and again.
+    if matches!(cli.command, Command::Serve(_) | Command::Mcp(_)) {
+        context.show_warnings();
+    }
     match cli.command {
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Mcp(args) => mcp::run(&args, context).await,
@@ -360,9 +375,6 @@ fn context(globals: &Globals) -> anyhow::Result<Context> {
             None => return Err(errors.into()),
         },
     };
-    for warning in &loaded.warnings {
-        eprintln!("drawgate: {warning}");
-    }
     let data = target.data(&loaded);
     // Before anything in it is believed, a socket among it.
     if data.exists() {

@@ -3,9 +3,12 @@
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context as _;
-use comfy_table::{Table, presets};
 use drawgate_core::registry::visible_text;
+use rustix::termios::{QueueSelector, tcflush};
 use serde::Serialize;
+
+use super::screen::Screen;
+use super::table::{self, Column};
 
 /// Where a command's answer goes.
 #[derive(Debug, Clone, Copy)]
@@ -35,24 +38,22 @@ impl Output {
     pub(super) fn table(
         self,
         value: &impl Serialize,
-        header: &[&str],
-        rows: Vec<Vec<String>>,
+        columns: &[Column],
+        rows: &[Vec<String>],
         empty: &str,
     ) -> anyhow::Result<()> {
-        self.either(value, || {
-            if rows.is_empty() {
-                return empty.to_owned();
-            }
-            let mut table = Table::new();
-            table
-                .load_style(presets::NOTHING)
-                .set_header(header.iter().map(|text| text.to_uppercase()));
-            for row in rows {
-                table.add_row(row.iter().map(|cell| visible_text(cell).into_owned()));
-            }
-            let text = table.to_string();
-            text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
-        })
+        if self.json {
+            return self.json(value);
+        }
+        if rows.is_empty() {
+            return self.text(empty);
+        }
+        self.painted(&table::render(columns, rows, Screen::stdout()))
+    }
+
+    /// Text in which all that others wrote has been made visible already; its colours stay.
+    pub(super) fn painted(self, text: &str) -> anyhow::Result<()> {
+        self.raw(format!("{text}\n").as_bytes())
     }
 
     /// Text for a person. Hidden and control characters are shown, not obeyed, on a terminal.
@@ -115,6 +116,13 @@ impl Consent {
         }
     }
 
+    /// What is possible where nothing but a person will do: they must see the question, and type the
+    /// answer. Programs that read a command's output have standard error too.
+    pub(super) fn of_person(out: Output) -> Self {
+        let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal() && !out.is_json();
+        if can_ask { Self::Asked } else { Self::Impossible }
+    }
+
     /// Whether the person agrees.
     pub(super) async fn to(self, question: &str) -> anyhow::Result<bool> {
         match self {
@@ -127,6 +135,8 @@ impl Consent {
 
 async fn agrees(question: &str) -> anyhow::Result<bool> {
     eprint!("{question} [y/N] ");
+    // What was typed or pasted before the question is no answer to it.
+    let _not_a_terminal = tcflush(io::stdin(), QueueSelector::IFlush);
     let answer = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_| line)

@@ -2,17 +2,19 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use serde_json::json;
 
 use super::Context;
 use super::agents::joined;
 use super::backend::{Backend, part};
+use super::exit::Exit;
+use super::screen::count;
+use crate::cli::screen::local_time as time;
+use crate::cli::table::{self, cut, spare, whole};
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::PackDetails;
 use drawgate_runtime::packs::PackReport;
-use drawgate_runtime::time::shown as time;
 
 /// Columns that a description gets in a table.
 const SHORT: usize = 70;
@@ -50,17 +52,27 @@ async fn perform(
 ) -> anyhow::Result<()> {
     match command {
         PacksCommand::Show { .. } | PacksCommand::Kick { .. } if !backend.is_running() => {
-            bail!(NOT_RUNNING)
+            Err(Exit::Unavailable.error(NOT_RUNNING))
         }
         PacksCommand::List => {
             let packs: Vec<PackReport> = backend.get("/packs").await?;
-            let header = ["pack", "state", "since", "from", "version", "tools", "calls", "key"];
+            let columns = [
+                whole("pack"),
+                table::state("state"),
+                spare("since"),
+                spare("from"),
+                spare("version"),
+                whole("tools"),
+                spare("calls"),
+                cut("key"),
+            ];
+            let rows: Vec<_> = packs.iter().map(row).collect();
             let empty = if backend.is_running() {
                 "no packs are connected; `drawgate keys add --pack NAME KEY.pub` lets one in"
             } else {
                 NOT_RUNNING
             };
-            context.out.table(&packs, &header, packs.iter().map(row).collect(), empty)
+            context.out.table(&packs, &columns, &rows, empty)
         }
         PacksCommand::Show { name } => {
             let shown: PackDetails = backend.get(&format!("/packs/{}", part(&name))).await?;
@@ -93,8 +105,10 @@ fn describe(PackDetails { pack, tools }: &PackDetails) -> String {
         format!("key         {}", key(pack)),
         format!("connection  {} from {}", pack.connection, pack.remote),
         format!(
-            "calls       {} under way, {} at most; {} answers dropped",
-            pack.calls_under_way, pack.max_calls, pack.answers_dropped
+            "calls       {} under way, {} at most; {} dropped",
+            pack.calls_under_way,
+            pack.max_calls,
+            count(pack.answers_dropped, "answer")
         ),
     ];
     for tool in tools {

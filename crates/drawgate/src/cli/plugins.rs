@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::Context;
 use super::backend::{Backend, part};
 use super::output::{Consent, Output};
+use crate::cli::table::{cut, spare, state, whole};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::HookSettings;
 use drawgate_runtime::operations::{
@@ -191,9 +192,18 @@ async fn perform(
 
 async fn list(context: &Context, backend: &Backend) -> anyhow::Result<()> {
     let all: Vec<ShownPlugin> = backend.get("/plugins").await?;
-    let header = ["plugin", "version", "state", "tools", "hooks", "position", "problem"];
+    let columns = [
+        whole("plugin"),
+        spare("version"),
+        state("state"),
+        cut("tools"),
+        cut("hooks"),
+        spare("position"),
+        cut("problem"),
+    ];
+    let rows: Vec<_> = all.iter().map(words::row).collect();
     let empty = "there are no plugins";
-    context.out.table(&all, &header, all.iter().map(words::row).collect(), empty)
+    context.out.table(&all, &columns, &rows, empty)
 }
 
 /// Adds a plugin exactly as it is shown.

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::Context;
 use super::backend::{Backend, part};
 use super::output::{Consent, Output};
+use crate::cli::table::{cut, spare, state, whole};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{AcceptProfile, ShownProfile};
 use drawgate_runtime::profiles::ProfileState;
@@ -116,10 +117,18 @@ async fn perform(
 
 async fn list(context: &Context, backend: &Backend) -> anyhow::Result<()> {
     let all: Vec<ShownProfile> = backend.get("/profiles").await?;
-    let header = ["profile", "state", "model", "tools", "file", "problem"];
+    let columns = [
+        whole("profile"),
+        state("state"),
+        spare("model"),
+        cut("tools"),
+        spare("file"),
+        cut("problem"),
+    ];
+    let rows: Vec<_> = all.iter().map(words::row).collect();
     let empty = "there are no profiles; put `NAME.md` into the folder `agents` beside the \
                  configuration, or name folders in `[profiles] folders`";
-    context.out.table(&all, &header, all.iter().map(words::row).collect(), empty)
+    context.out.table(&all, &columns, &rows, empty)
 }
 
 /// Accepts one profile, or all that wait, exactly as they are shown.

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::Context;
 use super::backend::{Backend, part};
+use crate::cli::table::{cut, spare, state, whole};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{ProviderReport, ProviderState};
 use serde_json::json;
@@ -36,8 +37,16 @@ async fn perform(
     let all: Vec<ProviderReport> = backend.get("/providers").await?;
     match command {
         ProvidersCommand::List => {
-            let header = ["provider", "kind", "url", "key", "at once", "models"];
-            context.out.table(&all, &header, all.iter().map(row).collect(), EMPTY)?;
+            let columns = [
+                whole("provider"),
+                whole("kind"),
+                cut("url"),
+                spare("key"),
+                spare("at once"),
+                cut("models"),
+            ];
+            let rows: Vec<_> = all.iter().map(row).collect();
+            context.out.table(&all, &columns, &rows, EMPTY)?;
             Ok(ExitCode::SUCCESS)
         }
         ProvidersCommand::Check { name } => {
@@ -58,7 +67,8 @@ async fn check(names: &[String], context: &Context, backend: &Backend) -> anyhow
         let outcome = if state.ok { "ok" } else { "has problems" };
         vec![state.name.clone(), outcome.to_owned(), state.message.clone()]
     });
-    context.out.table(&states, &["provider", "state", "details"], rows.collect(), EMPTY)?;
+    let columns = [whole("provider"), state("state"), cut("details")];
+    context.out.table(&states, &columns, &rows.collect::<Vec<_>>(), EMPTY)?;
     let all_ok = states.iter().all(|state| state.ok);
     Ok(if all_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,7 +2,6 @@
 //!
 //! What is shown has a digest, and an acceptance names it, so that exactly what was shown is accepted.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,7 +14,9 @@ use serde_json::{Value, json};
 use super::Context;
 use super::backend::{Backend, part};
 use super::diff::{self, Mark};
+use super::exit::Exit;
 use super::output::Consent;
+use super::screen::Screen;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Accept, Review};
 
@@ -23,8 +24,6 @@ use drawgate_runtime::operations::{Accept, Review};
 const START: Duration = Duration::from_secs(35);
 /// Hexadecimal digits of a digest.
 const DIGEST: usize = 40;
-/// The exit code when something waits.
-const WAITS: u8 = 3;
 
 /// What a person accepts.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +67,7 @@ async fn review(
     let wanted = accept.map(|accept| chosen(name, &review, accept)).transpose()?;
     let digest = digest(&review.waiting);
     if !context.out.is_json() {
-        let colours = std::io::stdout().is_terminal();
+        let colours = Screen::stdout().has_colours;
         // Everything in it that a server wrote has been made visible already; colours must stay.
         context.out.raw(describe(name, &review, colours).as_bytes())?;
     }
@@ -98,7 +97,7 @@ async fn review(
     } else {
         context.out.raw(conclude(name, &review, &digest, accepted.as_deref()).as_bytes())?;
     }
-    Ok(if waits { ExitCode::from(WAITS) } else { ExitCode::SUCCESS })
+    Ok(if waits { Exit::Waiting.into() } else { ExitCode::SUCCESS })
 }
 
 /// Stands for all that is shown. It is long enough that no server can prepare two manifests, a harmless

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
+use super::screen::count;
 
 /// How long one look at events waits.
 const WAIT_MS: u64 = 10_000;
@@ -212,7 +213,8 @@ fn line(event: &RunEvent) -> Option<String> {
         Happened::Ended { ending, reason, tokens, cost_usd, .. } => {
             let reason = reason.as_ref().map(|reason| format!(", {reason}")).unwrap_or_default();
             let cost = if *cost_usd > 0.0 { format!(", ${cost_usd:.4}") } else { String::new() };
-            Some(format!("{}: {tokens} tokens{cost}{reason} (run {})", ending.as_str(), event.run))
+            let tokens = count(*tokens, "token");
+            Some(format!("{}: {tokens}{cost}{reason} (run {})", ending.as_str(), event.run))
         }
     }
 }

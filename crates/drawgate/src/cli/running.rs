@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use axum::body::Body;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -12,6 +12,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
+use super::exit::Exit;
 use crate::surface::control::SOCKET;
 use drawgate_runtime::edits::InForce;
 use drawgate_runtime::operations::Status;
@@ -41,10 +42,10 @@ impl Running {
                 return Ok(found);
             }
             if Instant::now() > until {
-                bail!(
+                return Err(Exit::Unavailable.error(format!(
                     "a gateway uses `{}` but does not answer on its control socket",
                     data.display()
-                );
+                )));
             }
             tokio::time::sleep(PAUSE).await;
         }

@@ -2,16 +2,17 @@
 
 use std::process::ExitCode;
 
+use crate::cli::screen::{count, local_time as time};
 use drawgate_agents::runs::record::{ModelOutcome, Purpose, Step, StepBody, TurnOutcome};
 use drawgate_agents::runs::{RunDetails, RunSummary, ThreadSummary};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Say, StartedRun};
-use drawgate_runtime::time::shown as time;
 use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
 use super::run::{follow, short};
+use crate::cli::table::{self, cut, spare, whole};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum RunsCommand {
@@ -134,9 +135,10 @@ async fn perform_threads(
                     short(&thread.prompt),
                 ]
             };
-            let rows = threads.iter().map(row).collect();
-            let header = ["thread", "agent", "runs", "last", "about"];
-            context.out.table(&threads, &header, rows, NONE_YET)?;
+            let rows: Vec<_> = threads.iter().map(row).collect();
+            let columns =
+                [whole("thread"), whole("agent"), spare("runs"), spare("last"), cut("about")];
+            context.out.table(&threads, &columns, &rows, NONE_YET)?;
         }
         ThreadsCommand::Show { id } => {
             let runs: Vec<RunDetails> = backend.get(&format!("/threads/{}", part(&id))).await?;
@@ -161,9 +163,18 @@ async fn list(limit: usize, context: &Context, backend: &Backend) -> anyhow::Res
     for root in roots {
         tree(root, &runs, &mut shown);
     }
-    let rows = shown.iter().map(|run| row(run)).collect();
-    let header = ["run", "agent", "state", "model", "tokens", "cost", "started", "last step"];
-    context.out.table(&shown, &header, rows, NONE_YET)
+    let rows: Vec<_> = shown.iter().map(|run| row(run)).collect();
+    let columns = [
+        whole("run"),
+        whole("agent"),
+        table::state("state"),
+        spare("model"),
+        spare("tokens"),
+        spare("cost"),
+        spare("started"),
+        cut("last step"),
+    ];
+    context.out.table(&shown, &columns, &rows, NONE_YET)
 }
 
 /// A run and what is below it, children in the order of their start.
@@ -305,7 +316,7 @@ fn model_outcome(outcome: Option<&ModelOutcome>) -> String {
         Some(ModelOutcome::Reply { reply, .. }) => {
             let calls = reply.calls().count();
             let text = short(&reply.text());
-            if calls == 0 { text } else { format!("{calls} calls {text}") }
+            if calls == 0 { text } else { format!("{} {text}", count(calls, "call")) }
         }
     }
 }

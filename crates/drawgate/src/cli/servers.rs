@@ -13,11 +13,12 @@ use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{KeyListView, ServerReport, Status};
 
 use super::Context;
-use super::backend::Backend;
+use super::backend::{Backend, did_you_mean};
 use super::doctor;
 use super::keys;
 use super::login::{self, Browser};
 use super::review::{self, Acceptances};
+use crate::cli::table::{cut, spare, state, whole};
 
 /// How long a diagnosis may take: longer than a server may take to start by default.
 const DIAGNOSIS: Duration = Duration::from_secs(35);
@@ -151,9 +152,9 @@ fn list(servers: &[ServerReport], context: &Context) -> anyhow::Result<ExitCode>
             problem(server),
         ]
     });
-    let header = ["id", "state", "tools", "server", "problem"];
+    let columns = [whole("id"), state("state"), whole("tools"), spare("server"), cut("problem")];
     let empty = "no servers; `drawgate servers add` adds one";
-    context.out.table(&servers, &header, rows.collect(), empty)?;
+    context.out.table(&servers, &columns, &rows.collect::<Vec<_>>(), empty)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -165,11 +166,12 @@ fn diagnose(
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     if let Some(name) = name {
+        let names: Vec<String> =
+            servers.iter().map(|server| server.source.status.id.to_string()).collect();
         servers.retain(|server| server.source.status.id.as_str() == name);
-        anyhow::ensure!(
-            !servers.is_empty(),
-            "there is no server `{name}`; `drawgate servers list` shows them"
-        );
+        let near = did_you_mean(name, names.iter().map(String::as_str));
+        let near = near.unwrap_or_else(|| "`drawgate servers list` shows them".to_owned());
+        anyhow::ensure!(!servers.is_empty(), "there is no server `{name}`; {near}");
     }
     let is_in_force = edit_is_in_force(status);
     let well = is_in_force & keys::are_ok(keys) & servers.iter().all(doctor::is_ok);

@@ -8,12 +8,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Context;
-use super::audit::shown_time;
 use super::backend::Backend;
+use super::exit::Exit;
 use super::running::Running;
-
-/// No gateway runs, as service managers say it.
-const NOT_RUNNING: u8 = 3;
+use super::screen::local_time;
 
 /// What is printed as JSON of a gateway that runs.
 #[derive(Serialize)]
@@ -31,7 +29,7 @@ pub(super) async fn run(context: Context) -> anyhow::Result<ExitCode> {
         context.warn_of_errors();
         context.note_other_gateway().await;
         not_running(&context)?;
-        return Ok(ExitCode::from(NOT_RUNNING));
+        return Ok(Exit::Unavailable.into());
     };
     let status = running.status().await?;
     let snapshot = Backend::Running(running).get("/snapshot").await?;
@@ -58,7 +56,7 @@ fn describe(report: &Report) -> String {
     let Report { status, snapshot, .. } = report;
     let Status { pid, version, configuration: config, .. } = status;
     let grants = snapshot["grants"].as_array().map_or(0, Vec::len);
-    let since = shown_time(status.since);
+    let since = local_time(status.since);
     let audit = status.audit_problem.as_deref();
     let mut all = vec![
         ("gateway", format!("running since {since}, process {pid}, version {version}")),
@@ -79,7 +77,7 @@ fn describe(report: &Report) -> String {
     ];
     all.extend(waiting(status).into_iter().map(|text| ("waiting", text)));
     if let Some(pending) = &config.pending {
-        let since = shown_time(pending.since);
+        let since = local_time(pending.since);
         all.push(("not in force", format!("an edit, since {since}: {}", pending.problem)));
     }
     if !config.at_next_start.is_empty() {

@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 
+use crate::cli::screen::local_time as time;
 use drawgate_agents::tasks::TaskDetails;
 use drawgate_agents::tasks::record::{Question, Said};
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::time::shown as time;
 
 use super::Context;
 use super::backend::{Backend, part};
 use super::run::short;
+use crate::cli::table::{cut, spare, state, whole};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum TasksCommand {
@@ -45,9 +46,16 @@ async fn perform(
         TasksCommand::List { limit } => {
             let mut tasks: Vec<TaskDetails> = backend.get("/tasks").await?;
             tasks.truncate(limit);
-            let rows = tasks.iter().map(row).collect();
-            let header = ["task", "state", "try", "for", "delegated", "about"];
-            context.out.table(&tasks, &header, rows, NONE_YET)
+            let rows: Vec<_> = tasks.iter().map(row).collect();
+            let columns = [
+                whole("task"),
+                state("state"),
+                spare("try"),
+                spare("for"),
+                spare("delegated"),
+                cut("about"),
+            ];
+            context.out.table(&tasks, &columns, &rows, NONE_YET)
         }
         TasksCommand::Show { id } => {
             let task: TaskDetails = backend.get(&format!("/tasks/{}", part(&id))).await?;

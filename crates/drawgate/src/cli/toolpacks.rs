@@ -14,6 +14,7 @@ use serde_json::json;
 use super::Context;
 use super::backend::{Backend, part};
 use super::output::Output;
+use crate::cli::table::{cut, spare, state, whole};
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{ToolpackList, ToolpackView};
@@ -192,11 +193,18 @@ async fn perform(
 
 async fn list(context: &Context, backend: &Backend) -> anyhow::Result<ExitCode> {
     let all: ToolpackList = backend.get("/toolpacks").await?;
-    let rows = all.toolpacks.iter().map(text::row).collect();
-    let header = ["id", "version", "state", "tools", "source", "problem"];
+    let rows: Vec<_> = all.toolpacks.iter().map(text::row).collect();
+    let columns = [
+        whole("id"),
+        spare("version"),
+        state("state"),
+        whole("tools"),
+        spare("source"),
+        cut("problem"),
+    ];
     let empty = "no toolpacks are installed; `drawgate toolpacks install ./FOLDER` or \
                  `drawgate toolpacks install OWNER/REPO` installs one";
-    context.out.table(&all, &header, rows, empty)?;
+    context.out.table(&all, &columns, &rows, empty)?;
     Ok(ExitCode::SUCCESS)
 }
 

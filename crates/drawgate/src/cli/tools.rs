@@ -7,12 +7,14 @@ mod types;
 use std::io::Read;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use drawgate_core::model::{Capability, GrantId, Narrowing, Principal, ToolResult};
-use drawgate_core::registry::SourceState;
+use crate::cli::screen::local_time as time;
+use anyhow::{Context as _, bail};
+use drawgate_core::model::{
+    Capability, ErrorCode, GrantId, Narrowing, Principal, ToolError, ToolResult,
+};
+use drawgate_core::registry::{SourceState, SourceStatus};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{ListedTool, NewCall, ServerReport, ToolAccess};
-use drawgate_runtime::time::shown as time;
 use drawgate_runtime::toolpack_sources::NOT_ENABLED;
 use serde_json::{Map, Value};
 
@@ -20,9 +22,9 @@ use self::arguments::Typed;
 
 use super::Context;
 use super::backend::{Backend, part};
-
-/// Columns that a description gets in a table.
-const SHORT: usize = 70;
+use super::exit::OrUsage as _;
+use crate::cli::table::{cut, spare, whole};
+use crate::surface::control::NameList;
 
 /// The providers whose forms are known.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -108,44 +110,18 @@ async fn perform(
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
     match command {
-        ToolsCommand::List { agent, provider } => {
-            let mut query = on_behalf(agent.as_deref());
-            if let Some(provider) = provider {
-                query.push_str(match provider {
-                    ProviderName::Anthropic => "&provider=anthropic",
-                    ProviderName::Openai => "&provider=openai",
-                    ProviderName::Gemini => "&provider=gemini",
-                });
-                let tools: Value = backend.get(&format!("/tools{query}")).await?;
-                context.out.json(&tools)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            let tools: Vec<ListedTool> = backend.get(&format!("/tools{query}")).await?;
-            let rows = tools.iter().map(row);
-            let header = match agent {
-                None => ["name", "source", "since", "callers", "description"],
-                Some(_) => ["name", "source", "since", "seen", "description"],
-            };
-            let empty = next::no_tools(agent.as_deref());
-            context.out.table(&tools, &header, rows.collect(), &empty)?;
-            if let Some(agent) = agent
-                && tools.iter().any(|tool| tool.access == Some(ToolAccess::Search))
-            {
-                eprintln!(
-                    "drawgate: `{agent}` is shown `search_tools` and `call_tool`, by which it finds and calls what is seen by search"
-                );
-            }
-            note_not_enabled(backend).await?;
-        }
+        ToolsCommand::List { agent, provider } => list(agent, provider, context, backend).await?,
         ToolsCommand::Show { name } => {
-            let tool = find(backend, &name, None).await?.with_context(|| {
-                format!("unknown tool `{name}`; `drawgate tools list` shows them")
-            })?;
+            let Some(tool) = find(backend, &name, None).await? else {
+                let near = backend.similar(NameList::Tools, &name).await;
+                let near = near.unwrap_or_else(|| "`drawgate tools list` shows them".to_owned());
+                bail!("unknown tool `{name}`; {near}")
+            };
             context.out.json(&tool)?;
         }
         ToolsCommand::Call { name, arguments, input, narrowing, agent } => {
             let arguments = match input {
-                Some(input) => arguments::read_object(&input_text(input)?)?,
+                Some(input) => arguments::read_object(&input_text(input)?).or_usage()?,
                 None => read_arguments(backend, &name, agent.as_deref(), &arguments).await?,
             };
             let call = NewCall {
@@ -155,17 +131,63 @@ async fn perform(
                 agent: agent.as_deref().map(Principal::new).transpose()?,
             };
             let result: ToolResult = backend.post("/call", &call).await?;
-            return show_result(context, &call, &result);
+            let step = match &result.error {
+                Some(error) => step(backend, &call, error).await,
+                None => None,
+            };
+            return show_result(context, &result, step);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says which toolpacks have no tools here because they are not enabled.
-async fn note_not_enabled(backend: &Backend) -> anyhow::Result<()> {
+/// Prints the tools: as a table, or in the form of a provider.
+async fn list(
+    agent: Option<String>,
+    provider: Option<ProviderName>,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Result<()> {
+    let mut query = on_behalf(agent.as_deref());
+    if let Some(provider) = provider {
+        query.push_str(match provider {
+            ProviderName::Anthropic => "&provider=anthropic",
+            ProviderName::Openai => "&provider=openai",
+            ProviderName::Gemini => "&provider=gemini",
+        });
+        let tools: Value = backend.get(&format!("/tools{query}")).await?;
+        context.out.json(&tools)?;
+        return Ok(());
+    }
+    let tools: Vec<ListedTool> = backend.get(&format!("/tools{query}")).await?;
+    let rows = tools.iter().map(row);
+    let access = if agent.is_none() { "callers" } else { "seen" };
+    let columns = [whole("name"), spare("source"), spare("since"), cut(access), cut("description")];
+    let empty = next::no_tools(agent.as_deref());
+    context.out.table(&tools, &columns, &rows.collect::<Vec<_>>(), &empty)?;
+    if let Some(agent) = agent
+        && tools.iter().any(|tool| tool.access == Some(ToolAccess::Search))
+    {
+        eprintln!(
+            "drawgate: `{agent}` is shown `search_tools` and `call_tool`, by which it finds and calls what is seen by search"
+        );
+    }
+    note_not_started(backend).await
+}
+
+/// Says which servers have no tools here: those that have failed, and toolpacks that are not enabled.
+async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
     let servers: Vec<ServerReport> = backend.get("/servers").await?;
-    let statuses = servers.into_iter().map(|server| server.source.status);
-    for status in statuses.filter(|status| status.state == SourceState::Refused) {
+    let statuses: Vec<SourceStatus> =
+        servers.into_iter().map(|server| server.source.status).collect();
+    let failed = statuses.iter().filter(|status| status.state == SourceState::Failed);
+    let failed: Vec<&str> = failed.map(|status| status.id.as_str()).collect();
+    if !failed.is_empty() {
+        let names = failed.join("`, `");
+        eprintln!("drawgate: `{names}` failed to start; `drawgate servers doctor` says why");
+    }
+    let refused = statuses.into_iter().filter(|status| status.state == SourceState::Refused);
+    for status in refused {
         let (id, problem) = (status.id, status.problem.unwrap_or_default());
         if problem.starts_with(NOT_ENABLED) {
             eprintln!("drawgate: `{id}` is {problem} with `drawgate toolpacks enable {id}`");
@@ -177,7 +199,6 @@ async fn note_not_enabled(backend: &Backend) -> anyhow::Result<()> {
 fn row(tool: &ListedTool) -> Vec<String> {
     let description = tool.tool["description"].as_str().unwrap_or_default();
     let first = description.lines().next().unwrap_or_default();
-    let short: String = first.chars().take(SHORT).collect();
     let since = tool.served_by.as_ref().map(|source| time(source.since)).unwrap_or_default();
     let seen = match tool.access {
         None => callers(&tool.requires),
@@ -185,7 +206,7 @@ fn row(tool: &ListedTool) -> Vec<String> {
         Some(ToolAccess::Search) => "by search".to_owned(),
         Some(ToolAccess::Key) => "over gRPC, with its key".to_owned(),
     };
-    vec![tool.wire_name.to_string(), served_by(tool), since, seen, short]
+    vec![tool.wire_name.to_string(), served_by(tool), since, seen, first.to_owned()]
 }
 
 /// Who may call what requires these capabilities, in words.
@@ -230,7 +251,8 @@ async fn read_arguments(
     agent: Option<&str>,
     pairs: &[String],
 ) -> anyhow::Result<Map<String, Value>> {
-    let typed = pairs.iter().map(|pair| Typed::parse(pair)).collect::<Result<Vec<_>, _>>()?;
+    let typed = pairs.iter().map(|pair| Typed::parse(pair)).collect::<Result<Vec<_>, _>>();
+    let typed = typed.or_usage()?;
     // Of a tool that is not listed, the gateway says why it can't be called.
     let found = if typed.iter().any(Typed::needs_schema) {
         find(backend, tool, agent).await?
@@ -238,7 +260,7 @@ async fn read_arguments(
         None
     };
     let schema = found.map(|mut found| found.tool["inputSchema"].take()).unwrap_or_default();
-    Ok(arguments::read(typed, &schema)?)
+    arguments::read(typed, &schema).or_usage()
 }
 
 fn input_text(input: String) -> anyhow::Result<String> {
@@ -250,7 +272,23 @@ fn input_text(input: String) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn show_result(context: &Context, call: &NewCall, result: &ToolResult) -> anyhow::Result<ExitCode> {
+/// What to do about a refusal: the name that was meant, or what the gateway's own words don't say.
+async fn step(backend: &Backend, call: &NewCall, error: &ToolError) -> Option<String> {
+    let near = match error.code {
+        // What an agent can't see is not named to who acts as it.
+        ErrorCode::ResourceNotFound if call.agent.is_none() => {
+            backend.similar(NameList::Tools, &call.tool).await
+        }
+        _ => None,
+    };
+    near.or_else(|| next::step(call, error))
+}
+
+fn show_result(
+    context: &Context,
+    result: &ToolResult,
+    step: Option<String>,
+) -> anyhow::Result<ExitCode> {
     let code = if result.success { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if context.out.is_json() {
         context.out.json(result)?;
@@ -270,7 +308,7 @@ fn show_result(context: &Context, call: &NewCall, result: &ToolResult) -> anyhow
     }
     match (&result.error, &result.structured_content) {
         (Some(error), _) => {
-            let step = next::step(call, error).map(|step| format!("; {step}")).unwrap_or_default();
+            let step = step.map(|step| format!("; {step}")).unwrap_or_default();
             let said = format!("{}: {}{step}", error.code, error.message);
             eprintln!("drawgate: {}", drawgate_core::registry::visible_text(&said));
         }

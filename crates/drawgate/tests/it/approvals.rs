@@ -1,5 +1,10 @@
 //! Calls that wait for a person.
 
+use std::fs::Permissions;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::load::{events, offers};
@@ -59,12 +64,10 @@ async fn a_held_call_goes_on_after_yes_and_ends_after_no() {
                 assert!(shown.contains(part), "{part}: {shown}");
             }
             assert!(place.ok(&["approvals", "list"]).contains(id));
-            let decide = || match command {
-                "approve" => place.approve(id),
-                _ => place.run(&["approvals", command, id]),
-            };
-            assert!(decide().status.success());
-            let again = decide();
+            let decided = place.decide(command, id);
+            assert!(decided.status.success(), "{decided:?}");
+            assert!(text(&decided.stdout).contains("the call that waits"), "{decided:?}");
+            let again = place.decide(command, id);
             assert!(
                 !again.status.success() && text(&again.stderr).contains("already"),
                 "{again:?}"
@@ -147,7 +150,7 @@ async fn nobody_is_asked_when_approvals_are_off() {
 }
 
 #[tokio::test]
-async fn approving_and_revealing_need_a_terminal_or_the_token() {
+async fn deciding_and_revealing_need_a_terminal_or_the_token() {
     let place = TestFolder::new(&config(0));
     let gateway = place.serve();
     offers(&gateway, "vfs_write").await;
@@ -157,7 +160,7 @@ async fn approving_and_revealing_need_a_terminal_or_the_token() {
     std::fs::write(&wrong, "not-the-token\n").unwrap();
     let [wrong, right] = [wrong, place.data().join("admin.token")];
     let (wrong, right) = (wrong.to_str().unwrap(), right.to_str().unwrap());
-    for command in [vec!["approve", &id], vec!["show", &id, "--reveal"]] {
+    for command in [vec!["approve", &id], vec!["deny", &id], vec!["show", &id, "--reveal"]] {
         for (proof, said) in [
             (&[][..], "run it at a terminal"),
             (&["--token-file", wrong], "not the operator's token"),
@@ -192,7 +195,10 @@ async fn the_list_shows_arguments_and_the_address_of_the_page() {
     for part in [id, "pending", "builtin:vfs_write", "\"content\":\"hello", "…", &page] {
         assert!(list.contains(part), "{part}: {list}");
     }
-    place.ok(&["approvals", "deny", id]);
+    assert_eq!(list.matches(id).count(), 2, "its id and its page: {list}");
+    let denied = place.decide("deny", id);
+    let said = text(&denied.stdout);
+    assert!(said.contains("the same call is refused until"), "{denied:?}");
     assert!(place.ok(&["approvals", "list", "--all"]).contains("denied"));
 }
 
@@ -267,4 +273,117 @@ async fn issuing_such_a_grant_takes_a_terminal_or_the_token() {
     let issued =
         grants.as_array().unwrap().iter().filter(|grant| grant["capability"] == "file.write");
     assert_eq!(issued.count(), 0, "{grants}");
+}
+
+#[tokio::test]
+async fn at_a_terminal_a_person_is_shown_the_call_and_asked() {
+    let place = TestFolder::new(&config(0));
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    write_as(&gateway, &gateway.token, "hello").await;
+    let id = pending(&place).await["id"].as_str().unwrap().to_owned();
+    for (answer, state) in [("n", "pending"), ("", "pending"), ("y", "approved")] {
+        let seen = place.at_terminal(answer, &["approvals", "approve", &id]);
+        let shown = text(&seen.stdout);
+        for part in ["builtin:vfs_write", "\"content\": \"hello\"", "approve this call? [y/N]"] {
+            assert!(shown.contains(part), "{answer}, {part}: {shown}");
+        }
+        let all = place.json(&["approvals", "list", "--all"]);
+        assert_eq!(all[0]["state"], state, "{answer}: {shown}");
+    }
+    let seen = place.at_terminal(
+        "y",
+        &["grants", "add", "file.write", "--scope", "workspace", "--approval", "T-1"],
+    );
+    assert!(text(&seen.stdout).contains("without asking a person? [y/N]"), "{seen:?}");
+    assert_eq!(place.json(&["grants", "list"]).to_string().matches("T-1").count(), 1);
+}
+
+#[tokio::test]
+async fn a_watcher_sees_what_waits_and_what_became_of_it() {
+    let place = TestFolder::new(&config(0));
+    let alone = place.run(&["approvals", "watch"]);
+    assert_eq!(alone.status.code(), Some(69), "{alone:?}");
+    let gateway = place.serve();
+    offers(&gateway, "vfs_write").await;
+    // A desktop that writes down what it is told.
+    let bin = place.path().join("bin");
+    let told = place.path().join("told.txt");
+    std::fs::create_dir(&bin).unwrap();
+    let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> '{}'\n", told.display());
+    std::fs::write(bin.join("notify-send"), script).unwrap();
+    std::fs::set_permissions(bin.join("notify-send"), Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut watch = place.command(&["approvals", "watch"]);
+    let mut watch = watch.env("PATH", path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    write_as(&gateway, &gateway.token, "token=hunter2secret").await;
+    let id = pending(&place).await["id"].as_str().unwrap().to_owned();
+    assert_eq!(next(), format!("{id}  pending  builtin:vfs_write by local"));
+    assert!(next().contains("\"content\":\"token=[REDACTED"));
+    assert!(next().contains("writing is serious; expires "));
+    assert_eq!(next().trim(), format!("http://{}/approvals/{id}", gateway.address));
+    eventually("the desktop is told", async || {
+        let told = std::fs::read_to_string(&told).unwrap_or_default();
+        (told.contains("builtin:vfs_write by local") && !told.contains("REDACTED")).then_some(())
+    })
+    .await;
+    assert!(place.approve(&id).status.success());
+    assert_eq!(next(), format!("{id}  approved"));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_webhook_is_told_signed_and_redacted_and_no_call_waits_for_it() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let webhook = format!(
+        "[approvals.webhook]\nurl = \"http://{address}/hook\"\nsecret = \"env:HOOK_SECRET\"\n"
+    );
+    let place = TestFolder::new(&format!("{}{webhook}", config(0)));
+    let gateway = place.serve_with(|command| {
+        command.env("HOOK_SECRET", "a-secret-of-the-hook");
+    });
+    offers(&gateway, "vfs_write").await;
+    // Nobody answers at the address yet, and the call is answered all the same.
+    let asked = write_as(&gateway, &gateway.token, "token=hunter2secret").await;
+    let id = asked["_meta"]["drawgate/error"]["details"]["approvalId"].as_str().unwrap();
+    let (first, head) = received(&listener, "503 Service Unavailable").await;
+    let (again, _) = received(&listener, "204 No Content").await;
+    assert_eq!(first, again, "it is tried again");
+    let body: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!((&body["approvalId"], &body["principal"]), (&json!(id), &json!("local")));
+    assert_eq!(body["page"], format!("http://{}/approvals/{id}", gateway.address));
+    assert!(body["text"].as_str().unwrap().contains("builtin:vfs_write"), "{body}");
+    assert!(body["arguments"]["content"].as_str().unwrap().contains("[REDACTED"), "{body}");
+    assert!(!first.contains("hunter2secret") && !head.contains("a-secret-of-the-hook"));
+    let sent = head.lines().find_map(|line| line.strip_prefix("drawgate-signature: ")).unwrap();
+    let (time, signed) = sent.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"a-secret-of-the-hook");
+    let signed = hex::decode(signed).unwrap();
+    ring::hmac::verify(&key, format!("{time}.{first}").as_bytes(), &signed).unwrap();
+}
+
+/// One request, answered with this status: its body, and its head.
+async fn received(listener: &tokio::net::TcpListener, status: &str) -> (String, String) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut bytes = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).await.unwrap();
+        assert!(count > 0, "it ended early: {}", text(&bytes));
+        bytes.extend_from_slice(&part[..count]);
+        let all = text(&bytes);
+        let Some((head, body)) = all.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        if body.len() == length.parse::<usize>().unwrap() {
+            let answer =
+                format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            return (body.to_owned(), head.to_owned());
+        }
+    }
 }

@@ -344,7 +344,16 @@ async fn the_page_says_whether_a_call_waits() {
     assert!(text(&shown.body).contains("no call waits for your answer"), "{shown:?}");
     let form = format!("key={}&decision=approve", key(&gateway, page).await);
     let done = text(&send_form(&gateway, page, &form).await.body);
-    assert!(done.contains("the next call with the same arguments passes"), "{done}");
+    assert!(
+        done.contains("the next call of `local` with the same arguments passes, once, until"),
+        "{done}"
+    );
+    let later = send_form(&gateway, page, &format!("token={}", gateway.token)).await;
+    let later = text(&later.body);
+    assert!(later.contains("This call was approved at"), "{later}");
+    assert_eq!(code(&alone(&gateway, "x", None).await.json()), "OK");
+    let used = send_form(&gateway, page, &format!("token={}", gateway.token)).await;
+    assert!(text(&used.body).contains("was approved, and was made at"), "{used:?}");
 
     let place = TestFolder::new(&config(60));
     let gateway = ready(&place).await;
@@ -360,7 +369,7 @@ async fn the_page_says_whether_a_call_waits() {
         assert!(text(&shown.body).contains("a call waits for your answer"), "{shown:?}");
         let form = format!("key={}&decision=approve", key(&gateway, &page).await);
         let done = text(&send_form(&gateway, &page, &form).await.body);
-        assert!(done.contains("The call that waits goes on"), "{done}");
+        assert!(done.contains("Approved: the call that waits goes on"), "{done}");
     };
     let (result, ()) = tokio::join!(held, decide);
     assert_eq!(result["isError"], Value::Null, "{result}");

@@ -50,9 +50,10 @@ const HELP: &[(&[&str], &str)] = &[
     (&["grants", "list"], "that are live"),
     (&["grants", "revoke"], "covers no further call"),
     (&["approvals", "list"], "--all"),
+    (&["approvals", "watch"], "and a notification of the desktop"),
     (&["approvals", "show"], "in full"),
     (&["approvals", "approve"], "the waiting call continues"),
-    (&["approvals", "deny"], "Deny"),
+    (&["approvals", "deny"], "the waiting call is refused"),
     (&["audit", "tail"], "--follow"),
     (&["audit", "search"], "Who deleted the file at 14:05?"),
     (&["audit", "show"], "by sequence, call id, request id or approval id"),
@@ -126,6 +127,7 @@ fn subcommands(help: &str) -> Vec<String> {
 fn every_command_has_a_help_that_teaches() {
     let place = TestFolder::new("");
     let help = |args: &[&str]| place.ok(&[args, &["--help"]].concat());
+    let of_all = "Options of every command:";
     for (args, lesson) in HELP {
         let text = help(args).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(lesson), "{args:?}: {text}");
@@ -133,6 +135,9 @@ fn every_command_has_a_help_that_teaches() {
             text.contains("--config") && text.contains("DRAWGATE_DATA") && text.contains("--json"),
             "{args:?}"
         );
+        let (own, of_every) = text.split_once(of_all).unwrap_or_else(|| panic!("{args:?}: {text}"));
+        assert!(own.contains("--help") && !own.contains("--config <FILE>"), "{args:?}: {text}");
+        assert!(of_every.contains("--config <FILE>"), "{args:?}: {text}");
     }
     for command in subcommands(&help(&[])) {
         let below = subcommands(&help(&[&command]));
@@ -314,6 +319,15 @@ const MISTAKES: &[&[&str]] = &[
     &["serve", "--listen", "0.0.0.0:0"],
     &["tools", "call", "no_such_tool"],
     &["tools", "show", "no_such_tool"],
+    &["tools", "call", "vfs_wriet", "path=x"],
+    &["tools", "show", "vfs_raed"],
+    &["tools", "list", "--agent", "idel"],
+    &["servers", "doctor", "bultin"],
+    &["servers", "restart", "bultin"],
+    &["agents", "remove", "idel"],
+    &["agents", "add", "x", "--tools", "vfs_raed"],
+    &["connect", "claude", "--agent", "idel"],
+    &["plugins", "show", "validatoin"],
     &["tools", "call", "vfs_write", "path"],
     &["tools", "call", "vfs_write", "path=x"],
     &["tools", "call", "vfs_write", "path=x", "path=y"],
@@ -353,41 +367,51 @@ fn common_mistakes_get_a_helpful_line() {
         let words: Vec<&str> =
             mistake.iter().map(|word| if *word == "ADDRESS" { &address } else { *word }).collect();
         let output = place.run(&words);
-        assert_eq!(output.status.code(), Some(1), "{mistake:?}");
         assert_eq!(text(&output.stdout), "", "{mistake:?}");
-        lines.push_str(&text(&output.stderr).replace(&address, "ADDRESS"));
+        let said = text(&output.stderr).replace(&address, "ADDRESS");
+        assert_eq!(said.lines().count(), 1, "{mistake:?}: {said}");
+        lines.push_str(&format!("{} {said}", output.status.code().unwrap()));
     }
     assert_snapshot!(lines, @r#"
-    drawgate: missing.toml: error: there is no such file; name another with `--config`, or make one with `drawgate init`
-    drawgate: typo.toml:2:1: error: unknown key `comand` in [servers.a]; did you mean `command`?
-    drawgate: broken.toml:1:10: error: not valid TOML: string values must be quoted, expected literal string
-    drawgate: `0.0.0.0:0` is reachable from other machines; set `[server.tls]`, or say `--insecure` if something in front of it encrypts
-    drawgate: RESOURCE_NOT_FOUND: unknown tool `no_such_tool`; `drawgate tools list` shows what can be called
-    drawgate: unknown tool `no_such_tool`; `drawgate tools list` shows them
-    drawgate: `path` is not an argument; write `name=text` or `name:=JSON`
-    drawgate: INVALID_ARGUMENTS: arguments of `vfs_write` are invalid: `/`: "content" is a required property; `drawgate tools show vfs_write` has what it takes
-    drawgate: `path` is given twice; give each argument once
-    drawgate: what follows `path:=` is not JSON (expected value at line 1 column 1); write text as `path=TEXT`
-    drawgate: `--input` is not JSON (expected value at line 1 column 1); write it like `--input '{"path": "a.txt"}'`
-    drawgate: PERMISSION_DENIED: `builtin:vfs_read` needs `file.read`, which no live grant gives; `drawgate grants add file.read --agent idle --for 8h` gives it
-    drawgate: `ADDRESS` can't be listened on; another program has it, perhaps a gateway: stop that, or choose another port with `--listen`: Address already in use (os error 98)
-    drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
-    drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
-    drawgate: `--tools` is for packs; what an agent may hold is `--capability CAPABILITY`
-    drawgate: `key.pub` can't be read; give the file of a public key (`ssh-keygen -t ed25519 -f key` makes a pair): No such file or directory (os error 2)
-    drawgate: `drawgate.toml` is there already and stays as it is; `drawgate init OTHER.toml` writes elsewhere
-    drawgate: `bad name` is not a valid agent name; use 1 to 64 of `a-z A-Z 0-9 _ - .`
-    drawgate: there is no agent `nobody`; `drawgate agents list` shows them
-    drawgate: `soon` is not a time; write it like `90s`, `15m`, `8h` or `7d`
-    drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
-    drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
-    drawgate: there is no grant `g_0`; `drawgate grants list` shows them
-    drawgate: a person must do this: run it at a terminal, or give the operator's token by `--token-file PATH`
-    drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
-    drawgate: there is no event, call, request or approval `99999`; `drawgate audit tail` shows the newest events
-    drawgate: there is no artifact `0`; `drawgate artifacts list` shows them
-    drawgate: there is no server `nobody`; `drawgate servers list` shows them
-    drawgate: no toolpack `nothing` is installed; there are none yet
+    78 drawgate: missing.toml: error: there is no such file; name another with `--config`, or make one with `drawgate init`
+    78 drawgate: typo.toml:2:1: error: unknown key `comand` in [servers.a]; did you mean `command`?
+    78 drawgate: broken.toml:1:10: error: not valid TOML: string values must be quoted, expected literal string
+    1 drawgate: `0.0.0.0:0` is reachable from other machines; set `[server.tls]`, or say `--insecure` if something in front of it encrypts
+    1 drawgate: RESOURCE_NOT_FOUND: unknown tool `no_such_tool`; `drawgate tools list` shows what can be called
+    1 drawgate: unknown tool `no_such_tool`; `drawgate tools list` shows them
+    1 drawgate: RESOURCE_NOT_FOUND: unknown tool `vfs_wriet`; did you mean `vfs_write`?
+    1 drawgate: unknown tool `vfs_raed`; did you mean `vfs_read`?
+    1 drawgate: there is no agent `idel`; did you mean `idle`?
+    1 drawgate: there is no server `bultin`; did you mean `builtin`?
+    69 drawgate: no gateway is running; `drawgate serve` starts one
+    1 drawgate: there is no agent `idel`; did you mean `idle`?
+    1 drawgate: no tool is called `vfs_raed`; did you mean `vfs_read`?
+    1 drawgate: there is no agent `idel`; did you mean `idle`? `drawgate agents add idel --tools 'PATTERN …'` adds it
+    1 drawgate: there is no plugin `validatoin`; did you mean `validation`?
+    64 drawgate: `path` is not an argument; write `name=text` or `name:=JSON`
+    1 drawgate: INVALID_ARGUMENTS: arguments of `vfs_write` are invalid: `/`: "content" is a required property; `drawgate tools show vfs_write` has what it takes
+    64 drawgate: `path` is given twice; give each argument once
+    64 drawgate: what follows `path:=` is not JSON (expected value at line 1 column 1); write text as `path=TEXT`
+    64 drawgate: `--input` is not JSON (expected value at line 1 column 1); write it like `--input '{"path": "a.txt"}'`
+    1 drawgate: PERMISSION_DENIED: `builtin:vfs_read` needs `file.read`, which no live grant gives; `drawgate grants add file.read --agent idle --for 8h` gives it
+    1 drawgate: `ADDRESS` can't be listened on; another program has it, perhaps a gateway: stop that, or choose another port with `--listen`: Address already in use (os error 98)
+    69 drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
+    69 drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
+    64 drawgate: `--tools` is for packs; what an agent may hold is `--capability CAPABILITY`
+    1 drawgate: `key.pub` can't be read; give the file of a public key (`ssh-keygen -t ed25519 -f key` makes a pair): No such file or directory (os error 2)
+    1 drawgate: `drawgate.toml` is there already and stays as it is; `drawgate init OTHER.toml` writes elsewhere
+    1 drawgate: `bad name` is not a valid agent name; use 1 to 64 of `a-z A-Z 0-9 _ - .`
+    1 drawgate: there is no agent `nobody`; `drawgate agents list` shows them
+    64 drawgate: `soon` is not a time; write it like `90s`, `15m`, `8h` or `7d`
+    1 drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
+    1 drawgate: there is no agent `nobody`; `drawgate agents list` and `drawgate keys list` show them, `drawgate agents add nobody` adds one
+    1 drawgate: there is no grant `g_0`; `drawgate grants list` shows them
+    1 drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
+    1 drawgate: there is no approval `a_0`; `drawgate approvals list` shows them
+    1 drawgate: there is no event, call, request or approval `99999`; `drawgate audit tail` shows the newest events
+    1 drawgate: there is no artifact `0`; `drawgate artifacts list` shows them
+    1 drawgate: there is no server `nobody`; `drawgate servers list` shows them
+    1 drawgate: no toolpack `nothing` is installed; there are none yet
     "#);
 }
 
@@ -403,7 +427,7 @@ fn words_that_clap_knows_better() {
         (vec!["grants", "add", "demo"], "--agent <NAME>"),
     ] {
         let output = place.run(&args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert_eq!(output.status.code(), Some(64), "{args:?}");
         assert!(text(&output.stderr).contains(lesson), "{args:?}: {}", text(&output.stderr));
     }
 }
@@ -477,7 +501,7 @@ fn a_full_disk_under_an_export_is_an_error() {
 async fn status_shows_the_gateway_and_as_json_all_tools_and_grants() {
     let place = TestFolder::new(&fixture());
     let offline = place.run(&["status", "--json"]);
-    assert_eq!(offline.status.code(), Some(3));
+    assert_eq!(offline.status.code(), Some(69));
     let offline: Value = serde_json::from_slice(&offline.stdout).unwrap();
     assert_eq!(offline["running"], false);
     let gateway = place.serve();

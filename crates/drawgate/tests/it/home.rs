@@ -177,7 +177,7 @@ async fn a_server_is_added_to_a_gateway_that_began_without_a_configuration() {
 async fn status_says_what_fails_what_waits_and_what_is_not_in_force() {
     let user = User::new();
     let absent = user.run("one", &["status"]);
-    assert_eq!(absent.status.code(), Some(3));
+    assert_eq!(absent.status.code(), Some(69));
     let shown = text(&absent.stdout);
     assert!(shown.contains("not running; `drawgate serve` starts it"), "{shown}");
     std::fs::create_dir_all(user.path("home/.config/drawgate/agents")).unwrap();
@@ -207,7 +207,7 @@ async fn status_says_what_fails_what_waits_and_what_is_not_in_force() {
     }
     // Another gateway than the one that runs.
     let other = user.run("one", &["status", "--data", "elsewhere"]);
-    assert_eq!(other.status.code(), Some(3));
+    assert_eq!(other.status.code(), Some(69));
     let said = text(&other.stderr);
     assert!(said.contains("no gateway runs on `elsewhere`; the one that runs on"), "{said}");
     drop(gateway);
@@ -311,14 +311,14 @@ fn a_toolpack_that_came_with_a_folder_does_not_run() {
     std::fs::write(source.join("toolpack.json"), manifest.to_string()).unwrap();
     author.ok(&["toolpacks", "install", "source"]);
     author.ok(&["toolpacks", "enable", "own"]);
-    assert!(author.ok(&["tools", "list"]).contains("say"));
+    assert!(author.ok(&["tools", "list"]).contains("Says it."));
 
     let victim = TestFolder::new("");
     copy(&author.path().join("toolpacks"), &victim.path().join("toolpacks"));
     let lock = "toolpacks.lock";
     std::fs::copy(author.path().join(lock), victim.path().join(lock)).unwrap();
     let tools = victim.run(&["tools", "list"]);
-    assert!(!text(&tools.stdout).contains("say"), "{}", text(&tools.stdout));
+    assert!(!text(&tools.stdout).contains("Says it."), "{}", text(&tools.stdout));
     assert!(
         text(&tools.stderr).contains("drawgate toolpacks enable own"),
         "{}",
@@ -326,7 +326,7 @@ fn a_toolpack_that_came_with_a_folder_does_not_run() {
     );
     assert!(!victim.run(&["tools", "call", "say"]).status.success());
     victim.ok(&["toolpacks", "enable", "own"]);
-    assert!(victim.ok(&["tools", "list"]).contains("say"), "the owner has looked at it");
+    assert!(victim.ok(&["tools", "list"]).contains("Says it."), "the owner has looked at it");
 }
 
 #[test]

@@ -70,6 +70,30 @@ fn unsafe_code_is_in_the_lowest_layer_of_the_sandbox_alone() {
     assert!(files.is_empty(), "unsafe code is allowed in {files:?}");
 }
 
+/// What a model may come to read names no command: many have a shell.
+#[test]
+fn no_surface_of_callers_names_a_command() {
+    let program = root().join("crates/drawgate/src");
+    let is_for_callers = |path: &PathBuf| {
+        let Ok(name) = path.strip_prefix(&program) else { return false };
+        let is_control = name.starts_with("surface/control") || name.ends_with("control.rs");
+        (name.starts_with("surface") && !is_control)
+            || name.starts_with("server")
+            || name == Path::new("server.rs")
+    };
+    let files: Vec<PathBuf> = sources().into_iter().filter(is_for_callers).collect();
+    assert!(files.len() > 40, "only {} files were found", files.len());
+    let mut named = Vec::new();
+    for path in files.iter().filter(|path| !path.to_string_lossy().ends_with("_tests.rs")) {
+        let text = fs::read_to_string(path).unwrap();
+        let said = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let said =
+            said.filter(|line| line.contains("`drawgate ") || line.contains("drawgate approvals"));
+        named.extend(said.map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(named.is_empty(), "{}", named.join("\n"));
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }

@@ -72,6 +72,34 @@ impl TestFolder {
         command
     }
 
+    /// A command on a terminal of its own, where a person gives this answer to its question. What they
+    /// see is the output.
+    pub(crate) fn person(&self, columns: usize, answer: &str, args: &[&str]) -> Command {
+        let person = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/person.py");
+        let own = self.command(args);
+        let mut command = Command::new("python3");
+        command.arg(person).arg(PROGRAM).args(args).current_dir(self.path()).stdin(Stdio::null());
+        command.env("ANSWER", answer).env("SIZE", format!("24x{columns}"));
+        command.env("TERM", "xterm").env("NO_COLOR", "1");
+        for (name, value) in own.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// Runs a command at a terminal where a person answers its question.
+    pub(crate) fn at_terminal(&self, answer: &str, args: &[&str]) -> Output {
+        self.person(80, answer, args).output().unwrap()
+    }
+
+    /// Runs a command at a terminal of this width.
+    pub(crate) fn on_screen(&self, columns: usize, args: &[&str]) -> Output {
+        self.person(columns, "n", args).output().unwrap()
+    }
+
     /// Runs a command that must succeed, and returns what it printed.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
@@ -82,8 +110,13 @@ impl TestFolder {
 
     /// Approves a call, as a program does that the operator gave their token to.
     pub(crate) fn approve(&self, id: &str) -> Output {
+        self.decide("approve", id)
+    }
+
+    /// Approves or denies a call in that way.
+    pub(crate) fn decide(&self, decision: &str, id: &str) -> Output {
         let token = self.data().join("admin.token");
-        self.run(&["approvals", "approve", id, "--token-file", token.to_str().unwrap()])
+        self.run(&["approvals", decision, id, "--token-file", token.to_str().unwrap()])
     }
 
     /// The same, with `--json`.

@@ -252,7 +252,12 @@ impl SupervisedSource {
         self.registry.set_down(self.source.id());
         self.absent(&problem);
         let mut status = self.status.lock();
-        tracing::warn!(source = %status.id, problem, "source failed; it will be tried again");
+        // Each try ends like the one before; a person needs to read that once.
+        if status.problem.as_ref() == Some(&problem) {
+            tracing::debug!(source = %status.id, problem, "source failed again");
+        } else {
+            tracing::warn!(source = %status.id, problem, "source failed; it will be tried again");
+        }
         status.become_state(SourceState::Failed, self.clock.now_ms());
         status.tools = 0;
         status.problem = Some(problem);

@@ -14,10 +14,10 @@ use drawgate_core::policy::Rule;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Config;
 use super::problem::Problem;
 use super::servers::has_user_info;
 use super::tree::{child, element};
+use super::{Config, Webhook};
 
 impl Config {
     /// Everything that is wrong with the meaning of the configuration. Touches no file.
@@ -32,6 +32,7 @@ impl Config {
         self.check_limits(&mut problems);
         self.check_policy(&mut problems);
         self.check_telemetry(&mut problems);
+        self.check_webhook(&mut problems);
         self.check_providers(&mut problems);
         for (name, server) in &self.servers {
             servers::check(self, name, server, &mut problems);
@@ -113,6 +114,18 @@ impl Config {
             check_url("audit.anchor_url", url, problems);
         }
         servers::check_headers("telemetry.headers", &self.telemetry.headers, problems);
+    }
+
+    fn check_webhook(&self, problems: &mut Vec<Problem>) {
+        let Some(Webhook { url, secret }) = &self.approvals.webhook else { return };
+        if url.is_broken_reference() || url.variable().is_some() {
+            servers::check_setting("approvals.webhook.url", "url", url, problems);
+        } else {
+            check_url("approvals.webhook.url", url.expose(), problems);
+        }
+        if let Some(secret) = secret {
+            servers::check_setting("approvals.webhook.secret", "secret", secret, problems);
+        }
     }
 }
 

@@ -244,7 +244,7 @@ pub(super) fn check_headers(
     }
 }
 
-fn check_setting(key: &str, name: &str, value: &Setting, found: &mut Vec<Problem>) {
+pub(super) fn check_setting(key: &str, name: &str, value: &Setting, found: &mut Vec<Problem>) {
     if value.is_broken_reference() {
         let message = "the reference names no variable";
         found.push(

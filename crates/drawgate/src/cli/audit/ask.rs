@@ -7,16 +7,20 @@ use drawgate_core::audit::search::{
     AuditEntry, AuditPage, AuditQuery, AuditView, FoundEvent, FoundEvents, IdKind, IdQuery,
 };
 use drawgate_core::canonical;
+use drawgate_core::registry::visible_text;
 use drawgate_core::store::AuditReader;
 use drawgate_host::store::{DataDir, StorageChoice, open_reader};
 use drawgate_runtime::operations::{find_audit, search_audit};
 use serde_json::Value;
 
-use super::line::{line, row};
+use super::line::{ended, line, row};
 use super::{now_ms, when};
 use crate::cli::Context;
 use crate::cli::backend::Backend;
+use crate::cli::exit::OrUsage as _;
 use crate::cli::running::Running;
+use crate::cli::screen::{Screen, Tone, count, local_time};
+use crate::cli::table::{cut, shortened, tone_of, whole};
 
 /// How often `tail --follow` looks for new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
@@ -50,7 +54,8 @@ pub(in crate::cli) struct Question {
 
 impl Question {
     fn query(&self, view: AuditView, limit: usize) -> anyhow::Result<AuditQuery> {
-        let (since, until) = when::bounds(self.since.as_deref(), self.until.as_deref(), now_ms())?;
+        let bounds = when::bounds(self.since.as_deref(), self.until.as_deref(), now_ms());
+        let (since, until) = bounds.or_usage()?;
         Ok(AuditQuery {
             since,
             until,
@@ -115,11 +120,19 @@ impl<'a> Asker<'a> {
     /// Prints calls and other events, oldest first.
     pub(super) async fn search(&self, lines: usize, question: &Question) -> anyhow::Result<()> {
         let (found, has_more) = self.collect(question.query(AuditView::Calls, lines)?).await?;
-        let header = ["event", "time", "who", "what", "arguments", "ended", "approval"];
-        let rows = found.iter().map(row).collect();
+        let columns = [
+            whole("event"),
+            whole("time"),
+            whole("who"),
+            cut("what"),
+            cut("arguments"),
+            cut("ended"),
+            cut("approval"),
+        ];
+        let rows: Vec<_> = found.iter().map(row).collect();
         let empty =
             "nothing in the audit log matches; `drawgate audit tail` shows the newest events";
-        self.context.out.table(&found, &header, rows, empty)?;
+        self.context.out.table(&found, &columns, &rows, empty)?;
         if has_more {
             eprintln!(
                 "drawgate: these are the newest {}; `-n` shows more, `--until` earlier ones",
@@ -150,9 +163,8 @@ impl<'a> Asker<'a> {
         for kind in IdKind::ALL {
             let events: Vec<&FoundEvent> = found.iter().filter(|found| found.by == kind).collect();
             if !events.is_empty() {
-                let (kind, id, count) = (kind.as_str(), &query.id, events.len());
-                let words = if count == 1 { "event" } else { "events" };
-                eprintln!("drawgate: {kind} {id}: {count} {words}");
+                let (kind, id) = (kind.as_str(), &query.id);
+                eprintln!("drawgate: {kind} {id}: {}", count(events.len(), "event"));
             }
             for found in events {
                 self.context.out.json(&found.event)?;
@@ -197,14 +209,23 @@ impl<'a> Asker<'a> {
     }
 
     fn print(&self, entries: &[AuditEntry]) -> anyhow::Result<()> {
+        let screen = Screen::stdout();
         for entry in entries {
             let event = entry.events.first().unwrap_or(&Value::Null);
             if self.context.out.is_json() {
                 self.context.out.raw(format!("{}\n", canonical::to_string(event)).as_bytes())?;
             } else {
-                let when = when::shown(event["createdAt"].as_u64().unwrap_or(0));
+                let when = local_time(event["createdAt"].as_u64().unwrap_or(0));
+                let head = format!("{:>8}  {when}  ", entry.sequence);
                 let line = line(event, entry.arguments.as_deref());
-                self.context.out.text(&format!("{:>8}  {when}  {line}", entry.sequence))?;
+                let line = visible_text(&line);
+                let room = screen.width.map_or(usize::MAX, |all| all.saturating_sub(head.len()));
+                let tone = match tone_of(&ended(event)) {
+                    Tone::Bad => Tone::Bad,
+                    _ => Tone::Plain,
+                };
+                let line = screen.paint(tone, &shortened(&line, room));
+                self.context.out.painted(&format!("{}{line}", screen.paint(Tone::Faint, &head)))?;
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use drawgate_core::audit::search::AuditEntry;
 use drawgate_core::registry::visible_text;
 use serde_json::Value;
 
-use super::when;
+use crate::cli::screen::local_time;
 
 /// Characters of a call's arguments on a line.
 const SHORT: usize = 60;
@@ -29,7 +29,7 @@ const SUBJECTS: [&str; 13] = [
 /// A call or another event as a row of a table.
 pub(super) fn row(entry: &AuditEntry) -> Vec<String> {
     let last = entry.events.last().unwrap_or(&Value::Null);
-    let when = when::shown(last["createdAt"].as_u64().unwrap_or(0));
+    let when = local_time(last["createdAt"].as_u64().unwrap_or(0));
     let mut who = text(last, "principal");
     if last["runId"].is_string() && last["agent"].is_string() {
         who = format!("{who} ({})", text(last, "agent"));
@@ -124,7 +124,8 @@ fn named(event: &Value) -> String {
     }
 }
 
-fn ended(event: &Value) -> String {
+/// How it ended, in a word.
+pub(super) fn ended(event: &Value) -> String {
     match event["kind"].as_str() {
         Some("log_opened") => missing(event),
         Some("decision") => text(&event["decision"], "decision"),

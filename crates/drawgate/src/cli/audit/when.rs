@@ -5,12 +5,6 @@ use chrono::{DateTime, Days, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDel
 
 use crate::cli::grants::milliseconds;
 
-/// For people: `2026-11-17 14:05:09`, in local time.
-pub(in crate::cli) fn shown(ms: u64) -> String {
-    let known = i64::try_from(ms).ok().and_then(|ms| Local.timestamp_millis_opt(ms).earliest());
-    known.map_or_else(|| "?".to_owned(), |at| at.format("%Y-%m-%d %H:%M:%S").to_string())
-}
-
 /// A stretch of time in milliseconds since the epoch. Its end is not part of it.
 pub(super) type Bounds = (Option<u64>, Option<u64>);
 

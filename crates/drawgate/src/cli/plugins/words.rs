@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::cli::screen::local_time as time;
 use drawgate_agents::plugin::PluginManifest;
 use drawgate_runtime::operations::{PluginPreview, PluginState, ShownPlugin};
-use drawgate_runtime::time::shown as time;
 
 /// One line of the list.
 pub(super) fn row(shown: &ShownPlugin) -> Vec<String> {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use crate::cli::screen::local_time as time;
 use drawgate_agents::profile::{Budget, Invoker, Problem, Profile};
 use drawgate_runtime::operations::ShownProfile;
 use drawgate_runtime::profiles::ProfileState;
-use drawgate_runtime::time::shown as time;
 
 use crate::cli::agents::joined;
 

@@ -14,6 +14,7 @@ use drawgate_host::secrets::Secrets;
 use drawgate_host::trusted::TrustedPath;
 use serde_json::{Map, Value};
 
+use super::super::exit::{self, Exit};
 use super::super::{Globals, machine};
 use super::streams::Streams;
 use super::terminal::{self, Connected};
@@ -111,7 +112,7 @@ pub(super) async fn run(args: &ExecArgs, globals: &Globals) -> ExitCode {
     match execute(args, globals).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("drawgate: {error:#}");
+            exit::complain(Exit::Failed, &format!("{error:#}"), globals.json);
             ExitCode::from(refusal(&error))
         }
     }

@@ -17,6 +17,7 @@ use toml_edit::DocumentMut;
 
 use super::super::backend::{Backend, part};
 use super::super::edit::{ConfigFile, Edit, Outcome};
+use super::super::exit::Exit;
 use super::super::packages;
 use super::super::running::Running;
 use super::super::{Context, doctor};
@@ -126,7 +127,7 @@ pub(super) async fn set_enabled(
 
 pub(super) async fn restart(name: &str, context: Context) -> anyhow::Result<ExitCode> {
     let Some(running) = Running::find(&context.data).await else {
-        bail!("no gateway is running; `drawgate serve` starts one")
+        return Err(Exit::Unavailable.error("no gateway is running; `drawgate serve` starts one"));
     };
     let backend = Backend::Running(running);
     backend.post::<Done>(&format!("/servers/{}/restart", part(name)), &()).await?;

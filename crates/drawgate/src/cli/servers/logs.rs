@@ -9,8 +9,10 @@ use serde_json::json;
 
 use super::super::Context;
 use super::super::backend::{Backend, part};
+use super::super::exit::Exit;
 use super::super::running::Running;
 use super::allow;
+use crate::cli::screen::count;
 
 /// How often `--follow` looks for new lines.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -28,7 +30,8 @@ pub(in super::super) struct LogsArgs {
 
 pub(super) async fn run(args: &LogsArgs, context: Context) -> anyhow::Result<ExitCode> {
     let Some(running) = Running::find(&context.data).await else {
-        bail!("no gateway is running, and what servers write is kept in its memory only")
+        let gone = "no gateway is running, and what servers write is kept in its memory only";
+        return Err(Exit::Unavailable.error(gone));
     };
     let backend = Backend::Running(running);
     let path = |after: u64| format!("/servers/{}/log?after={after}", part(&args.name));
@@ -76,7 +79,7 @@ fn print(context: &Context, log: &ServerLog, seen: u64) -> anyhow::Result<()> {
     let unseen = if seen > log.written { log.written } else { log.written - seen };
     let lost = unseen.saturating_sub(log.lines.len() as u64);
     if lost > 0 {
-        eprintln!("drawgate: {lost} earlier lines are no longer kept");
+        eprintln!("drawgate: {} no longer kept", count(lost, "earlier line"));
     }
     for line in &log.lines {
         if context.out.is_json() {

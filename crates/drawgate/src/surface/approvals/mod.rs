@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::FromRequest as _;
 use axum::response::Response;
 use drawgate_core::model::Principal;
-use drawgate_core::policy::ApprovalState;
+use drawgate_core::policy::{Approval, ApprovalState};
 use http::{Method, Request, StatusCode};
 use http_body_util::Limited;
 use parking_lot::Mutex;
@@ -100,7 +100,7 @@ impl Pages {
                 match self.key(id, now) {
                     Some(key) => {
                         let exact = self.operations.exact_arguments(id);
-                        page::call(&listed, exact.as_deref(), &key)
+                        page::call(&listed, exact.as_deref(), &key, now)
                     }
                     None => page::ask(
                         StatusCode::TOO_MANY_REQUESTS,
@@ -109,9 +109,7 @@ impl Pages {
                     ),
                 }
             }
-            Some(_) => {
-                page::note(StatusCode::CONFLICT, "This call has been decided, or has expired.")
-            }
+            Some(listed) => page::note(StatusCode::CONFLICT, &settled(&listed.approval, now)),
             None => {
                 page::note(StatusCode::NOT_FOUND, "There is no such call; it may have expired.")
             }
@@ -126,25 +124,21 @@ impl Pages {
             let message = "This form was used before or is too old; look at the call again.";
             return page::ask(StatusCode::FORBIDDEN, id, message);
         }
-        let is_awaited = self.operations.gateway.is_awaited(id);
-        match self.operations.decide(&Principal::local(), id, answer).await {
-            Ok(approval) if approval.state == ApprovalState::Approved => {
-                let message = if is_awaited {
-                    "Approved. The call that waits goes on; you can close this page.".to_owned()
-                } else {
-                    let until = time(approval.expires_at);
-                    format!(
-                        "Approved. No call waits at this moment: the next call with the same arguments passes, once, until {until}."
-                    )
-                };
-                page::note(StatusCode::OK, &message)
+        match self.operations.decide_and_tell(&Principal::local(), id, answer).await {
+            Ok(decided) => {
+                let told = decided.in_words(|at| page::until(at, now));
+                page::note(StatusCode::OK, &sentence(&format!("{told}; you can close this page")))
             }
-            Ok(_) => page::note(StatusCode::OK, "Denied. You can close this page."),
             Err(error) => {
                 let error = anyhow::Error::from(error);
                 tracing::warn!(error = format!("{error:#}"), "an approval could not be decided");
-                let message = "It could not be decided: it was decided before or has expired, or it can't be written down.";
-                page::note(StatusCode::CONFLICT, message)
+                let standing = self.operations.approval(id).map(|listed| listed.approval);
+                let is_settled = |it: &Approval| it.state != ApprovalState::Pending;
+                let why = match standing.filter(is_settled) {
+                    Some(approval) => settled(&approval, now),
+                    None => "It can't be written down now; try again.".to_owned(),
+                };
+                page::note(StatusCode::CONFLICT, &format!("Your answer does not count. {why}"))
             }
         }
     }
@@ -182,6 +176,43 @@ impl Pages {
         self.operations.gateway.record_refused_caller(None, "approval_page").await;
         page::ask(StatusCode::UNAUTHORIZED, id, "This is not the operator's token.")
     }
+}
+
+/// What is true of an approval that can't be decided any more.
+fn settled(approval: &Approval, now: u64) -> String {
+    let Approval { state, principal, expires_at, decided_at, .. } = approval;
+    let when = time(decided_at.unwrap_or(*expires_at));
+    let until = page::until(*expires_at, now);
+    match state {
+        ApprovalState::Pending => "This call waits for a decision.".to_owned(),
+        ApprovalState::Approved => format!(
+            "This call was approved at {when}. The next call of {principal} with the same arguments passes, once, until {until}."
+        ),
+        ApprovalState::Used => {
+            format!(
+                "This call was approved, and was made at {when}. The same call would be asked about again."
+            )
+        }
+        ApprovalState::Denied if now < *expires_at => {
+            format!(
+                "This call was denied at {when}. The same call is refused until {until}, and asked about again after that."
+            )
+        }
+        ApprovalState::Denied => {
+            format!("This call was denied at {when}. The same call would be asked about again.")
+        }
+        ApprovalState::Expired => format!(
+            "Nobody decided in time, or a yes was not used: this question ended at {}. The same call would be asked about again.",
+            time(*expires_at)
+        ),
+    }
+}
+
+/// A message as a sentence of a page.
+fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
 }
 
 /// What is kept instead of the text.

@@ -57,7 +57,7 @@ pub(super) fn ask(status: StatusCode, id: &str, problem: &str) -> Response {
 }
 
 /// Shows a call in full and asks for the decision. `exact` are its arguments without any mask.
-pub(super) fn call(listed: &ListedApproval, exact: Option<&str>, key: &str) -> Response {
+pub(super) fn call(listed: &ListedApproval, exact: Option<&str>, key: &str, now: u64) -> Response {
     let ListedApproval { approval, is_awaited, .. } = listed;
     let tags: Vec<&str> = approval.risk_tags.iter().map(|tag| tag.as_str()).collect();
     let rows = [
@@ -65,7 +65,7 @@ pub(super) fn call(listed: &ListedApproval, exact: Option<&str>, key: &str) -> R
         ("Caller", approval.principal.to_string()),
         ("Reason", approval.reason.clone()),
         ("Risks", if tags.is_empty() { "none named".to_owned() } else { tags.join(", ") }),
-        ("State", standing(approval, *is_awaited == Some(true))),
+        ("State", standing(approval, *is_awaited == Some(true), now)),
     ];
     let mut main = String::from("<h1>Approve this call?</h1><dl>");
     for (name, value) in rows {
@@ -87,14 +87,25 @@ pub(super) fn call(listed: &ListedApproval, exact: Option<&str>, key: &str) -> R
     html(StatusCode::OK, &main)
 }
 
-fn standing(approval: &Approval, is_awaited: bool) -> String {
-    let until = time(approval.expires_at);
+fn standing(approval: &Approval, is_awaited: bool, now: u64) -> String {
+    let until = until(approval.expires_at, now);
     if is_awaited {
         format!("a call waits for your answer; the question expires at {until}")
     } else {
         format!(
-            "no call waits for your answer at this moment; if you approve, the next call with the same arguments passes, once, until {until}"
+            "no call waits for your answer at this moment: the one that asked has been answered that a person must decide, or was given up. If you approve, the next call of {} with the same arguments passes, once, until {until}",
+            approval.principal
         )
+    }
+}
+
+/// A time to come, and how long that is.
+pub(super) fn until(at: u64, now: u64) -> String {
+    let seconds = at.saturating_sub(now) / 1000;
+    match seconds {
+        0..120 => format!("{} (in {seconds} s)", time(at)),
+        120..7200 => format!("{} (in {} min)", time(at), seconds / 60),
+        _ => format!("{} (in {} h)", time(at), seconds / 3600),
     }
 }
 

@@ -17,6 +17,67 @@ use serde::{Deserialize, Serialize};
 pub struct Refused {
     /// The sentence.
     pub error: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+    /// The name that is not known, for which a similar one may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<UnknownName>,
+}
+
+/// A name that is in no list.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct UnknownName {
+    /// What was asked for.
+    pub name: String,
+    /// Where it should stand.
+    pub list: NameList,
+}
+
+/// What has names that people type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NameList {
+    /// Agents with a token.
+    Agents,
+    /// Servers, and other sources of tools.
+    Servers,
+    /// Tools.
+    Tools,
+    /// Packs that are connected.
+    Packs,
+    /// Providers of models.
+    Providers,
+    /// Profiles of agents.
+    Profiles,
+    /// Plugins.
+    Plugins,
+}
+
+impl NameList {
+    /// The route that lists them.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Agents => "/agents",
+            Self::Servers => "/servers",
+            Self::Tools => "/tools",
+            Self::Packs => "/packs",
+            Self::Providers => "/providers",
+            Self::Profiles => "/profiles",
+            Self::Plugins => "/plugins",
+        }
+    }
+
+    /// The members of an entry that are its names.
+    #[must_use]
+    pub const fn members(self) -> &'static [&'static str] {
+        match self {
+            Self::Tools => &["/wireName", "/tool/name", "/toolId"],
+            Self::Servers | Self::Packs => &["/id"],
+            Self::Agents | Self::Providers | Self::Profiles | Self::Plugins => &["/name"],
+        }
+    }
 }
 
 /// An operation that was not done.
@@ -32,12 +93,37 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = match &self.0 {
             OperationError::Review(ReviewError::ChangedAgain(_)) => StatusCode::CONFLICT,
+            OperationError::NotOperator => StatusCode::FORBIDDEN,
+            OperationError::NotServed => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         };
-        let advice = advice(&self.0).map(|advice| format!("; {advice}")).unwrap_or_default();
-        let error = anyhow::Error::from(self.0);
-        (status, Json(Refused { error: format!("{error:#}{advice}") })).into_response()
+        let (advice, unknown) = (advice(&self.0), unknown(&self.0));
+        let error = format!("{:#}", anyhow::Error::from(self.0));
+        (status, Json(Refused { error, advice, unknown })).into_response()
     }
+}
+
+/// The name that an error is about, if there could be a similar one.
+fn unknown(error: &OperationError) -> Option<UnknownName> {
+    let (name, list) = match error {
+        OperationError::UnknownAgent(name) | OperationError::UnknownGrantee(name) => {
+            (name.as_str(), NameList::Agents)
+        }
+        OperationError::NoSuchTool(name) => (name.as_str(), NameList::Tools),
+        OperationError::UnknownPack(name) => (name.as_str(), NameList::Packs),
+        OperationError::Review(ReviewError::NoServer(name))
+        | OperationError::NoLogin(name)
+        | OperationError::NotLoggedIn(name) => (name.as_str(), NameList::Servers),
+        OperationError::Agents(AgentError::UnknownProvider(name)) => {
+            (name.as_str(), NameList::Providers)
+        }
+        OperationError::Agents(
+            AgentError::UnknownProfile(name) | AgentError::ProfileNotAccepted(name),
+        ) => (name.as_str(), NameList::Profiles),
+        OperationError::Plugins(PluginRefusal::Unknown(name)) => (name.as_str(), NameList::Plugins),
+        _ => return None,
+    };
+    Some(UnknownName { name: name.to_owned(), list })
 }
 
 /// The list that shows what there is.

@@ -205,7 +205,9 @@ fn approval_decided(fixture: &Fixture, n: u32) -> Case {
     let all = |fixture: &Fixture| fixture.json(&["approvals", "list", "--all"]);
     let asked = all(fixture).into_iter().find(|one| one["arguments"] == arguments).unwrap();
     let id = asked["id"].as_str().unwrap().to_owned();
-    Case::new(&["approvals", "deny", &id.clone()], move |fixture| {
+    let token = fixture.place.data().join("admin.token").display().to_string();
+    let deny = ["approvals", "deny", &id.clone(), "--token-file", &token];
+    Case::new(&deny, move |fixture| {
         all(fixture).iter().any(|one| one["id"] == *id && one["state"] == "denied")
     })
 }

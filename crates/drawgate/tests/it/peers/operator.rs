@@ -67,7 +67,7 @@ async fn arguments_on_the_command_line_are_what_the_tool_declares() {
         assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), expected, "{arguments:?}");
     }
     let output = call(&["count=seven"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(64));
     assert_eq!(
         text(&output.stderr),
         "drawgate: `count` takes an integer, which `seven` is not; write it like `count=7`\n"

@@ -57,7 +57,7 @@ async fn a_program_has_its_model_and_its_tools_and_nothing_else() {
     assert!(found["hidden"].as_str().unwrap().contains("unknown tool"), "{found}");
     let refused = json!({
         "no token": 401, "forged": 401, "other model": 403, "other provider": 403,
-        "other path": 404, "outside": 404,
+        "other path": 404, "outside": 404, "approval page": 404,
     });
     assert_eq!(found["refused"], refused);
     // What was asked was asked with the real key, for as much as the model may write, and counted.

@@ -57,6 +57,7 @@ else:
         "other provider": ask(path="/relay/spare/v1/messages")[0],
         "other path": ask(path="/relay/fake/v1/files")[0],
         "outside": post("/metrics", {})[0],
+        "approval page": post("/approvals/x", {})[0],
     }
 print("a note for people")
 print(json.dumps({"type": "system", "subtype": "init", "session_id": sys.argv[-1]}))
