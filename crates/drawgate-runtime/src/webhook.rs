@@ -26,12 +26,6 @@ const SIGNATURE: &str = "drawgate-signature";
 /// is logged.
 pub(crate) async fn send(loaded: &Loaded, host: &Host, approval: &Approval, page: Option<&str>) {
     let Some(webhook) = &loaded.config.approvals.webhook else { return };
-    if loaded.starts_no_programs().is_some() {
-        tracing::warn!(
-            "nothing is sent to `approvals.webhook`: the configuration was found, not named"
-        );
-        return;
-    }
     let body = body(approval, page).to_string();
     let mut problem = String::new();
     for pause in PAUSES.map(Some).into_iter().chain([None]) {

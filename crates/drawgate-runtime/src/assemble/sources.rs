@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use drawgate_core::model::{Capability, SourceId};
 use drawgate_core::registry::{Absence, Holder, Naming, Origin, SourceState, SourceTerms};
 use drawgate_core::store::StoreError;
