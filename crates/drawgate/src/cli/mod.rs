@@ -236,7 +236,8 @@ impl Context {
         }
     }
 
-    /// Says what looks wrong in a configuration that counts all the same.
+    /// Says what looks wrong in a configuration that counts all the same. For commands that start a
+    /// gateway: others would say it again and again.
     fn show_warnings(&self) {
         for warning in &self.loaded.warnings {
             eprintln!("drawgate: {warning}");
@@ -311,10 +312,6 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     let context = context(&cli.globals)?;
-    // Those that start a gateway; others would say the same again and again.
-    if matches!(cli.command, Command::Serve(_) | Command::Mcp(_)) {
-        context.show_warnings();
-    }
     match cli.command {
         Command::Serve(args) => serve::run(&args, context).await,
         Command::Mcp(args) => mcp::run(&args, context).await,
