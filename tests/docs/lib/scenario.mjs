@@ -5,6 +5,7 @@ import { appendFileSync, chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { drawgate, node } from "../../clients/lib/paths.mjs";
 import { until } from "../../clients/lib/until.mjs";
 import { ANSWERS, EXIT_CODES, FILLS, KEEP_RUNNING } from "../rules.mjs";
@@ -31,7 +32,7 @@ export class Scenario {
       LANG: "C.UTF-8",
       TERM: "xterm",
     };
-    this.running = [];
+    this.running = new Set();
     this.ends = [];
   }
 
@@ -98,11 +99,18 @@ export class Scenario {
 
   /** Starts a command that goes on while others run. */
   start(command) {
-    const child = spawn("sh", ["-c", `exec ${command}`], { cwd: this.place, env: this.env, stdio: ["ignore", "pipe", "pipe"], detached: true });
+    return this.spawn("sh", ["-c", `exec ${command}`]);
+  }
+
+  /** Starts a program in a process group of its own, and keeps what it prints. */
+  spawn(program, args) {
+    const child = spawn(program, args, { cwd: this.place, env: this.env, stdio: ["ignore", "pipe", "pipe"], detached: true });
     child.printed = "";
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => { child.printed += text; });
     child.ended = new Promise((done) => child.on("close", done));
-    this.running.push(child);
+    this.running.add(child);
+    // Whatever it left in the background has closed the streams, too: the group is gone, and its number may be another's.
+    child.on("close", () => this.running.delete(child));
     return child;
   }
 
@@ -125,7 +133,10 @@ export class Scenario {
   /** Runs a command of a page. */
   async command(text) {
     const command = await this.filled(text);
-    if (/^drawgate serve\b/.test(command)) return this.serve(command.replace(/\s+(#|&).*/, ""));
+    if (/^drawgate serve\b/.test(command)) {
+      await this.serve(command.replace(/\s+(#|&).*/, ""));
+      return;
+    }
     const lasting = KEEP_RUNNING.find(([pattern]) => pattern.test(command));
     if (lasting) {
       const child = this.start(command.replace(/&$/, ""));
@@ -133,21 +144,20 @@ export class Scenario {
         if (child.exitCode !== null) throw new Error(`it exited: ${child.printed}`);
         return typeof lasting[1] === "number" ? isServed(lasting[1]) : lasting[1].test(child.printed);
       });
-      return undefined;
+      return;
     }
     const answer = ANSWERS.find(([pattern]) => pattern.test(command));
     const [program, ...args] = answer
       ? ["python3", join(here, "terminal.py"), answer[1], command]
       : ["sh", "-ec", command];
-    const child = spawn(program, args, { cwd: this.place, env: this.env, stdio: ["ignore", "pipe", "pipe"], detached: true });
-    this.running.push(child);
-    let said = "";
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (chunk) => { said += chunk; });
+    const child = this.spawn(program, args);
     // What a command leaves in the background keeps its streams open: the exit counts.
     const code = await new Promise((done) => child.on("exit", (status, signal) => done(status ?? signal)));
     const expected = EXIT_CODES.find(([pattern]) => pattern.test(command))?.[1] ?? 0;
-    if (code !== expected) throw new Error(`exit code ${code}\n${said}`);
-    return said;
+    if (code === expected) return;
+    // Its last words, unless something in the background keeps the streams open.
+    await Promise.race([child.ended, pause(1000)]);
+    throw new Error(`exit code ${code}\n${child.printed}`);
   }
 
   /** A command with what its placeholders stand for. */
