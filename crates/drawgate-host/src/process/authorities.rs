@@ -88,8 +88,8 @@ mod tests {
             names.map(|name| (name.to_owned(), path(name).into())).to_vec();
         variables.push(("RELATIVE".to_owned(), "good.pem".into()));
         variables.push(("EMPTY".to_owned(), OsString::new()));
-        let named = named_in(&variables);
-        let named: Vec<&str> = named.keys().map(String::as_str).collect();
-        assert_eq!(named, ["good.pem", "hashed", "trusted.pem"]);
+        let found = named_in(&variables);
+        let found: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(found, ["good.pem", "hashed", "trusted.pem"]);
     }
 }
