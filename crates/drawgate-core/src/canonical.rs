@@ -48,18 +48,15 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Bytes in hexadecimal. Several per call are made, so this is a table and not a formatter.
+/// Bytes in hexadecimal. Several per call are made, so this is arithmetic and not a formatter.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or('0');
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 15));
+    let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
+    let mut text = vec![0; bytes.len() * 2];
+    for ([high, low], byte) in text.as_chunks_mut().0.iter_mut().zip(bytes) {
+        (*high, *low) = (digit(byte >> 4), digit(byte & 15));
     }
-    text
+    into_text(text)
 }
 
 /// SHA-256 of the canonical form of a value, in hexadecimal.

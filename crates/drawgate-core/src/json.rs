@@ -5,6 +5,7 @@
 //! at about the cost of `serde_json::from_slice`.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -34,10 +35,36 @@ pub enum JsonError {
 /// Parses exactly one JSON value.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     let fault = Cell::new(None);
+    whole(bytes, Strict { depth: 0, fault: &fault }, &fault)
+}
+
+/// What a text is whose outermost members somebody reads by name.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outermost<const N: usize> {
+    /// An object, and the values under the names that were asked for.
+    Object([Option<Value>; N]),
+    /// Any other value.
+    Other(Value),
+}
+
+/// Parses exactly one JSON value, of whose outermost members only those with these names are kept. The
+/// others are held to the same rules.
+pub fn parse_members<const N: usize>(
+    bytes: &[u8],
+    names: [&str; N],
+) -> Result<Outermost<N>, JsonError> {
+    let fault = Cell::new(None);
+    whole(bytes, Members { strict: Strict { depth: 0, fault: &fault }, names }, &fault)
+}
+
+fn whole<'de, S: DeserializeSeed<'de>>(
+    bytes: &'de [u8],
+    seed: S,
+    fault: &Cell<Option<JsonError>>,
+) -> Result<S::Value, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let parsed = Strict { depth: 0, fault: &fault }
-        .deserialize(&mut deserializer)
-        .and_then(|value| deserializer.end().map(|()| value));
+    let parsed =
+        seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     parsed.map_err(|error| fault.take().unwrap_or_else(|| JsonError::Syntax(error.to_string())))
 }
 
@@ -45,10 +72,23 @@ pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
 /// halves of surrogate pairs become U+FFFD, as in JavaScript. For answers only. What a caller sends is
 /// refused instead, so that the gate never decides about other text than was sent.
 pub fn parse_lossy(bytes: &[u8]) -> Result<Value, JsonError> {
-    parse(bytes).or_else(|error| match error {
-        JsonError::Syntax(_) => parse(&mend(bytes)),
+    parse(bytes).or_else(|error| parse(&mend_if_it_may_help(bytes, error)?))
+}
+
+/// The same for a text whose outermost members are read by name.
+pub fn parse_members_lossy<const N: usize>(
+    bytes: &[u8],
+    names: [&str; N],
+) -> Result<Outermost<N>, JsonError> {
+    parse_members(bytes, names)
+        .or_else(|error| parse_members(&mend_if_it_may_help(bytes, error)?, names))
+}
+
+fn mend_if_it_may_help(bytes: &[u8], error: JsonError) -> Result<Vec<u8>, JsonError> {
+    match error {
+        JsonError::Syntax(_) => Ok(mend(bytes)),
         JsonError::Duplicate(_) | JsonError::Depth => Err(error),
-    })
+    }
 }
 
 /// The same text with every stray byte and every lone surrogate replaced. Nothing but strings can have
@@ -168,6 +208,108 @@ impl<'de> Visitor<'de> for Strict<'_> {
             }
         }
         Ok(Value::Object(map))
+    }
+}
+
+/// Reads the outermost value: an object without a map for its few members.
+struct Members<'a, 'n, const N: usize> {
+    strict: Strict<'a>,
+    names: [&'n str; N],
+}
+
+impl<'de, const N: usize> DeserializeSeed<'de> for Members<'_, '_, N> {
+    type Value = Outermost<N>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Outermost<N>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, const N: usize> Visitor<'de> for Members<'_, '_, N> {
+    type Value = Outermost<N>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.strict.expecting(f)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Outermost<N>, E> {
+        self.strict.visit_unit().map(Outermost::Other)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Outermost<N>, E> {
+        self.strict.visit_bool(value).map(Outermost::Other)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Outermost<N>, E> {
+        self.strict.visit_u64(value).map(Outermost::Other)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Outermost<N>, E> {
+        self.strict.visit_i64(value).map(Outermost::Other)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Outermost<N>, E> {
+        self.strict.visit_f64(value).map(Outermost::Other)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Outermost<N>, E> {
+        self.strict.visit_str(value).map(Outermost::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Outermost<N>, A::Error> {
+        self.strict.visit_seq(seq).map(Outermost::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Outermost<N>, A::Error> {
+        let Self { strict, names } = self;
+        let inner = strict.deeper()?;
+        let mut found = [const { None }; N];
+        let mut others = BTreeSet::new();
+        while let Some(key) = access.next_key_seed(Key(names))? {
+            match key {
+                Named::At(at) => match found.get_mut(at) {
+                    Some(place @ None) => *place = Some(access.next_value_seed(inner)?),
+                    _ => return Err(strict.fail(duplicate(names.get(at).unwrap_or(&"")))),
+                },
+                Named::Other(key) => {
+                    if others.contains(&key) {
+                        return Err(strict.fail(duplicate(&key)));
+                    }
+                    access.next_value_seed(inner)?;
+                    others.insert(key);
+                }
+            }
+        }
+        Ok(Outermost::Object(found))
+    }
+}
+
+/// A member's name: the place of one that was asked for, or itself.
+enum Named {
+    At(usize),
+    Other(String),
+}
+
+struct Key<'n, const N: usize>([&'n str; N]);
+
+impl<'de, const N: usize> DeserializeSeed<'de> for Key<'_, N> {
+    type Value = Named;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Named, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<const N: usize> Visitor<'_> for Key<'_, N> {
+    type Value = Named;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Named, E> {
+        let at = self.0.iter().position(|name| *name == key);
+        Ok(at.map_or_else(|| Named::Other(key.to_owned()), Named::At))
     }
 }
 

@@ -126,3 +126,47 @@ fn what_is_not_unicode_is_replaced_in_answers_only() {
         assert!(matches!(parse_lossy(bytes), Err(JsonError::Syntax(_))));
     }
 }
+
+#[test]
+fn members_are_those_of_the_whole_value_and_refused_like_it() {
+    const NAMES: [&str; 3] = ["id", "method", "absent"];
+    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(64), close.repeat(64));
+    let texts = [
+        r#"{"id":7,"method":"x","other":{"a":[1,{"b":2}]},"more":null}"#.to_owned(),
+        r#" {"m\u0065thod":"x\n","\u00e9":1} "#.to_owned(),
+        "{}".to_owned(),
+        r#"[{"id":1},2]"#.to_owned(),
+        r#""text""#.to_owned(),
+        "-7".to_owned(),
+        "1.5".to_owned(),
+        "null".to_owned(),
+        "true".to_owned(),
+        r#"{"id":1,"id":1}"#.to_owned(),
+        r#"{"id":1,"\u0069d":2}"#.to_owned(),
+        r#"{"other":1,"id":2,"other":3}"#.to_owned(),
+        r#"{"other":{"a":1,"a":2}}"#.to_owned(),
+        r#"{"id":{"a":1,"a":2}}"#.to_owned(),
+        r#"{"id":1e999}"#.to_owned(),
+        r#"{"id":1} {}"#.to_owned(),
+        r#"{"id":1,}"#.to_owned(),
+        format!(r#"{{"id":{}}}"#, deep("[", "]")),
+        format!(r#"{{"other":{}}}"#, deep("[", "]")),
+        deep("[", "]"),
+        String::new(),
+    ];
+    for text in texts {
+        let whole = parse(text.as_bytes()).map(|value| match value {
+            Value::Object(map) => Outermost::Object(NAMES.map(|name| map.get(name).cloned())),
+            other => Outermost::Other(other),
+        });
+        assert_eq!(parse_members(text.as_bytes(), NAMES), whole, "{text}");
+    }
+}
+
+#[test]
+fn members_of_text_that_is_not_unicode_are_mended() {
+    let text = b"{\"id\":\"a\xffb\\ud800\",\"other\":\"\xff\"}";
+    assert!(matches!(parse_members(text, ["id"]), Err(JsonError::Syntax(_))));
+    let mended = Outermost::Object([Some(json!("a\u{fffd}b\u{fffd}"))]);
+    assert_eq!(parse_members_lossy(text, ["id"]), Ok(mended));
+}

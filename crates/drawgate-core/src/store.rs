@@ -205,6 +205,10 @@ pub trait Documents: Send + Sync + 'static {
 pub trait AuditLog: Send + Sync + 'static {
     /// Appends one event and returns its sequence. If it fails, nothing of it is in the log.
     async fn append(&self, draft: EventDraft) -> Result<u64, StoreError>;
+    /// The same for an event that its owner keeps, to do something else with it if that fails.
+    async fn append_shared(&self, draft: Arc<EventDraft>) -> Result<u64, StoreError> {
+        self.append(Arc::unwrap_or_clone(draft)).await
+    }
     /// The newest sequence, 0 for an empty log.
     fn head(&self) -> u64;
     /// The head as it is now, signed, to be kept elsewhere.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use drawgate_core::model::Principal;
 use drawgate_host::repoll::Repoll;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
@@ -92,14 +93,14 @@ impl Endpoint {
             return metadata;
         }
         if let Some(id) = approvals::page_of(request.uri().path()) {
-            return self.pages.answer(id, request).await;
+            return Box::pin(self.pages.answer(id, request)).await;
         }
         let identity = match self.callers.identify(request.uri(), request.headers()).await {
             Ok(identity) => {
                 slot.mark_as_caller();
                 identity
             }
-            Err(problem) => return self.unauthenticated(problem).await,
+            Err(problem) => return Box::pin(self.unauthenticated(problem)).await,
         };
         match request.uri().path() {
             "/mcp" => mcp::handle(&self.mcp, identity, Transport::Http, request).await,
@@ -318,7 +319,7 @@ impl Server {
                 if chunked {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                let answer = |body| Body::new(ResponseBody { body, _request: under_way });
+                let answer = |body| ResponseBody { body, _request: under_way };
                 Ok::<_, Infallible>(response.map(answer))
             }
         };
@@ -326,11 +327,12 @@ impl Server {
     }
 
     /// Runs a connection to its end: the peer's, a graceful one, or the cut.
-    pub(crate) async fn drive<I, S, F>(&self, stream: I, service: S)
+    pub(crate) async fn drive<I, S, F, B>(&self, stream: I, service: S)
     where
         I: AsyncRead + AsyncWrite + Unpin,
         S: Fn(Request<Body>) -> F,
-        F: Future<Output = Result<Response, Infallible>>,
+        F: Future<Output = Result<Response<B>, Infallible>>,
+        B: hyper::body::Body<Data = Bytes, Error = axum::Error> + 'static,
     {
         let (stream, watch) = self.timeouts.watch(stream);
         let timer = watch.clone();

@@ -321,7 +321,7 @@ async fn a_caller_that_is_no_run_delegates_and_asks_for_the_result() {
     let refused = bench.gate.call("stranger", "delegation__result", result.clone()).await;
     assert!(refused.error.unwrap().message.contains("has not delegated"));
     let mut other = caller("local");
-    other.session = Some("another".to_owned());
+    other.session = Some("another".into());
     let refused = bench.gate.call_as(&other, "delegation__result", result).await;
     assert!(refused.error.is_some(), "another client of the same caller has its own conversation");
 }

@@ -63,6 +63,22 @@ pub(crate) fn check_echo(body: &[u8], id: u64, sent: &str) -> Result<(), Flaw> {
     Ok(())
 }
 
+/// Checks an answer that says nothing.
+pub(crate) fn check_empty(body: &[u8], id: u64) -> Result<(), Flaw> {
+    result_of::<IgnoredAny>(body, id).map(drop)
+}
+
+/// Checks the answer to a call that must be refused for its arguments.
+pub(crate) fn check_refused(body: &[u8], id: u64) -> Result<(), Flaw> {
+    let result: CallResult = result_of(body, id)?;
+    if !result.is_error
+        || !result.content.iter().any(|part| part.text.contains("INVALID_ARGUMENTS"))
+    {
+        return Err(Flaw::Wrong("a call without its arguments was not refused".to_owned()));
+    }
+    Ok(())
+}
+
 /// Checks one page of the answer to `tools/list`.
 pub(crate) fn check_list(body: &[u8], id: u64) -> Result<Page, Flaw> {
     let result: ListResult = result_of(body, id)?;

@@ -105,6 +105,24 @@ impl Client {
         Ok(received)
     }
 
+    /// Has the server say that it is there.
+    pub(crate) async fn ping(&mut self) -> Result<(), Flaw> {
+        let id = self.take_id();
+        let body = self.post(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)).await?;
+        answer::check_empty(&body, id)
+    }
+
+    /// Calls `echo` without what it needs, which must be refused.
+    pub(crate) async fn refused(&mut self) -> Result<(), Flaw> {
+        let id = self.take_id();
+        let body = self
+            .post(format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"note":"the message is missing"}}}}}}"#
+            ))
+            .await?;
+        answer::check_refused(&body, id)
+    }
+
     /// Lists all tools, page after page, of which there must be `at_least` so many.
     pub(crate) async fn list(&mut self, at_least: usize) -> Result<Received, Flaw> {
         let (mut tools, mut bytes) = (0, 0);
@@ -125,6 +143,13 @@ impl Client {
                 answer::check_count(tools, at_least)?;
                 return Ok(Received { bytes, at });
             }
+        }
+    }
+
+    /// Ends the session. Whether the server has sessions does not matter here.
+    pub(crate) async fn end(mut self) {
+        if let Ok(answer) = self.send(Method::DELETE, "/mcp", Bytes::new()).await {
+            let _ = answer.collect().await;
         }
     }
 

@@ -43,6 +43,14 @@ pub(crate) trait Caller: Send + 'static {
         number: usize,
         round: u64,
     ) -> impl Future<Output = Result<Received, Flaw>> + Send;
+
+    /// Leaves, so that nothing of it stays at the server.
+    fn end(self) -> impl Future<Output = ()> + Send
+    where
+        Self: Sized,
+    {
+        std::future::ready(())
+    }
 }
 
 /// How long to call before measuring, and how long to measure.
@@ -75,6 +83,10 @@ impl Caller for Connection {
             Work::Echo => self.client.echo(&message(number, round)).await,
             Work::List { at_least } => self.client.list(at_least).await,
         }
+    }
+
+    async fn end(self) {
+        self.client.end().await;
     }
 }
 
@@ -165,7 +177,7 @@ async fn connection<C: Caller>(
             Err(flaw @ Flaw::Wrong(_)) => return Err(flaw.into()),
             Err(Flaw::Failed(error)) => {
                 tally.fail(&error);
-                break;
+                return Ok(tally);
             }
         }
         begin = Instant::now();
@@ -173,6 +185,7 @@ async fn connection<C: Caller>(
             break;
         }
     }
+    caller.end().await;
     Ok(tally)
 }
 

@@ -33,7 +33,20 @@ pub(crate) struct Load<'a> {
 impl Server {
     /// Starts a role and waits until it listens.
     pub(crate) async fn start(arguments: &[&str]) -> Result<Self> {
-        let mut child = own_role(arguments)?.stdout(Stdio::piped()).spawn()?;
+        Self::listening(own_role(arguments)?, arguments).await
+    }
+
+    /// The same, run by another program.
+    pub(crate) async fn start_under(under: &[&str], arguments: &[&str]) -> Result<Self> {
+        let (runner, options) = under.split_first().context("nothing to run it with")?;
+        let mut command = Command::new(runner);
+        command.args(options).arg(std::env::current_exe()?).args(arguments);
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        Self::listening(command, arguments).await
+    }
+
+    async fn listening(mut command: Command, arguments: &[&str]) -> Result<Self> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("no stdout")?;
         let mut lines = BufReader::new(stdout).lines();
         let line = tokio::time::timeout(PATIENCE, lines.next_line()).await??;

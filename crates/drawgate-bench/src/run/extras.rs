@@ -6,14 +6,18 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Plan;
 use super::children::{Load, Server};
 use super::gateway::{self, Folder, Gateway, Program};
-use super::paths::median;
+use super::paths::{Cell, Ends, Paths, median};
+use super::{CONCURRENCIES, Plan};
 use crate::load::{Measured, Target};
 
 /// How many tools the long list has.
 const LONG_LIST: usize = 1000;
+
+/// Has a program run on one core, by how many clients it is called then.
+const ONE_CORE: [&str; 3] = ["taskset", "--cpu-list", "0"];
+pub(super) const ONE_CORE_CLIENTS: usize = 16;
 
 /// A decision and an outcome: every call leaves at least these two.
 const EVENTS_PER_CALL: u64 = 2;
@@ -63,12 +67,30 @@ pub(crate) async fn stdio(program: &Program, plan: Plan) -> Result<Vec<Named>> {
     eprintln!("stdio upstream");
     let gateway = Gateway::start(program, &gateway::stdio_server()?).await?;
     let mut calls = Vec::new();
-    for clients in [1, 16] {
-        let measured = load(gateway.target(), clients, plan, None).run().await?;
+    for clients in CONCURRENCIES {
+        let watch = Some(gateway.pid()?);
+        let measured = Load { watch, ..load(gateway.target(), clients, plan, None) }.run().await?;
         calls.push(Named { name: "drawgate", clients, measured });
     }
     gateway.stop().await?;
     Ok(calls)
+}
+
+/// Measures the paths with the hop and the gateway on one core each; what is around them has the others.
+pub(crate) async fn one_core(
+    program: &Program,
+    upstream: &Server,
+    plan: Plan,
+) -> Result<Vec<Cell>> {
+    eprintln!("one core");
+    let hop = ["hop", "--to", upstream.address()];
+    let hop = Server::start_under(&ONE_CORE, &hop).await?;
+    let config = gateway::http_server(upstream.address());
+    let gateway = Gateway::start(&program.under(&ONE_CORE), &config).await?;
+    let ends = Ends { upstream, hop: &hop, gateway: Some(&gateway) };
+    let cells = Paths::new(plan, ends).measure(&[ONE_CORE_CLIENTS]).await?;
+    gateway.stop().await?;
+    Ok(cells)
 }
 
 /// Starts a gateway with nothing configured, again and again, each time on an empty folder.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::load::{Client, Target};
@@ -30,7 +30,13 @@ const PAUSE: Duration = Duration::from_millis(1);
 const LOG_TAIL: usize = 20;
 
 /// The program to measure.
-pub(crate) struct Program(PathBuf);
+pub(crate) struct Program {
+    path: PathBuf,
+    /// What runs the gateway; its commands are run as they are.
+    under: Vec<String>,
+    /// Whether the gateway is asked and answers over its standard input and output.
+    is_asked: bool,
+}
 
 /// A running Drawgate, killed when dropped.
 pub(crate) struct Gateway {
@@ -71,17 +77,39 @@ impl Program {
         if !path.is_file() {
             bail!("there is no `{}`; build it, or give `--drawgate PATH`", path.display());
         }
-        Ok(Self(path))
+        Ok(Self { path, under: Vec::new(), is_asked: false })
+    }
+
+    /// The same program with an allocator that counts, which is beside this one.
+    pub(crate) fn counting(&self) -> Result<Self> {
+        let path = std::env::current_exe()?.with_file_name("drawgate-counted");
+        if !path.is_file() {
+            bail!("there is no `{}`; build it with this program", path.display());
+        }
+        Ok(Self { path, under: Vec::new(), is_asked: true })
+    }
+
+    /// The same program, run by another one.
+    pub(crate) fn under(&self, command: &[&str]) -> Self {
+        let under = command.iter().map(|part| (*part).to_owned()).collect();
+        Self { path: self.path.clone(), under, is_asked: self.is_asked }
     }
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// A command on this folder, which is also where it runs.
-    fn command(&self, folder: &Folder) -> Command {
-        let mut command = Command::new(&self.0);
+    fn command(&self, folder: &Folder, under: &[String]) -> Command {
+        let mut command = match under.split_first() {
+            None => Command::new(&self.path),
+            Some((runner, arguments)) => {
+                let mut command = Command::new(runner);
+                command.args(arguments).arg(&self.path);
+                command
+            }
+        };
         command.env("DRAWGATE_CONFIG", folder.config()).env_remove("DRAWGATE_LISTEN");
         command.arg("--data").arg(folder.data()).current_dir(folder.0.path());
         command.stdin(Stdio::null()).kill_on_drop(true);
@@ -90,7 +118,7 @@ impl Program {
 
     /// Runs a command on the data of `folder` to its end.
     pub(crate) async fn output(&self, folder: &Folder, arguments: &[&str]) -> Result<Output> {
-        let output = self.command(folder).args(arguments).output();
+        let output = self.command(folder, &[]).args(arguments).output();
         let output = tokio::time::timeout(COMMAND_LIMIT, output).await.map_err(Into::into);
         let output = output.and_then(|ended| ended.map_err(anyhow::Error::from));
         output.with_context(|| format!("can not run `drawgate {}`", arguments.join(" ")))
@@ -99,10 +127,15 @@ impl Program {
     /// Starts `serve` and returns at once, with the address that it will listen on.
     pub(crate) fn serve(&self, folder: &Folder) -> Result<(Child, String)> {
         let address = free_address()?;
-        let mut command = self.command(folder);
+        let mut command = self.command(folder, &self.under);
         command.args(["--listen", &address, "serve"]);
-        let child = command.stdout(Stdio::null()).stderr(File::create(folder.log())?).spawn()?;
-        Ok((child, address))
+        command.stdout(Stdio::null()).stderr(File::create(folder.log())?);
+        if self.is_asked {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        }
+        let child = command.spawn();
+        let runner = self.under.first().map_or("the gateway", String::as_str);
+        Ok((child.with_context(|| format!("`{runner}` does not start"))?, address))
     }
 }
 
@@ -147,6 +180,27 @@ impl Folder {
         self.0.path().join("stderr.log")
     }
 
+    /// All that the gateway logged.
+    pub(crate) fn log_text(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    /// How large the audit log's WAL is.
+    pub(crate) fn audit_wal_bytes(&self) -> Result<u64> {
+        let path = self.data().join("audit.db-wal");
+        let found = std::fs::metadata(&path);
+        Ok(found.with_context(|| format!("can not look at `{}`", path.display()))?.len())
+    }
+
+    /// How large all of its data is.
+    pub(crate) fn data_bytes(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for file in std::fs::read_dir(self.data())? {
+            bytes += file?.metadata()?.len();
+        }
+        Ok(bytes)
+    }
+
     /// The administrator's token, once it is written.
     pub(crate) fn admin_token(&self) -> Result<String> {
         let path = self.data().join("admin.token");
@@ -157,7 +211,7 @@ impl Folder {
 
     /// The end of what the gateway logged, for an error that has to explain itself.
     pub(crate) fn log_tail(&self) -> String {
-        let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+        let log = self.log_text();
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(LOG_TAIL)..).unwrap_or_default();
         format!("\n{}", tail.join("\n"))
@@ -200,6 +254,11 @@ impl Gateway {
     /// How to call it.
     pub(crate) fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// Its standard input and output, if it was started with some.
+    pub(crate) fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
+        self.child.stdin.take().zip(self.child.stdout.take())
     }
 
     /// Its folder.
@@ -294,6 +353,6 @@ async fn add_agent(program: &Program, folder: &Folder) -> Result<String> {
 }
 
 /// An address that was free a moment ago.
-fn free_address() -> Result<String> {
+pub(crate) fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

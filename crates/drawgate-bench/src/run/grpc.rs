@@ -71,6 +71,16 @@ pub(crate) struct Grpc {
     pub(crate) crowd: Many,
 }
 
+impl Grpc {
+    /// What a call from an agent to a pack costs, in units of a bare stream's.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        let most = CONCURRENCIES.into_iter().max()?;
+        let of =
+            |way: Way| self.rows.iter().find(|row| row.way == way && row.callers == most)?.cpu_us;
+        Some(of(Way::Agent)? / of(Way::Stream)?)
+    }
+}
+
 /// Many packs, tools and agents at once.
 #[derive(Debug, Serialize)]
 pub(crate) struct Many {

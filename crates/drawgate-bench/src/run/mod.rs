@@ -1,11 +1,13 @@
 //! The orchestrator: starts every process, measures the paths in turn, prints the tables.
 //!
 //! It fails when a run is broken (a process does not start, an answer is wrong, the audit log does
-//! not verify), never because a figure misses its aim: the machines are shared and noisy.
+//! not verify) or a count exceeds its budget, never because a time misses its aim: the machines are
+//! shared and noisy.
 
 mod agents;
 mod aims;
 mod children;
+mod costs;
 mod extras;
 mod gateway;
 mod grpc;
@@ -13,7 +15,9 @@ mod grpc_table;
 mod hooks;
 mod node;
 mod paths;
+mod peers;
 mod report;
+mod soak;
 mod spawns;
 mod table;
 
@@ -38,6 +42,9 @@ pub(crate) struct Args {
     quick: bool,
     #[command(flatten)]
     selection: Selection,
+    /// Also measure other gateways that are on `PATH`
+    #[arg(long)]
+    peers: bool,
     /// The program to measure; the `drawgate` beside this one if not given
     #[arg(long)]
     drawgate: Option<PathBuf>,
@@ -56,6 +63,9 @@ struct Selection {
     /// Measure only this
     #[arg(long, value_name = "WHAT")]
     only: Option<Part>,
+    /// Measure only a load of so many minutes, and idle sessions after it
+    #[arg(long, value_name = "MINUTES")]
+    soak: Option<f64>,
 }
 
 /// What can be measured alone.
@@ -69,6 +79,8 @@ enum Part {
     Hooks,
     /// A gateway inside a Node program
     Node,
+    /// What a call costs, counted, against the committed budget
+    Costs,
 }
 
 /// How much to measure.
@@ -97,7 +109,11 @@ pub(crate) async fn main(args: Args) -> Result<()> {
         std::fs::write(path, report.json()?)
             .with_context(|| format!("can not write `{}`", path.display()))?;
     }
-    Ok(())
+    match report.costs.as_ref().map_or(0, |costs| costs.excess.len()) {
+        0 => Ok(()),
+        1 => bail!("a call costs more than its budget, see above"),
+        figures => bail!("a call costs more than its budget in {figures} figures, see above"),
+    }
 }
 
 async fn measure(args: &Args) -> Result<Report> {
@@ -116,7 +132,15 @@ async fn measure(args: &Args) -> Result<Report> {
             Part::Agents => report.agents = Some(agents::measure(&program).await?),
             Part::Hooks => report.hooks = Some(hooks::measure(&program, &upstream, plan).await?),
             Part::Node => report.node = Some(node::measure(&program, &upstream, plan).await?),
+            Part::Costs => {
+                report.costs = Some(costs::measure(&program, &upstream, args.quick).await?);
+            }
         }
+        return Ok(report);
+    }
+    if let Some(minutes) = args.selection.soak {
+        let program = Program::find(args.drawgate.as_deref())?;
+        report.soak = Some(soak::measure(&program, &upstream, minutes).await?);
         return Ok(report);
     }
     if args.selection.skip_drawgate {
@@ -132,6 +156,11 @@ async fn measure(args: &Args) -> Result<Report> {
     report.resident_mib = Some(gateway.resident_mib()?);
     let calls = paths.calls_through_gateway();
     report.audit = Some(extras::audit(&program, gateway, calls).await?);
+    if args.peers {
+        report.peers = Some(peers::measure(&upstream, plan).await?);
+    }
+    report.costs = Some(costs::measure(&program, &upstream, args.quick).await?);
+    report.one_core = extras::one_core(&program, &upstream, plan).await?;
     report.lists = extras::lists(&program, plan).await?;
     report.stdio = extras::stdio(&program, plan).await?;
     report.start_up_ms = Some(extras::start_up(&program, plan).await?);

@@ -106,7 +106,10 @@ async function overMcp() {
   let id = 0;
   return async (message) => {
     const params = { name: "echo", arguments: { message } };
-    const answer = JSON.parse((await post({ id: ++id, method: "tools/call", params })).text);
+    const { text } = await post({ id: ++id, method: "tools/call", params });
+    // An answer that takes long comes as a stream of events, of which it is the last.
+    const last = text.split("\n").findLast((line) => line.startsWith("data: {"));
+    const answer = JSON.parse(last?.slice("data: ".length) ?? text);
     return answer.result?.content[0]?.text ?? answer;
   };
 }

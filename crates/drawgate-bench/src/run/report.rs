@@ -5,11 +5,14 @@ use serde::Serialize;
 use super::Plan;
 use super::agents::Agents;
 use super::aims::{self, Aim};
+use super::costs::Costs;
 use super::extras::{Audit, Named, StartUp};
 use super::grpc::Grpc;
 use super::hooks::Hooks;
 use super::node::Node;
 use super::paths::{Cell, Path};
+use super::peers::Peers;
+use super::soak::Soak;
 use super::spawns::Spawned;
 use super::table::{Table, figure, figure_or_dash};
 
@@ -19,6 +22,11 @@ pub(crate) struct Report {
     plan: Plan,
     cores: usize,
     pub(crate) cells: Vec<Cell>,
+    /// The same with the hop and the gateway on one core each
+    pub(crate) one_core: Vec<Cell>,
+    pub(crate) peers: Option<Peers>,
+    pub(crate) costs: Option<Costs>,
+    pub(crate) soak: Option<Soak>,
     pub(crate) lists: Vec<Named>,
     pub(crate) stdio: Vec<Named>,
     pub(crate) start_up_ms: Option<StartUp>,
@@ -46,6 +54,10 @@ impl Report {
             plan,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             cells: Vec::new(),
+            one_core: Vec::new(),
+            peers: None,
+            costs: None,
+            soak: None,
             lists: Vec::new(),
             stdio: Vec::new(),
             start_up_ms: None,
@@ -59,11 +71,6 @@ impl Report {
         }
     }
 
-    /// The figures of one path at one concurrency.
-    pub(crate) fn cell(&self, path: Path, clients: usize) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.path == path && cell.clients == clients)
-    }
-
     fn aims(&self) -> Vec<Aim> {
         aims::judge(self)
     }
@@ -73,7 +80,7 @@ impl Report {
         serde_json::to_string_pretty(&Judged { report: self, aims: self.aims() })
     }
 
-    /// The tables, and the aims as the last line.
+    /// The tables, and the aims as the last of them.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "cores: {}; rounds of a cell: {} (the median counts), {} ms each, paths in turn; all on this \
@@ -81,8 +88,18 @@ impl Report {
             self.cores, self.plan.rounds, self.plan.milliseconds
         );
         if !self.cells.is_empty() {
-            text += &self.paths().text();
+            text += &self.paths("tools/call echo, upstream over HTTP", &self.cells).text();
         }
+        if !self.one_core.is_empty() {
+            text +=
+                &self.paths("the same, hop and gateway on one core each", &self.one_core).text();
+        }
+        if let Some(peers) = &self.peers {
+            text += &named("tools/call echo, other gateways", &peers.rows).text();
+            text += &peers.left_out.iter().map(|line| format!("{line}\n")).collect::<String>();
+        }
+        text += &self.costs.as_ref().map(Costs::text).unwrap_or_default();
+        text += &self.soak.as_ref().map(Soak::text).unwrap_or_default();
         for (title, rows) in [
             ("tools/list, 1000 tools (upstream over HTTP)", &self.lists),
             ("tools/call echo, upstream over stdio", &self.stdio),
@@ -102,7 +119,7 @@ impl Report {
         text + &self.verdict()
     }
 
-    fn paths(&self) -> Table {
+    fn paths(&self, title: &str, cells: &[Cell]) -> Table {
         let head = [
             "clients",
             "path",
@@ -116,9 +133,9 @@ impl Report {
             "added p50 µs",
             "x hop's",
         ];
-        let mut table = Table::new("tools/call echo, upstream over HTTP", &head);
-        for cell in &self.cells {
-            table.row(self.path_row(cell));
+        let mut table = Table::new(title, &head);
+        for cell in cells {
+            table.row(path_row(cells, cell));
         }
         table
     }
@@ -139,33 +156,6 @@ impl Report {
         table
     }
 
-    fn path_row(&self, cell: &Cell) -> [String; 11] {
-        let direct = self.cell(Path::Direct, cell.clients);
-        let hop = self.cell(Path::Hop, cell.clients);
-        let of = |base: Option<&Cell>| base.map(|base| cell.rps / base.rps);
-        let (of_direct, of_hop, added, times) = match cell.path {
-            Path::Direct => (None, None, None, None),
-            Path::Hop => (of(direct), None, direct.map(|direct| cell.p50_us - direct.p50_us), None),
-            Path::Drawgate => {
-                let added = direct.map(|direct| cell.p50_us - direct.p50_us);
-                (of(direct), of(hop), added, aims::added_ratio(self, cell.clients))
-            }
-        };
-        [
-            cell.clients.to_string(),
-            cell.path.name().to_owned(),
-            format!("{:.0}", cell.rps),
-            figure(cell.p50_us),
-            figure(cell.p99_us),
-            figure_or_dash(cell.cpu_us),
-            figure_or_dash(cell.resident_mib),
-            figure_or_dash(of_direct),
-            figure_or_dash(of_hop),
-            figure_or_dash(added),
-            figure_or_dash(times),
-        ]
-    }
-
     fn facts(&self) -> String {
         let start_up = self.start_up_ms.as_ref().map(|times| {
             format!(
@@ -184,16 +174,47 @@ impl Report {
     }
 
     fn verdict(&self) -> String {
-        let aims: Vec<String> = self.aims().iter().map(Aim::text).collect();
+        let aims = self.aims();
         if aims.is_empty() {
             return "aims: none measured in this run\n".to_owned();
         }
-        format!("aims: {}\n", aims.join("; "))
+        let mut table = Table::new("aims", &["what", "measured", "aim", "verdict"]);
+        for aim in &aims {
+            table.row(aim.row());
+        }
+        table.text()
     }
 }
 
+fn path_row(cells: &[Cell], cell: &Cell) -> [String; 11] {
+    let direct = aims::find(cells, Path::Direct, cell.clients);
+    let hop = aims::find(cells, Path::Hop, cell.clients);
+    let of = |base: Option<&Cell>| base.map(|base| cell.rps / base.rps);
+    let (of_direct, of_hop, added, times) = match cell.path {
+        Path::Direct => (None, None, None, None),
+        Path::Hop => (of(direct), None, direct.map(|direct| cell.p50_us - direct.p50_us), None),
+        Path::Drawgate => {
+            let added = direct.map(|direct| cell.p50_us - direct.p50_us);
+            (of(direct), of(hop), added, aims::added_ratio(cells, cell.clients))
+        }
+    };
+    [
+        cell.clients.to_string(),
+        cell.path.name().to_owned(),
+        format!("{:.0}", cell.rps),
+        figure(cell.p50_us),
+        figure(cell.p99_us),
+        figure_or_dash(cell.cpu_us),
+        figure_or_dash(cell.resident_mib),
+        figure_or_dash(of_direct),
+        figure_or_dash(of_hop),
+        figure_or_dash(added),
+        figure_or_dash(times),
+    ]
+}
+
 fn named(title: &str, rows: &[Named]) -> Table {
-    let head = ["path", "clients", "requests/s", "p50 µs", "p99 µs", "answer bytes"];
+    let head = ["path", "clients", "requests/s", "p50 µs", "p99 µs", "CPU µs", "answer bytes"];
     let mut table = Table::new(title, &head);
     for row in rows {
         table.row([
@@ -202,6 +223,7 @@ fn named(title: &str, rows: &[Named]) -> Table {
             figure(row.measured.rps),
             figure(row.measured.p50_us),
             figure(row.measured.p99_us),
+            figure_or_dash(row.measured.cpu_us),
             row.measured.answer_bytes.to_string(),
         ]);
     }

@@ -1,6 +1,10 @@
 //! The hash chain: turns drafts into events that are bound to their predecessors.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::ops::Range;
+
+use sha2::{Digest, Sha256};
 
 use super::event::{EventDraft, EventKind, RESERVED};
 use crate::canonical;
@@ -53,26 +57,41 @@ impl Chain {
     pub fn seal(&mut self, draft: &EventDraft) -> Sealed {
         let sequence = self.sequence + 1;
         let (mut body, hash_at) = self.render(draft, sequence);
-        let hash = canonical::sha256_hex(&body);
-        let member = ["\"hash\":\"", &hash, "\","].concat();
-        body.splice(hash_at..hash_at, member.into_bytes());
+        // What is hashed is the event without its member `hash`, whose place is kept free for it.
+        let mut hasher = Sha256::new();
+        if let Some((before, from_hash)) = body.split_at_checked(hash_at) {
+            hasher.update(before);
+            hasher.update(from_hash.get(HASH_MEMBER.len()..).unwrap_or_default());
+        }
+        let hash = canonical::hex(&hasher.finalize());
+        let digits = hash_at + HASH_DIGITS;
+        if let Some(place) = body.get_mut(digits..digits + hash.len()) {
+            place.copy_from_slice(hash.as_bytes());
+        }
         self.sequence = sequence;
         self.head = hash;
         Sealed { sequence, body: canonical::into_text(body) }
     }
 
-    /// The canonical JSON without `hash`, and where `hash` belongs in it.
+    /// The canonical JSON with a place for `hash`, and where that begins.
     fn render(&self, draft: &EventDraft, sequence: u64) -> (Vec<u8>, usize) {
-        let number = sequence.to_string();
-        let created_at = draft.at_ms().to_string();
-        let kind = ["\"", draft.kind().as_str(), "\""].concat();
-        let prev = ["\"", &self.head, "\""].concat();
+        // The chain's own values, one after the other.
+        let mut own = Vec::with_capacity(160);
+        // Writing to a vector can't fail.
+        drop(write!(own, "{sequence}"));
+        let number_end = own.len();
+        drop(write!(own, "{}", draft.at_ms()));
+        let time_end = own.len();
+        canonical::write_text(draft.kind().as_str(), &mut own);
+        let kind_end = own.len();
+        canonical::write_text(&self.head, &mut own);
+        let value = |range: Range<usize>| own.get(range).unwrap_or_default();
         let mut members: Vec<(&str, &[u8])> = Vec::with_capacity(24);
         members.extend(draft.fields().filter(|(key, _)| !RESERVED.contains(key)));
-        members.push(("sequence", number.as_bytes()));
-        members.push(("createdAt", created_at.as_bytes()));
-        members.push(("kind", kind.as_bytes()));
-        members.push(("prev", prev.as_bytes()));
+        members.push(("createdAt", value(number_end..time_end)));
+        members.push(("kind", value(time_end..kind_end)));
+        members.push(("prev", value(kind_end..own.len())));
+        members.push(("sequence", value(0..number_end)));
         // Our keys are ASCII, so that byte order is the canonical one. The sort is stable: of two
         // values for a key the later one stays last, and is kept.
         members.sort_by_key(|(key, _)| *key);
@@ -80,8 +99,15 @@ impl Chain {
     }
 }
 
+/// The member `hash` before its digits are known, with the comma that follows it.
+const HASH_MEMBER: &[u8] =
+    b"\"hash\":\"0000000000000000000000000000000000000000000000000000000000000000\",";
+/// Where in it the digits begin.
+const HASH_DIGITS: usize = b"\"hash\":\"".len();
+
 fn write_members(members: &[(&str, &[u8])]) -> (Vec<u8>, usize) {
-    let mut out = Vec::with_capacity(1024);
+    let size: usize = members.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
+    let mut out = Vec::with_capacity(size + HASH_MEMBER.len() + 2);
     let mut hash_at = None;
     out.push(b'{');
     for (at, (key, value)) in members.iter().enumerate() {
@@ -94,13 +120,14 @@ fn write_members(members: &[(&str, &[u8])]) -> (Vec<u8>, usize) {
         // `kind` always follows `hash`, so there is always a member to stand before.
         if hash_at.is_none() && *key > "hash" {
             hash_at = Some(out.len());
+            out.extend_from_slice(HASH_MEMBER);
         }
         canonical::write_text(key, &mut out);
         out.push(b':');
         out.extend_from_slice(value);
     }
     out.push(b'}');
-    (out, hash_at.unwrap_or(1))
+    (out, hash_at.unwrap_or_default())
 }
 
 /// The calls that have a decision but no outcome yet. Bounded by the calls that are under way.

@@ -1,6 +1,7 @@
 //! One audit event: on its way in, as stored, and as read back.
 
 use std::borrow::Cow;
+use std::io::Write as _;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -417,7 +418,8 @@ impl EventDraft {
     /// Adds a number.
     #[must_use]
     pub fn number(mut self, key: &'static str, value: u64) -> Self {
-        self.rendered.extend_from_slice(value.to_string().as_bytes());
+        // Writing to a vector can't fail.
+        drop(write!(self.rendered, "{value}"));
         self.end(key)
     }
 

@@ -15,7 +15,7 @@ pub struct Caller {
     /// The authenticated name.
     pub principal: Principal,
     /// The session in which it calls, where the protocol has sessions.
-    pub session: Option<String>,
+    pub session: Option<Arc<str>>,
     /// The surface it came through.
     pub surface: Surface,
     /// Grants that came with the request itself, such as by the scopes of its token. They are in

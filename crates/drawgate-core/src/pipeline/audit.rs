@@ -71,9 +71,10 @@ struct Input {
 }
 
 impl Trace {
-    pub(super) fn start(gate: &Gateway, caller: &Caller, call: &ToolInvocation) -> Self {
+    /// On the heap, since the futures of the call and of its end would both hold it.
+    pub(super) fn start(gate: &Gateway, caller: &Caller, call: &ToolInvocation) -> Box<Self> {
         let redactor = gate.parts.redactor.load();
-        Self {
+        Box::new(Self {
             gate: gate.clone(),
             call_id: gate.parts.ids.unique(),
             request_id: label(&redactor, &call.request_id),
@@ -92,7 +93,7 @@ impl Trace {
             finished: false,
             writing: Mutex::new(None),
             began: Instant::now(),
-        }
+        })
     }
 
     /// The span in which the call is performed, by which its log lines are found. It is an error span,
@@ -130,7 +131,7 @@ impl Trace {
         self.redact_keys = redact_keys.to_vec();
         let redactor = self.gate.parts.redactor.load();
         let redacted = redactor.redact_map(arguments, &self.redact_keys);
-        let mut bytes = Vec::with_capacity(128);
+        let mut bytes = Vec::with_capacity(256);
         canonical::write_map(&redacted, &mut bytes);
         let hash = canonical::sha256_hex(&bytes);
         let (size, masked) = match &redacted {
@@ -378,7 +379,10 @@ impl Trace {
     }
 
     /// Writes the outcome and makes the answer.
-    pub(super) async fn finish(mut self, outcome: Result<Spooled, Refusal>) -> ToolResult {
+    pub(super) async fn finish(
+        mut self: Box<Self>,
+        outcome: Result<Spooled, Refusal>,
+    ) -> ToolResult {
         let took = self.began.elapsed();
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let mut result = match outcome {

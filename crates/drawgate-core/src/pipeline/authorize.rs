@@ -26,8 +26,13 @@ use crate::model::{
 use crate::policy::{Cover, PolicyRequest, Rules, decide};
 use crate::registry::{Entry, Validation};
 
-/// A call that may be made: named, valid, allowed, and written down.
-pub struct PermittedCall {
+/// A call that may be made: named, valid, allowed, and written down. What it consists of is on the heap,
+/// because it passes through many futures, each of which would hold it.
+pub struct PermittedCall(pub(super) Box<Permitted>);
+
+/// What a permitted call consists of.
+#[derive(Clone)]
+pub(super) struct Permitted {
     pub(super) entry: Arc<Entry>,
     /// The rules and hooks that it was decided by.
     pub(super) rules: Arc<Rules>,
@@ -51,7 +56,7 @@ pub struct PermittedCall {
 
 /// What became of a valid call.
 pub(crate) enum Authorized {
-    Permitted(Box<PermittedCall>),
+    Permitted(PermittedCall),
     /// A person must be asked first, and the caller can show them where.
     Asked(InputRequired),
 }
@@ -71,72 +76,57 @@ impl PermittedCall {
     /// The source's own name for the tool.
     #[must_use]
     pub fn tool(&self) -> &str {
-        self.inner.as_deref().unwrap_or_else(|| self.entry.own_name())
+        self.0.inner.as_deref().unwrap_or_else(|| self.0.entry.own_name())
     }
 
     /// The same call under the name that a source within a bundle has for the tool. A bundle passes
     /// calls on; what was decided about them stays as it is.
     #[must_use]
     pub fn under(mut self, name: Arc<str>) -> Self {
-        self.inner = Some(name);
+        self.0.inner = Some(name);
         self
     }
 
     /// What is asked for.
     #[must_use]
     pub fn operation(&self) -> Operation {
-        self.entry.operation
+        self.0.entry.operation
     }
 
     /// The tool's id.
     #[must_use]
     pub fn tool_id(&self) -> &ToolId {
-        &self.entry.id
+        &self.0.entry.id
     }
 
     /// Unique to this call; the same in its audit events.
     #[must_use]
     pub fn call_id(&self) -> &str {
-        &self.call_id
+        &self.0.call_id
     }
 
     /// The arguments, as validated and allowed.
     #[must_use]
     pub fn arguments(&self) -> &Map<String, Value> {
-        &self.arguments
+        &self.0.arguments
     }
 
     /// The arguments, for a source that consumes them.
     #[must_use]
     pub fn into_arguments(self) -> Map<String, Value> {
-        self.arguments
+        self.0.arguments
     }
 
     /// Whether it waits for other runs, and so holds no slots.
     pub(super) fn waits(&self) -> bool {
-        self.entry.source.waits(self.entry.own_name())
+        self.0.entry.source.waits(self.0.entry.own_name())
     }
 
     /// The same call once more: for the one retry that the gate may make, and for those that a bundle's
     /// author allows where nothing was sent.
     #[must_use]
     pub fn again(&self) -> Self {
-        Self {
-            entry: Arc::clone(&self.entry),
-            rules: Arc::clone(&self.rules),
-            hooks: Arc::clone(&self.hooks),
-            approval: self.approval.clone(),
-            binding: self.binding.clone(),
-            input: self.input.clone(),
-            resume: self.resume.clone(),
-            call_id: self.call_id.clone(),
-            arguments: self.arguments.clone(),
-            meta: self.meta.clone(),
-            limit: self.limit,
-            grant_ids: self.grant_ids.clone(),
-            confirmed_by: self.confirmed_by,
-            inner: self.inner.clone(),
-        }
+        Self(self.0.clone())
     }
 }
 
@@ -158,7 +148,7 @@ impl Gateway {
         let (resume, resumed_by) = resume.transpose()?.unzip();
         let before = self.continued(caller, &entry, &mut call, &binding)?;
         let was_approved = before.approval.is_some() || resumed_by == Some(Confirmed::Person);
-        let permitted = PermittedCall {
+        let permitted = Permitted {
             rules,
             hooks,
             approval: before.approval,
@@ -176,27 +166,27 @@ impl Gateway {
         };
         let page = if before.shown { None } else { self.page(options) };
         let terms = Terms { decision, granted: cover.approval, page };
-        self.confirmed(caller, Box::new(permitted), terms, options, trace).await
+        self.confirmed(caller, PermittedCall(Box::new(permitted)), terms, options, trace).await
     }
 
     /// Decides once more about a call that has not begun, on the rules in force now.
     pub(super) async fn reconsider(
         &self,
         caller: &Caller,
-        mut call: Box<PermittedCall>,
+        mut call: PermittedCall,
         options: &CallOptions,
         trace: &mut Trace,
     ) -> Result<Authorized, Refusal> {
-        call.entry = self.current(&call.entry)?;
+        call.0.entry = self.current(&call.0.entry)?;
         let Decided { rules, hooks, decision } =
-            self.decide(caller, &call.entry, &call.arguments, trace).await?;
-        (call.rules, call.hooks) = (rules, hooks);
-        if call.confirmed_by == Confirmed::Grant {
-            call.confirmed_by = Confirmed::Nothing;
+            self.decide(caller, &call.0.entry, &call.0.arguments, trace).await?;
+        (call.0.rules, call.0.hooks) = (rules, hooks);
+        if call.0.confirmed_by == Confirmed::Grant {
+            call.0.confirmed_by = Confirmed::Nothing;
         }
-        let cover = self.cover_again(caller, &call, &call.entry)?;
+        let cover = self.cover_again(caller, &call, &call.0.entry)?;
         // The answers to a source's question would be lost on the way to a page and back.
-        let page = self.page(options).filter(|_| call.input.is_none());
+        let page = self.page(options).filter(|_| call.0.input.is_none());
         let terms = Terms { decision, granted: cover.approval, page };
         self.confirmed(caller, call, terms, options, trace).await
     }
@@ -245,30 +235,30 @@ impl Gateway {
     async fn confirmed(
         &self,
         caller: &Caller,
-        mut call: Box<PermittedCall>,
+        mut call: PermittedCall,
         terms: Terms,
         options: &CallOptions,
         trace: &Trace,
     ) -> Result<Authorized, Refusal> {
         let Terms { decision, granted, page } = terms;
         let mut stands_for = None;
-        match (decision.requires_confirmation, call.confirmed_by, granted) {
+        match (decision.requires_confirmation, call.0.confirmed_by, granted) {
             (false, _, _) | (true, Confirmed::Person | Confirmed::Grant, _) => {}
             (true, Confirmed::Nothing, Some(approval)) => {
-                call.confirmed_by = Confirmed::Grant;
+                call.0.confirmed_by = Confirmed::Grant;
                 stands_for = Some(approval);
             }
             (true, Confirmed::Nothing, None) => {
                 let asking = Asking {
                     caller,
-                    entry: &call.entry,
-                    arguments: &call.arguments,
+                    entry: &call.0.entry,
+                    arguments: &call.0.arguments,
                     decision: &decision,
                 };
-                match self.confirm(&asking, options, page, trace).await? {
+                match Box::pin(self.confirm(&asking, options, page, trace)).await? {
                     Answer::Yes(Some(approval)) => {
-                        call.approval = Some(approval);
-                        call.confirmed_by = Confirmed::Person;
+                        call.0.approval = Some(approval);
+                        call.0.confirmed_by = Confirmed::Person;
                     }
                     // Nobody is asked at present.
                     Answer::Yes(None) => {}
@@ -276,7 +266,7 @@ impl Gateway {
                 }
             }
         }
-        trace.decided(&decision, stands_for.as_deref().or(call.approval.as_deref())).await?;
+        trace.decided(&decision, stands_for.as_deref().or(call.0.approval.as_deref())).await?;
         Ok(Authorized::Permitted(call))
     }
 
@@ -293,7 +283,7 @@ impl Gateway {
         }
         let now = self.parts.clock.now_ms();
         let cover =
-            self.parts.grants.cover(caller, &entry.requires, call.grant_ids.as_deref(), now);
+            self.parts.grants.cover(caller, &entry.requires, call.0.grant_ids.as_deref(), now);
         cover.map_err(|_| {
             refuse(ErrorCode::PermissionDenied, "the grant was revoked or has expired")
         })

@@ -34,13 +34,13 @@ pub(crate) struct Executed {
 pub(crate) enum Performed {
     Done(Executed),
     /// The rules have changed since the decision, and the source was not called.
-    Outdated(Box<PermittedCall>),
+    Outdated(PermittedCall),
 }
 
 /// Why a call does not start.
 enum NotStarted {
     Refused(Refusal),
-    Outdated(Box<PermittedCall>),
+    Outdated(PermittedCall),
 }
 
 impl From<Refusal> for NotStarted {
@@ -71,15 +71,14 @@ impl Gateway {
     pub(super) async fn execute(
         &self,
         caller: &Caller,
-        call: Box<PermittedCall>,
+        call: PermittedCall,
         options: &CallOptions,
         trace: &mut Trace,
     ) -> Result<Performed, Refusal> {
-        let call = *call;
-        let entry = Arc::clone(&call.entry);
-        let (approval, binding) = (call.approval.clone(), call.binding.clone());
+        let entry = Arc::clone(&call.0.entry);
+        let (approval, binding) = (call.0.approval.clone(), call.0.binding.clone());
         let answers = !options.client.capabilities.is_empty();
-        let (limit, began) = (call.limit, tokio::time::Instant::now());
+        let (limit, began) = (call.0.limit, tokio::time::Instant::now());
         let deadline = limit.begin();
         let cancel = options.cancel.clone();
         let progress = options.progress.clone();
@@ -87,12 +86,12 @@ impl Gateway {
             deadline: deadline.clone(),
             cancel: cancel.clone(),
             progress: progress
-                .map(|sink| self.guard_progress(sink, &entry, call.confirmed_by, &deadline)),
+                .map(|sink| self.guard_progress(sink, &entry, call.0.confirmed_by, &deadline)),
             trace: options.trace.clone(),
-            meta: without_progress_token(call.meta.clone()),
+            meta: without_progress_token(call.0.meta.clone()),
             client: Arc::clone(&options.client),
-            resume: call.resume.clone(),
-            input: call.input.clone(),
+            resume: call.0.resume.clone(),
+            input: call.0.input.clone(),
             affinity: affinity(caller),
             lineage: caller.lineage.clone(),
             carried: Arc::clone(&caller.carried),
@@ -133,7 +132,7 @@ impl Gateway {
         context: &CallContext,
         trace: &mut Trace,
     ) -> Result<ToolOutput, NotStarted> {
-        let again = call.entry.idempotent.then(|| call.again());
+        let again = call.0.entry.idempotent.then(|| call.again());
         match (self.attempt(caller, call, context, trace).await?, again) {
             (Err(SourceError::Unavailable { .. }), Some(again)) => {
                 Ok(self.attempt(caller, again, context, trace).await?.map_err(refusal)?)
@@ -151,13 +150,13 @@ impl Gateway {
         trace: &mut Trace,
     ) -> Result<Result<ToolOutput, SourceError>, NotStarted> {
         let starting = self.parts.grants.starting().await;
-        let entry = self.current(&call.entry)?;
+        let entry = self.current(&call.0.entry)?;
         self.still_covered(caller, &call, &entry)?;
         if context.cancel.is_cancelled() {
             return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call").into());
         }
         if self.is_outdated(&call, &entry) {
-            return Err(NotStarted::Outdated(Box::new(call)));
+            return Err(NotStarted::Outdated(call));
         }
         // The source that serves the tool now: a program that came back meanwhile is another source
         // with the same definition.
@@ -175,7 +174,7 @@ impl Gateway {
         entry: &Entry,
     ) -> Result<(), Refusal> {
         let cover = self.cover_again(caller, call, entry)?;
-        if call.confirmed_by == Confirmed::Grant && cover.approval.is_none() {
+        if call.0.confirmed_by == Confirmed::Grant && cover.approval.is_none() {
             let message = "the grant that stood for a person's approval was revoked or has expired";
             return Err(refuse(ErrorCode::PermissionDenied, message));
         }
@@ -185,9 +184,9 @@ impl Gateway {
     /// Whether the decision was made by other rules or hooks than those in force, or about a tool whose
     /// terms have changed. As long as nothing has, this costs three comparisons of addresses.
     fn is_outdated(&self, call: &PermittedCall, entry: &Arc<Entry>) -> bool {
-        let other_rules = !Arc::ptr_eq(&self.parts.rules.load(), &call.rules)
-            || !Arc::ptr_eq(&self.parts.hooks.load(), &call.hooks);
-        let decided = &call.entry;
+        let other_rules = !Arc::ptr_eq(&self.parts.rules.load(), &call.0.rules)
+            || !Arc::ptr_eq(&self.parts.hooks.load(), &call.0.hooks);
+        let decided = &call.0.entry;
         let same_terms = Arc::ptr_eq(entry, decided)
             || (&entry.action, &entry.claimed, entry.confirm)
                 == (&decided.action, &decided.claimed, decided.confirm);
@@ -247,8 +246,7 @@ fn detailed(refusal: Refusal, details: Option<Value>) -> Refusal {
 struct GuardedProgress {
     sink: Arc<dyn ProgressSink>,
     redactor: Arc<ArcSwap<Redactor>>,
-    /// The tool's id and definition.
-    tool: (String, String),
+    entry: Arc<Entry>,
     /// Whether a confirmation that a later rule demands has been given.
     confirmed_by: Confirmed,
     deadline: Deadline,
@@ -278,9 +276,9 @@ impl ProgressSink for GuardedProgress {
     }
 
     fn handle(&self, handle: &str) {
-        let (id, definition) = &self.tool;
+        let Entry { id, definition, .. } = &*self.entry;
         let confirmed = self.confirmed_by != Confirmed::Nothing;
-        self.sink.handle(&Handle::of(id, definition, handle, confirmed));
+        self.sink.handle(&Handle::of(id.as_str(), definition, handle, confirmed));
     }
 }
 
@@ -288,14 +286,13 @@ impl Gateway {
     fn guard_progress(
         &self,
         sink: Arc<dyn ProgressSink>,
-        entry: &Entry,
+        entry: &Arc<Entry>,
         confirmed_by: Confirmed,
         deadline: &Deadline,
     ) -> Arc<dyn ProgressSink> {
-        let tool = (entry.id.to_string(), entry.definition.clone());
-        let redactor = Arc::clone(&self.parts.redactor);
+        let (redactor, entry) = (Arc::clone(&self.parts.redactor), Arc::clone(entry));
         let deadline = deadline.clone();
-        Arc::new(GuardedProgress { sink, redactor, tool, confirmed_by, deadline })
+        Arc::new(GuardedProgress { sink, redactor, entry, confirmed_by, deadline })
     }
 }
 
@@ -312,6 +309,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing::{FakeSource, TestGate, tool};
 
     #[derive(Default)]
     struct Kept(parking_lot::Mutex<Vec<Map<String, Value>>>);
@@ -322,14 +320,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn progress_holds_no_known_secret_and_is_small() {
+    #[tokio::test]
+    async fn progress_holds_no_known_secret_and_is_small() {
+        let gate = TestGate::new().await;
+        let tools = vec![tool("work", &json!({}))];
+        let source = FakeSource::new("source", tools, |_, _| Ok(ToolOutput::default()));
+        gate.register(source).await.unwrap();
+        let entry = Arc::clone(gate.gateway.registry().available().next().unwrap());
         let kept = Arc::new(Kept::default());
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new(["hunter-known-secret"])));
         let guarded = GuardedProgress {
             sink: kept.clone(),
             redactor,
-            tool: Default::default(),
+            entry,
             confirmed_by: Confirmed::Nothing,
             deadline: Instant::now().into(),
         };

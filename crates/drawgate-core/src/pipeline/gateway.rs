@@ -175,10 +175,20 @@ impl Gateway {
 
     /// Performs a call. Always answers; an answer is given only after its event is stored. Dropping
     /// the future cancels the call, and that is recorded too.
-    pub async fn call(
+    pub fn call(
         &self,
         caller: &Caller,
-        call: ToolInvocation,
+        call: impl Into<Box<ToolInvocation>>,
+        options: CallOptions,
+    ) -> impl Future<Output = ToolResult> + Send {
+        // On the heap before there is a future: all that it passes through would hold it.
+        self.traced(caller, call.into(), options)
+    }
+
+    async fn traced(
+        &self,
+        caller: &Caller,
+        call: Box<ToolInvocation>,
         options: CallOptions,
     ) -> ToolResult {
         let mut trace = Trace::start(self, caller, &call);
@@ -232,7 +242,7 @@ impl Gateway {
     async fn run(
         &self,
         caller: &Caller,
-        call: ToolInvocation,
+        call: Box<ToolInvocation>,
         options: CallOptions,
         trace: &mut Trace,
     ) -> Result<Spooled, Refusal> {
@@ -257,12 +267,14 @@ impl Gateway {
             slot = slot.filter(|_| !permitted.waits());
             let performed = match self.execute(caller, permitted, &options, trace).await {
                 Ok(performed) => performed,
-                Err(failure) => return Err(self.review_failure(caller, failure, trace).await),
+                Err(failure) => {
+                    return Err(Box::pin(self.review_failure(caller, failure, trace)).await);
+                }
             };
             match performed {
                 Performed::Done(executed) => return self.spool(caller, executed, trace).await,
                 Performed::Outdated(call) => {
-                    authorized = self.reconsider(caller, call, &options, trace).await?;
+                    authorized = Box::pin(self.reconsider(caller, call, &options, trace)).await?;
                 }
             }
         }

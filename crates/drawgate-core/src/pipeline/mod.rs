@@ -66,5 +66,8 @@ mod reconsider_tests;
 #[path = "runs_tests.rs"]
 mod runs_tests;
 #[cfg(test)]
+#[path = "size_tests.rs"]
+mod size_tests;
+#[cfg(test)]
 #[path = "pipeline_tests.rs"]
 mod tests;

@@ -20,7 +20,7 @@ use crate::registry::{Entry, Resolution};
 /// A call whose tool is known and covered by the caller's grants.
 pub(crate) struct Resolved {
     pub(super) entry: Arc<Entry>,
-    pub(super) call: ToolInvocation,
+    pub(super) call: Box<ToolInvocation>,
     pub(super) cover: Cover,
 }
 
@@ -28,7 +28,7 @@ impl Gateway {
     pub(super) fn resolve(
         &self,
         caller: &Caller,
-        call: ToolInvocation,
+        call: Box<ToolInvocation>,
         trace: &mut Trace,
     ) -> Result<Resolved, Refusal> {
         let now = self.parts.clock.now_ms();

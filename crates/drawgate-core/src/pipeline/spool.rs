@@ -60,11 +60,12 @@ impl Gateway {
             check_structured(&entry, schema, &output)?;
         }
         let heavy = size.text + size.binary > HEAVY;
-        let output = if heavy { trace.output_heavy(output).await } else { trace.output(output) };
+        let output =
+            if heavy { Box::pin(trace.output_heavy(output)).await } else { trace.output(output) };
         if size.fits(&entry.limits) {
             return Ok(Spooled { output, artifact: None });
         }
-        Ok(self.cut(caller, &entry, output, &size, trace).await)
+        Ok(Box::pin(self.cut(caller, &entry, output, &size, trace)).await)
     }
 
     /// A call that can't go on without answers: the caller gets the questions, and what it must bring

@@ -15,7 +15,7 @@ use crate::registry::{Entry, Validation};
 /// A call whose arguments fit.
 pub(crate) struct Validated {
     pub(super) entry: Arc<Entry>,
-    pub(super) call: ToolInvocation,
+    pub(super) call: Box<ToolInvocation>,
     pub(super) cover: Cover,
 }
 

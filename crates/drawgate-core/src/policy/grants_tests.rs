@@ -22,7 +22,7 @@ fn name(text: &str) -> Principal {
 fn who(text: &str, session: Option<&str>) -> Caller {
     Caller {
         principal: name(text),
-        session: session.map(str::to_owned),
+        session: session.map(Into::into),
         surface: Surface::EMBEDDED,
         carried: Arc::default(),
         lineage: None,

@@ -185,14 +185,15 @@ impl AuditLog for ResilientAudit {
         if is_keeping {
             return self.shared.keep(draft, None);
         }
-        let result = self.shared.log.append(draft.clone()).await;
+        let draft = Arc::new(draft);
+        let result = self.shared.log.append_shared(Arc::clone(&draft)).await;
         match (&result, self.mode) {
             (Ok(_), _) => {
                 self.shared.kept.lock().is_refusing = false;
                 result
             }
             (Err(StoreError::Unavailable { .. }), OnAuditFailure::Memory) => {
-                self.shared.keep(draft, result.err())
+                self.shared.keep(Arc::unwrap_or_clone(draft), result.err())
             }
             (Err(_), _) => {
                 self.shared.refuse();

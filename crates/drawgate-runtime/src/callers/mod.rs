@@ -120,7 +120,7 @@ impl Callers {
         }
         let token = bearer(headers)?;
         match (self.oauth.get(), is_dotted(token)) {
-            (Some(oauth), true) => self.identify_foreign(oauth, token).await,
+            (Some(oauth), true) => Box::pin(self.identify_foreign(oauth, token)).await,
             (None, _) | (_, false) => self.known.load().find(token).map(Identity::from),
         }
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::messages::{MessageReader, MessageWriter, Received, SendOutcome};
 use super::pending::Pending;
 use super::unreadable::{self, Unreadable, Whose};
-use super::wire;
+use super::wire::{self, Envelope};
 
 /// How many messages may wait for a peer that does not read.
 const QUEUE: usize = 128;
@@ -57,7 +57,7 @@ pub enum Ending {
 /// Gets the messages of a peer.
 pub trait Receiver: Send + Sync + 'static {
     /// A message that could be parsed, and how many bytes it had.
-    fn message(&self, message: Value, size: usize);
+    fn message(&self, message: Envelope, size: usize);
 
     /// Something came that is meant for nobody.
     fn ignored(&self);
@@ -202,13 +202,11 @@ impl Link {
 
     fn receive(&self, bytes: &[u8], receiver: &impl Receiver) {
         match unreadable::read(bytes) {
-            // Revision 2025-03-26 of MCP lets servers answer with batches.
-            Ok(Value::Array(batch)) => {
-                for message in batch {
+            Ok(messages) => {
+                for message in messages {
                     receiver.message(message, bytes.len());
                 }
             }
-            Ok(message) => receiver.message(message, bytes.len()),
             Err(unreadable) => {
                 if self.fail(&unreadable) == Delivery::Unknown {
                     receiver.ignored();

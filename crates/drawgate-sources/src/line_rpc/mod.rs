@@ -15,5 +15,5 @@ pub use lines::{Line, read_line, read_line_or_stop};
 pub use link::{Delivery, Ending, Link, Outcome, Receiver, Reply, Waiting};
 pub use messages::{MessageReader, MessageWriter, Received, SendOutcome};
 pub use pipes::Lines;
-pub use unreadable::{Unreadable, Whose, read};
-pub use wire::{Message, Request, cancelled, failure, sort};
+pub use unreadable::{Messages, Unreadable, Whose, read};
+pub use wire::{Envelope, Message, Request, cancelled, failure, sort};

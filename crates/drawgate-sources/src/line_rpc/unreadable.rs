@@ -1,9 +1,11 @@
 //! Messages that can't be parsed: whose answer one was, so that its call fails at once and does not
 //! wait for its deadline.
 
-use drawgate_core::json::{self, JsonError};
+use drawgate_core::json::{self, JsonError, Outermost};
 use drawgate_core::source::SourceError;
 use serde_json::Value;
+
+use super::wire::Envelope;
 
 /// A message that can't be parsed.
 #[derive(Debug)]
@@ -32,9 +34,30 @@ impl Unreadable {
     }
 }
 
-/// Parses a message of a server.
-pub fn read(bytes: &[u8]) -> Result<Value, Unreadable> {
-    json::parse_lossy(bytes).map_err(|error| Unreadable { whose: whose(bytes), error })
+/// The messages in one text: a single one, or a batch, as revision 2025-03-26 of MCP lets servers send.
+#[derive(Debug)]
+pub struct Messages {
+    first: Option<Envelope>,
+    batch: std::vec::IntoIter<Value>,
+}
+
+impl Iterator for Messages {
+    type Item = Envelope;
+
+    fn next(&mut self) -> Option<Envelope> {
+        self.first.take().or_else(|| self.batch.next().map(Envelope::from))
+    }
+}
+
+/// Parses what a server sent at once.
+pub fn read(bytes: &[u8]) -> Result<Messages, Unreadable> {
+    let read = json::parse_members_lossy(bytes, Envelope::MEMBERS);
+    let (first, batch) = match read.map_err(|error| Unreadable { whose: whose(bytes), error })? {
+        Outermost::Object(members) => (Some(Envelope::of(members)), Vec::new()),
+        Outermost::Other(Value::Array(batch)) => (None, batch),
+        Outermost::Other(_) => (Some(Envelope::default()), Vec::new()),
+    };
+    Ok(Messages { first, batch: batch.into_iter() })
 }
 
 /// Looks at the members of the outermost object, as far as they can be told apart: nothing but nesting
@@ -124,7 +147,8 @@ mod tests {
             (r#"[INFO] {"id":7,"result":1}"#.to_owned(), Whose::Nobodys),
         ];
         for (text, expected) in cases {
-            assert_eq!(read(text.as_bytes()).map_err(|error| error.whose), Err(expected), "{text}");
+            let read = read(text.as_bytes()).map(drop);
+            assert_eq!(read.map_err(|error| error.whose), Err(expected), "{text}");
         }
     }
 }

@@ -60,27 +60,49 @@ pub enum Message {
     Nonsense,
 }
 
-/// Sorts a message.
-#[must_use]
-pub fn sort(message: Value) -> Message {
-    let Value::Object(mut message) = message else { return Message::Nonsense };
-    match message.shift_remove("method") {
-        Some(Value::String(method)) => {
-            let params = message.shift_remove("params");
-            match message.shift_remove("id") {
-                Some(id) if is_usable(&id) => Message::Request { id, method, params },
-                Some(_) => Message::Nonsense,
-                None => Message::Notification { method, params },
-            }
-        }
-        Some(_) => Message::Nonsense,
-        None => answer(message),
+/// The members of a message, not sorted yet. What is no object has none.
+#[derive(Debug, Default)]
+pub struct Envelope {
+    id: Option<Value>,
+    method: Option<Value>,
+    params: Option<Value>,
+    result: Option<Value>,
+    error: Option<Value>,
+}
+
+impl Envelope {
+    /// The members that count, in the order of [`Envelope::of`].
+    pub(super) const MEMBERS: [&str; 5] = ["id", "method", "params", "result", "error"];
+
+    pub(super) fn of([id, method, params, result, error]: [Option<Value>; 5]) -> Self {
+        Self { id, method, params, result, error }
     }
 }
 
-fn answer(mut message: Map<String, Value>) -> Message {
-    let Some(id) = message.get("id").and_then(own_id) else { return Message::Nonsense };
-    let outcome = match (message.shift_remove("result"), message.shift_remove("error")) {
+impl From<Value> for Envelope {
+    fn from(message: Value) -> Self {
+        let Value::Object(mut message) = message else { return Self::default() };
+        Self::of(Self::MEMBERS.map(|member| message.shift_remove(member)))
+    }
+}
+
+/// Sorts a message.
+#[must_use]
+pub fn sort(message: impl Into<Envelope>) -> Message {
+    let Envelope { id, method, params, result, error } = message.into();
+    match (method, id) {
+        (Some(Value::String(method)), Some(id)) if is_usable(&id) => {
+            Message::Request { id, method, params }
+        }
+        (Some(Value::String(method)), None) => Message::Notification { method, params },
+        (Some(_), _) => Message::Nonsense,
+        (None, id) => answer(id.as_ref(), result, error),
+    }
+}
+
+fn answer(id: Option<&Value>, result: Option<Value>, error: Option<Value>) -> Message {
+    let Some(id) = id.and_then(own_id) else { return Message::Nonsense };
+    let outcome = match (result, error) {
         (Some(Value::Object(result)), None) => Ok(result),
         (None, Some(error)) => Err(failure(error)),
         (Some(_), Some(_)) => Err(SourceError::Protocol(

@@ -42,10 +42,11 @@ impl McpSource {
             return Err(SourceError::Failed { message: message.to_owned(), details: None });
         }
         let outcome = match (call.operation(), peer.era()) {
-            (Operation::Subscribe, era) => self.subscribe(peer, era, call, cx).await,
-            (Operation::Unsubscribe, era) => self.unsubscribe(peer, era, call, cx).await,
+            // Seldom asked for, and boxed, so that other calls do not pay for their room.
+            (Operation::Subscribe, era) => Box::pin(self.subscribe(peer, era, call, cx)).await,
+            (Operation::Unsubscribe, era) => Box::pin(self.unsubscribe(peer, era, call, cx)).await,
             (_, Era::Sessions) => self.once(peer, call, cx).await,
-            (_, Era::Stateless) => rounds(peer, call, cx).await,
+            (_, Era::Stateless) => Box::pin(rounds(peer, call, cx)).await,
         };
         if outcome.as_ref().err().and_then(wire::error_code) == Some(HEADER_MISMATCH) {
             peer.context().changes.announce();
@@ -82,7 +83,7 @@ impl McpSource {
             return Err(stale());
         }
         if call.operation() == Operation::CallTool && peer.context().wants_task(call.tool()) {
-            return self.as_task(peer, call, cx).await;
+            return Box::pin(self.as_task(peer, call, cx)).await;
         }
         let (exchange, turn) = first_turn(peer, call, Form::Plain(None), cx).await?;
         self.turned(call.operation(), exchange, turn, 1, cx)

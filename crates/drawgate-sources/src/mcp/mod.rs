@@ -260,7 +260,9 @@ impl ToolSource for McpSource {
     async fn call(&self, call: PermittedCall, cx: &CallContext) -> Result<ToolOutput, SourceError> {
         // Cancelled calls are dropped by the gate, which knows to call them cancelled; the guards
         // below tell the server.
-        let outcome = match self.go_on(&call, cx).await {
+        let is_answered = cx.input.as_ref().is_some_and(|input| input.state.is_some());
+        let waited = if is_answered { Box::pin(self.go_on(&call, cx)).await } else { Ok(None) };
+        let outcome = match waited {
             Ok(None) => self.perform(&call, cx).await,
             Ok(Some(output)) => Ok(output),
             Err(error) => Err(error),
@@ -347,7 +349,7 @@ async fn reach(supervisor: &Supervisor, deadline: &Deadline) -> Result<Peer, Sou
     if let Some(peer) = supervisor.ready_peer() {
         return Ok(peer);
     }
-    let connected = deadline.bound(supervisor.dial()).await;
+    let connected = Box::pin(deadline.bound(supervisor.dial())).await;
     connected.map_err(|_| too_late())?.map(|(peer, _)| peer)
 }
 

@@ -302,7 +302,7 @@ async fn an_answer_counts_once_and_for_its_own_call_only() {
     other.arguments.insert("message".to_owned(), "roots".into());
     let other = call_as(&gate, &caller("ann"), other, can_elicit()).await;
     assert_eq!(code(&other), Some(ErrorCode::Conflict));
-    let elsewhere = Caller { session: Some("another".to_owned()), ..caller("ann") };
+    let elsewhere = Caller { session: Some("another".into()), ..caller("ann") };
     let elsewhere = call_as(&gate, &elsewhere, answer(), can_elicit()).await;
     assert!(!elsewhere.success, "another session of the same principal");
     assert!(call_as(&gate, &caller("ann"), answer(), can_elicit()).await.success);

@@ -135,7 +135,7 @@ async fn a_sleeping_server_that_fails_to_wake_is_reported() {
 /// A client by its principal and its session.
 fn client(name: &str) -> Caller {
     let (principal, session) = name.split_once('/').unwrap_or(("ann", name));
-    Caller { session: Some(session.to_owned()), ..caller(principal) }
+    Caller { session: Some(session.into()), ..caller(principal) }
 }
 
 async fn call_as(gate: &TestGate, name: &str) -> ToolResult {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use drawgate_core::registry::visible_text;
 use drawgate_sources::line_rpc::{
-    Delivery, Line, Message, MessageReader, Received, Receiver, Reply, read_line_or_stop, sort,
+    Delivery, Envelope, Line, Message, MessageReader, Received, Receiver, Reply, read_line_or_stop,
+    sort,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -142,7 +143,7 @@ impl Inbox {
 }
 
 impl Receiver for Inbox {
-    fn message(&self, message: Value, size: usize) {
+    fn message(&self, message: Envelope, size: usize) {
         match sort(message) {
             Message::Answer { id, outcome } => {
                 let outcome = outcome.map(|result| Reply { result, size });

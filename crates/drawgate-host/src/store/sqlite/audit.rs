@@ -93,6 +93,10 @@ impl Drop for SqliteAudit {
 #[async_trait]
 impl AuditLog for SqliteAudit {
     async fn append(&self, draft: EventDraft) -> Result<u64, StoreError> {
+        self.append_shared(Arc::new(draft)).await
+    }
+
+    async fn append_shared(&self, draft: Arc<EventDraft>) -> Result<u64, StoreError> {
         self.queue.append(draft).await
     }
 

@@ -1,5 +1,6 @@
 //! The one writer of `audit.db`: seals drafts, commits them with the head record, signs checkpoints.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use drawgate_core::audit::{
@@ -11,8 +12,11 @@ use drawgate_core::model::Principal;
 use drawgate_core::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
-use super::connection::{Durability, corrupt, integer, unavailable};
+use super::connection::{Durability, PAGE_BYTES, corrupt, integer, unavailable};
 use super::payload::PayloadRoom;
+
+/// Every commit writes the page of the newest events and that of the head record.
+const PAGES_PER_COMMIT: usize = 2;
 
 /// Owns the connection and the end of the chain.
 pub(super) struct Writer {
@@ -32,6 +36,8 @@ pub(super) struct Writer {
     pub(super) boot: Option<String>,
     /// For arguments that are kept beside their events.
     pub(super) room: PayloadRoom,
+    /// About how many pages the WAL has grown by since its thread was last told.
+    pub(super) pages: usize,
     /// Why nothing is written any more.
     pub(super) failed: Option<String>,
 }
@@ -39,7 +45,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Commits events in one transaction and returns the first one's sequence. If it fails, nothing
     /// of it is in the log and the chain ends where it did.
-    pub(super) fn commit(&mut self, drafts: &[EventDraft]) -> Result<u64, StoreError> {
+    pub(super) fn commit(&mut self, drafts: &[impl Borrow<EventDraft>]) -> Result<u64, StoreError> {
         self.commit_with("append to the audit log", drafts, |_| Ok(()))
     }
 
@@ -47,21 +53,24 @@ impl Writer {
     pub(super) fn commit_with(
         &mut self,
         operation: &'static str,
-        drafts: &[EventDraft],
+        drafts: &[impl Borrow<EventDraft>],
         and: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<u64, StoreError> {
         self.check_alive()?;
         let (mut chain, mut room, mut times) = (self.chain.clone(), self.room, self.times);
+        let mut written = 0;
         let result = transact(&self.connection, |connection| {
             // It comes last, so that the callers' events have the sequences that they are told.
             let removal = room.make(connection, drafts)?;
             let mut insert =
                 connection.prepare_cached("INSERT INTO event (seq, body) VALUES (?1, ?2)")?;
-            for draft in drafts.iter().chain(&removal) {
+            for draft in drafts.iter().map(Borrow::borrow).chain(&removal) {
                 let sealed = chain.seal(draft);
+                written += sealed.body.len();
                 times = Some(around(times, draft.at_ms()));
                 insert.execute((integer(sealed.sequence), sealed.body))?;
                 if let Some(payload) = draft.payload() {
+                    written += payload.text.len();
                     room.put(connection, sealed.sequence, payload)?;
                 }
             }
@@ -73,8 +82,9 @@ impl Writer {
         result.map_err(|error| self.note_failure(operation, &error))?;
         let first = self.chain.sequence() + 1;
         for (draft, sequence) in drafts.iter().zip(first..) {
-            self.open.note(sequence, draft);
+            self.open.note(sequence, draft.borrow());
         }
+        self.pages += PAGES_PER_COMMIT + written / usize::from(PAGE_BYTES);
         (self.chain, self.room, self.times) = (chain, room, times);
         self.checkpoint_if_due();
         Ok(first)

@@ -28,6 +28,9 @@ const STATEMENTS: usize = 32;
 /// Page cache of a connection in KiB; the gateway must stay small.
 const CACHE_KIB: i64 = 512;
 
+/// Bytes of a page.
+pub(super) const PAGE_BYTES: u16 = 4096;
+
 /// One string per schema version, in order. A released one never changes.
 const STATE_SCHEMA: &[&str] = &["
     CREATE TABLE agent (name TEXT PRIMARY KEY, token_hash TEXT NOT NULL, body TEXT NOT NULL) STRICT;
@@ -137,7 +140,7 @@ fn configured(path: &Path, durability: Durability) -> rusqlite::Result<Connectio
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection.pragma_update(None, "page_size", 4096)?;
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     let synchronous = match durability {
         Durability::Process => "NORMAL",

@@ -1,6 +1,8 @@
 //! Arguments that are too large for their events: kept in the same database, by hash, bounded in
 //! bytes. The oldest go first, and an event says up to where; pruning takes those of its events along.
 
+use std::borrow::Borrow;
+
 use drawgate_core::audit::{EventDraft, EventKind, Payload, Report};
 use drawgate_core::{canonical, json};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -30,9 +32,9 @@ impl PayloadRoom {
     pub(super) fn make(
         &mut self,
         connection: &Connection,
-        drafts: &[EventDraft],
+        drafts: &[impl Borrow<EventDraft>],
     ) -> rusqlite::Result<Option<EventDraft>> {
-        let payloads = drafts.iter().filter_map(EventDraft::payload);
+        let payloads = drafts.iter().filter_map(|draft| draft.borrow().payload());
         let coming: u64 = payloads.map(|payload| payload.text.len() as u64).sum();
         let Some(newest) = drafts.last().filter(|_| coming > 0) else { return Ok(None) };
         if self.used.saturating_add(coming) <= self.quota {
@@ -50,7 +52,7 @@ impl PayloadRoom {
         drop(rows);
         let Some(last) = removed else { return Ok(None) };
         connection.execute("DELETE FROM payload WHERE seq <= ?1", [last])?;
-        let draft = EventDraft::new(EventKind::PayloadsRemoved, newest.at_ms())
+        let draft = EventDraft::new(EventKind::PayloadsRemoved, newest.borrow().at_ms())
             .number("upTo", u64::try_from(last).unwrap_or_default());
         Ok(Some(draft))
     }

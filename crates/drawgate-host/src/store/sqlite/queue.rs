@@ -40,7 +40,7 @@ type Answer = oneshot::Sender<Result<u64, StoreError>>;
 
 #[derive(Default)]
 struct Waiting {
-    drafts: VecDeque<EventDraft>,
+    drafts: VecDeque<Arc<EventDraft>>,
     answers: VecDeque<Answer>,
     is_led: bool,
     is_closed: bool,
@@ -71,7 +71,10 @@ impl Queue {
     }
 
     /// Appends an event; done when it is committed. It is committed also if nobody waits for that.
-    pub(super) async fn append(self: &Arc<Self>, draft: EventDraft) -> Result<u64, StoreError> {
+    pub(super) async fn append(
+        self: &Arc<Self>,
+        draft: Arc<EventDraft>,
+    ) -> Result<u64, StoreError> {
         let (answer, committed) = oneshot::channel();
         if self.enqueue(draft, answer)? {
             self.start().await;
@@ -99,7 +102,7 @@ impl Queue {
     }
 
     /// Whether the caller has become the leader.
-    fn enqueue(&self, draft: EventDraft, answer: Answer) -> Result<bool, StoreError> {
+    fn enqueue(&self, draft: Arc<EventDraft>, answer: Answer) -> Result<bool, StoreError> {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
             return Err(unavailable(OPERATION, &"the log is closed"));
@@ -176,22 +179,23 @@ impl Queue {
         if waiting.is_led { Turn::More } else { Turn::Done }
     }
 
-    fn take(&self) -> (Vec<EventDraft>, Vec<Answer>) {
+    fn take(&self) -> (Vec<Arc<EventDraft>>, Vec<Answer>) {
         let mut waiting = self.waiting.lock();
         let count = waiting.drafts.len().min(MAX_BATCH);
         (waiting.drafts.drain(..count).collect(), waiting.answers.drain(..count).collect())
     }
 
-    fn commit(&self, drafts: &[EventDraft], answers: Vec<Answer>) {
-        let (result, head) = {
+    fn commit(&self, drafts: &[Arc<EventDraft>], answers: Vec<Answer>) {
+        let (result, head, pages) = {
             let mut writer = self.writer.lock();
-            (writer.commit(drafts), writer.chain.sequence())
+            let result = writer.commit(drafts);
+            (result, writer.chain.sequence(), std::mem::take(&mut writer.pages))
         };
         self.head.store(head, Ordering::Release);
         self.is_failing.store(result.is_err(), Ordering::Relaxed);
         let lone = if drafts.len() > 1 { 0 } else { self.lone.load(Ordering::Relaxed) + 1 };
         self.lone.store(lone, Ordering::Relaxed);
-        self.wal.written(drafts.len());
+        self.wal.written(pages);
         for (place, answer) in (0..).zip(answers) {
             // A caller that has gone away needs no answer.
             drop(answer.send(result.clone().map(|first| first + place)));

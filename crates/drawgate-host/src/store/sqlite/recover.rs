@@ -76,6 +76,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
             Durability::Power => None,
         },
         room,
+        pages: 0,
         failed: None,
     };
     let mut heads = HeadCopies::open(dir)?;

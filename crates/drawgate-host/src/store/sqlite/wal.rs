@@ -16,8 +16,9 @@ use super::commit::Writer;
 use super::connection::{Durability, open_audit, unavailable};
 use super::head_copies::HeadCopies;
 
-/// So many events are about as many pages: 8 MiB of WAL.
-const EVENTS: usize = 2000;
+/// So many pages are moved at once: 16 MiB of WAL. Each time the WAL is begun anew, a commit waits for
+/// the disk; so this counts what was written, and not the events, of which many may share a page.
+const PAGES: usize = 4096;
 /// Beyond so many pages the writer is held for a moment, because only a WAL that was moved as a whole
 /// is begun anew.
 const MAX_PAGES: i64 = 8192;
@@ -45,9 +46,9 @@ impl WalThread {
         Ok(Self { thread: Mutex::new(Some((wake, thread))), written: AtomicUsize::new(0) })
     }
 
-    /// Counts events, and wakes the thread when there is enough to move.
-    pub(super) fn written(&self, events: usize) {
-        if self.written.fetch_add(events, Ordering::Relaxed) + events < EVENTS {
+    /// Counts pages, and wakes the thread when there is enough to move.
+    pub(super) fn written(&self, pages: usize) {
+        if self.written.fetch_add(pages, Ordering::Relaxed) + pages < PAGES {
             return;
         }
         self.written.store(0, Ordering::Relaxed);

@@ -17,6 +17,7 @@ use tokio::time::sleep;
 use super::answer::{Failure, Media, Stream, media_type, refusal};
 use super::{Peer, Session, headers};
 use crate::failed_request::source_error;
+use crate::line_rpc::{Envelope, Messages};
 use crate::mcp::Reply;
 use crate::mcp::callers::{ActiveCall, On};
 use crate::mcp::exchange::Turn;
@@ -209,8 +210,8 @@ impl Answering {
     }
 
     fn whole(&mut self, body: &Bytes) -> Result<Reply, SourceError> {
-        let message = wire::read(body).map_err(|unreadable| unreadable.to_error())?;
-        match self.take_all(message, body.len()) {
+        let messages = wire::read(body).map_err(|unreadable| unreadable.to_error())?;
+        match self.take_all(messages, body.len()) {
             ControlFlow::Break(outcome) => outcome,
             ControlFlow::Continue(()) => Err(SourceError::Protocol(
                 "the server's answer does not answer the request".to_owned(),
@@ -262,7 +263,7 @@ impl Answering {
             return ControlFlow::Continue(());
         }
         match wire::read(data) {
-            Ok(message) => return self.take_all(message, data.len()),
+            Ok(messages) => return self.take_all(messages, data.len()),
             Err(unreadable) => match unreadable.whose {
                 Whose::Request(id) if id != self.id => {}
                 Whose::Request(_) | Whose::Unclear => {
@@ -275,22 +276,20 @@ impl Answering {
         ControlFlow::Continue(())
     }
 
-    /// Revision 2025-03-26 lets servers answer with batches.
-    fn take_all(&mut self, message: Value, size: usize) -> ControlFlow<Result<Reply, SourceError>> {
-        match message {
-            Value::Array(batch) => {
-                let mut outcome = ControlFlow::Continue(());
-                for message in batch {
-                    let taken = self.take(message, size);
-                    outcome = if outcome.is_break() { outcome } else { taken };
-                }
-                outcome
-            }
-            message => self.take(message, size),
+    fn take_all(
+        &mut self,
+        messages: Messages,
+        size: usize,
+    ) -> ControlFlow<Result<Reply, SourceError>> {
+        let mut outcome = ControlFlow::Continue(());
+        for message in messages {
+            let taken = self.take(message, size);
+            outcome = if outcome.is_break() { outcome } else { taken };
         }
+        outcome
     }
 
-    fn take(&mut self, message: Value, size: usize) -> ControlFlow<Result<Reply, SourceError>> {
+    fn take(&mut self, message: Envelope, size: usize) -> ControlFlow<Result<Reply, SourceError>> {
         match wire::sort(message) {
             Incoming::Answer { id, outcome } if id == self.id => {
                 return ControlFlow::Break(outcome.map(|result| Reply { result, size }));

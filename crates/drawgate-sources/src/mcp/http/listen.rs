@@ -8,7 +8,6 @@ use ::http::{HeaderValue, Method, Response};
 use bytes::Bytes;
 use drawgate_core::source::SourceError;
 use drawgate_host::egress::AnswerBody as ResponseBody;
-use serde_json::Value;
 use tokio::time::sleep;
 
 use super::answer::{Media, Stream, media_type};
@@ -127,12 +126,11 @@ async fn hear_out(peer: &Arc<Peer>, session: &Arc<Session>, stream: &mut Option<
             continue;
         }
         match wire::read(&event.data) {
-            Ok(Value::Array(batch)) => {
-                for message in batch {
+            Ok(messages) => {
+                for message in messages {
                     peer.aside(session, On::Any, wire::sort(message));
                 }
             }
-            Ok(message) => peer.aside(session, On::Any, wire::sort(message)),
             Err(_) => peer.journal.ignored(),
         }
     }

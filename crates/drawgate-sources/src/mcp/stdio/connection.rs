@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::exchange::Exchange;
-use crate::line_rpc::{Delivery, Ending, Link, MessageReader, MessageWriter, Receiver, Reply};
+use crate::line_rpc::{
+    Delivery, Ending, Envelope, Link, MessageReader, MessageWriter, Receiver, Reply,
+};
 use crate::mcp::callers::{ActiveCall, Callers, On};
 use crate::mcp::context::SourceContext;
 use crate::mcp::diagnostics::Journal;
@@ -125,7 +127,7 @@ impl Connection {
 }
 
 impl Receiver for Connection {
-    fn message(&self, message: Value, size: usize) {
+    fn message(&self, message: Envelope, size: usize) {
         let delivery = match wire::sort(message) {
             Incoming::Answer { id, outcome } => {
                 self.link.answer(id, outcome.map(|result| Reply { result, size }))

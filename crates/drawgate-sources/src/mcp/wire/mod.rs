@@ -15,7 +15,7 @@ pub(super) use server::{ServerInfo, discovered, initialize_params, initialized};
 
 use super::context::News;
 use super::requests::ServerRequest;
-use crate::line_rpc::{self, Message};
+use crate::line_rpc::{self, Envelope, Message};
 
 /// The newest revision with sessions, which `initialize` offers.
 pub(super) const NEWEST_WITH_SESSIONS: &str = "2025-11-25";
@@ -76,7 +76,7 @@ pub(super) enum Incoming {
 }
 
 /// Sorts a message.
-pub(super) fn sort(message: Value) -> Incoming {
+pub(super) fn sort(message: impl Into<Envelope>) -> Incoming {
     match line_rpc::sort(message) {
         Message::Answer { id, outcome } => Incoming::Answer { id, outcome },
         Message::Request { id, method, params } => {

@@ -53,7 +53,7 @@ pub(super) async fn tool(
     let may_be_task = peer.caller.lineage.is_none() && tasks::wanted(peer);
     if let Some(tasks) = mcp.inner.tasks.as_ref().filter(|_| may_be_task) {
         let options = options(peer, &call)?;
-        return tasks::call(tasks, peer, id, call, options).await;
+        return Box::pin(tasks::call(tasks, peer, id, *call, options)).await;
     }
     let asked = call.tool_id.clone();
     let result = perform_operation(mcp, peer, id, call).await?;
@@ -64,7 +64,7 @@ fn invocation(
     era: Era,
     id: &RequestId,
     mut params: Map<String, Value>,
-) -> Result<ToolInvocation, RpcError> {
+) -> Result<Box<ToolInvocation>, RpcError> {
     let invalid = |message: &str| RpcError::new(INVALID_PARAMS, message);
     let Some(Value::String(name)) = params.shift_remove("name") else {
         return Err(invalid("`name` must be a string"));
@@ -75,14 +75,14 @@ fn invocation(
         Some(_) => return Err(invalid("`arguments` must be an object")),
     };
     let (meta, narrowing) = meta(&mut params)?;
-    Ok(narrowing.of(ToolInvocation {
+    Ok(Box::new(narrowing.of(ToolInvocation {
         tool_id: name,
         request_id: id.label(),
         arguments,
         input: client::input(era, &mut params)?,
         meta,
         ..ToolInvocation::default()
-    }))
+    })))
 }
 
 /// The metadata of a request that goes on with it, and how the client narrows its call. The protocol's
@@ -133,7 +133,7 @@ pub(super) async fn perform_operation(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
-    call: ToolInvocation,
+    call: Box<ToolInvocation>,
 ) -> Result<ToolResult, RpcError> {
     let mut options = options(peer, &call)?;
     let _open = register(peer, id, &options.cancel)?;
@@ -143,7 +143,7 @@ pub(super) async fn perform_operation(
     if let Some(lineage) = &peer.caller.lineage {
         let run = mcp.inner.runs.as_ref().and_then(|runs| runs.program_of(&lineage.run));
         return match run {
-            Some(program) => Ok(Box::pin(program.call(call, options)).await),
+            Some(program) => Ok(Box::pin(program.call(*call, options)).await),
             None => Err(RpcError::new(INVALID_REQUEST, "the run has ended")),
         };
     }
@@ -174,7 +174,8 @@ fn options(peer: &Peer, call: &ToolInvocation) -> Result<CallOptions, RpcError> 
         trace: call.meta.get("traceparent").and_then(Value::as_str).and_then(TraceParent::parse),
         page_request: client::page_request(&peer.client),
         client: Arc::clone(&peer.client),
-        ..CallOptions::default()
+        as_task: false,
+        resume: None,
     })
 }
 

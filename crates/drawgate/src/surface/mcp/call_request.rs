@@ -75,7 +75,7 @@ pub(super) async fn noted(
         Ok(response) => Ok(response),
         Err(error) => {
             if let Some(call_request) = call_request {
-                call_request.refused(mcp, &error).await;
+                Box::pin(call_request.refused(mcp, &error)).await;
             }
             Err(error)
         }

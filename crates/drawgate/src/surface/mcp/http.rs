@@ -82,8 +82,8 @@ pub async fn handle(
     let identity = identity.into();
     match *request.method() {
         Method::POST => post(mcp, identity, transport, request).await,
-        Method::GET => get(mcp, identity, transport, request.headers()).await,
-        Method::DELETE => delete(mcp, &identity.principal, request.headers()).await,
+        Method::GET => Box::pin(get(mcp, identity, transport, request.headers())).await,
+        Method::DELETE => Box::pin(delete(mcp, &identity.principal, request.headers())).await,
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE"),
     }
 }
@@ -102,7 +102,8 @@ async fn post(
     let body = match body {
         Ok(body) => body,
         Err(response) => {
-            call_request::refused(mcp, &identity, transport, "the request could not be read").await;
+            let why = "the request could not be read";
+            Box::pin(call_request::refused(mcp, &identity, transport, why)).await;
             return *response;
         }
     };
@@ -119,7 +120,7 @@ async fn answer(
     let message = match message::parse(body) {
         Ok(message) => message,
         Err(error) => {
-            call_request::refused(mcp, &identity, transport, &error.message).await;
+            Box::pin(call_request::refused(mcp, &identity, transport, &error.message)).await;
             return Err(error);
         }
     };
@@ -131,7 +132,7 @@ async fn answer(
             Ok(empty(StatusCode::ACCEPTED))
         }
         Message::Notification { method, params } => {
-            notification(mcp, &identity.principal, headers, &method, params).await;
+            Box::pin(notification(mcp, &identity.principal, headers, &method, params)).await;
             Ok(empty(StatusCode::ACCEPTED))
         }
         Message::Request { id, method, params } => {
@@ -186,7 +187,7 @@ async fn request(
         Era::Sessions => Some(find_session(mcp, &caller.principal, headers).await?),
         Era::Stateless => None,
     };
-    caller.session = session.as_ref().map(|session| session.id.clone());
+    caller.session = session.as_ref().map(|session| Arc::clone(&session.id));
     if (era, mode, method) == (Era::Stateless, Headers::Checked, "tools/call") {
         mcp.inner.parameters.check(&mcp.inner.gateway, &caller, &params, headers)?;
     }
@@ -196,7 +197,7 @@ async fn request(
     };
     let peer = Peer { caller, era, session, client, reply: None, call_request };
     let done = match streaming(&peer, method, &params, headers) {
-        None => super::methods::dispatch(mcp, peer, id, method, params).await,
+        None => Box::pin(super::methods::dispatch(mcp, &peer, id, method, params)).await,
         Some(streaming) => respond(mcp, peer, id, method, params, streaming).await,
     };
     // Revisions with sessions report a request's error in an answer that is itself a success.
@@ -246,7 +247,7 @@ async fn respond(
     let (mcp, own, method) = (mcp.clone(), id.clone(), method.to_owned());
     let work = Box::pin(async move {
         let call_request = peer.call_request.clone();
-        let done = super::methods::dispatch(&mcp, peer, &own, &method, params).await;
+        let done = super::methods::dispatch(&mcp, &peer, &own, &method, params).await;
         // The error leaves in the stream, so this is the last place that sees it.
         call_request::noted(&mcp, call_request, done).await
     });
@@ -289,7 +290,7 @@ async fn find_session(
     let id = id.to_str().unwrap_or_default();
     match mcp.inner.sessions.find(id, principal) {
         Some(session) => Ok(session),
-        None => Err(no_such_session(mcp, principal, id).await),
+        None => Err(Box::pin(no_such_session(mcp, principal, id)).await),
     }
 }
 
@@ -351,10 +352,10 @@ async fn delete(mcp: &Mcp, principal: &Principal, headers: &HeaderMap) -> Respon
 /// A browser can send a form across sites without asking; it can't send JSON.
 fn check_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim();
-    let plain_charset = !kind.to_ascii_lowercase().contains("charset=")
-        || kind.to_ascii_lowercase().contains("utf-8");
-    if !essence.eq_ignore_ascii_case("application/json") || !plain_charset {
+    let (essence, parameters) = kind.split_once(';').unwrap_or((kind, ""));
+    let parameters = parameters.to_ascii_lowercase();
+    let plain_charset = !parameters.contains("charset=") || parameters.contains("utf-8");
+    if !essence.trim().eq_ignore_ascii_case("application/json") || !plain_charset {
         return Err(Box::new(plain(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "send `Content-Type: application/json`",
@@ -379,11 +380,14 @@ fn check_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
 }
 
 fn accepts(headers: &HeaderMap, kind: &str) -> bool {
-    let family = kind.split('/').next().unwrap_or_default();
+    let family = kind.split('/').next();
     headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         value.split(',').any(|part| {
             let range = part.split(';').next().unwrap_or_default().trim();
-            range.eq_ignore_ascii_case(kind) || range == "*/*" || range == format!("{family}/*")
+            let any_of = range.strip_suffix("/*");
+            range.eq_ignore_ascii_case(kind)
+                || any_of == Some("*")
+                || any_of.is_some() && any_of == family
         })
     })
 }

@@ -1,6 +1,6 @@
 //! JSON-RPC messages: parsed strictly, answered exactly.
 
-use drawgate_core::json::{self, JsonError};
+use drawgate_core::json::{self, JsonError, Outermost};
 use drawgate_core::model::shown_name;
 use http::StatusCode;
 use serde_json::{Map, Value};
@@ -30,11 +30,11 @@ pub(super) enum RequestId {
 }
 
 impl RequestId {
-    fn parse(value: &Value) -> Option<Self> {
+    fn parse(value: Value) -> Option<Self> {
         match value {
-            Value::String(text) if text.len() <= MAX_ID => Some(Self::Text(text.clone())),
+            Value::String(text) if text.len() <= MAX_ID => Some(Self::Text(text)),
             Value::Number(number) if number.is_i64() || number.is_u64() => {
-                Some(Self::Number(number.clone()))
+                Some(Self::Number(number))
             }
             Value::Null
             | Value::Bool(_)
@@ -136,42 +136,33 @@ impl RpcError {
 /// Parses a body. Duplicate keys, absurd nesting, batches and anything that is not JSON-RPC 2.0 are
 /// refused.
 pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
-    let value = json::parse(body).map_err(|error| {
+    let members = ["jsonrpc", "id", "method", "params", "result", "error"];
+    let message = json::parse_members(body, members).map_err(|error| {
         let code = match error {
             JsonError::Duplicate(_) => INVALID_REQUEST,
             JsonError::Syntax(_) | JsonError::Depth => PARSE_ERROR,
         };
         RpcError::new(code, error.to_string())
     })?;
-    let Value::Object(mut map) = value else {
+    let Outermost::Object([version, id, method, params, result, error]) = message else {
         return Err(RpcError::new(
             INVALID_REQUEST,
             "a message must be one JSON object; batches are not supported",
         ));
     };
-    if map.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+    if version.as_ref().and_then(Value::as_str) != Some("2.0") {
         return Err(RpcError::new(INVALID_REQUEST, "`jsonrpc` must be \"2.0\""));
     }
-    let id = match map.get("id") {
-        None => None,
-        Some(value) => Some(RequestId::parse(value).ok_or_else(|| {
-            RpcError::new(
-                INVALID_REQUEST,
-                format!("`id` must be an integer or a string of at most {MAX_ID} bytes"),
-            )
-        })?),
-    };
-    if !map.contains_key("method") {
-        return response(map, id);
-    }
-    let method = match map.shift_remove("method") {
+    let id = id.map(|id| RequestId::parse(id).ok_or_else(invalid_id)).transpose()?;
+    let method = match method {
+        None => return response(id, result, error.as_ref()),
         Some(Value::String(method)) if method.len() <= MAX_METHOD => method,
-        _ => return Err(RpcError::new(INVALID_REQUEST, "`method` must be a short string")),
+        Some(_) => return Err(RpcError::new(INVALID_REQUEST, "`method` must be a short string")),
     };
-    if map.contains_key("result") || map.contains_key("error") {
+    if result.is_some() || error.is_some() {
         return Err(RpcError::new(INVALID_REQUEST, "a request has no `result` and no `error`"));
     }
-    let params = match map.shift_remove("params") {
+    let params = match params {
         None => Params::Given(Map::new()),
         Some(Value::Object(params)) => Params::Given(params),
         Some(_) => Params::Malformed,
@@ -182,9 +173,18 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
     })
 }
 
-fn response(mut map: Map<String, Value>, id: Option<RequestId>) -> Result<Message, RpcError> {
-    match (map.shift_remove("result"), map.contains_key("error"), id) {
-        (result @ Some(_), false, Some(id)) | (result @ None, true, Some(id)) => {
+fn invalid_id() -> RpcError {
+    let message = format!("`id` must be an integer or a string of at most {MAX_ID} bytes");
+    RpcError::new(INVALID_REQUEST, message)
+}
+
+fn response(
+    id: Option<RequestId>,
+    result: Option<Value>,
+    error: Option<&Value>,
+) -> Result<Message, RpcError> {
+    match (result, error, id) {
+        (result @ Some(_), None, Some(id)) | (result @ None, Some(_), Some(id)) => {
             Ok(Message::Response { id, result })
         }
         _ => Err(RpcError::new(

@@ -53,10 +53,11 @@ pub(super) fn initialize(
     Ok(response)
 }
 
-/// Performs any other request.
+/// Performs any other request. What is not a call is boxed where it waits, so that calls do not pay for
+/// its room.
 pub(super) async fn dispatch(
     mcp: &Mcp,
-    peer: Peer,
+    peer: &Peer,
     id: &RequestId,
     method: &str,
     params: Map<String, Value>,
@@ -66,29 +67,39 @@ pub(super) async fn dispatch(
         call::check_meta(&params)?;
     }
     let result = match (method, era) {
-        ("tools/call", _) => return call::tool(mcp, &peer, id, params).await,
-        ("tools/list", _) => return list_tools(mcp, &peer, id, &params),
+        ("tools/call", _) => return call::tool(mcp, peer, id, params).await,
+        ("tools/list", _) => return list_tools(mcp, peer, id, &params),
         ("subscriptions/listen", Era::Stateless) => {
-            return watch::subscription(mcp, &peer, id, &params);
+            return watch::subscription(mcp, peer, id, &params);
         }
-        ("resources/list", _) => return resources::list(mcp, &peer, id, &params).await,
-        ("resources/templates/list", _) => return list_templates(mcp, &peer, id, &params),
-        ("resources/read", _) => return resources::read(mcp, &peer, id, params).await,
-        ("prompts/list", _) => return list_prompts(mcp, &peer, id, &params),
-        ("prompts/get", _) => return prompts::get(mcp, &peer, id, params).await,
-        ("completion/complete", _) => return completion::complete(mcp, &peer, id, params).await,
+        ("resources/list", _) => {
+            return Box::pin(resources::list(mcp, peer, id, &params)).await;
+        }
+        ("resources/templates/list", _) => return list_templates(mcp, peer, id, &params),
+        ("resources/read", _) => {
+            return Box::pin(resources::read(mcp, peer, id, params)).await;
+        }
+        ("prompts/list", _) => return list_prompts(mcp, peer, id, &params),
+        ("prompts/get", _) => return Box::pin(prompts::get(mcp, peer, id, params)).await,
+        ("completion/complete", _) => {
+            return Box::pin(completion::complete(mcp, peer, id, params)).await;
+        }
         ("resources/subscribe", Era::Sessions) => {
-            subscriptions::subscribe(mcp, &peer, &params).await?
+            Box::pin(subscriptions::subscribe(mcp, peer, &params)).await?
         }
         ("resources/unsubscribe", Era::Sessions) => {
-            subscriptions::unsubscribe(mcp, &peer, &params).await?
+            Box::pin(subscriptions::unsubscribe(mcp, peer, &params)).await?
         }
-        ("tasks/get", Era::Stateless) => return tasks::get(mcp, &peer, id, &params),
-        ("tasks/update", Era::Stateless) => return tasks::update(mcp, &peer, id, &params),
-        ("tasks/cancel", Era::Stateless) => return tasks::cancel(mcp, &peer, id, &params).await,
+        ("tasks/get", Era::Stateless) => return tasks::get(mcp, peer, id, &params),
+        ("tasks/update", Era::Stateless) => return tasks::update(mcp, peer, id, &params),
+        ("tasks/cancel", Era::Stateless) => {
+            return Box::pin(tasks::cancel(mcp, peer, id, &params)).await;
+        }
         ("server/discover", Era::Stateless) => discover(mcp, &peer.caller),
         ("ping", Era::Sessions) => json!({}),
-        ("logging/setLevel", Era::Sessions) => logging::set_level(mcp, &peer, id, &params).await?,
+        ("logging/setLevel", Era::Sessions) => {
+            Box::pin(logging::set_level(mcp, peer, id, &params)).await?
+        }
         _ => return Err(RpcError::unknown_method(method)),
     };
     Ok(json_response(StatusCode::OK, result_bytes(id, &complete(era, method, result))))

@@ -117,3 +117,7 @@ impl Mcp {
         self.inner.sessions.len()
     }
 }
+
+#[cfg(test)]
+#[path = "size_tests.rs"]
+mod size_tests;

@@ -92,7 +92,7 @@ impl Unanswered {
 pub(super) async fn converse(
     mcp: &Mcp,
     peer: &Peer,
-    mut call: ToolInvocation,
+    mut call: Box<ToolInvocation>,
     options: CallOptions,
 ) -> Result<ToolResult, RpcError> {
     let conversation = QuestionExchange { mcp, peer, options };
@@ -127,7 +127,7 @@ pub(super) async fn converse(
 pub(super) async fn pass_on(
     mcp: &Mcp,
     peer: &Peer,
-    mut call: ToolInvocation,
+    mut call: Box<ToolInvocation>,
     options: CallOptions,
 ) -> Result<ToolResult, RpcError> {
     let gateway = &mcp.inner.gateway;

@@ -35,10 +35,11 @@ pub(super) struct ReplyChannel {
     buffer: Arc<EventBuffer>,
     /// Cancelled when the client has gone for good.
     pub(super) gone: CancellationToken,
-    resumption: Option<Arc<Resumption>>,
+    resumption: Option<Resumption>,
 }
 
 /// By what a stream can be taken up again.
+#[derive(Clone)]
 struct Resumption {
     replays: Arc<Replays>,
     number: u64,
@@ -72,7 +73,7 @@ impl ReplyChannel {
         Self {
             buffer: Arc::new(EventBuffer::new(Some(number))),
             gone: CancellationToken::new(),
-            resumption: Some(Arc::new(Resumption { replays, number, primes })),
+            resumption: Some(Resumption { replays, number, primes }),
         }
     }
 
@@ -105,7 +106,7 @@ impl ReplyChannel {
             () = tokio::time::sleep(STREAM_AFTER), if primes => {}
         }
         let mut reader = self.buffer.read_after(0);
-        if let Some(Resumption { replays, number, .. }) = self.resumption.as_deref() {
+        if let Some(Resumption { replays, number, .. }) = &self.resumption {
             replays.begin(*number, &self.buffer);
         } else {
             reader = reader.or_else(self.gone.clone().drop_guard());
@@ -133,7 +134,7 @@ impl ReplyChannel {
 
     /// Performs the work, and cancels it when the client has been away for too long.
     async fn perform(self, mut work: Work, id: RequestId) {
-        let done = match self.resumption.as_deref() {
+        let done = match &self.resumption {
             None => work.await,
             Some(Resumption { replays, .. }) => tokio::select! {
                 biased;
@@ -145,7 +146,7 @@ impl ReplyChannel {
             },
         };
         self.buffer.conclude(&message(done, &id).await);
-        if let Some(Resumption { replays, number, .. }) = self.resumption.as_deref() {
+        if let Some(Resumption { replays, number, .. }) = &self.resumption {
             replays.finish(*number);
         }
     }

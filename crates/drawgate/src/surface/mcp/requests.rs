@@ -40,10 +40,10 @@ pub(super) fn invocation(
     params: &mut Map<String, Value>,
     (source, operation): (&SourceId, Operation),
     arguments: Map<String, Value>,
-) -> Result<ToolInvocation, RpcError> {
+) -> Result<Box<ToolInvocation>, RpcError> {
     let input = client::input(era, params)?;
     let (meta, narrowing) = call::meta(params)?;
-    Ok(narrowing.of(ToolInvocation {
+    Ok(Box::new(narrowing.of(ToolInvocation {
         tool_id: source.to_string(),
         request_id: id.label(),
         arguments,
@@ -51,11 +51,15 @@ pub(super) fn invocation(
         operation,
         input,
         ..ToolInvocation::default()
-    }))
+    })))
 }
 
 /// Makes a call of the gate that can't lead to questions.
-pub(super) async fn call_gate(mcp: &Mcp, caller: &Caller, call: ToolInvocation) -> ToolResult {
+pub(super) async fn call_gate(
+    mcp: &Mcp,
+    caller: &Caller,
+    call: impl Into<Box<ToolInvocation>>,
+) -> ToolResult {
     mcp.inner.gateway.call(caller, call, CallOptions::default()).await
 }
 

@@ -25,7 +25,7 @@ const MAY_GIVE_WAY_MS: u64 = 60_000;
 
 /// One client's session.
 pub(super) struct Session {
-    pub(super) id: String,
+    pub(super) id: Arc<str>,
     pub(super) principal: Principal,
     last_used: AtomicU64,
     in_flight: Mutex<HashMap<RequestId, CancellationToken>>,
@@ -109,7 +109,7 @@ impl Drop for InFlight {
 
 /// All sessions: bounded in number, ended when idle.
 pub struct Sessions {
-    all: RwLock<HashMap<String, Arc<Session>>>,
+    all: RwLock<HashMap<Arc<str>, Arc<Session>>>,
     max: usize,
     idle_ms: u64,
     resume: Duration,
@@ -160,7 +160,7 @@ impl Sessions {
             end(&mut all, &id);
         }
         let session = Arc::new(Session {
-            id: self.ids.secret(),
+            id: self.ids.secret().into(),
             principal: principal.clone(),
             last_used: AtomicU64::new(now),
             in_flight: Mutex::default(),
@@ -171,7 +171,7 @@ impl Sessions {
             primes: AtomicBool::new(false),
             closed: CancellationToken::new(),
         });
-        all.insert(session.id.clone(), Arc::clone(&session));
+        all.insert(Arc::clone(&session.id), Arc::clone(&session));
         Some(session)
     }
 
@@ -215,7 +215,7 @@ fn is_busy(session: &Arc<Session>) -> bool {
 }
 
 /// How many sessions each principal holds.
-fn held(all: &HashMap<String, Arc<Session>>) -> HashMap<&Principal, usize> {
+fn held(all: &HashMap<Arc<str>, Arc<Session>>) -> HashMap<&Principal, usize> {
     all.values().fold(HashMap::new(), |mut held, session| {
         *held.entry(&session.principal).or_default() += 1;
         held
@@ -224,16 +224,16 @@ fn held(all: &HashMap<String, Arc<Session>>) -> HashMap<&Principal, usize> {
 
 /// The id of the session that has been idle longest, of those that may give way.
 fn longest_idle(
-    all: &HashMap<String, Arc<Session>>,
+    all: &HashMap<Arc<str>, Arc<Session>>,
     may_give_way: impl Fn(&Session) -> bool,
-) -> Option<String> {
+) -> Option<Arc<str>> {
     all.values()
         .filter(|session| !is_busy(session) && may_give_way(session))
         .min_by_key(|session| session.last_used.load(Ordering::Relaxed))
-        .map(|session| session.id.clone())
+        .map(|session| Arc::clone(&session.id))
 }
 
-fn sweep(all: &mut HashMap<String, Arc<Session>>, now: u64, idle_ms: u64) {
+fn sweep(all: &mut HashMap<Arc<str>, Arc<Session>>, now: u64, idle_ms: u64) {
     all.retain(|_, session| {
         let ended = session.idle_ms(now) > idle_ms && !is_busy(session);
         session.replays.prune();
@@ -248,7 +248,7 @@ fn sweep(all: &mut HashMap<String, Arc<Session>>, now: u64, idle_ms: u64) {
     }
 }
 
-fn end(all: &mut HashMap<String, Arc<Session>>, id: &str) {
+fn end(all: &mut HashMap<Arc<str>, Arc<Session>>, id: &str) {
     if let Some(session) = all.remove(id) {
         session.closed.cancel();
         session.replays.clear();

@@ -8,7 +8,7 @@ fn caller(principal: &Principal, session: &str, carried: &[Value]) -> Caller {
     };
     Caller {
         principal: principal.clone(),
-        session: Some(session.to_owned()),
+        session: Some(session.into()),
         surface: Surface::EMBEDDED,
         carried: carried.iter().map(grant).collect(),
         lineage: None,

@@ -95,7 +95,7 @@ pub(super) fn session_stream(
 ) -> Response {
     let Some(open_stream) = mcp.inner.streams.enter(&session.principal) else { return too_many() };
     let Identity { principal, carried, lineage } = identity;
-    let session_id = Some(session.id.clone());
+    let session_id = Some(Arc::clone(&session.id));
     let caller = Caller { principal, session: session_id, surface, carried, lineage };
     let watcher = Watcher {
         mcp: mcp.clone(),

@@ -54,7 +54,7 @@ pub(super) fn caller(
     });
     Ok(Caller {
         principal: agent.name.clone(),
-        session: Some(agent.connection.clone()),
+        session: Some(agent.connection.as_str().into()),
         surface: SURFACE,
         carried: grants.collect(),
         lineage: None,

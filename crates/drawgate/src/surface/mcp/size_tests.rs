@@ -1,0 +1,34 @@
+//! Futures are copied when they are made and when they are boxed, and each holds all that it waits for:
+//! one large value in a rare branch costs every call.
+
+use ::http::Request;
+use axum::body::Body;
+use drawgate_runtime::callers::Identity;
+use serde_json::{Map, Value};
+
+use super::http::Peer;
+use super::message::RequestId;
+use super::{Mcp, Transport, call, handle, methods};
+
+/// Bytes that a future on the way of a call may have.
+const MOST: usize = 4096;
+
+fn size_of_future<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
+    size_of::<F>()
+}
+
+#[test]
+fn the_futures_of_a_call_are_small() {
+    type Parts = (&'static Mcp, &'static Peer, &'static RequestId, Map<String, Value>);
+    type Whole = (&'static Mcp, Identity, Request<Body>);
+    let request = size_of_future(|(mcp, identity, request): Whole| {
+        handle(mcp, identity, Transport::Http, request)
+    });
+    let dispatch = size_of_future(|(mcp, peer, id, params): Parts| {
+        methods::dispatch(mcp, peer, id, "tools/call", params)
+    });
+    let tool = size_of_future(|(mcp, peer, id, params): Parts| call::tool(mcp, peer, id, params));
+    let sizes = [("handle", request), ("dispatch", dispatch), ("call::tool", tool)];
+    let large: Vec<_> = sizes.iter().filter(|(_, size)| *size > MOST).collect();
+    assert!(large.is_empty(), "futures of more than {MOST} bytes: {large:?}, all: {sizes:?}");
+}
