@@ -44,6 +44,14 @@ impl Environment for GatewayEnvironment {
         let stored = || secrets_file::find(&self.data, name).map(OsString::from);
         std::env::var_os(name).or_else(stored)
     }
+
+    fn all(&self) -> Vec<(String, OsString)> {
+        let stored = secrets_file::read(&self.data).into_iter();
+        let stored = stored.map(|(name, value)| (name, OsString::from(value)));
+        // Those of this process win.
+        let all: BTreeMap<String, OsString> = stored.chain(ProcessEnvironment.all()).collect();
+        all.into_iter().collect()
+    }
 }
 
 /// Secrets from the environment of this process.
@@ -57,6 +65,12 @@ pub fn secrets() -> Secrets {
 pub(super) fn environment() -> BTreeMap<String, String> {
     let text = |(name, value): (String, OsString)| Some((name, value.into_string().ok()?));
     ProcessEnvironment.all().into_iter().filter_map(text).collect()
+}
+
+/// A variable of this process's environment, if it is set and text.
+#[must_use]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Whether terminals are to be written to in colours, as the environment says.

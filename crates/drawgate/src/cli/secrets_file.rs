@@ -36,10 +36,14 @@ pub(super) fn add(data: &Path, secrets: &BTreeMap<&str, &str>) -> anyhow::Result
     Ok(path)
 }
 
+/// The variables of the file in this data folder, in their order; none if there is no file.
+pub(super) fn read(data: &Path) -> Vec<(String, String)> {
+    std::fs::read_to_string(data.join(FILE)).map(|text| parse(&text)).unwrap_or_default()
+}
+
 /// A variable of the file in this data folder, if it is there.
 pub(super) fn find(data: &Path, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(data.join(FILE)).ok()?;
-    parse(&text).into_iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+    read(data).into_iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
 /// An assignment as a POSIX shell reads it.

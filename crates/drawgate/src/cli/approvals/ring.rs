@@ -38,8 +38,7 @@ async fn notify(listed: &ListedApproval) {
         .map(str::to_owned)
         .to_vec(),
         env: machine::desktop(&secrets),
-        working_dir: None,
-        confinement: None,
+        ..Spawn::default()
     };
     // A machine without a desktop has no such program.
     if let Ok(mut running) = Processes::new(&secrets, None).spawn(&spawn)

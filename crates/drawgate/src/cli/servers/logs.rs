@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
 use drawgate_runtime::operations::{Refusal, ServerLog};
 use serde_json::json;
 
