@@ -42,7 +42,6 @@ pub(super) struct McpArgs {
 
 pub(super) async fn run(args: &McpArgs, context: Context) -> anyhow::Result<ExitCode> {
     let agent = args.agent.as_deref().map(Principal::new).transpose()?;
-    context.show_warnings();
     let starter = Arc::new(Starter { context, own: tokio::sync::Mutex::new(None) });
     let socket = starter.context.data.join(SOCKET);
     let mut signals = Signals::new()?;

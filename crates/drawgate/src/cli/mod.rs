@@ -238,10 +238,11 @@ impl Context {
 
     /// Says what looks wrong in a configuration that counts all the same. For commands that start a
     /// gateway: others would say it again and again.
-    fn show_warnings(&self) {
+    fn with_warnings(self) -> Self {
         for warning in &self.loaded.warnings {
             eprintln!("drawgate: {warning}");
         }
+        self
     }
 
     /// Says once that a command goes on without the configuration, if it does.
@@ -313,8 +314,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     let context = context(&cli.globals)?;
     match cli.command {
-        Command::Serve(args) => serve::run(&args, context).await,
-        Command::Mcp(args) => mcp::run(&args, context).await,
+        Command::Serve(args) => serve::run(&args, context.with_warnings()).await,
+        Command::Mcp(args) => mcp::run(&args, context.with_warnings()).await,
         Command::Status => status::run(context).await,
         Command::Service(command) => service::run(&command, &context),
         Command::Tools(command) => tools::run(command, context).await,

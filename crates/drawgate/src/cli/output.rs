@@ -134,9 +134,9 @@ impl Consent {
 }
 
 async fn agrees(question: &str) -> anyhow::Result<bool> {
-    eprint!("{question} [y/N] ");
     // What was typed or pasted before the question is no answer to it.
     let _not_a_terminal = tcflush(io::stdin(), QueueSelector::IFlush);
+    eprint!("{question} [y/N] ");
     let answer = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_| line)

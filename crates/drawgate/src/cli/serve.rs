@@ -53,7 +53,6 @@ pub(super) struct ServeArgs {
 
 pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<ExitCode> {
     let config = &context.whole()?.config;
-    context.show_warnings();
     // Before anything that must be ended in order: a signal at the default would just kill.
     let mut signals = Signals::new()?;
     let (listener, tls) = listen(args, &context).await?;

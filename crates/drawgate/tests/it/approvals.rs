@@ -313,7 +313,7 @@ async fn a_watcher_sees_what_waits_and_what_became_of_it() {
     let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> '{}'\n", told.display());
     std::fs::write(bin.join("notify-send"), script).unwrap();
     std::fs::set_permissions(bin.join("notify-send"), Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", bin.display(), drawgate::cli::machine::variable("PATH").unwrap());
     let mut watch = place.command(&["approvals", "watch"]);
     let mut watch = watch.env("PATH", path).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();

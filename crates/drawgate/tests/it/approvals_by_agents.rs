@@ -170,11 +170,10 @@ fn config(place: &TestFolder, address: &str) -> String {
         let permissions = if name == "free" {
             String::new()
         } else {
-            format!("permissions = {{ read = [{bin:?}], hosts = {hosts} }}\n")
+            format!("permissions = {{ read = [\"{}\"], hosts = {hosts} }}\n", bin.display())
         };
-        text.push_str(&format!(
-            "[servers.{name}]\ncommand = \"python3\"\nargs = {args}\n{settings}{permissions}"
-        ));
+        let head = format!("[servers.{name}]\ncommand = \"python3\"\nargs = {args}\n");
+        text.extend([head.as_str(), settings, &permissions]);
         if name == "once" {
             text.push_str(
                 "[[servers.once.manifest]]\nname = \"run\"\ndescription = \"Runs a command.\"\n\

@@ -370,7 +370,7 @@ fn common_mistakes_get_a_helpful_line() {
         assert_eq!(text(&output.stdout), "", "{mistake:?}");
         let said = text(&output.stderr).replace(&address, "ADDRESS");
         assert_eq!(said.lines().count(), 1, "{mistake:?}: {said}");
-        lines.push_str(&format!("{} {said}", output.status.code().unwrap()));
+        lines.extend([output.status.code().unwrap().to_string().as_str(), " ", &said]);
     }
     assert_snapshot!(lines, @r#"
     78 drawgate: missing.toml: error: there is no such file; name another with `--config`, or make one with `drawgate init`

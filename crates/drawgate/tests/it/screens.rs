@@ -101,7 +101,8 @@ async fn lists_fit_80_and_120_columns() {
     for columns in [80, 120] {
         for args in lists {
             let seen = screen(&place, &gateway, columns, args);
-            screens.push_str(&format!("{columns}$ drawgate {}\n{seen}\n", args.join(" ")));
+            let command = format!("{columns}$ drawgate {}\n", args.join(" "));
+            screens.extend([command.as_str(), &seen, "\n"]);
         }
     }
     assert_snapshot!(screens);
