@@ -157,6 +157,7 @@ fn run(place: &TestFolder, registry: &str, args: &[&str]) -> Output {
         .env("npm_config_registry", format!("http://{registry}/"))
         .env("npm_config_cache", place.path().join("npm-cache"))
         .env("npm_config_userconfig", place.path().join("npmrc"))
+        .env("npm_config_fetch_retries", "0")
         .env("PIP_INDEX_URL", format!("http://{registry}/simple/"))
         .env("PIP_CONFIG_FILE", "/dev/null")
         .env("PIP_NO_CACHE_DIR", "1")

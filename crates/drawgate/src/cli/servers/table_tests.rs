@@ -178,3 +178,34 @@ fn mistakes_are_named() {
         assert_eq!(said, expected);
     }
 }
+
+#[test]
+fn what_is_allowed_is_added_to_what_is_there() {
+    let all = [
+        Refusal::Write("/a".into()),
+        Refusal::Write("/b".into()),
+        Refusal::Host("x.example".to_owned()),
+        Refusal::Variable("KEY".to_owned()),
+    ];
+    for (before, after) in [
+        (
+            "[servers.s]\ncommand = \"x\" # ours\n",
+            "[servers.s]\ncommand = \"x\" # ours\npermissions = { write = [\"/a\", \"/b\"], hosts = [\"x.example\"] }\n\
+             env = { KEY = \"env:KEY\" }\nsandbox = \"network\"\n",
+        ),
+        (
+            "[servers.s]\nsandbox = \"none\"\nenv = { KEY = \"own\" }\n[servers.s.permissions]\nwrite = [\"/a\"]\nhosts = [\"x.example\"]\n",
+            "[servers.s]\nsandbox = \"none\"\nenv = { KEY = \"own\" }\n[servers.s.permissions]\nwrite = [\"/a\", \"/b\"]\nhosts = [\"x.example\"]\n",
+        ),
+    ] {
+        let mut document = document(before);
+        allow(&mut document, "s", &all).unwrap();
+        assert_eq!(document.to_string(), after);
+    }
+    let mut strict = document("[servers.s]\nsandbox = \"strict\"\n");
+    allow(&mut strict, "s", &[Refusal::Read("/a".into())]).unwrap();
+    assert!(strict.to_string().contains("sandbox = \"workspace\""), "{strict}");
+    assert!(allow(&mut strict, "t", &all).is_err());
+    let mut bad = document("[servers.s]\npermissions = 1\n");
+    assert!(allow(&mut bad, "s", &all).is_err());
+}
