@@ -85,7 +85,7 @@ pub(crate) struct Costs {
 /// Counts every kind of request, one client at a time; instructions only where there is time for it.
 pub(crate) async fn measure(program: &Program, upstream: &Server, quick: bool) -> Result<Costs> {
     eprintln!("what a call costs, counted");
-    let counting = program.counting()?;
+    let counting = Program::counting()?;
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
     for request in Request::ALL {
         rows.push(count(&counting, upstream, request, &mut notes).await?);
@@ -172,9 +172,11 @@ impl Costs {
                 figure_or_dash(row.instructions.map(|count| count / 1000.0)),
             ]);
         }
-        let notes = self.notes.iter().chain(&self.excess).map(|line| format!("{line}\n"));
-        let notes: String = notes.collect();
-        let gap = if notes.is_empty() { "" } else { "\n" };
-        format!("{}{notes}{gap}", table.text())
+        let mut text = table.text();
+        for line in self.notes.iter().chain(&self.excess) {
+            text += line;
+            text.push('\n');
+        }
+        text
     }
 }

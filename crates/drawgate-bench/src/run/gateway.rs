@@ -80,8 +80,8 @@ impl Program {
         Ok(Self { path, under: Vec::new(), is_asked: false })
     }
 
-    /// The same program with an allocator that counts, which is beside this one.
-    pub(crate) fn counting(&self) -> Result<Self> {
+    /// The gateway with an allocator that counts, which is in the folder of this program.
+    pub(crate) fn counting() -> Result<Self> {
         let path = std::env::current_exe()?.with_file_name("drawgate-counted");
         if !path.is_file() {
             bail!("there is no `{}`; build it with this program", path.display());

@@ -88,15 +88,17 @@ impl Report {
             self.cores, self.plan.rounds, self.plan.milliseconds
         );
         if !self.cells.is_empty() {
-            text += &self.paths("tools/call echo, upstream over HTTP", &self.cells).text();
+            text += &paths("tools/call echo, upstream over HTTP", &self.cells).text();
         }
         if !self.one_core.is_empty() {
-            text +=
-                &self.paths("the same, hop and gateway on one core each", &self.one_core).text();
+            text += &paths("the same, hop and gateway on one core each", &self.one_core).text();
         }
         if let Some(peers) = &self.peers {
             text += &named("tools/call echo, other gateways", &peers.rows).text();
-            text += &peers.left_out.iter().map(|line| format!("{line}\n")).collect::<String>();
+            for line in &peers.left_out {
+                text += line;
+                text.push('\n');
+            }
         }
         text += &self.costs.as_ref().map(Costs::text).unwrap_or_default();
         text += &self.soak.as_ref().map(Soak::text).unwrap_or_default();
@@ -117,27 +119,6 @@ impl Report {
         text += &self.node.as_ref().map(Node::text).unwrap_or_default();
         text += &self.facts();
         text + &self.verdict()
-    }
-
-    fn paths(&self, title: &str, cells: &[Cell]) -> Table {
-        let head = [
-            "clients",
-            "path",
-            "calls/s",
-            "p50 µs",
-            "p99 µs",
-            "CPU µs/call",
-            "RSS MiB",
-            "of direct",
-            "of hop",
-            "added p50 µs",
-            "x hop's",
-        ];
-        let mut table = Table::new(title, &head);
-        for cell in cells {
-            table.row(path_row(cells, cell));
-        }
-        table
     }
 
     fn starts(&self) -> Table {
@@ -184,6 +165,27 @@ impl Report {
         }
         table.text()
     }
+}
+
+fn paths(title: &str, cells: &[Cell]) -> Table {
+    let head = [
+        "clients",
+        "path",
+        "calls/s",
+        "p50 µs",
+        "p99 µs",
+        "CPU µs/call",
+        "RSS MiB",
+        "of direct",
+        "of hop",
+        "added p50 µs",
+        "x hop's",
+    ];
+    let mut table = Table::new(title, &head);
+    for cell in cells {
+        table.row(path_row(cells, cell));
+    }
+    table
 }
 
 fn path_row(cells: &[Cell], cell: &Cell) -> [String; 11] {
