@@ -285,32 +285,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    // These need no configuration, and one repairs it.
+/// Runs what needs no configuration; `init` and `config` repair it.
+async fn run_alone(cli: &Cli) -> Option<anyhow::Result<ExitCode>> {
+    let out = Output::new(cli.globals.json);
     match &cli.command {
-        Command::Completions { shell } => return completions(*shell),
-        Command::ManPages { folder } => return man_pages(folder),
-        Command::Init(args) => return init::run(args, &cli.globals),
-        Command::Config(command) => return config::run(command, &cli.globals),
-        Command::Sandbox(command) => {
-            return sandbox::run(command, &cli.globals).await;
-        }
-        Command::Toolpacks(command) => {
-            if let Some(done) = toolpacks::run_alone(command, Output::new(cli.globals.json)) {
-                return done;
-            }
-        }
-        Command::Profiles(command) => {
-            if let Some(done) = profiles::run_alone(command, Output::new(cli.globals.json)) {
-                return done;
-            }
-        }
-        Command::Plugins(command) => {
-            if let Some(done) = plugins::run_alone(command, Output::new(cli.globals.json)) {
-                return done;
-            }
-        }
-        _ => {}
+        Command::Completions { shell } => Some(completions(*shell)),
+        Command::ManPages { folder } => Some(man_pages(folder)),
+        Command::Init(args) => Some(init::run(args, &cli.globals)),
+        Command::Config(command) => Some(config::run(command, &cli.globals)),
+        Command::Sandbox(command) => Some(sandbox::run(command, &cli.globals).await),
+        Command::Toolpacks(command) => toolpacks::run_alone(command, out),
+        Command::Profiles(command) => profiles::run_alone(command, out),
+        Command::Plugins(command) => plugins::run_alone(command, out),
+        _ => None,
+    }
+}
+
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    if let Some(done) = run_alone(&cli).await {
+        return done;
     }
     let context = context(&cli.globals)?;
     match cli.command {
