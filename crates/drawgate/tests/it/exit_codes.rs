@@ -63,6 +63,7 @@ const ENDS: &[(&[&str], Exit)] = &[
 fn errors_are_json_for_who_asks_for_it_everywhere() {
     let place = TestFolder::new("");
     std::fs::write(place.path().join("broken.toml"), "listen = \n").unwrap();
+    place.make_data(&place.data());
     place.ok(&["agents", "list"]);
     for (args, exit) in ENDS {
         let plain = place.run(args);

@@ -149,7 +149,7 @@ impl Desktop {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.place.command(args);
-        command.env_clear().env("PATH", self.path());
+        command.env_clear().env("PATH", self.path()).env("DRAWGATE_CONFIG", "drawgate.toml");
         command.envs(VARIABLES.map(|(name, value, _)| (name, value)));
         command
     }

@@ -146,6 +146,7 @@ fn shared_names(place: &TestFolder) -> Vec<String> {
 #[test]
 fn removal_takes_what_is_meant_and_nothing_else() {
     let place = TestFolder::new("");
+    place.make_data(&place.data());
     place.ok(&["keys", "list"]);
     let written = format!(
         "# packs\r\npack=\"a\",tools=\"*\" {one}\r\n\nagent=\"a\" {one}\nnonsense\nagent=\"b\" {one}\nagent=\"b\" {two}",

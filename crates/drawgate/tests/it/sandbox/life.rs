@@ -64,11 +64,11 @@ async fn what_keeps_a_command_from_starting_is_told() {
         (&["--workspace", workspace, "--limit", "wings=2", "true"], 125, "wings"),
         (
             &["--workspace", workspace, "--profile", "open", "true"],
-            2,
+            64,
             "`open` is not a sandbox profile",
         ),
-        (&["--workspace", workspace, "--timeout", "0", "true"], 2, "above 0"),
-        (&["--workspace", workspace], 2, "<CMD>"),
+        (&["--workspace", workspace, "--timeout", "0", "true"], 64, "above 0"),
+        (&["--workspace", workspace], 64, "<CMD>"),
     ];
     for (args, code, sentence) in cases {
         let outcome = run(&mut lab.program(&[&["sandbox", "exec"], *args].concat())).await;
