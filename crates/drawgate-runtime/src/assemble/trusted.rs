@@ -24,15 +24,15 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
         trusted("the data folder", data, Kind::Secret(DataDir::ROOMS)),
         trusted("the folder of plugins", data.join(DataDir::PLUGINS), Kind::Setting),
         trusted("the folder of packages", data.join(DataDir::PACKAGES), Kind::Setting),
-        trusted("the list of authorised keys", data.join(&config.grpc.keys), Kind::Setting),
-        trusted("the folder of toolpacks", toolpacks, Kind::Setting),
-        trusted("the lock file of toolpacks", lock, Kind::Setting),
     ];
     let mut add = |what: &str, path: PathBuf, kind| list.push(trusted(what, path, kind));
     if let Some(file) = loaded.watched() {
         add("the configuration file", file.to_owned(), Kind::Secret(&[]));
         add("the lock file of packages", PackageLock::path(file), Kind::Setting);
     }
+    add("the list of authorised keys", data.join(&config.grpc.keys), Kind::Setting);
+    add("the folder of toolpacks", toolpacks, Kind::Setting);
+    add("the lock file of toolpacks", lock, Kind::Setting);
     if let Some(file) = &config.policy.file {
         add("the policy file", loaded.resolve(file), Kind::Setting);
     }
