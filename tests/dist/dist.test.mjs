@@ -1,4 +1,5 @@
 // The products of `./dist`, each installed into an empty root: the program of that root serves there.
+// By default they are packed from the debug program; with DIST_OUT=FOLDER those in that folder are tried.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -78,9 +79,10 @@ async function check(root, user, home) {
 
 describe("the products of ./dist", () => {
   const folder = mkdtempSync(join(tmpdir(), "drawgate-dist-"));
-  const out = join(folder, "out");
+  const made = process.env.DIST_OUT;
+  const out = made ? resolve(made) : join(folder, "out");
   const product = (ending) => join(out, readdirSync(out).find((name) => name.endsWith(ending)));
-  before(() => pack(out));
+  before(() => { if (!made) pack(out); });
   after(() => rmSync(folder, { recursive: true, force: true }));
 
   test("are all there, with their sums", () => {
@@ -150,7 +152,7 @@ describe("the products of ./dist", () => {
     for (const line of listed.trim().split("\n")) assert.match(line, /^\S+ root\/root /);
   });
 
-  test("are the same again", () => {
+  test("are the same again", { skip: made && "made elsewhere" }, () => {
     const again = join(folder, "again");
     pack(again);
     assert.equal(readFileSync(join(again, "SHA256SUMS"), "utf8"), readFileSync(join(out, "SHA256SUMS"), "utf8"));

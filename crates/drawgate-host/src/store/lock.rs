@@ -11,6 +11,12 @@ use crate::trusted::followed::FollowedPath;
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
+    /// It is not there.
+    #[error("there is no data folder `{}`: no gateway has run on it yet", path.display())]
+    Absent {
+        /// The folder.
+        path: PathBuf,
+    },
     /// It can't be made, read or written.
     #[error("data folder `{}` can't be used; check that it exists and that you may write in it", path.display())]
     Io {
@@ -104,7 +110,12 @@ impl DataDir {
     /// others, too.
     pub fn existing(path: impl Into<PathBuf>) -> Result<Self, DataDirError> {
         let dir = Self { path: path.into() };
-        fs::read_dir(&dir.path).map_err(failed(&dir.path))?;
+        match fs::read_dir(&dir.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(DataDirError::Absent { path: dir.path });
+            }
+            found => drop(found.map_err(failed(&dir.path))?),
+        }
         dir.check_folder()?;
         Ok(dir)
     }

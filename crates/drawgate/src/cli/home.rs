@@ -31,12 +31,22 @@ impl Home {
     }
 
     fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let below_home = |path| absolute("HOME").map(|home| home.join(path));
-        let config = absolute("XDG_CONFIG_HOME").or_else(|| below_home(".config"))?;
-        let data = absolute("XDG_DATA_HOME").or_else(|| below_home(".local/share"))?;
+        let config = base(&variable, "XDG_CONFIG_HOME", ".config")?;
+        let data = base(&variable, "XDG_DATA_HOME", ".local/share")?;
         Some(Self { config: config.join(FOLDER).join(DEFAULT_FILE), data: data.join(FOLDER) })
     }
+}
+
+/// Where programs of this user keep their configuration.
+pub(super) fn config_folder() -> anyhow::Result<PathBuf> {
+    base(&variable, "XDG_CONFIG_HOME", ".config")
+        .context("the home folder is not known; set `HOME`")
+}
+
+/// A base directory: the one that a variable names, or its usual place below the home folder.
+fn base(variable: &impl Fn(&str) -> Option<String>, name: &str, usual: &str) -> Option<PathBuf> {
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute(name).or_else(|| absolute("HOME").map(|home| home.join(usual)))
 }
 
 /// A gateway by how it was named.

@@ -294,7 +294,8 @@ async fn report_start(
     }
     let packs = dial.map_or_else(String::new, |dial| {
         format!(
-            "packs    drawgate keys add --pack NAME KEY.pub    (packs and agents dial {dial}, over gRPC)\n"
+            "packs    dial {dial}, over gRPC; so do agents\n\
+             \x20        drawgate keys add --pack NAME KEY.pub\n"
         )
     });
     let loss = loss.map_or_else(String::new, |loss| {

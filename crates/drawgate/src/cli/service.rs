@@ -11,7 +11,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::machine::{secrets, variable};
+use super::home::config_folder;
+use super::machine::secrets;
 use super::{Context, files};
 
 /// The unit of systemd.
@@ -52,15 +53,12 @@ impl Manager {
     }
 
     fn file(self) -> anyhow::Result<PathBuf> {
-        let home = || secrets().home().context("the home folder is not known; set `HOME`");
         match self {
-            Self::Systemd => {
-                let config = variable("XDG_CONFIG_HOME").map(PathBuf::from);
-                let config = config.filter(|path| path.is_absolute());
-                let config = config.map_or_else(|| home().map(|it| it.join(".config")), Ok)?;
-                Ok(config.join("systemd/user").join(UNIT))
+            Self::Systemd => Ok(config_folder()?.join("systemd/user").join(UNIT)),
+            Self::Launchd => {
+                let home = secrets().home().context("the home folder is not known; set `HOME`")?;
+                Ok(home.join(format!("Library/LaunchAgents/{LABEL}.plist")))
             }
-            Self::Launchd => Ok(home()?.join(format!("Library/LaunchAgents/{LABEL}.plist"))),
         }
     }
 
