@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use drawgate_core::canonical;
 use drawgate_core::clock::{Clock, Ids};
 
 /// The system clock, which never goes back: when it is set back, its highest value repeats.
@@ -54,7 +55,10 @@ impl SystemIds {
 
 impl Ids for SystemIds {
     fn unique(&self) -> String {
-        format!("{:016x}{:08x}", self.boot, self.next.fetch_add(1, Ordering::Relaxed))
+        let number = canonical::hex(&self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        // Eight digits last for long; after that it has sixteen.
+        let number = number.strip_prefix("00000000").unwrap_or(&number);
+        [&canonical::hex(&self.boot.to_be_bytes()), number].concat()
     }
 
     fn secret(&self) -> String {

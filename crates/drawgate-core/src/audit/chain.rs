@@ -86,16 +86,37 @@ impl Chain {
         let kind_end = own.len();
         canonical::write_text(&self.head, &mut own);
         let value = |range: Range<usize>| own.get(range).unwrap_or_default();
-        let mut members: Vec<(&str, &[u8])> = Vec::with_capacity(24);
-        members.extend(draft.fields().filter(|(key, _)| !RESERVED.contains(key)));
-        members.push(("createdAt", value(number_end..time_end)));
-        members.push(("kind", value(time_end..kind_end)));
-        members.push(("prev", value(kind_end..own.len())));
-        members.push(("sequence", value(0..number_end)));
+        let mut members: Vec<Member<'_>> = Vec::with_capacity(24);
+        let fields = draft.fields().filter(|(key, _)| !RESERVED.contains(key));
+        members.extend(fields.map(|(key, value)| Member::new(key, value)));
+        members.extend([
+            Member::new("createdAt", value(number_end..time_end)),
+            Member::new("kind", value(time_end..kind_end)),
+            Member::new("prev", value(kind_end..own.len())),
+            Member::new("sequence", value(0..number_end)),
+        ]);
         // Our keys are ASCII, so that byte order is the canonical one. The sort is stable: of two
         // values for a key the later one stays last, and is kept.
-        members.sort_by_key(|(key, _)| *key);
+        members.sort_by_key(|member| (member.first, member.key));
         write_members(&members)
+    }
+}
+
+/// A member of an event.
+struct Member<'a> {
+    /// The first eight bytes of the key, which order most keys without a look at the rest.
+    first: u64,
+    key: &'a str,
+    value: &'a [u8],
+}
+
+impl<'a> Member<'a> {
+    fn new(key: &'a str, value: &'a [u8]) -> Self {
+        let mut first = [0; 8];
+        for (place, byte) in first.iter_mut().zip(key.bytes()) {
+            *place = byte;
+        }
+        Self { first: u64::from_be_bytes(first), key, value }
     }
 }
 
@@ -105,13 +126,13 @@ const HASH_MEMBER: &[u8] =
 /// Where in it the digits begin.
 const HASH_DIGITS: usize = b"\"hash\":\"".len();
 
-fn write_members(members: &[(&str, &[u8])]) -> (Vec<u8>, usize) {
-    let size: usize = members.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
+fn write_members(members: &[Member<'_>]) -> (Vec<u8>, usize) {
+    let size: usize = members.iter().map(|member| member.key.len() + member.value.len() + 4).sum();
     let mut out = Vec::with_capacity(size + HASH_MEMBER.len() + 2);
     let mut hash_at = None;
     out.push(b'{');
-    for (at, (key, value)) in members.iter().enumerate() {
-        if members.get(at + 1).is_some_and(|(next, _)| next == key) {
+    for (at, Member { key, value, .. }) in members.iter().enumerate() {
+        if members.get(at + 1).is_some_and(|next| next.key == *key) {
             continue;
         }
         if out.len() > 1 {

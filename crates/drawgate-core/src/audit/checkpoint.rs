@@ -185,7 +185,8 @@ impl Signer {
         checkpoint: &str,
     ) -> HeadRecord {
         let message = head_message(install, sequence, head, checkpoint);
-        let mac = self.keys.head_mac(&message).map(|mac| hex::encode(mac.finalize().into_bytes()));
+        let mac =
+            self.keys.head_mac(&message).map(|mac| canonical::hex(&mac.finalize().into_bytes()));
         HeadRecord {
             sequence,
             head: head.to_owned(),
@@ -198,7 +199,7 @@ impl Signer {
     pub(super) fn sign(&self, mut members: Map<String, Value>) -> String {
         members.insert("key".to_owned(), self.keys.public_hex().into());
         let message = canonical::to_string(&Value::Object(members));
-        hex::encode(self.signing.sign(message.as_bytes()).to_bytes())
+        canonical::hex(&self.signing.sign(message.as_bytes()).to_bytes())
     }
 }
 

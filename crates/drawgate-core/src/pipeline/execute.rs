@@ -62,7 +62,7 @@ async fn slots(entry: &Entry, caller: &str) -> (FairSlot, Option<FairSlot>) {
 /// One client, as sources that keep state for each tell them apart.
 fn affinity(caller: &Caller) -> Arc<str> {
     match &caller.session {
-        Some(session) => format!("{}/{session}", caller.principal).into(),
+        Some(session) => [caller.principal.as_str(), "/", session].concat().into(),
         None => caller.principal.as_str().into(),
     }
 }

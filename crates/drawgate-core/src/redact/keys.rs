@@ -144,6 +144,10 @@ impl<'b> Name<'b> {
 
     fn class(&self) -> Class {
         let Some(finder) = FINDER.as_ref() else { return Class::Secret };
+        // Most names hold no telling word, and that is found out faster than which.
+        if !finder.is_match(self.bytes) {
+            return Class::Plain;
+        }
         // The last word decides, and of the words that end there the longest.
         let hits = finder.find_overlapping_iter(self.bytes).filter_map(|hit| {
             let (stem, class, begin) = *VOCABULARY.names.get(hit.pattern().as_usize())?;

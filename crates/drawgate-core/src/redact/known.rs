@@ -42,6 +42,8 @@ pub(super) struct Values {
     plain: (AhoCorasick, Vec<Pattern>),
     /// The same without blanks and line ends, for texts that are taken without them.
     wrapped: (AhoCorasick, Vec<Pattern>),
+    /// Bytes of the shortest pattern: a shorter text holds none.
+    shortest: usize,
 }
 
 /// One disguise of one value.
@@ -71,8 +73,12 @@ impl Known {
         });
         let squeezed: BTreeSet<Pattern> =
             squeezed.filter(|pattern| pattern.text.len() >= MIN_WRAPPED).collect();
+        let shortest = patterns.iter().chain(&squeezed).map(|pattern| pattern.text.len()).min();
         match (with_automaton(patterns), with_automaton(squeezed)) {
-            (Some(plain), Some(wrapped)) => Self::Values(Box::new(Values { plain, wrapped })),
+            (Some(plain), Some(wrapped)) => {
+                let shortest = shortest.unwrap_or_default();
+                Self::Values(Box::new(Values { plain, wrapped, shortest }))
+            }
             _ => Self::Everything,
         }
     }
@@ -89,7 +95,7 @@ impl Known {
             Self::Everything => return Cow::Owned(MASK.to_owned()),
             Self::Values(values) => values,
         };
-        if text.len() < MIN_ALONE_CHARS {
+        if text.len() < values.shortest {
             return Cow::Borrowed(text);
         }
         let mut spans = Spans::default();
@@ -154,7 +160,13 @@ fn stands_alone(text: &str, start: usize, end: usize) -> bool {
 }
 
 fn has_line_end(text: &str) -> bool {
-    text.contains(['\n', '\r']) || text.contains("\\n") || text.contains("\\r")
+    let bytes = text.as_bytes();
+    // One look at each byte: this is asked of every text, and most have neither.
+    bytes.iter().enumerate().any(|(at, byte)| match byte {
+        b'\n' | b'\r' => true,
+        b'\\' => matches!(bytes.get(at + 1), Some(b'n' | b'r')),
+        _ => false,
+    })
 }
 
 /// The bytes without blanks and line ends, real and escaped, and where each of them stood.
