@@ -65,9 +65,8 @@ export async function freePort() {
 
 /** A running gateway. */
 class Gateway {
-  constructor(place, child) {
-    Object.assign(this, place);
-    this.child = child;
+  constructor(program, place, child) {
+    Object.assign(this, place, { program, child });
     this.stdout = "";
     this.stderr = "";
     child.stdout.setEncoding("utf8").on("data", (chunk) => { this.stdout += chunk; });
@@ -88,16 +87,21 @@ class Gateway {
 
   /** Runs another command on the same data folder and returns what it printed. */
   async cli(...args) {
-    const { stdout } = await run(drawgate, [...args, "--data", this.data, "--config", this.config]);
+    const { stdout } = await run(this.program, [...args, "--data", this.data, "--config", this.config], { maxBuffer: Infinity });
     return stdout;
   }
 
   /** Ends it as a supervisor would, and returns how it exited. */
   async stop() {
-    this.child.kill("SIGTERM");
-    const exit = await this.exited;
+    const exit = await this.end();
     this.remove();
     return exit;
+  }
+
+  /** The same, but its folder stays. */
+  end() {
+    this.child.kill("SIGTERM");
+    return this.exited;
   }
 
   /** Learns its address from the first line that it prints. */
@@ -143,11 +147,16 @@ export function startGatewayWith(tables, expected, server = "") {
   return startGatewayAt(workplaceWith(limits + tables), expected);
 }
 
-async function startGatewayAt(place, expected) {
+/** Starts any program with a whole configuration. */
+export function startProgram(program, text, expected) {
+  return startGatewayAt(workplaceWith(text), expected, program);
+}
+
+async function startGatewayAt(place, expected, program = drawgate) {
   const where = ["--config", place.config, "--data", place.data, "--listen", "127.0.0.1:0"];
   const args = ["serve", "--json", ...where];
-  const child = spawn(drawgate, args, { cwd: place.home, stdio: ["ignore", "pipe", "pipe"] });
-  const gateway = new Gateway(place, child);
+  const child = spawn(program, args, { cwd: place.home, stdio: ["ignore", "pipe", "pipe"] });
+  const gateway = new Gateway(program, place, child);
   try {
     await gateway.listens();
     await gateway.ready(expected);
