@@ -2,6 +2,7 @@
 // validated, programs used. `rules.mjs` lists what can't be, and why.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, posix } from "node:path";
@@ -94,5 +95,22 @@ describe("pages", { concurrency: 2 }, () => {
       const { code, output } = await apart(process.execPath, [join(here, "play.mjs"), name]);
       assert.equal(code, 0, `\n${output}`);
     });
+  }
+});
+
+test("what stands for `cargo run` is what cargo would run", () => {
+  const metadata = execFileSync("cargo", ["metadata", "--locked", "--no-deps", "--format-version", "1"], { cwd: top, encoding: "utf8", maxBuffer: 1 << 26 });
+  const { packages } = JSON.parse(metadata);
+  const programs = (found) => {
+    const chosen = found.flatMap((one) => one.default_run ?? []);
+    const all = found.flatMap((one) => one.targets.filter(({ kind }) => kind.includes("bin")).map(({ name }) => name));
+    return chosen.length > 0 ? chosen : all;
+  };
+  const rows = STAND_INS.filter(([text]) => text.startsWith("cargo run "));
+  assert.ok(rows.length > 2);
+  for (const [text, standIn] of rows) {
+    const [, name] = / -p (\S+)/.exec(text) ?? [];
+    const run = programs(packages.filter((one) => !name || one.name === name));
+    assert.deepEqual(run, [posix.basename(standIn.split(" ")[0])], text);
   }
 });

@@ -12,9 +12,6 @@ use crate::load::Client;
 /// Calls of the shorter and of the longer run.
 const RUNS: [u64; 2] = [100, 600];
 
-/// What stands before the count in what `valgrind` says.
-const COUNT: &str = "I refs:";
-
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(super) async fn of_call(program: &Program, upstream: &Server) -> Result<f64> {
     let [short, long] = RUNS;
@@ -34,9 +31,13 @@ async fn run(program: &Program, upstream: &Server, calls: u64) -> Result<u64> {
     count(&folder.log_text()).context("`valgrind` has not said how many instructions there were")
 }
 
+/// The count in what `valgrind` says, whose versions put different blanks before it.
 fn count(log: &str) -> Option<u64> {
-    let (_, count) = log.lines().rev().find_map(|line| line.split_once(COUNT))?;
-    count.trim().replace(',', "").parse().ok()
+    log.lines().rev().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [.., "I", "refs:", count] = words.as_slice() else { return None };
+        count.replace(',', "").parse().ok()
+    })
 }
 
 #[cfg(test)]
@@ -45,8 +46,10 @@ mod tests {
 
     #[test]
     fn the_count_is_found_among_the_gateways_own_lines() {
-        let log = "INFO ready\n==12== I refs:        1,234,567\n==12== \nINFO stopped\n";
-        assert_eq!(count(log), Some(1_234_567));
+        for said in ["I refs:        1,234,567", "I   refs:      1,234,567"] {
+            let log = format!("INFO ready\n==12== {said}\n==12== \nINFO stopped\n");
+            assert_eq!(count(&log), Some(1_234_567), "{said}");
+        }
         assert_eq!(count("INFO ready\n"), None);
     }
 }
