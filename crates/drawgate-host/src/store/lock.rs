@@ -87,9 +87,17 @@ impl DataDir {
     pub const PACKAGES: &str = "packages";
     /// The folder in it where runs of other programs have folders of their own.
     pub const RUNS: &str = "runs";
+    /// The folder of toolpacks, which is in it where the configuration is; their commands read it.
+    pub const TOOLPACKS: &str = "toolpacks";
     /// What is in these is not the gateway's own.
-    pub const ROOMS: &[&str] =
-        &[Self::WORKSPACE, Self::SERVERS, Self::PLUGINS, Self::PACKAGES, Self::RUNS];
+    pub const ROOMS: &[&str] = &[
+        Self::WORKSPACE,
+        Self::SERVERS,
+        Self::PLUGINS,
+        Self::PACKAGES,
+        Self::RUNS,
+        Self::TOOLPACKS,
+    ];
 
     /// Opens a folder for writing; makes it, for its owner alone, if it is not there. What is there must
     /// be its owner's alone as well, with all that is in it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use drawgate_core::model::Capability;
+use drawgate_host::store::DataDir;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +76,7 @@ pub struct Toolpacks {
 impl Default for Toolpacks {
     fn default() -> Self {
         Self {
-            folder: PathBuf::from("toolpacks"),
+            folder: PathBuf::from(DataDir::TOOLPACKS),
             github_api: "https://api.github.com".to_owned(),
             github_archive: "https://codeload.github.com".to_owned(),
             packs: BTreeMap::new(),

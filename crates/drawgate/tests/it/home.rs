@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{Gateway, PROGRAM, TestFolder, text};
@@ -124,6 +124,27 @@ fn commands_that_only_look_create_nothing() {
     assert!(user.ok("two/deep", &["agents", "list"]).contains("bob"));
     let ignored = std::fs::read_to_string(user.path("home/.local/share/drawgate/.gitignore"));
     assert_eq!(ignored.unwrap(), "*\n", "keys and tokens are not added to a repository");
+}
+
+/// A data folder that is named has the configuration in it, and so the toolpacks.
+#[test]
+fn commands_of_toolpacks_run_where_only_a_data_folder_is_named() {
+    let user = User::new();
+    std::fs::create_dir(user.path("one/greeter")).unwrap();
+    let manifest = json!({
+        "id": "greeter", "name": "Greeter", "version": "1.0.0",
+        "tools": [{
+            "name": "greet", "type": "command", "description": "Greets.",
+            "command_template": "echo hello {{name}}",
+            "parameters": { "type": "object", "properties": { "name": { "type": "string" } } },
+        }],
+    });
+    std::fs::write(user.path("one/greeter/toolpack.json"), manifest.to_string()).unwrap();
+    let named = |args: &[&str]| user.ok("one", &[&["--data", "elsewhere"], args].concat());
+    named(&["toolpacks", "install", "./greeter"]);
+    named(&["toolpacks", "enable", "greeter"]);
+    assert!(user.path("one/elsewhere/toolpacks/greeter/toolpack.json").exists());
+    assert!(named(&["tools", "call", "greet", "name=you"]).contains("hello you"));
 }
 
 #[test]
