@@ -6,6 +6,7 @@
 
 mod abilities;
 mod cgroup;
+pub(crate) mod entries;
 mod error;
 pub(crate) mod fork_server;
 pub(crate) mod init;

@@ -7,6 +7,8 @@
 use std::io;
 use std::path::Path;
 
+use super::entries::FolderEntries;
+
 /// Files and folders, relative to a writable folder. `a/b` protects `b` and pins `a` in its place.
 pub(crate) const PROTECTED: &[&str] = &[
     // Agents and their tools: commands that are started when the folder is opened.
@@ -200,9 +202,11 @@ pub(crate) fn is_above(name: &str) -> bool {
 
 /// What a folder has not of them.
 pub(crate) fn absent_in(folder: &Path) -> Vec<String> {
+    let entries = FolderEntries::at(folder);
     let is_absent = |name: &&str| {
-        let found = folder.join(name).symlink_metadata();
-        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        let found = || folder.join(name).symlink_metadata();
+        !entries.may_have(name)
+            || found().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     };
     with_folders_above(&[]).filter(is_absent).map(str::to_owned).collect()
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::mounts::hide;
 use super::trees::{Rights, cover_with_itself};
+use crate::sandbox::entries::FolderEntries;
 use crate::sandbox::plan::Plan;
 use crate::sandbox::protected::{self, SECRETS};
 
@@ -15,7 +16,9 @@ pub(super) fn mount(plan: &Plan) -> io::Result<()> {
         protect(folder, plan, &writable)?;
     }
     for folder in plan.binds.iter().map(|bind| &bind.path) {
-        for secret in SECRETS.iter().map(|name| folder.join(name)) {
+        let entries = FolderEntries::at(folder);
+        let secrets = SECRETS.iter().filter(|name| entries.may_have(name));
+        for secret in secrets.map(|name| folder.join(name)) {
             if is_real(&secret) && !holds_another(&secret, plan) {
                 hide(&secret)?;
             }
@@ -26,7 +29,9 @@ pub(super) fn mount(plan: &Plan) -> io::Result<()> {
 
 fn protect(folder: &Path, plan: &Plan, writable: &[&Path]) -> io::Result<()> {
     let mut pinned: Vec<PathBuf> = Vec::new();
-    for name in protected::names_but(&plan.unprotected).map(Path::new) {
+    let entries = FolderEntries::at(folder);
+    let names = protected::names_but(&plan.unprotected).filter(|name| entries.may_have(name));
+    for name in names.map(Path::new) {
         // The folder above must stay where it is, or another could take its place. Only what is
         // mounted can't be renamed.
         if let Some(above) = name.parent().filter(|above| !above.as_os_str().is_empty()) {

@@ -17,6 +17,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::accessible::{Opened, make_accessible};
+use crate::sandbox::entries::FolderEntries;
 use crate::sandbox::protected;
 use crate::sandbox::wire::Swept;
 
@@ -68,8 +69,10 @@ impl Folder {
     pub(in crate::sandbox) fn sweep(&self) -> Swept {
         let mut swept = Swept { folder: self.path.clone(), ..Swept::default() };
         let top = Opened::again(self.handle.as_fd());
+        let entries = top.as_ref().map_or(FolderEntries::unknown(), FolderEntries::of);
         for (name, before) in &self.names {
             let moved = match &top {
+                Ok(_) if matches!(before, Before::Absent) && !entries.may_have(name) => Ok(false),
                 Ok(top) => before.restore(top, name),
                 Err(_) => Err(Errno::MFILE),
             };

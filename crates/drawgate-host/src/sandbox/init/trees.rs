@@ -3,11 +3,12 @@
 //! They are taken before the box has its own root, and put into place afterwards, so that no path of
 //! the machine is ever looked up from inside.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
@@ -63,15 +64,17 @@ pub(super) fn restrict(
 /// Attaches a tree at a path, which is made if there is nothing.
 pub(super) fn attach(tree: impl AsFd, path: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_err() {
-        let is_folder = rustix::fs::fstat(&tree)
-            .map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())?;
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        if is_folder {
-            std::fs::create_dir(path)?;
-        } else {
-            std::fs::File::create(path)?;
+        let stat = rustix::fs::fstat(&tree)?;
+        let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
+        let make =
+            || if is_folder { fs::create_dir(path) } else { fs::File::create(path).map(drop) };
+        // The folder above is there, as a rule.
+        match (make(), path.parent()) {
+            (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(above)?;
+                make()?;
+            }
+            (outcome, _) => outcome?,
         }
     }
     Ok(move_mount(&tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
