@@ -12,7 +12,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tracing::Span;
-use tracing::field::Empty;
+use tracing::field::{Empty, display};
 
 use super::gateway::Gateway;
 use super::spool::Spooled;
@@ -97,10 +97,11 @@ impl Trace {
     }
 
     /// The span in which the call is performed, by which its log lines are found. It is an error span,
-    /// so that lines of every level carry it.
+    /// so that lines of every level carry it. Its fields are displayed, not debugged: they are formatted
+    /// with every call, and quoting looks at each character.
     pub(super) fn span(&self) -> Span {
         tracing::error_span!(
-            "call", call_id = self.call_id, tool = Empty, principal = %self.principal
+            "call", call_id = %self.call_id, tool = Empty, principal = %self.principal
         )
     }
 
@@ -120,7 +121,7 @@ impl Trace {
 
     pub(super) fn resolved(&mut self, entry: &Arc<Entry>, cover: Option<&Cover>) {
         entry.id.as_str().clone_into(&mut self.tool);
-        Span::current().record("tool", entry.id.as_str());
+        Span::current().record("tool", display(entry.id.as_str()));
         self.sandbox = entry.source.confinement(entry.own_name());
         self.entry = Some(Arc::clone(entry));
         self.grants = cover.map(|cover| cover.grants.clone()).unwrap_or_default();

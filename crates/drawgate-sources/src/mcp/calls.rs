@@ -193,7 +193,7 @@ impl Drop for Undo<'_> {
 
 impl Peer {
     /// Sends a caller's request.
-    async fn begin(
+    pub(super) async fn begin(
         &self,
         call: &PermittedCall,
         form: Form<'_>,
@@ -250,7 +250,7 @@ impl Peer {
     }
 }
 
-async fn first_turn(
+pub(super) async fn first_turn(
     peer: &Peer,
     call: &PermittedCall,
     form: Form<'_>,

@@ -367,3 +367,7 @@ fn describe(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+#[path = "size_tests.rs"]
+mod size_tests;

@@ -59,12 +59,22 @@ impl AuthenticatedEgress {
     /// Sends a request and waits for the head of the answer.
     pub(in crate::mcp) async fn request(
         &self,
+        request: Request<Body>,
+        deadline: Instant,
+    ) -> Result<Response<ResponseBody>, RequestError> {
+        match self.login.as_deref() {
+            None => Ok(self.host.egress.request(request, &self.reach, deadline).await?),
+            // Boxed, so that requests without a login do not pay for its room.
+            Some(login) => Box::pin(self.request_with(login, request, deadline)).await,
+        }
+    }
+
+    async fn request_with(
+        &self,
+        login: &dyn Bearer,
         mut request: Request<Body>,
         deadline: Instant,
     ) -> Result<Response<ResponseBody>, RequestError> {
-        let Some(login) = self.login.as_deref() else {
-            return Ok(self.host.egress.request(request, &self.reach, deadline).await?);
-        };
         let sent = authorize(login, request.headers_mut(), deadline).await?;
         let response = self.host.egress.request(request.clone(), &self.reach, deadline).await?;
         if !may_try_again(login, Try::First, sent, &response, deadline).await? {

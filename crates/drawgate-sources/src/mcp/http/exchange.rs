@@ -171,8 +171,13 @@ impl Answering {
                     }
                 }
                 State::Broken(_, pause) => {
-                    sleep(*pause).await;
-                    self.take_up().await?;
+                    let pause = *pause;
+                    // Boxed like all that is rare: calls would hold its room.
+                    Box::pin(async {
+                        sleep(pause).await;
+                        self.take_up().await
+                    })
+                    .await?;
                 }
                 State::Over => return Err(SourceError::lost("the server's answer was lost").into()),
             }
@@ -190,7 +195,7 @@ impl Answering {
             return Err(if forgotten {
                 Failure::SessionGone
             } else {
-                refusal(status, response, self.end).await
+                Box::pin(refusal(status, response, self.end)).await
             });
         }
         self.state = match media_type(response.headers()) {
