@@ -1,6 +1,6 @@
 //! What a call costs, counted instead of timed: allocations, system calls, bytes of the audit log's WAL
-//! and, where a tool for it is there, instructions. Counts are the same on a busy machine, so that they
-//! can be held to a budget.
+//! and, where a tool for it is there, instructions and cache misses. Counts are the same on a busy
+//! machine, so that they can be held to a budget.
 //!
 //! The rows are parts of the way: a request that the surface answers, a call that the gate refuses, and
 //! whole calls. What a stage costs is the difference of two rows.
@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use self::budget::Budget;
 use self::counter::{Counted, SystemCalls};
+use self::instructions::Executed;
 use super::children::Server;
 use super::gateway::{self, Program};
 use super::table::{Table, figure, figure_or_dash};
@@ -68,8 +69,8 @@ pub(crate) struct Cost {
     /// None where they can't be counted.
     system_calls: Option<f64>,
     wal_bytes: f64,
-    /// In user space; None where they can't be counted.
-    instructions: Option<f64>,
+    /// None where it can't be counted.
+    executed: Option<Executed>,
 }
 
 /// All that was counted.
@@ -92,9 +93,9 @@ pub(crate) async fn measure(program: &Program, upstream: &Server, quick: bool) -
     }
     if !quick {
         match instructions::of_call(program, upstream).await {
-            Ok(count) => {
+            Ok(executed) => {
                 for row in rows.iter_mut().filter(|row| row.request == Request::Http) {
-                    row.instructions = Some(count);
+                    row.executed = Some(executed);
                 }
             }
             Err(error) => notes.push(format!("instructions were not counted: {error:#}")),
@@ -141,7 +142,7 @@ async fn count(
         allocated_bytes: each(after.bytes - before.bytes),
         system_calls: system_calls.map(each),
         wal_bytes: each(wal_after - wal_before),
-        instructions: None,
+        executed: None,
     })
 }
 
@@ -159,17 +160,31 @@ fn each(count: u64) -> f64 {
 
 impl Costs {
     pub(super) fn text(&self) -> String {
-        let head = ["request", "allocations", "KiB", "system calls", "WAL bytes", "k instructions"];
+        let head = [
+            "request",
+            "allocations",
+            "KiB",
+            "system calls",
+            "WAL bytes",
+            "k instructions",
+            "k misses of 32 KiB",
+            "of 512 KiB",
+        ];
         let title = "what a call costs, counted at one client, by how far a request goes";
         let mut table = Table::new(title, &head);
         for row in &self.rows {
+            let executed = |figure: fn(Executed) -> f64| {
+                figure_or_dash(row.executed.map(|executed| figure(executed) / 1000.0))
+            };
             table.row([
                 row.request.name().to_owned(),
                 figure(row.allocations),
                 figure(row.allocated_bytes / 1024.0),
                 figure_or_dash(row.system_calls),
                 figure(row.wal_bytes),
-                figure_or_dash(row.instructions.map(|count| count / 1000.0)),
+                executed(|executed| executed.instructions),
+                executed(|executed| executed.first_level_misses),
+                executed(|executed| executed.second_level_misses),
             ]);
         }
         let mut text = table.text();

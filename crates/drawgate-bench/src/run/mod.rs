@@ -81,6 +81,8 @@ enum Part {
     Node,
     /// What a call costs, counted, against the committed budget
     Costs,
+    /// Starts of a program, plainly and in the sandbox
+    Spawns,
 }
 
 /// How much to measure.
@@ -135,6 +137,7 @@ async fn measure(args: &Args) -> Result<Report> {
             Part::Costs => {
                 report.costs = Some(costs::measure(&program, &upstream, args.quick).await?);
             }
+            Part::Spawns => report.spawns = spawns::spawns(&program, plan).await?,
         }
         return Ok(report);
     }

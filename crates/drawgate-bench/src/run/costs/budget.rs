@@ -71,7 +71,7 @@ mod tests {
             allocated_bytes: 0.0,
             system_calls,
             wal_bytes: 0.0,
-            instructions: None,
+            executed: None,
         }
     }
 
