@@ -94,7 +94,7 @@ impl From<RegistrationError> for Fault {
             RegistrationError::Refused { faults, .. } => {
                 Self::invalid(message).with(json!({ "faults": faults }))
             }
-            RegistrationError::SourceTaken(_) | RegistrationError::Reserved { .. } => {
+            RegistrationError::SourceTaken(_) | RegistrationError::Reserved(_) => {
                 Self::new(ErrorCode::Conflict, message)
             }
             RegistrationError::ForeignManifest { .. } => Self::invalid(message),

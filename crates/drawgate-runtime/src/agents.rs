@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drawgate_agents::model::Models;
-use drawgate_agents::plugins::Plugins;
+use drawgate_agents::plugins::{OfferedTools, Plugins};
 use drawgate_agents::profile::Profile;
 use drawgate_agents::runs::programs::ProgramSettings;
 use drawgate_agents::runs::{ConfiguredModels, Runs, RunsParts};
@@ -18,7 +18,7 @@ use crate::profiles::Profiles;
 use crate::providers::Providers;
 
 /// The id of the source of the tools for agents.
-const SOURCE: &str = "agents";
+pub(crate) const SOURCE: &str = "agents";
 
 impl ConfiguredModels for Providers {
     fn models(&self) -> Arc<Models> {
@@ -135,9 +135,12 @@ impl Agents {
     }
 
     async fn offer(&self, offered: &mut Offered) {
-        let wanted = self.wanted(offered);
+        let (mut wanted, plugins) = (self.wanted(offered), self.offered_by_plugins(offered));
         let ids: BTreeSet<SourceId> = wanted.keys().cloned().collect();
         self.supervisor.reserve(Holder::Agent, ids).await;
+        // A plugin never takes the place of another source.
+        let is_free = |id: &SourceId| self.supervisor.taken(Holder::Plugin, id).is_none();
+        wanted.extend(plugins.into_iter().filter(|(id, _)| is_free(id)));
         let made_from = |id: &SourceId| wanted.get(id).map(|offer| offer.made_from.as_str());
         let gone: Vec<SourceId> = offered
             .sources
@@ -181,13 +184,6 @@ impl Agents {
                 },
             );
         }
-        for offered_tools in self.plugins.offered() {
-            let tools = offered_tools.source;
-            let terms = tools.terms(offered.terms.clone());
-            let made_from = offered_tools.generation.to_string();
-            let offer = Offer { made_from, source: Arc::new(tools), terms };
-            wanted.insert(offer.source.id().clone(), offer);
-        }
         for profile in accepted.into_iter().filter(|profile| ProfileTools::any(profile)) {
             let made_from = profile.hash.clone();
             if let Ok(tools) = ProfileTools::new(profile, self.runs.clone()) {
@@ -199,6 +195,16 @@ impl Agents {
             }
         }
         wanted
+    }
+
+    fn offered_by_plugins(&self, offered: &Offered) -> BTreeMap<SourceId, Offer> {
+        let offer = |plugin: OfferedTools| {
+            let terms = plugin.source.terms(offered.terms.clone());
+            let made_from = plugin.generation.to_string();
+            let source: Arc<dyn ToolSource> = Arc::new(plugin.source);
+            (source.id().clone(), Offer { made_from, source, terms })
+        };
+        self.plugins.offered().into_iter().map(offer).collect()
     }
 }
 

@@ -20,8 +20,6 @@ use crate::profile::{Budget, CustomTool, Invoker, Profile, ToolChoice};
 use crate::runs::ended::describe_end;
 use crate::runs::{End, Ending, NewRun, Origin, Report, Runs};
 
-/// What the ids of these sources begin with; the profile's name follows.
-const PREFIX: &str = "profile-";
 /// Seconds that the answer of a custom tool may take.
 const CUSTOM_SECONDS: u64 = 300;
 /// Seconds that a call of an agent may take, unless its budget says less or the call is a task.
@@ -35,6 +33,9 @@ pub struct ProfileTools {
 }
 
 impl ProfileTools {
+    /// What the ids of these sources begin with; the profile's name follows.
+    pub const PREFIX: &str = "profile-";
+
     /// Offers the tools of a profile.
     pub fn new(profile: Arc<Profile>, runs: Runs) -> Result<Self, IdError> {
         Ok(Self { id: Self::id_of(&profile.name)?, profile, runs })
@@ -42,7 +43,7 @@ impl ProfileTools {
 
     /// The id of the source of a profile's tools.
     pub fn id_of(profile: &str) -> Result<SourceId, IdError> {
-        SourceId::new(&format!("{PREFIX}{profile}"))
+        SourceId::new(&format!("{}{profile}", Self::PREFIX))
     }
 
     /// Whether a profile has any tools.

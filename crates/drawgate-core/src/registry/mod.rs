@@ -41,7 +41,7 @@ pub use refusal::{NameConflict, RegistrationError};
 pub use revisions::Registry;
 pub use schema::{CompiledSchema, SchemaError};
 pub use snapshot::{Resolution, Snapshot};
-pub use supervisor::{Holder, SourceState, SourceStatus, SourceSupervisor};
+pub use supervisor::{Holder, IdTaken, SourceState, SourceStatus, SourceSupervisor};
 pub use trust::{Acceptance, Held, HeldReason, ItemKind, Pins, Quarantined, ReviewError, Trust};
 
 /// Where a tool's definition names the resource that shows its results.

@@ -1,6 +1,6 @@
 //! Why a registration is refused, in words for whoever wrote the manifest or the configuration.
 
-use super::{BadTool, Holder};
+use super::{BadTool, IdTaken};
 use crate::model::{SourceId, ToolId, WireName};
 
 /// Why a registration was refused. Nothing of it took effect.
@@ -17,14 +17,9 @@ pub enum RegistrationError {
     /// Another source has this id.
     #[error("source id `{0}` is taken")]
     SourceTaken(SourceId),
-    /// The operator has given this id to somebody else.
-    #[error("`{id}` is {holder}")]
-    Reserved {
-        /// The id.
-        id: SourceId,
-        /// Who has it.
-        holder: Holder,
-    },
+    /// The operator has given this id, or one that looks like it, to another source.
+    #[error("{0}")]
+    Reserved(IdTaken),
     /// A manifest that speaks for another source.
     #[error("the manifest of `{source_id}` names `{claimed}` as its server")]
     ForeignManifest {

@@ -28,7 +28,7 @@ impl Fixture {
                 assert!(self.supervisor.remove_admitted(&guest).await);
                 None
             }
-            Err(RegistrationError::Reserved { holder, .. }) => Some(holder),
+            Err(RegistrationError::Reserved(taken)) => Some(taken.holder),
             Err(other) => panic!("{other}"),
         }
     }
@@ -57,6 +57,8 @@ async fn what_the_operator_has_set_up_is_for_no_pack() {
     fixture.reserve(Holder::Toolpack, &["both", "kit"]).await;
     for (id, holder) in [
         ("server", Some(Holder::Server)),
+        ("Server", Some(Holder::Server)),
+        ("k1t", Some(Holder::Toolpack)),
         ("kit", Some(Holder::Toolpack)),
         ("both", Some(Holder::Server)),
         ("other", None),

@@ -25,8 +25,8 @@ use crate::model::{Principal, SourceId, shown_name};
 use crate::source::ToolSource;
 use crate::store::StoreError;
 use admitted::LeaveSignals;
-pub use reserved::Holder;
 use reserved::Reserved;
+pub use reserved::{Holder, IdTaken};
 pub use status::{SourceState, SourceStatus};
 use supervised::SupervisedSource;
 

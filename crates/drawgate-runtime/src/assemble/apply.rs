@@ -111,6 +111,8 @@ impl Runtime {
         self.operations.packs.set_terms(base_terms(&loaded.config));
         if self.start == Start::Sources {
             self.trust(loaded).await;
+            self.reserve_servers(loaded).await;
+            self.operations.plugins.release_names().await;
             self.operations.profiles.reconfigure(loaded).await;
             let terms = base_terms(&loaded.config);
             self.operations.agents.configure(loaded, terms).await;

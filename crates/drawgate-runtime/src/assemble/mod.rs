@@ -203,7 +203,8 @@ impl Runtime {
             programs: Some(programs(&host, &dir, loaded)),
         };
         let own_agents = Agents::new(run_parts, &profiles, &supervisor);
-        let plugins = open_plugins(&own_agents, &control, &documents, &host, &dir).await?;
+        let plugins =
+            open_plugins(&own_agents, &control, &supervisor, &documents, &host, &dir).await?;
         let operations = Arc::new(Operations {
             gateway: control.gateway().clone(),
             control,
@@ -265,6 +266,9 @@ impl Runtime {
     async fn begin(&self, loaded: &Loaded) -> anyhow::Result<()> {
         self.operations.settle().await;
         self.apply_logins(loaded, self.operations.logins.stored().await?);
+        // Before anything is started, so that names clash in the same way whatever comes first.
+        self.reserve_servers(loaded).await;
+        self.operations.plugins.reserve_names().await;
         if self.start == Start::Nothing {
             return Ok(());
         }
@@ -487,6 +491,7 @@ fn programs(host: &Arc<Host>, dir: &DataDir, loaded: &Loaded) -> ProgramParts {
 async fn open_plugins(
     agents: &Agents,
     control: &GatewayControl,
+    supervisor: &Arc<SourceSupervisor>,
     documents: &Arc<dyn Documents>,
     host: &Arc<Host>,
     dir: &DataDir,
@@ -496,6 +501,7 @@ async fn open_plugins(
         host,
         audit: &control.parts().audit,
         hooks: Arc::clone(&control.parts().hooks),
+        supervisor,
         data: dir.path(),
     };
     PluginTable::open(&**documents, parts).await

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::packages::InstalledPackage;
 use super::{Runtime, confine};
+use crate::agents;
 use crate::config::{Config, Loaded, Server, Transport, base_terms, declared_terms};
 use crate::operations::Restart;
 
@@ -107,9 +108,6 @@ impl Runtime {
         let config = &loaded.config;
         let plans = plans(loaded);
         let before = std::mem::replace(&mut *self.servers.lock(), plans.clone());
-        // What an operator configures goes before what has dialled in.
-        let ids = config.servers.keys().cloned().chain(builtin()).collect();
-        self.supervisor().reserve(Holder::Server, ids).await;
         let stays = |id: &SourceId, old: &ServerPlan| {
             plans.get(id).is_some_and(|new| old.starts_same_as(new))
         };
@@ -129,6 +127,13 @@ impl Runtime {
         for (id, new) in refused {
             self.supervisor().set_terms(id, new.terms.clone()).await;
         }
+    }
+
+    /// Keeps the ids of the configuration's servers for them: what an operator configures goes before
+    /// all other sources.
+    pub(super) async fn reserve_servers(&self, loaded: &Loaded) {
+        let ids = loaded.config.servers.keys().cloned().chain(own_ids()).collect();
+        self.supervisor().reserve(Holder::Server, ids).await;
     }
 
     fn is_refused(&self, id: &SourceId) -> bool {
@@ -230,9 +235,9 @@ fn disabled(config: &Config) -> BTreeMap<SourceId, Absence> {
     servers.map(|(id, server)| (id.clone(), absence(id, server))).collect()
 }
 
-/// The id of the built-in tools, which is theirs even where they are switched off.
-fn builtin() -> Option<SourceId> {
-    SourceId::new("builtin").ok()
+/// The ids of the gateway's own tools, which are theirs even where they are switched off.
+fn own_ids() -> impl Iterator<Item = SourceId> {
+    ["builtin", agents::SOURCE].into_iter().filter_map(|id| SourceId::new(id).ok())
 }
 
 fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {

@@ -199,10 +199,13 @@ pub enum PluginRefusal {
     /// No plugin of this name was added or comes with the gateway.
     #[error("there is no plugin `{0}`")]
     Unknown(String),
-    /// The name is kept for hooks of the configuration.
+    /// The name begins like those of hooks of the configuration, or of the tools of profiles.
     #[error(
-        "names like `{0}` are kept for `[[hooks]]`; choose another one in the plugin's manifest"
+        "names like `{0}` are kept for `[[hooks]]` and profiles; choose another one in the plugin's manifest"
     )]
+    KeptPrefix(String),
+    /// Another source has the name, or one that looks like it. The text says which.
+    #[error("{0}; choose another name in the plugin's manifest")]
     NameTaken(String),
     /// The plugin's files are not what a person was shown.
     #[error("the files of `{0}` have changed since they were shown; look at it once more")]

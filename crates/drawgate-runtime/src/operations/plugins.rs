@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use drawgate_agents::plugin::PluginManifest;
 use drawgate_agents::plugins::PluginStatus;
+use drawgate_agents::source::ProfileTools;
 use drawgate_core::audit::EventKind;
 use drawgate_core::hooks::HookPoint;
 use drawgate_core::model::Principal;
+use drawgate_core::registry::skeleton;
 use drawgate_core::store::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -18,6 +20,7 @@ use crate::config::HookSettings;
 use crate::plugins::{
     CONFIGURED_PREFIX, KIND, KnownPlugin, PluginFault, PluginFiles, PluginFolder, PluginRecord,
 };
+use crate::toolpacks::Installed;
 
 /// A plugin, for people.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -110,9 +113,7 @@ impl Operations {
     ) -> Result<PluginPreview, OperationError> {
         let read = spawn_blocking(move || read_folder(&source.path)).await;
         let (manifest, hash) = read.map_err(anyhow::Error::from)??;
-        if manifest.name.starts_with(CONFIGURED_PREFIX) {
-            return Err(PluginRefusal::NameTaken(manifest.name).into());
-        }
+        self.check_plugin_name(&manifest.name).await?;
         let replaces = self.known_plugin(&manifest.name).ok().map(|known| known.record);
         let replaces = replaces.filter(|record| record.files.is_some());
         Ok(PluginPreview { manifest, hash, replaces })
@@ -155,6 +156,7 @@ impl Operations {
     ) -> Result<ShownPlugin, OperationError> {
         let turn = self.acts.turn().await;
         let record = PluginRecord { enabled: true, ..self.known_plugin(name)?.record };
+        self.check_plugin_name(name).await?;
         self.put_to_work(turn, actor, EventKind::PluginEnabled, record).await
     }
 
@@ -170,6 +172,7 @@ impl Operations {
         let (table, kept) = (Arc::clone(&self.plugins), record.clone());
         let memory = async move { table.unseat(&kept.name, Some(kept.clone())).await };
         turn.act(vec![outcome], vec![put(&record)?], memory).await?;
+        self.agents.refresh().await;
         self.plugin(name)
     }
 
@@ -212,7 +215,10 @@ impl Operations {
         let write = Write::RemoveDocument { kind: KIND, id: record.name.clone() };
         let table = Arc::clone(&self.plugins);
         let memory = async move { table.unseat(&record.name, None).await };
-        Ok(turn.act(vec![outcome], vec![write], memory).await?)
+        turn.act(vec![outcome], vec![write], memory).await?;
+        // Its tools are gone, and its name is free, when this returns.
+        self.agents.refresh().await;
+        Ok(())
     }
 
     /// Starts a plugin, stores that it is at work, and has it be asked.
@@ -234,7 +240,38 @@ impl Operations {
             plugin.stop().await;
             return Err(error.into());
         }
+        self.agents.refresh().await;
         self.plugin(&name)
+    }
+
+    /// Refuses a name that a server, a toolpack or a connected pack has, or one that looks like it.
+    async fn check_plugin_name(&self, name: &str) -> Result<(), OperationError> {
+        if [CONFIGURED_PREFIX, ProfileTools::PREFIX].iter().any(|kept| name.starts_with(kept)) {
+            return Err(PluginRefusal::KeptPrefix(name.to_owned()).into());
+        }
+        let looks_same = |other: &str| other != name && skeleton(other) == skeleton(name);
+        let known = self.plugins.known().into_iter().map(|known| known.record.name);
+        if let Some(other) = known.into_iter().find(|other| looks_same(other)) {
+            let reason = format!("`{name}` looks like the plugin `{other}`");
+            return Err(PluginRefusal::NameTaken(reason).into());
+        }
+        if let Some(taken) = self.plugins.name_taken(name) {
+            return Err(PluginRefusal::NameTaken(taken.to_string()).into());
+        }
+        if self.supervisor.is_admitted(name) {
+            let reason = format!("`{name}` is a connected pack");
+            return Err(PluginRefusal::NameTaken(reason).into());
+        }
+        // Without a gateway at work no toolpack has claimed its name yet.
+        let toolpacks = self.toolpacks.installed().await?;
+        let same = |pack: &&Installed| skeleton(&pack.id) == skeleton(name) && pack.is_enabled();
+        match toolpacks.iter().find(same) {
+            Some(pack) => {
+                let reason = format!("`{}` is an installed toolpack", pack.id);
+                Err(PluginRefusal::NameTaken(reason).into())
+            }
+            None => Ok(()),
+        }
     }
 
     fn known_plugin(&self, name: &str) -> Result<KnownPlugin, OperationError> {

@@ -1,7 +1,7 @@
 //! Why a pack is refused, in words that fit into the status of an answer.
 
-use drawgate_core::model::{SourceId, shown_name};
-use drawgate_core::registry::{BadTool, Holder, NameConflict, RegistrationError};
+use drawgate_core::model::shown_name;
+use drawgate_core::registry::{BadTool, Holder, IdTaken, NameConflict, RegistrationError};
 
 /// Bytes of a refusal. It travels in a header, percent-encoded, and many clients take 8 KiB of them.
 const MAX_REFUSAL: usize = 3 * 1024;
@@ -41,9 +41,10 @@ pub(super) fn refused(
             taken = held;
         }
         Some(RegistrationError::SourceTaken(id)) => {
-            return Err(reserved(&id, Holder::Server));
+            let (asked, held) = (id.clone(), id);
+            return Err(reserved(&IdTaken { asked, held, holder: Holder::Server }));
         }
-        Some(RegistrationError::Reserved { id, holder }) => return Err(reserved(&id, holder)),
+        Some(RegistrationError::Reserved(taken)) => return Err(reserved(&taken)),
         Some(error @ RegistrationError::ForeignManifest { .. }) => {
             return Err(PackRefusal::InvalidManifest(error.to_string()));
         }
@@ -58,9 +59,9 @@ pub(super) fn refused(
     }
 }
 
-/// A pack whose id the operator has given to somebody else.
-fn reserved(id: &SourceId, holder: Holder) -> PackRefusal {
-    PackRefusal::NameTaken(format!("`{id}` is {holder}; give the pack another name"))
+/// A pack whose id the operator has given to another source.
+fn reserved(taken: &IdTaken) -> PackRefusal {
+    PackRefusal::NameTaken(format!("{taken}; give the pack another name"))
 }
 
 /// A pack that names itself otherwise than it has proved.
@@ -98,7 +99,7 @@ fn within_bounds(lines: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use drawgate_core::model::{ToolId, WireName};
+    use drawgate_core::model::{SourceId, ToolId, WireName};
 
     use super::*;
 

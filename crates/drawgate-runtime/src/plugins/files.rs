@@ -16,6 +16,9 @@ use crate::toolpacks::{ManifestScope, ToolpackError, content_hash, copy_folder};
 /// What begins the name of a copy that is not complete.
 const UNFINISHED: &str = ".new-";
 
+/// What begins the name of a plugin's workspace: the id of no source has this character.
+const WORKSPACE_PREFIX: &str = "plugin@";
+
 /// The folder of copies.
 #[derive(Debug, Clone)]
 pub(crate) struct PluginFolder {
@@ -58,9 +61,10 @@ impl PluginFolder {
         Ok(hash)
     }
 
-    /// The folder that a plugin may write, made if it is not there.
+    /// The folder that a plugin may write, made if it is not there. No server has it, not even one that
+    /// had the plugin's name before.
     pub(crate) fn workspace(&self, name: &str) -> Result<PathBuf, ToolpackError> {
-        let place = self.workspaces.join(name);
+        let place = self.workspaces.join(format!("{WORKSPACE_PREFIX}{name}"));
         let place = std::path::absolute(&place).map_err(ToolpackError::io("make", &place))?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&place);
         made.map_err(ToolpackError::io("make", &place))?;

@@ -20,6 +20,7 @@ use drawgate_agents::plugins::{PluginStatus, PluginTerms, Plugins};
 use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::hooks::{BoundHook, CallHook, HookPoint, HookTerms, Hooks};
 use drawgate_core::model::{Principal, SourceId};
+use drawgate_core::registry::{Holder, IdTaken, SourceSupervisor};
 use drawgate_core::store::{AuditLog, Documents, StoreError};
 use drawgate_host::Host;
 use drawgate_host::process::SpawnError;
@@ -57,6 +58,8 @@ pub struct PluginTable {
     host: Arc<Host>,
     audit: Arc<dyn AuditLog>,
     hooks: Arc<ArcSwap<Hooks>>,
+    /// Keeps the plugins' names for them.
+    supervisor: Arc<SourceSupervisor>,
     folder: PluginFolder,
     state: Mutex<State>,
     /// One change of what is bound at a time.
@@ -114,6 +117,7 @@ pub(crate) struct PluginTableParts<'a> {
     pub(crate) host: &'a Arc<Host>,
     pub(crate) audit: &'a Arc<dyn AuditLog>,
     pub(crate) hooks: Arc<ArcSwap<Hooks>>,
+    pub(crate) supervisor: &'a Arc<SourceSupervisor>,
     pub(crate) data: &'a Path,
 }
 
@@ -138,6 +142,7 @@ impl PluginTable {
             host: Arc::clone(parts.host),
             audit: Arc::clone(parts.audit),
             hooks: parts.hooks,
+            supervisor: Arc::clone(parts.supervisor),
             folder: PluginFolder::new(parts.data),
             state: Mutex::new(State { records, ..State::default() }),
             binding: Mutex::default(),
@@ -155,6 +160,36 @@ impl PluginTable {
         &self.folder
     }
 
+    /// Keeps the names of the plugins that were added, or are at work, for them.
+    pub(crate) async fn reserve_names(&self) {
+        let ids = {
+            let state = self.state.lock();
+            let records = state.records.values();
+            let own = records.filter(|record| record.files.is_some() || record.enabled);
+            own.filter_map(|record| SourceId::new(&record.name).ok()).collect()
+        };
+        self.supervisor.reserve(Holder::Plugin, ids).await;
+    }
+
+    /// What else has the name of a plugin, or one that looks like it.
+    pub(crate) fn name_taken(&self, name: &str) -> Option<IdTaken> {
+        self.supervisor.taken(Holder::Plugin, &SourceId::new(name).ok()?)
+    }
+
+    /// Takes plugins out of work whose names the configuration gives to servers now.
+    pub(crate) async fn release_names(&self) {
+        let enabled: Vec<PluginRecord> = {
+            let state = self.state.lock();
+            state.records.values().filter(|record| record.enabled).cloned().collect()
+        };
+        for record in enabled {
+            if let Some(taken) = self.name_taken(&record.name) {
+                self.plugins.take_out(&record.name).await;
+                self.report(&record, &rename(&taken)).await;
+            }
+        }
+    }
+
     /// Puts all plugins to work that should be. What can't be is reported, and its hooks fail.
     pub(crate) async fn start(&self) {
         let records: Vec<PluginRecord> = self.state.lock().records.values().cloned().collect();
@@ -167,6 +202,10 @@ impl PluginTable {
         }
         self.bind();
         for record in records.into_iter().filter(|record| record.enabled) {
+            if let Some(taken) = self.name_taken(&record.name) {
+                self.report(&record, &rename(&taken)).await;
+                continue;
+            }
             match self.begin(&record).await {
                 Ok(plugin) => self.seat(&record, plugin).await,
                 Err(fault) => self.report(&record, &fault.to_string()).await,
@@ -262,6 +301,7 @@ impl PluginTable {
             state.problems.remove(&record.name);
             state.records.insert(record.name.clone(), record.clone());
         }
+        self.reserve_names().await;
         self.plugins.seat(plugin, record.position).await;
         self.bind();
     }
@@ -283,6 +323,7 @@ impl PluginTable {
         // First it is not asked any more, then it is stopped.
         self.bind();
         self.plugins.take_out(name).await;
+        self.reserve_names().await;
     }
 
     async fn report(&self, record: &PluginRecord, reason: &str) {
@@ -403,6 +444,14 @@ fn bound_hook(record: &PluginRecord, hooks: &BTreeSet<Hook>, hook: Arc<dyn CallH
         points: points.map(|point| (point, terms(point))).collect(),
         hook,
     }
+}
+
+/// Why a plugin is not at work whose name another source has.
+fn rename(taken: &IdTaken) -> String {
+    let name = &taken.asked;
+    format!(
+        "{taken}; rename one of them, then enable the plugin again: `drawgate plugins enable {name}`"
+    )
 }
 
 fn configured_id(config: &HookConfig) -> Option<String> {

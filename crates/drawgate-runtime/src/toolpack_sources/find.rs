@@ -36,8 +36,8 @@ impl Toolpacks {
             (Vec::new(), BTreeMap::new())
         });
         for pack in packs {
-            match plan(loaded, &self.data, &approved, &pack) {
-                Ok(None) => found.disabled.extend(disabled(loaded, &pack)),
+            match plan(&self.supervisor, loaded, &self.data, &approved, &pack) {
+                Ok(None) => found.disabled.extend(self.disabled(loaded, &pack)),
                 Ok(Some((id, one))) => drop(found.plans.insert(id, one)),
                 Err(error) => {
                     found.unusable.insert(pack.id.clone(), format!("{error:#}"));
@@ -48,16 +48,16 @@ impl Toolpacks {
         }
         found
     }
-}
 
-fn disabled(loaded: &Loaded, pack: &Installed) -> Option<(SourceId, Absence)> {
-    let id = source_id(loaded, &pack.id).ok()?;
-    // Callers hear it: how an operator does that is not for them.
-    let reason = "is disabled; an operator can enable it";
-    let mut absence = Absence::new(&id, capabilities_of(loaded, &pack.id), reason);
-    let names = pack.entry.iter().flat_map(|entry| entry.definitions.keys());
-    absence.names = names.cloned().collect();
-    Some((id, absence))
+    fn disabled(&self, loaded: &Loaded, pack: &Installed) -> Option<(SourceId, Absence)> {
+        let id = source_id(&self.supervisor, &pack.id).ok()?;
+        // Callers hear it: how an operator does that is not for them.
+        let reason = "is disabled; an operator can enable it";
+        let mut absence = Absence::new(&id, capabilities_of(loaded, &pack.id), reason);
+        let names = pack.entry.iter().flat_map(|entry| entry.definitions.keys());
+        absence.names = names.cloned().collect();
+        Some((id, absence))
+    }
 }
 
 /// Where toolpacks are installed.

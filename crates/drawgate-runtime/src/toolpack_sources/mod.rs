@@ -24,8 +24,8 @@ use crate::config::Loaded;
 use crate::start::Start;
 use crate::toolpacks::{Installed, Integrity};
 use find::{InstalledToolpacks, installed, path};
-use plan::{BUILTIN, ToolpackPlan, settings, source_id};
 pub use plan::{NOT_ENABLED, complaint};
+use plan::{ToolpackPlan, settings, source_id};
 
 /// How long an act waits for the tools of a pack to be there.
 const START_TIME: Duration = Duration::from_secs(20);
@@ -106,7 +106,8 @@ impl Toolpacks {
     pub(crate) async fn release_ids(&self, loaded: &Loaded) {
         self.in_force.lock().clone_from(loaded);
         let mut running = self.running.lock().await;
-        let taken = running.keys().filter(|id| loaded.config.servers.contains_key(*id)).cloned();
+        let is_taken = |id: &&SourceId| self.supervisor.taken(Holder::Toolpack, id).is_some();
+        let taken = running.keys().filter(is_taken).cloned();
         for id in taken.collect::<Vec<_>>() {
             self.supervisor.remove(&id).await;
             running.remove(&id);
@@ -122,8 +123,8 @@ impl Toolpacks {
         let mut running = self.running.lock().await;
         let loaded = self.in_force.lock().clone();
         let InstalledToolpacks { plans, disabled, unusable, changed } = self.find(&loaded).await;
-        let ids =
-            plans.keys().cloned().chain(unusable.keys().filter_map(|id| SourceId::new(id).ok()));
+        let unusable_ids = unusable.keys().filter_map(|id| source_id(&self.supervisor, id).ok());
+        let ids = plans.keys().cloned().chain(unusable_ids);
         self.supervisor.reserve(Holder::Toolpack, ids.collect()).await;
         for pack in &changed {
             self.note_change(pack).await;
@@ -159,8 +160,8 @@ impl Toolpacks {
     /// How a pack's source does.
     #[must_use]
     pub fn status(&self, id: &SourceId) -> Option<SourceStatus> {
-        // A server of the same id is no pack.
-        let ours = !self.in_force.lock().config.servers.contains_key(id) && id.as_str() != BUILTIN;
+        // A server or a plugin of the same id is no toolpack.
+        let ours = self.supervisor.taken(Holder::Toolpack, id).is_none();
         self.supervisor.status().into_iter().find(|status| ours && status.id == *id)
     }
 
@@ -174,7 +175,7 @@ impl Toolpacks {
     /// or the name of one of its tools.
     #[must_use]
     pub fn conflicts(&self, id: &str, tools: &[&str], all: &[Installed]) -> Vec<String> {
-        let taken = source_id(&self.in_force.lock(), id).err();
+        let taken = source_id(&self.supervisor, id).err();
         let pack = self.supervisor.is_admitted(id).then(|| {
             "a connected pack has its id, and must be gone for good first, with its key".to_owned()
         });

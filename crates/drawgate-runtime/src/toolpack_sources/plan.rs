@@ -5,15 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use drawgate_core::model::{Capability, SourceId};
-use drawgate_core::registry::{Naming, SourceTerms, ToolTerms, Trust};
+use drawgate_core::registry::{Holder, Naming, SourceSupervisor, SourceTerms, ToolTerms, Trust};
 use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
 
 use super::approved::Approved;
 use crate::config::{self, Loaded, base_terms, tool_terms};
 use crate::toolpacks::{Installed, Integrity};
-
-/// The id that the built-in tools have.
-pub(super) const BUILTIN: &str = "builtin";
 
 /// Why a pack is not started that came with its folder: how the reason begins.
 pub const NOT_ENABLED: &str = "not started: it was not enabled with this data folder";
@@ -34,6 +31,7 @@ impl ToolpackPlan {
 
 /// The plan of an installed toolpack; none if it is not enabled.
 pub(super) fn plan(
+    supervisor: &SourceSupervisor,
     loaded: &Loaded,
     data: &Path,
     approved: &Approved,
@@ -46,7 +44,7 @@ pub(super) fn plan(
     if !manifest.enabled {
         return Ok(None);
     }
-    let id = source_id(loaded, &pack.id).map_err(anyhow::Error::msg)?;
+    let id = source_id(supervisor, &pack.id).map_err(anyhow::Error::msg)?;
     let settings = settings(loaded, data, pack)?;
     let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
     let is_approved = |hash: &str| {
@@ -107,16 +105,13 @@ pub fn complaint(integrity: &Integrity) -> Option<String> {
     Some(format!("it {integrity}; {advice}"))
 }
 
-/// The id of a pack's source, unless somebody else has it.
-pub(super) fn source_id(loaded: &Loaded, id: &str) -> Result<SourceId, String> {
+/// The id of a pack's source, unless a server or a plugin has it, or one that looks like it.
+pub(super) fn source_id(supervisor: &SourceSupervisor, id: &str) -> Result<SourceId, String> {
     let source = SourceId::new(id).map_err(|error| error.to_string())?;
-    if id == BUILTIN {
-        return Err(format!("the id `{BUILTIN}` belongs to the built-in tools"));
+    match supervisor.taken(Holder::Toolpack, &source) {
+        Some(taken) => Err(format!("{taken}; rename one of them")),
+        None => Ok(source),
     }
-    if loaded.config.servers.contains_key(&source) {
-        return Err(format!("there is a server `{id}` in the configuration; rename it"));
-    }
-    Ok(source)
 }
 
 /// What the operator wants callers of a pack to hold.

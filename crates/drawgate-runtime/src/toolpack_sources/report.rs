@@ -32,7 +32,7 @@ impl Toolpacks {
         let before: BTreeSet<String> =
             std::mem::take(&mut *self.unusable.lock()).into_keys().collect();
         for id in before.iter().filter(|id| !now.contains_key(*id)) {
-            if let Ok(id) = source_id(loaded, id) {
+            if let Ok(id) = source_id(&self.supervisor, id) {
                 self.supervisor.remove(&id).await;
             }
         }
@@ -48,7 +48,7 @@ impl Toolpacks {
             "a toolpack can't be used"
         );
         // Under an id that a server has, the report would be taken for that server's.
-        if let Ok(id) = source_id(loaded, id) {
+        if let Ok(id) = source_id(&self.supervisor, id) {
             let capabilities = capabilities_of(loaded, id.as_str());
             self.supervisor.report_unusable(&id, capabilities, reason.clone());
         }

@@ -7,7 +7,7 @@ use drawgate_agents::model::Api;
 use drawgate_agents::testing::fake_models::{FakeModels, Rule};
 use serde_json::{Value, json};
 
-use crate::load::events;
+use crate::load::{events, fixture};
 use crate::support::{Gateway, TestFolder, eventually, text};
 
 /// A plugin in JavaScript with a tool, a guard, and something to break.
@@ -249,7 +249,7 @@ fn plugin_folder(place: &TestFolder, name: &str, code: &str, more: &Value) -> Pa
 
 /// What the witness has heard, by hook.
 fn heard(place: &TestFolder, hook: &str) -> Vec<Vec<Value>> {
-    let text = fs::read_to_string(place.data().join("servers/witness/heard.jsonl"));
+    let text = fs::read_to_string(place.data().join("servers/plugin@witness/heard.jsonl"));
     let lines = text.unwrap_or_default();
     let all = lines.lines().map(|line| serde_json::from_str::<Vec<Value>>(line).unwrap());
     all.filter(|heard| heard[0] == hook).map(|heard| heard[1..].to_vec()).collect()
@@ -346,4 +346,69 @@ async fn all_seven_hooks_are_asked_with_the_real_conversations() {
     let failed = heard(&place, "onTaskFailed");
     assert!(failed.len() == 1 && failed[0][1] == bad, "{failed:?}");
     assert_eq!(heard(&place, "onBroadcast"), [[json!("news"), json!({ "from": thread })]]);
+}
+
+/// A folder with the guard under another name.
+fn guard_named(place: &TestFolder, name: &str) -> PathBuf {
+    let folder = place.path().join(format!("{name}-folder"));
+    fs::create_dir_all(&folder).unwrap();
+    let permissions = json!({ "permissions": { "hooks": ["beforeCall"] } });
+    let manifest = manifest(name, &permissions).to_string();
+    fs::write(folder.join("drawgate-plugin.json"), manifest).unwrap();
+    fs::write(folder.join("main.mjs"), GUARD.replace("'guard'", &format!("'{name}'"))).unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn a_plugin_takes_no_name_that_another_source_has() {
+    let place = TestFolder::new(&fixture());
+    let refused = |name: &str, holder: &str| {
+        let folder = guard_named(&place, name);
+        let out = place.run(&["plugins", "add", folder.to_str().unwrap(), "--yes"]);
+        let said = text(&out.stderr);
+        assert!(!out.status.success() && said.contains(holder), "{name}: {said}");
+        let names = place.json(&["plugins", "list"]).to_string();
+        assert!(!names.contains(&format!("\"{name}\"")), "{names}");
+    };
+    let table = [
+        ("fixture", "`fixture` is a server of the gateway"),
+        ("f1xture", "`f1xture` looks like `fixture`, which is a server of the gateway"),
+        ("builtin", "`builtin` is a server of the gateway"),
+        ("agents", "`agents` is a server of the gateway"),
+        ("profile-x", "kept for `[[hooks]]` and profiles"),
+        ("de1egation", "`de1egation` looks like the plugin `delegation`"),
+    ];
+    // Without a gateway, and with one.
+    table.iter().for_each(|(name, holder)| refused(name, holder));
+    let gateway = place.serve();
+    offered(&gateway, "fixture__echo", true).await;
+    table.iter().for_each(|(name, holder)| refused(name, holder));
+    // A server that is removed frees its name at once.
+    place.ok(&["servers", "remove", "fixture"]);
+    add(&place, &guard_named(&place, "fixture"));
+    offered(&gateway, "fixture__where", true).await;
+    place.ok(&["plugins", "remove", "fixture"]);
+    add(&place, &guard_named(&place, "f1xture"));
+}
+
+#[tokio::test]
+async fn a_configured_server_goes_before_a_plugin_of_its_name() {
+    let place = TestFolder::new("");
+    let gateway = place.serve();
+    add(&place, &guard_named(&place, "fixture"));
+    offered(&gateway, "fixture__where", true).await;
+    place.configure(&fixture());
+    offered(&gateway, "fixture__echo", true).await;
+    offered(&gateway, "fixture__where", false).await;
+    let refused = read_env(&gateway).await;
+    assert!(refused.contains("the hook `fixture` failed"), "no call passes its guard: {refused}");
+    // The same after a start.
+    gateway.terminate();
+    let gateway = place.serve();
+    offered(&gateway, "fixture__echo", true).await;
+    let shown = place.json(&["plugins", "show", "fixture"]);
+    assert_eq!(shown["state"], "failed", "{shown}");
+    let problem = shown["problem"].as_str().unwrap();
+    assert!(problem.contains("`fixture` is a server of the gateway"), "{problem}");
+    offered(&gateway, "fixture__where", false).await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::super::RegistrationError;
+use super::super::{RegistrationError, skeleton};
 use super::{SourceSupervisor, Supervision};
 use crate::model::SourceId;
 
@@ -18,6 +18,8 @@ const LEAVE_TIME: Duration = Duration::from_secs(5);
 pub enum Holder {
     /// The gateway itself, or a configured server.
     Server,
+    /// A plugin that an operator has added.
+    Plugin,
     /// An installed toolpack.
     Toolpack,
     /// An agent that the gateway runs itself.
@@ -28,9 +30,31 @@ impl fmt::Display for Holder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Server => "a server of the gateway",
+            Self::Plugin => "a plugin of the gateway",
             Self::Toolpack => "an installed toolpack",
             Self::Agent => "an agent of the gateway",
         })
+    }
+}
+
+/// An id that is kept for another holder, or looks like one that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdTaken {
+    /// The id that was asked for.
+    pub asked: SourceId,
+    /// The id that is kept.
+    pub held: SourceId,
+    /// Whom it is kept for.
+    pub holder: Holder,
+}
+
+impl fmt::Display for IdTaken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { asked, held, holder } = self;
+        if asked == held {
+            return write!(formatter, "`{asked}` is {holder}");
+        }
+        write!(formatter, "`{asked}` looks like `{held}`, which is {holder}")
     }
 }
 
@@ -43,10 +67,16 @@ pub(super) struct Reserved {
 }
 
 impl Reserved {
-    fn holder_of(&self, id: &SourceId) -> Option<Holder> {
+    /// The holder of an id, other than `own`, for whom it or one that looks like it is kept.
+    fn taken(&self, id: &SourceId, own: Option<Holder>) -> Option<IdTaken> {
+        let asked = skeleton(id.as_str());
         let wanted =
-            self.wanted.iter().find(|(_, ids)| ids.contains(id)).map(|(holder, _)| *holder);
-        wanted.or_else(|| self.given_up.get(id).copied())
+            self.wanted.iter().flat_map(|(holder, ids)| ids.iter().map(|id| (id, *holder)));
+        let given_up = self.given_up.iter().map(|(id, holder)| (id, *holder));
+        let (held, holder) = wanted
+            .chain(given_up)
+            .find(|(held, holder)| Some(*holder) != own && skeleton(held.as_str()) == asked)?;
+        Some(IdTaken { asked: id.clone(), held: held.clone(), holder })
     }
 
     /// Replaces the ids of one holder. Those of before that `is_there` tells are free when they end.
@@ -58,7 +88,7 @@ impl Reserved {
     ) {
         let before = self.wanted.insert(holder, ids).unwrap_or_default();
         for id in before {
-            if self.holder_of(&id).is_none() && is_there(&id) {
+            if self.taken(&id, None).is_none() && is_there(&id) {
                 self.given_up.insert(id, holder);
             }
         }
@@ -92,14 +122,20 @@ impl SourceSupervisor {
         }
     }
 
+    /// Whether an id, or one that looks like it, is kept for another holder than this one.
+    #[must_use]
+    pub fn taken(&self, own: Holder, id: &SourceId) -> Option<IdTaken> {
+        self.reserved.lock().taken(id, Some(own))
+    }
+
     /// Refuses an id that is not for sources that come by themselves.
     pub(super) fn check_free(
         &self,
         sources: &BTreeMap<SourceId, Supervision>,
         id: &SourceId,
     ) -> Result<(), RegistrationError> {
-        if let Some(holder) = self.reserved.lock().holder_of(id) {
-            return Err(RegistrationError::Reserved { id: id.clone(), holder });
+        if let Some(taken) = self.reserved.lock().taken(id, None) {
+            return Err(RegistrationError::Reserved(taken));
         }
         if sources.get(id).is_some_and(Supervision::is_configured) {
             return Err(RegistrationError::SourceTaken(id.clone()));

@@ -218,7 +218,8 @@ fn plugin_advice(error: &PluginRefusal) -> Option<String> {
     match error {
         PluginRefusal::Unknown(_) => Some(shows("plugins")),
         PluginRefusal::Shipped(name) => Some(format!("`drawgate plugins disable {name}`")),
-        PluginRefusal::NameTaken(_)
+        PluginRefusal::KeptPrefix(_)
+        | PluginRefusal::NameTaken(_)
         | PluginRefusal::Changed(_)
         | PluginRefusal::Setting(_)
         | PluginRefusal::Fault(_) => None,
