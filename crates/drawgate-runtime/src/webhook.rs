@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use drawgate_core::policy::Approval;
+use drawgate_core::registry::visible_text;
 use drawgate_host::Host;
 use drawgate_host::egress::{Body, Reach};
 use http::Request;
@@ -64,13 +65,28 @@ fn body(approval: &Approval, page: Option<&str>) -> Value {
         "approvalId": id,
         "toolId": tool_id,
         "principal": principal,
-        "arguments": if is_long { &Value::Null } else { arguments },
-        "reason": reason,
+        "arguments": if is_long { Value::Null } else { visible(arguments) },
+        "reason": visible_text(reason),
         "riskTags": risk_tags,
         "createdAt": created_at,
         "expiresAt": expires_at,
         "page": page,
     })
+}
+
+/// A value whose texts have their hidden and control characters shown: chats obey some of them.
+fn visible(value: &Value) -> Value {
+    match value {
+        Value::String(text) => visible_text(text).into(),
+        Value::Array(items) => items.iter().map(visible).collect(),
+        Value::Object(members) => {
+            let shown = |(name, value): (&String, &Value)| {
+                (visible_text(name).into_owned(), visible(value))
+            };
+            members.iter().map(shown).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
 }
 
 async fn post(webhook: &Webhook, host: &Host, body: &str) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! The program around a gateway: surfaces, sockets, command line, telemetry.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stderr, reason = "`notice!` shows what others wrote, and does not obey it")]
 
 pub mod cli;
 pub mod server;

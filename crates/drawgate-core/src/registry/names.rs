@@ -58,8 +58,8 @@ pub fn skeleton(name: &str) -> String {
 }
 
 /// Makes characters visible that would hide something from a person who reads the text: controls,
-/// zero-width and bidirectional marks, tag characters, variation selectors. What writing needs stays:
-/// joiners in emoji and in scripts that use them, and the flags that are spelt with tags.
+/// zero-width and bidirectional marks, tag characters, variation selectors. What writing needs stays: ends
+/// of lines (but not a carriage return alone, which lets a terminal write over the line), joiners in emoji and in scripts that use them, and the flags that are spelt with tags.
 #[must_use]
 pub fn visible_text(text: &str) -> std::borrow::Cow<'_, str> {
     if !text.chars().any(hidden) {
@@ -68,6 +68,11 @@ pub fn visible_text(text: &str) -> std::borrow::Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
+        if rest.starts_with("\r\n") {
+            shown.push_str("\r\n");
+            rest = rest.get(2..).unwrap_or_default();
+            continue;
+        }
         let kept = if c == FLAG { flag(rest) } else { c.len_utf8() };
         let (now, later) = rest.split_at(kept);
         if hidden(c) && !joins(shown.chars().next_back(), c, later.chars().next()) {
@@ -122,7 +127,7 @@ const fn joined_script(c: char) -> bool {
 
 const fn hidden(c: char) -> bool {
     matches!(c,
-        '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
+        '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
         | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0e}' | '\u{feff}' | '\u{ffa0}'

@@ -134,6 +134,7 @@ fn skeletons_of_twins_are_the_same() {
 fn hidden_characters_become_visible() {
     let cases = [
         ("plain text\nwith\ttabs\r\n", "plain text\nwith\ttabs\r\n"),
+        ("paid\rfree", "paid\\u{d}free"),
         ("ünïcödé 漢字 🙂", "ünïcödé 漢字 🙂"),
         ("\u{1b}[31mred", "\\u{1b}[31mred"),
         ("a\u{202e}b", "a\\u{202e}b"),

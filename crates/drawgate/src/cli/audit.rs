@@ -133,7 +133,7 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
     match command {
         AuditCommand::Tail { lines, follow, question } => {
             if let Some(loss) = reader()?.loss().await? {
-                eprintln!("drawgate: {loss}; run `drawgate audit verify`");
+                notice!("drawgate: {loss}; run `drawgate audit verify`");
             }
             Asker::open(context).await?.tail(lines, follow, &question).await?;
         }
@@ -216,7 +216,7 @@ async fn export(reader: &dyn AuditReader) -> anyhow::Result<()> {
         return Err(not_written(kind.into()));
     }
     if let Some(reason) = done? {
-        eprintln!("drawgate: the export's newest events are not signed: {reason}");
+        notice!("drawgate: the export's newest events are not signed: {reason}");
     }
     Ok(())
 }

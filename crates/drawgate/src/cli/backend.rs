@@ -253,7 +253,7 @@ impl OwnGateway {
 
     async fn in_memory(&self) -> anyhow::Result<Opened> {
         if !self.is_home {
-            eprintln!("drawgate: no gateway has run on `{}` yet", self.data.display());
+            notice!("drawgate: no gateway has run on `{}` yet", self.data.display());
         }
         let (runtime, router) = Box::pin(self.runtime(StateLocation::Memory)).await?;
         Ok(Opened::Memory(runtime, router))

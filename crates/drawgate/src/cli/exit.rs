@@ -10,7 +10,7 @@ use drawgate_core::registry::visible_text;
 use drawgate_runtime::config::ConfigErrors;
 use serde_json::json;
 
-use super::output::Closed;
+use super::output::{Closed, painted_notice};
 use super::screen::{Screen, Tone};
 
 /// How a command ends.
@@ -175,9 +175,9 @@ pub(super) fn failed(error: &anyhow::Error, is_json: bool) -> ExitCode {
 pub(super) fn complain(exit: Exit, message: &str, is_json: bool) {
     if is_json {
         let error = json!({ "error": { "code": exit.as_str(), "message": message } });
-        eprintln!("{error}");
+        notice!("{error}");
     } else {
-        let screen = Screen::of(std::io::stderr().is_terminal());
-        eprintln!("{} {}", screen.paint(Tone::Bad, "drawgate:"), visible_text(message));
+        let name = Screen::of(std::io::stderr().is_terminal()).paint(Tone::Bad, "drawgate:");
+        painted_notice(&format!("{name} {}", visible_text(message)));
     }
 }

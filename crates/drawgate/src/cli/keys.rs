@@ -183,7 +183,7 @@ async fn list(context: &Context, backend: &Backend) -> anyhow::Result<()> {
 pub(super) fn are_ok(keys: &KeyListView) -> bool {
     let complaints = complaints(keys);
     for complaint in &complaints {
-        eprintln!("drawgate: {complaint}");
+        notice!("drawgate: {complaint}");
     }
     complaints.is_empty()
 }

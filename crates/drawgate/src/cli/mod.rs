@@ -1,5 +1,9 @@
 //! The command line: one file per command.
 
+// First, because the others use its macro.
+#[macro_use]
+mod output;
+
 mod agents;
 mod approvals;
 mod artifacts;
@@ -20,7 +24,6 @@ mod keys;
 mod login;
 pub mod machine;
 mod mcp;
-mod output;
 mod packages;
 mod packs;
 mod plugins;
@@ -227,7 +230,7 @@ impl Context {
         for other in others {
             let is_same = same_folder(&other, &self.data);
             if !is_same && running::Running::find(&other).await.is_some() {
-                eprintln!(
+                notice!(
                     "drawgate: no gateway runs on `{}`; the one that runs on `{}` is another",
                     self.data.display(),
                     other.display()
@@ -240,7 +243,7 @@ impl Context {
     /// gateway: others would say it again and again.
     fn with_warnings(self) -> Self {
         for warning in &self.loaded.warnings {
-            eprintln!("drawgate: {warning}");
+            notice!("drawgate: {warning}");
         }
         self
     }
@@ -250,7 +253,7 @@ impl Context {
         static SAID: std::sync::Once = std::sync::Once::new();
         if self.errors.is_some() {
             SAID.call_once(|| {
-                eprintln!(
+                notice!(
                     "drawgate: warning: the configuration has errors, and only where the data folder is was taken from it; `drawgate config check` shows them"
                 );
             });
@@ -357,7 +360,7 @@ fn context(globals: &Globals) -> anyhow::Result<Context> {
     let target = globals.target()?;
     if let Some(file) = target.unused_file() {
         let file = file.display();
-        eprintln!("drawgate: `{file}` in this folder is not used; `--config {file}` names it");
+        notice!("drawgate: `{file}` in this folder is not used; `--config {file}` names it");
     }
     let (loaded, errors) = match load(target.source.clone()) {
         Ok(loaded) => (loaded, None),

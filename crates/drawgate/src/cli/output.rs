@@ -10,6 +10,22 @@ use serde::Serialize;
 use super::screen::Screen;
 use super::table::{self, Column};
 
+/// Prints a line on standard error, like `eprintln!`. Hidden and control characters, which others may have
+/// written, are shown and not obeyed.
+macro_rules! notice {
+    ($($text:tt)*) => {
+        $crate::cli::output::painted_notice(
+            &drawgate_core::registry::visible_text(&format!($($text)*)),
+        )
+    };
+}
+
+/// The same for a line in which all that others wrote has been made visible already.
+pub(super) fn painted_notice(line: &str) {
+    // Where standard error is closed there is no reader.
+    let _closed = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// Where a command's answer goes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Output {
@@ -136,7 +152,7 @@ impl Consent {
 async fn agrees(question: &str) -> anyhow::Result<bool> {
     // What was typed or pasted before the question is no answer to it.
     let _not_a_terminal = tcflush(io::stdin(), QueueSelector::IFlush);
-    eprint!("{question} [y/N] ");
+    let _closed = write!(io::stderr().lock(), "{} [y/N] ", visible_text(question));
     let answer = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_| line)

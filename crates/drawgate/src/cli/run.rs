@@ -125,7 +125,7 @@ pub(super) async fn follow(
             interrupted = tokio::signal::ctrl_c(), if !cancelled => {
                 interrupted.context("Ctrl-C can't be noticed")?;
                 cancelled = true;
-                eprintln!("\ndrawgate: cancelling");
+                notice!("\ndrawgate: cancelling");
                 // It may have ended just now.
                 let _ = backend.delete(&format!("/runs/{}", part(id))).await;
                 continue;
@@ -181,7 +181,7 @@ impl Shown {
         }
         let indent = "  ".repeat(usize::from(event.depth));
         let who = if event.depth == 0 { String::new() } else { format!("[{}] ", event.profile) };
-        eprintln!("{indent}{}", visible_text(&format!("{who}{line}")));
+        notice!("{indent}{who}{line}");
         Ok(())
     }
 }

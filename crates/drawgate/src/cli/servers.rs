@@ -183,7 +183,7 @@ fn diagnose(
 /// Says which edit of the configuration is not in force, if there is one.
 fn edit_is_in_force(status: &Status) -> bool {
     let Some(pending) = &status.configuration.pending else { return true };
-    eprintln!(
+    notice!(
         "drawgate: an edit of the configuration is not in force, and is tried again: {}",
         pending.problem
     );

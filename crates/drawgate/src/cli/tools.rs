@@ -168,7 +168,7 @@ async fn list(
     if let Some(agent) = agent
         && tools.iter().any(|tool| tool.access == Some(ToolAccess::Search))
     {
-        eprintln!(
+        notice!(
             "drawgate: `{agent}` is shown `search_tools` and `call_tool`, by which it finds and calls what is seen by search"
         );
     }
@@ -184,13 +184,13 @@ async fn note_not_started(backend: &Backend) -> anyhow::Result<()> {
     let failed: Vec<&str> = failed.map(|status| status.id.as_str()).collect();
     if !failed.is_empty() {
         let names = failed.join("`, `");
-        eprintln!("drawgate: `{names}` failed to start; `drawgate servers doctor` says why");
+        notice!("drawgate: `{names}` failed to start; `drawgate servers doctor` says why");
     }
     let refused = statuses.into_iter().filter(|status| status.state == SourceState::Refused);
     for status in refused {
         let (id, problem) = (status.id, status.problem.unwrap_or_default());
         if problem.starts_with(NOT_ENABLED) {
-            eprintln!("drawgate: `{id}` is {problem} with `drawgate toolpacks enable {id}`");
+            notice!("drawgate: `{id}` is {problem} with `drawgate toolpacks enable {id}`");
         }
     }
     Ok(())
@@ -310,7 +310,7 @@ fn show_result(
         (Some(error), _) => {
             let step = step.map(|step| format!("; {step}")).unwrap_or_default();
             let said = format!("{}: {}{step}", error.code, error.message);
-            eprintln!("drawgate: {}", drawgate_core::registry::visible_text(&said));
+            notice!("drawgate: {said}");
         }
         (None, Some(structured @ Value::Object(_))) => {
             context.out.text(&serde_json::to_string_pretty(structured)?)?;

@@ -1,5 +1,6 @@
 //! Structured logs on standard error. Every line passes the redactor.
 
+use std::fmt;
 use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
 
@@ -7,11 +8,14 @@ use arc_swap::ArcSwap;
 use chrono::{Local, TimeZone as _};
 use drawgate_core::clock::Clock as _;
 use drawgate_core::redact::Redactor;
+use drawgate_core::registry::visible_text;
 use drawgate_host::clock::SystemClock;
 use tracing::Level;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -45,7 +49,8 @@ pub fn init(level: LogLevel, format: LogFormat, redactor: Arc<ArcSwap<Redactor>>
             registry.with(tracing_subscriber::fmt::layer().json().with_writer(writer)).try_init()
         }
         LogFormat::Text => {
-            let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+            let fields = debug_fn(write_field).delimited(" ");
+            let layer = tracing_subscriber::fmt::layer().fmt_fields(fields).with_writer(writer);
             if std::io::stderr().is_terminal() {
                 // For a person who looks on: the time of day, and no names of modules.
                 let layer = layer.with_ansi(machine::has_colours()).with_timer(TimeOfDay);
@@ -56,6 +61,27 @@ pub fn init(level: LogLevel, format: LogFormat, redactor: Arc<ArcSwap<Redactor>>
         }
     };
     drop(done);
+}
+
+/// Writes a field of a line. What others wrote neither begins a line of its own nor moves the cursor.
+fn write_field(line: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    if field.name() != "message" {
+        write!(line, "{}=", field.name())?;
+    }
+    fmt::Write::write_fmt(&mut OneLine(line), format_args!("{value:?}"))
+}
+
+/// Text on its way into a line: line breaks, and characters that a terminal obeys or hides, are escaped.
+struct OneLine<'a, 'w>(&'a mut Writer<'w>);
+
+impl fmt::Write for OneLine<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let shown = visible_text(text);
+        if !shown.contains(['\n', '\r']) {
+            return self.0.write_str(&shown);
+        }
+        self.0.write_str(&shown.replace('\r', "\\r").replace('\n', "\\n"))
+    }
 }
 
 /// `14:05:09`, in local time.
@@ -103,5 +129,20 @@ impl Drop for LogLine {
         let text = String::from_utf8_lossy(&self.text);
         // Where standard error is closed there is nobody to tell.
         let _ = std::io::stderr().lock().write_all(self.redactor.redact_text(&text).as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_stays_in_its_line() {
+        let mut text = String::new();
+        let forged = "no\n2026-11-18 ERROR all is lost\r\u{1b}[2Jgone";
+        write!(OneLine(&mut Writer::new(&mut text)), "{forged}").unwrap();
+        assert_eq!(text, r"no\n2026-11-18 ERROR all is lost\u{d}\u{1b}[2Jgone");
     }
 }

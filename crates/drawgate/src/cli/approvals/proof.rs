@@ -32,7 +32,7 @@ impl Proof {
             return read(path).map(Some);
         }
         let consent = person(context)?;
-        eprintln!("{}", drawgate_core::registry::visible_text(shown));
+        notice!("{shown}");
         if !consent.to(question).await? {
             return Ok(None);
         }

@@ -29,7 +29,7 @@ pub(super) async fn run(quiet: bool, context: &Context) -> anyhow::Result<ExitCo
     }
     let mut watch = Watch { context, quiet, known: BTreeMap::new() };
     if !context.out.is_json() {
-        eprintln!("drawgate: watching for calls that wait for a person; Ctrl-C ends it");
+        notice!("drawgate: watching for calls that wait for a person; Ctrl-C ends it");
     }
     let mut is_there = true;
     loop {
@@ -40,7 +40,7 @@ pub(super) async fn run(quiet: bool, context: &Context) -> anyhow::Result<ExitCo
             }
             Err(error) => {
                 if std::mem::take(&mut is_there) {
-                    eprintln!("drawgate: {error:#}; waiting for it");
+                    notice!("drawgate: {error:#}; waiting for it");
                 }
             }
         }

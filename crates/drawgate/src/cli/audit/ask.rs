@@ -134,7 +134,7 @@ impl<'a> Asker<'a> {
             "nothing in the audit log matches; `drawgate audit tail` shows the newest events";
         self.context.out.table(&found, &columns, &rows, empty)?;
         if has_more {
-            eprintln!(
+            notice!(
                 "drawgate: these are the newest {}; `-n` shows more, `--until` earlier ones",
                 found.len()
             );
@@ -164,14 +164,14 @@ impl<'a> Asker<'a> {
             let events: Vec<&FoundEvent> = found.iter().filter(|found| found.by == kind).collect();
             if !events.is_empty() {
                 let (kind, id) = (kind.as_str(), &query.id);
-                eprintln!("drawgate: {kind} {id}: {}", count(events.len(), "event"));
+                notice!("drawgate: {kind} {id}: {}", count(events.len(), "event"));
             }
             for found in events {
                 self.context.out.json(&found.event)?;
             }
         }
         if query.before.is_some() {
-            eprintln!("drawgate: there are more; these are the newest {}", found.len());
+            notice!("drawgate: there are more; these are the newest {}", found.len());
         }
         Ok(())
     }

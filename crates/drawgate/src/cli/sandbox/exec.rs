@@ -151,7 +151,7 @@ async fn execute(args: &ExecArgs, globals: &Globals) -> anyhow::Result<ExitCode>
         if !failure.was_stopped() {
             return Err(failure.into());
         }
-        eprintln!("drawgate: {failure}");
+        notice!("drawgate: {failure}");
     }
     Ok(ExitCode::from(code(&ending, args.timeout)))
 }
@@ -195,7 +195,7 @@ fn code(ending: &CommandEnd, limit: Duration) -> u8 {
     match ending {
         CommandEnd::Exited(status) => exit_code(*status),
         CommandEnd::TimedOut => {
-            eprintln!("drawgate: the command was stopped after {} s", limit.as_secs_f64());
+            notice!("drawgate: the command was stopped after {} s", limit.as_secs_f64());
             TIMED_OUT
         }
         CommandEnd::Interrupted(signal) => SIGNAL_BASE.saturating_add(*signal),

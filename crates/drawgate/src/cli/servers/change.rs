@@ -95,7 +95,7 @@ pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<Exit
     {
         let shown = packages::described(&fetched);
         packages::pin(&file, &context.data, BTreeMap::from([(id, fetched)])).await?;
-        eprintln!("drawgate: pinned {shown}");
+        notice!("drawgate: pinned {shown}");
     }
     let change = |document: &mut DocumentMut| server.add_to(document);
     let changed = Changed::make(&context, &args.name, "added", change).await?;
@@ -159,7 +159,7 @@ impl Changed {
         let file = ConfigFile::find(context).await?;
         let edit = file.write(change)?;
         for warning in &edit.warnings {
-            eprintln!("drawgate: {warning}");
+            notice!("drawgate: {warning}");
         }
         let outcome = file.outcome(&edit).await?;
         Ok(Self { name: name.to_owned(), done, file, edit, outcome })

@@ -45,7 +45,7 @@ pub(super) async fn run(args: &FetchArgs, context: Context) -> anyhow::Result<Ex
             continue;
         }
         let keep = present.filter(|_| !args.update).map(|present| present.pins.clone());
-        eprintln!("drawgate: fetching `{}` for `{id}`", request.packages.join("`, `"));
+        notice!("drawgate: fetching `{}` for `{id}`", request.packages.join("`, `"));
         let new = Wanted { id: id.clone(), request, keep }.fetch(&context.data).await?;
         say(&context, &format!("fetched for `{id}`: {}", packages::described(&new)))?;
         report.push(shown(id, &new, "fetched"));
@@ -126,7 +126,7 @@ pub(in super::super) async fn before_adding(
 ) -> anyhow::Result<Option<(SourceId, PinnedPackage)>> {
     let Some(request) = request_of(server)? else { return Ok(None) };
     let id = SourceId::new(&server.name)?;
-    eprintln!("drawgate: fetching `{}` for `{id}`", request.packages.join("`, `"));
+    notice!("drawgate: fetching `{}` for `{id}`", request.packages.join("`, `"));
     let wanted = Wanted { id: id.clone(), request: &request, keep: None };
     Ok(Some((id, wanted.fetch(&context.data).await?)))
 }

@@ -44,7 +44,7 @@ pub(super) async fn run(args: &LogsArgs, context: Context) -> anyhow::Result<Exi
     tell_refusals(&args.name, &log, &mut known);
     if !args.follow {
         if log.lines.is_empty() {
-            eprintln!("drawgate: `{}` has written nothing to its standard error", args.name);
+            notice!("drawgate: `{}` has written nothing to its standard error", args.name);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -67,7 +67,7 @@ pub(super) async fn run(args: &LogsArgs, context: Context) -> anyhow::Result<Exi
 fn tell_refusals(name: &str, log: &ServerLog, known: &mut Vec<Refusal>) {
     for refusal in &log.refusals {
         if !known.contains(refusal) {
-            eprintln!("drawgate: {}", allow::line(name, refusal));
+            notice!("drawgate: {}", allow::line(name, refusal));
             known.push(refusal.clone());
         }
     }
@@ -78,7 +78,7 @@ fn print(context: &Context, log: &ServerLog, seen: u64) -> anyhow::Result<()> {
     let unseen = if seen > log.written { log.written } else { log.written - seen };
     let lost = unseen.saturating_sub(log.lines.len() as u64);
     if lost > 0 {
-        eprintln!("drawgate: {} no longer kept", count(lost, "earlier line"));
+        notice!("drawgate: {} no longer kept", count(lost, "earlier line"));
     }
     for line in &log.lines {
         if context.out.is_json() {

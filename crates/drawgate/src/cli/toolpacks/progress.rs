@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use drawgate_core::registry::visible_text;
 use drawgate_runtime::toolpacks::Progress;
 
 /// Bytes between two reports.
@@ -22,7 +23,7 @@ impl ProgressLine {
     /// Says what happens now.
     pub(super) fn say(&self, what: &str) {
         if self.is_terminal {
-            write(&format!("\r\u{1b}[K{what}"));
+            write(&format!("\r\u{1b}[K{}", visible_text(what)));
         }
     }
 

@@ -5,6 +5,9 @@ use drawgate_core::model::shown_name;
 use drawgate_core::registry::visible_text;
 use drawgate_host::egress::ranges::is_public;
 use http::{HeaderName, HeaderValue};
+use unicode_script::{Script, UnicodeScript as _};
+use unicode_security::MixedScript as _;
+use unicode_security::confusable_detection::skeleton;
 use url::{Host, Url};
 
 use super::super::problem::Sink;
@@ -39,6 +42,22 @@ pub(super) fn check_line(path: &str, text: &str, most: usize, sink: &mut Sink) {
     if text.contains(['\n', '\r', '\t']) || visible_text(text) != text {
         hidden(path, sink);
     }
+    if is_disguised(text) {
+        sink.add(
+            path,
+            "it has letters of another script that look like Latin ones",
+            "write each word in one script",
+        );
+    }
+}
+
+/// Whether a name could be taken for another one: a word mixes scripts, or letters that are not Latin look
+/// like ASCII ones throughout.
+fn is_disguised(name: &str) -> bool {
+    let words = name.split(|c: char| !c.is_alphanumeric());
+    let is_foreign = |c: char| c.is_alphabetic() && c.script() != Script::Latin;
+    words.into_iter().any(|word| !word.is_single_script())
+        || (name.chars().any(is_foreign) && skeleton(name).all(|c| c.is_ascii()))
 }
 
 /// A text that people or models read. Lines may be broken.
@@ -173,4 +192,21 @@ pub(in crate::toolpack) fn address(text: &str) -> Result<Address, &'static str> 
     };
     let rule = if matches!(port, 80 | 443) { shown } else { format!("{shown}:{port}") };
     Ok(Address { host: name, port, inner, rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_disguised;
+
+    #[test]
+    fn names_in_any_script_pass_and_imitations_do_not() {
+        for name in
+            ["GitHub tools 2", "Größe", "Kapı", "日本語テスト GitHub", "Рост и сор", "ελληνικά"]
+        {
+            assert!(!is_disguised(name), "{name}");
+        }
+        for name in ["G\u{456}tHub", "\u{440}\u{430}\u{443}", "GitHub \u{430}\u{440}\u{440}"] {
+            assert!(is_disguised(name), "{}", name.escape_unicode());
+        }
+    }
 }
