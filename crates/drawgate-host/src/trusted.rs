@@ -6,10 +6,15 @@
 //! their numbers in the file system.
 
 pub(crate) mod followed;
+pub(crate) mod granted;
 mod mounts;
+mod watched;
+mod writable;
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +22,10 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use self::followed::FollowedPath;
+pub use self::granted::Misled;
 use self::mounts::{Mounts, Place};
+pub use self::watched::WatchedFolder;
+use self::writable::WritableFolders;
 
 /// Something that decides about programs. It need not be there yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,14 +82,35 @@ impl fmt::Display for Named {
     }
 }
 
-/// The list. Cheap to clone; clones are the same.
+/// The list, and beside it the folders that others may write. Cheap to clone; clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct Trusted(Arc<RwLock<Arc<[TrustedPath]>>>);
+pub struct Trusted(Arc<Lists>);
+
+#[derive(Debug, Default)]
+struct Lists {
+    paths: RwLock<Arc<[TrustedPath]>>,
+    writable: WritableFolders,
+}
 
 impl Trusted {
     /// Puts another list in its place.
     pub fn replace(&self, paths: Vec<TrustedPath>) {
-        *self.0.write() = paths.into();
+        *self.0.paths.write() = paths.into();
+    }
+
+    /// Takes over which folders a configuration lets others write, as they are named there.
+    pub fn declare_writable(&self, folders: Vec<PathBuf>) {
+        self.0.writable.declare(folders);
+    }
+
+    /// Reads which folders others could write before, and keeps the list of them there.
+    pub fn keep_writable_in(&self, file: &Path) -> io::Result<()> {
+        self.0.writable.keep_in(file)
+    }
+
+    /// Remembers a folder, which need not be there yet, that others may write from now on.
+    pub fn add_writable(&self, folder: &Path) -> io::Result<()> {
+        self.0.writable.add(&FollowedPath::of(folder).end)
     }
 
     /// Whether a folder, which need not be there yet, may be written by somebody else.
@@ -97,7 +126,7 @@ impl Trusted {
     /// Whether this is one of them, by whatever name it was opened.
     #[must_use]
     pub fn is(&self, file: &Metadata) -> bool {
-        let paths = Arc::clone(&self.0.read());
+        let paths = Arc::clone(&self.0.paths.read());
         let id = Some(id_of(file));
         paths.iter().any(|trusted| {
             let end = FollowedPath::of(&trusted.path).end;
@@ -108,7 +137,18 @@ impl Trusted {
 
     /// The machine as it is now, for several questions.
     pub(crate) fn survey(&self) -> Survey {
-        Survey { paths: Arc::clone(&self.0.read()), mounts: Mounts::read() }
+        self.survey_with(Vec::new())
+    }
+
+    /// The same for a program that is about to be given these folders to write.
+    pub(crate) fn survey_with(&self, own: Vec<PathBuf>) -> Survey {
+        Survey {
+            paths: Arc::clone(&self.0.paths.read()),
+            mounts: Mounts::read(),
+            trusted: self.clone(),
+            own,
+            writable: OnceCell::new(),
+        }
     }
 }
 
@@ -116,6 +156,10 @@ impl Trusted {
 pub(crate) struct Survey {
     paths: Arc<[TrustedPath]>,
     mounts: Mounts,
+    trusted: Trusted,
+    own: Vec<PathBuf>,
+    /// Looked at only where a path has links, which few have.
+    writable: OnceCell<Vec<Ground>>,
 }
 
 /// A folder that is about to be given to somebody.
@@ -175,6 +219,14 @@ impl Survey {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// The folders that others may write.
+    fn writable(&self) -> &[Ground] {
+        self.writable.get_or_init(|| {
+            let all = self.trusted.0.writable.all();
+            self.own.iter().chain(&all).map(|folder| self.ground(folder)).collect()
+        })
     }
 
     fn secret(&self) -> impl Iterator<Item = &TrustedPath> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use drawgate_core::source::SourceError;
 use drawgate_host::egress::{HostRule, Reach};
 use drawgate_host::process::Spawn;
-use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits, SandboxError};
+use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits, SandboxError};
 use drawgate_host::trusted::Trusted;
 use serde::Deserialize;
 
@@ -26,6 +26,9 @@ pub struct SandboxConfig {
     /// Further folders that it may write.
     #[serde(default)]
     pub write: Vec<PathBuf>,
+    /// What becomes of paths in its arguments.
+    #[serde(default)]
+    pub arguments: ArgumentPaths,
     /// Hosts that it may reach, for the profile `network`.
     #[serde(default)]
     pub hosts: Vec<String>,
@@ -48,6 +51,7 @@ impl SandboxConfig {
             workspace: self.workspace.clone(),
             read: self.read.clone(),
             write: self.write.clone(),
+            arguments: self.arguments,
             reach: Reach::only(rules(&self.hosts, self.hosts_anywhere)?),
             internal: None,
             unprotected: self.unprotected.clone(),
@@ -61,6 +65,13 @@ pub fn check_writable(trusted: &Trusted, field: &str, folder: &Path) -> Result<(
     trusted.check_writable(folder).map_err(|conflict| {
         let reason = format!("`{}` can't be written by tools: {conflict}", folder.display());
         ConfigError::value(field, reason)
+    })
+}
+
+/// Where a path leads that programs are given, through no link that one of them could have made.
+pub(crate) fn resolve(trusted: &Trusted, field: &str, path: &Path) -> Result<PathBuf, ConfigError> {
+    trusted.resolve(path).map_err(|misled| {
+        ConfigError::value(field, format!("`{}` can't be used: {misled}", path.display()))
     })
 }
 

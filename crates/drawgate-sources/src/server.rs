@@ -46,6 +46,7 @@ pub struct Connection {
     pub env: BTreeMap<String, Setting>,
     /// The folder it starts in, and in the sandbox may write. Relative to this file's folder. Absent:
     /// a folder of its own in the data folder, or the gateway's with `sandbox = "none"`.
+    #[schemars(extend("format" = "writable-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,
     /// Its address, for all transports but `stdio`; for `websocket` with `ws://` or `wss://`.

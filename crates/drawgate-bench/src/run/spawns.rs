@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::Spawn;
-use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
+use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits};
 use drawgate_host::secrets::Secrets;
 use serde::Serialize;
 use tempfile::TempDir;
@@ -77,6 +77,7 @@ async fn one(host: &Host, way: Way, workspace: &TempDir) -> Result<Duration> {
         workspace: workspace.path().to_owned(),
         read: Vec::new(),
         write: Vec::new(),
+        arguments: ArgumentPaths::Ignored,
         reach: Reach::nobody(),
         internal: None,
         unprotected: Vec::new(),

@@ -136,13 +136,14 @@ async fn dropping_kills_and_reaps() {
 #[tokio::test]
 async fn without_a_launcher_there_is_no_sandbox_and_nothing_runs() {
     use crate::egress::Reach;
-    use crate::sandbox::{Profile, ResourceLimits};
+    use crate::sandbox::{ArgumentPaths, Profile, ResourceLimits};
     let workspace = tempfile::tempdir().unwrap();
     let confinement = Confinement {
         profile: Profile::Strict,
         workspace: workspace.path().to_owned(),
         read: Vec::new(),
         write: Vec::new(),
+        arguments: ArgumentPaths::Ignored,
         reach: Reach::nobody(),
         internal: None,
         unprotected: Vec::new(),

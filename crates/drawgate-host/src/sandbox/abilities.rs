@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::error::{Part, SandboxError};
 use super::wire::Enforced;
-use super::{Confinement, Profile, ResourceLimits};
+use super::{ArgumentPaths, Confinement, Profile, ResourceLimits};
 use crate::egress::Reach;
 use crate::process::Processes;
 
@@ -86,6 +86,7 @@ fn build(processes: &Processes, profile: Profile) -> Result<Enforced, SandboxErr
         workspace: workspace.0.clone(),
         read: Vec::new(),
         write: Vec::new(),
+        arguments: ArgumentPaths::Ignored,
         reach: Reach::nobody(),
         internal: None,
         unprotected: Vec::new(),

@@ -5,6 +5,7 @@
 //! here. What the kernel can't enforce is refused, never left out.
 
 mod abilities;
+mod arguments;
 mod cgroup;
 pub(crate) mod entries;
 mod error;
@@ -90,7 +91,19 @@ pub fn is_system(path: &Path) -> bool {
     view::is_system(path)
 }
 
-/// What a program is held to.
+/// What becomes of paths in the arguments of a program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArgumentPaths {
+    /// They are text.
+    #[default]
+    Ignored,
+    /// What they name may be read, with the project around it: the operator wrote them.
+    Opened,
+}
+
+/// What a program is held to. Its paths are absolute, as they were named; where they lead is found out at
+/// each start.
 #[derive(Debug, Clone)]
 pub struct Confinement {
     /// How far it is trusted. With [`Profile::None`] all else is without effect.
@@ -101,6 +114,8 @@ pub struct Confinement {
     pub read: Vec<PathBuf>,
     /// Further folders that it may write; not for [`Profile::Strict`].
     pub write: Vec<PathBuf>,
+    /// What becomes of paths in its arguments; opened never for [`Profile::Strict`].
+    pub arguments: ArgumentPaths,
     /// Whom it may reach; for [`Profile::Network`] only.
     pub reach: Reach,
     /// The way to the gateway itself; for [`Profile::Network`] only.
@@ -120,11 +135,15 @@ impl Confinement {
         self.profile == Profile::None || folders.any(|folder| is_below(path, folder))
     }
 
-    /// Whether the program may read it, as far as it was given to it: its own installation is not known here.
+    /// Whether the program may read it with these arguments, as far as it was given to it: its own
+    /// installation is not known here.
     #[must_use]
-    pub fn may_read(&self, path: &Path) -> bool {
-        let mut read = self.read.iter().filter(|_| self.profile != Profile::Strict);
-        self.may_write(path) || is_system(path) || read.any(|given| is_below(path, given))
+    pub fn may_read(&self, path: &Path, args: &[String], home: Option<&Path>) -> bool {
+        let named = args.iter().filter(|_| self.arguments == ArgumentPaths::Opened);
+        let named = named.filter_map(|argument| arguments::opened_by(argument, home));
+        let mut read = self.read.iter().cloned().chain(named);
+        let is_given = |given: PathBuf| self.profile != Profile::Strict && is_below(path, &given);
+        self.may_write(path) || is_system(path) || read.any(is_given)
     }
 }
 

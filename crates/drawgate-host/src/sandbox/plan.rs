@@ -10,7 +10,7 @@ use super::error::SandboxError;
 use super::init::etc::is_kept;
 use super::protected::SECRETS;
 use super::view::{self, View};
-use super::{Confinement, Profile, ResourceLimits};
+use super::{ArgumentPaths, Confinement, Profile, ResourceLimits, arguments};
 use crate::trusted::{Survey, Trusted};
 
 /// Where the proxy listens, in the box's own network.
@@ -93,20 +93,21 @@ pub(crate) struct Request<'a> {
 impl Request<'_> {
     /// The plan, with every path resolved.
     pub(crate) fn plan(&self) -> Result<Plan, SandboxError> {
+        let survey = self.trusted.survey_with(self.writable().cloned().collect());
         let mut view = View::new(self.inherited.get("HOME").map(PathBuf::from));
-        let workspace = folder(&self.confinement.workspace, &[])?;
+        let workspace = folder(&self.confinement.workspace, &survey)?;
         view.open(&self.confinement.workspace, workspace.clone(), Access::Write);
         if self.confinement.profile != Profile::Strict {
-            self.open_more(&mut view, &workspace)?;
+            self.open_more(&mut view, &survey)?;
         }
-        let survey = self.trusted.survey();
+        let args = self.open_arguments(&mut view, &survey)?;
         let authorities = self.open_authorities(&mut view, &survey);
         // Only the gateway's own `PATH` opens anything: another may be the program's author's.
         let own = self.inherited.get("PATH").map(|text| text.to_string_lossy().into_owned());
-        let foreign = self.foreign();
-        let program = view.open_program(self.program, own.as_deref(), &foreign);
+        let foreign = self.foreign(&survey);
+        let program = view.open_program(self.program, own.as_deref(), &foreign, &survey);
         let path = self.given.get("PATH").cloned().or(own);
-        let working_dir = self.working_dir.and_then(|dir| dir.canonicalize().ok());
+        let working_dir = self.working_dir.and_then(|dir| survey.resolve(dir).ok());
         let working_dir =
             working_dir.filter(|dir| view.shows(dir)).unwrap_or_else(|| workspace.clone());
         let mut env = self.environment(&view, &workspace, path.as_deref());
@@ -115,16 +116,7 @@ impl Request<'_> {
         }
         let secrets = self.secrets();
         let (binds, links) = view.into_parts(&[survey.secrets(), secrets.clone()].concat());
-        for Bind { path, access } in &binds {
-            let checked = match access {
-                Access::Read => survey.check_readable(path),
-                Access::Write => survey.check_writable(path),
-            };
-            checked.map_err(|conflict| SandboxError::Folder {
-                path: path.display().to_string(),
-                reason: conflict.to_string(),
-            })?;
-        }
+        binds.iter().try_for_each(|bind| self.check(bind, &survey))?;
         let mut hidden = survey.secrets_in(binds.iter().map(|bind| bind.path.as_path()));
         // Those in a visible folder, unless they were opened by name.
         let is_shown = |path: &PathBuf| {
@@ -134,7 +126,7 @@ impl Request<'_> {
         hidden.extend(secrets.into_iter().filter(is_shown));
         Ok(Plan {
             program,
-            args: self.args.to_vec(),
+            args,
             env,
             home: workspace,
             working_dir,
@@ -149,11 +141,31 @@ impl Request<'_> {
         })
     }
 
+    /// The folders that the program may write, as they were given.
+    fn writable(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.confinement.workspace).chain(&self.confinement.write)
+    }
+
+    /// Whether something may be given away. What may be written is remembered first.
+    fn check(&self, Bind { path, access }: &Bind, survey: &Survey) -> Result<(), SandboxError> {
+        let refused = |reason: String| refused(path, reason);
+        match access {
+            Access::Read => {
+                survey.check_readable(path).map_err(|conflict| refused(conflict.to_string()))
+            }
+            Access::Write => {
+                let checked = survey.check_writable(path);
+                checked.map_err(|conflict| refused(conflict.to_string()))?;
+                let added = self.trusted.add_writable(path);
+                added.map_err(|error| refused(format!("it can't be written down: {error}")))
+            }
+        }
+    }
+
     /// Folders whose content is not the operator's word, whether they are opened or not.
-    fn foreign(&self) -> Vec<PathBuf> {
-        let Confinement { workspace, read, write, .. } = self.confinement;
-        let all = std::iter::once(workspace).chain(read).chain(write);
-        all.filter_map(|path| path.canonicalize().ok()).collect()
+    fn foreign(&self, survey: &Survey) -> Vec<PathBuf> {
+        let all = self.writable().chain(&self.confinement.read);
+        all.map(|path| survey.follow(path).0).collect()
     }
 
     /// Secrets of the gateway's user.
@@ -163,18 +175,33 @@ impl Request<'_> {
         secrets.filter(|path| path.exists()).collect()
     }
 
-    fn open_more(&self, view: &mut View, workspace: &Path) -> Result<(), SandboxError> {
-        let mut written = vec![workspace.to_owned()];
+    fn open_more(&self, view: &mut View, survey: &Survey) -> Result<(), SandboxError> {
         for given in &self.confinement.write {
-            let real = folder(given, &written)?;
-            view.open(given, real.clone(), Access::Write);
-            written.push(real);
+            view.open(given, folder(given, survey)?, Access::Write);
         }
         for given in &self.confinement.read {
-            let real = readable(given, &written)?;
-            view.open(given, real, Access::Read);
+            view.open(given, readable(given, survey)?, Access::Read);
         }
         Ok(())
+    }
+
+    /// Opens what the arguments name, if that is wanted, and gives them as the program sees them.
+    fn open_arguments(
+        &self,
+        view: &mut View,
+        survey: &Survey,
+    ) -> Result<Vec<String>, SandboxError> {
+        let confinement = self.confinement;
+        if confinement.arguments == ArgumentPaths::Ignored || confinement.profile == Profile::Strict
+        {
+            return Ok(self.args.to_vec());
+        }
+        let home = self.inherited.get("HOME").map(Path::new);
+        let mut seen = Vec::new();
+        for argument in self.args {
+            seen.push(arguments::open(argument, home, view, survey)?);
+        }
+        Ok(seen)
     }
 
     /// Opens the files of certificate authorities that the operator's environment names, and gives the
@@ -185,7 +212,7 @@ impl Request<'_> {
             let is_there = view.shows(path) || is_kept(path);
             let may_open = self.confinement.profile != Profile::Strict;
             let real =
-                || readable(path, &[]).ok().filter(|real| survey.check_readable(real).is_ok());
+                || readable(path, survey).ok().filter(|real| survey.check_readable(real).is_ok());
             match (is_there, may_open.then(real).flatten()) {
                 (true, _) => {}
                 (false, Some(real)) => view.open(path, real, Access::Read),
@@ -240,41 +267,36 @@ fn proxy_environment() -> impl Iterator<Item = (String, String)> {
 }
 
 /// A folder that may be written.
-fn folder(given: &Path, written: &[PathBuf]) -> Result<PathBuf, SandboxError> {
-    let real = readable(given, written)?;
-    let refused = |reason: &str| {
-        Err(SandboxError::Folder { path: given.display().to_string(), reason: reason.to_owned() })
-    };
+fn folder(given: &Path, survey: &Survey) -> Result<PathBuf, SandboxError> {
+    let real = readable(given, survey)?;
     if !real.is_dir() {
-        return refused("it is not a folder");
+        return Err(refused(given, "it is not a folder"));
     }
     if NEVER_WRITTEN.iter().any(|top| real.starts_with(top)) {
-        return refused("programs in the sandbox never write there; use a folder of your own");
+        let reason = "programs in the sandbox never write there; use a folder of your own";
+        return Err(refused(given, reason));
     }
     Ok(real)
 }
 
 /// A file or folder that may be read.
-fn readable(given: &Path, written: &[PathBuf]) -> Result<PathBuf, SandboxError> {
-    let refused =
-        |reason: String| SandboxError::Folder { path: given.display().to_string(), reason };
+fn readable(given: &Path, survey: &Survey) -> Result<PathBuf, SandboxError> {
     if !given.is_absolute() {
-        return Err(refused("it is not absolute".to_owned()));
+        return Err(refused(given, "it is not absolute"));
     }
-    let real = given.canonicalize().map_err(|error| refused(error.to_string()))?;
+    let real = survey.resolve(given).map_err(|misled| refused(given, misled))?;
+    real.symlink_metadata().map_err(|error| refused(given, error))?;
     if real.to_str().is_none() {
-        return Err(refused("its name is not UTF-8".to_owned()));
+        return Err(refused(given, "its name is not UTF-8"));
     }
     if RESERVED.iter().any(|top| real == Path::new(top)) {
-        return Err(refused("it is a folder of the system; use a folder of your own".to_owned()));
-    }
-    // Whoever may write the folder above could have put a link in its place.
-    let spelled = view::in_real_folder(given);
-    let parent = written.iter().find(|top| spelled.starts_with(top));
-    if parent.is_some_and(|top| !real.starts_with(top)) {
-        return Err(refused("it leads out of the folder that the program may write".to_owned()));
+        return Err(refused(given, "it is a folder of the system; use a folder of your own"));
     }
     Ok(real)
+}
+
+pub(super) fn refused(path: &Path, reason: impl ToString) -> SandboxError {
+    SandboxError::Folder { path: path.display().to_string(), reason: reason.to_string() }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ impl Lab {
             workspace: root.join("home/ws"),
             read: Vec::new(),
             write: Vec::new(),
+            arguments: ArgumentPaths::Ignored,
             reach: Reach::nobody(),
             internal: None,
             unprotected: Vec::new(),
@@ -56,10 +57,14 @@ impl Lab {
     }
 
     fn plan(&self, program: &Path) -> Result<Plan, SandboxError> {
+        self.plan_with(program, &[])
+    }
+
+    fn plan_with(&self, program: &Path, args: &[String]) -> Result<Plan, SandboxError> {
         let given = BTreeMap::from([("GIVEN".to_owned(), "yes".to_owned())]);
         let request = Request {
             program,
-            args: &[],
+            args,
             given: &given,
             inherited: &self.inherited,
             authorities: &self.authorities,
@@ -127,10 +132,62 @@ fn a_link_in_a_writable_folder_opens_nothing_outside() {
     symlink(lab.path("outside"), lab.path("home/ws/out")).unwrap();
     lab.confinement.write = vec![lab.path("home/ws/out")];
     let error = lab.plan(Path::new("/usr/bin/env")).unwrap_err();
-    assert!(error.to_string().contains("leads out of the folder"), "{error}");
+    assert!(error.to_string().contains("the link"), "{error}");
     lab.confinement.write = Vec::new();
     lab.confinement.read = vec![lab.path("home/ws/out")];
     assert!(lab.plan(Path::new("/usr/bin/env")).is_err());
+}
+
+#[test]
+fn arguments_open_what_they_name_and_nothing_that_a_program_could_choose() {
+    let mut lab = Lab::new();
+    lab.confinement.arguments = ArgumentPaths::Opened;
+    lab.confinement.write = vec![lab.path("home/more")];
+    lab.trusted.add_writable(&lab.path("outside")).unwrap();
+    std::fs::create_dir_all(lab.path("srv/real")).unwrap();
+    for file in ["srv/real/a.py", "home/more/b.py", "outside/c.py", "home/secret"] {
+        std::fs::write(lab.path(file), "").unwrap();
+    }
+    symlink(lab.path("srv/real"), lab.path("srv/current")).unwrap();
+    symlink(lab.path("home/secret"), lab.path("home/more/link")).unwrap();
+    symlink(lab.path("home/secret"), lab.path("outside/link")).unwrap();
+    // The argument, what it is in the box, and what is opened beside what is open anyway.
+    let rows = [
+        ("srv/current/a.py", Some("srv/real/a.py"), Some("srv/real/a.py")),
+        ("srv/current", Some("srv/real"), Some("srv/real")),
+        ("outside/c.py", Some("outside/c.py"), Some("outside/c.py")),
+        ("home/more/b.py", Some("home/more/b.py"), None),
+        ("home/more/link", Some("home/more/link"), None),
+        ("no/such", Some("no/such"), None),
+        ("outside/link", None, None),
+    ];
+    for (argument, seen, opened) in rows {
+        let text = |name: &str| lab.path(name).to_str().unwrap().to_owned();
+        let plan = lab.plan_with(Path::new("/usr/bin/env"), &[text(argument)]).ok();
+        assert_eq!(plan.as_ref().map(|plan| plan.args.clone()), seen.map(|seen| vec![text(seen)]));
+        let Some(plan) = plan else { continue };
+        let open = ["home/more", "home/ws"].map(|name| (lab.path(name), Access::Write));
+        let read = opened.map(|name| (lab.path(name), Access::Read));
+        let mut expected: Vec<_> = open.into_iter().chain(read).collect();
+        expected.sort();
+        let binds: Vec<_> = plan.binds.into_iter().map(|bind| (bind.path, bind.access)).collect();
+        assert_eq!(binds, expected, "{argument}");
+    }
+}
+
+#[test]
+fn a_program_in_a_folder_that_others_may_write_opens_nothing_by_its_links() {
+    let lab = Lab::new();
+    lab.trusted.add_writable(&lab.path("outside")).unwrap();
+    let key = lab.script("private/bin/key", "");
+    symlink(&key, lab.path("outside/tool")).unwrap();
+    symlink(lab.path("private/bin"), lab.path("outside/bin")).unwrap();
+    let outside = ["home/ws", "outside"].map(PathBuf::from);
+    assert_eq!(lab.visible(&lab.path("outside/tool")), outside);
+    assert_eq!(lab.visible(&lab.path("outside/bin/key")), [Path::new("home/ws")]);
+    let line = format!("#!{}\n", key.display());
+    let script = lab.script("outside/script", &line);
+    assert_eq!(lab.visible(&script), outside);
 }
 
 #[test]

@@ -4,12 +4,15 @@
 //! folders that it needs to run; never a whole home folder.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::access;
 
 use super::plan::{Access, Bind};
+use crate::trusted::{Misled, Survey};
 
 /// Where programs are looked up when nobody said.
 pub(crate) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -58,6 +61,12 @@ impl View {
         *now = access.max(*now);
     }
 
+    /// Whether a path can be written in the box.
+    pub(crate) fn writes(&self, path: &Path) -> bool {
+        let mut written = self.binds.iter().filter(|(_, access)| **access == Access::Write);
+        written.any(|(bind, _)| path.starts_with(bind))
+    }
+
     /// Whether a path can be seen in the box.
     pub(crate) fn shows(&self, path: &Path) -> bool {
         is_system(path) || self.binds.keys().any(|bind| path.starts_with(bind))
@@ -65,37 +74,45 @@ impl View {
 
     /// Opens what a program needs to run, and gives its path in the box.
     ///
-    /// What lies in `foreign` folders is not the operator's word: a script or a link there leads only to
-    /// interpreters of the system and of the gateway's own `PATH`.
+    /// What lies in `foreign` folders, or in any that programs may write, is not the operator's word: a
+    /// script or a link there leads only to interpreters of the system and of the gateway's own `PATH`.
     pub(crate) fn open_program(
         &mut self,
         program: &Path,
         path: Option<&str>,
         foreign: &[PathBuf],
+        survey: &Survey,
     ) -> PathBuf {
         let start = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
         let mut next = Some(start.clone());
         let mut is_trusted = true;
         for _ in 0..STEPS {
-            let Some(file) = next.take().map(|file| in_real_folder(&file)) else { break };
-            if !is_trusted && !self.shows(&file) && !self.is_installed(&file, path) {
+            let Some(named) = next.take() else { break };
+            let (file, misled) = in_real_folder(&named, survey);
+            is_trusted &= misled.is_none();
+            if !is_trusted && !self.shows(&file) && !self.is_installed(&file, path, survey) {
                 break;
             }
-            is_trusted &= !foreign.iter().any(|top| file.starts_with(top));
             self.open_installation(&file);
             next = match std::fs::read_link(&file) {
                 Ok(target) => file.parent().map(|folder| folder.join(target)),
                 Err(_) => interpreter(&file, path),
             };
+            let is_foreign = || foreign.iter().any(|top| file.starts_with(top));
+            is_trusted = is_trusted && next.is_some() && !is_foreign() && !survey.is_written(&file);
         }
-        in_real_folder(&start)
+        match in_real_folder(&start, survey) {
+            (real, None) => real,
+            // What is in the box follows the links there.
+            (_, Some(_)) => start,
+        }
     }
 
     /// Whether it is a program of an installation that the gateway's `PATH` names.
-    fn is_installed(&self, file: &Path, path: Option<&str>) -> bool {
+    fn is_installed(&self, file: &Path, path: Option<&str>, survey: &Survey) -> bool {
         let folders = std::env::split_paths(path.unwrap_or(DEFAULT_PATH));
         let folders = folders.filter(|folder| folder.is_absolute());
-        let mut folders = folders.filter_map(|folder| folder.canonicalize().ok());
+        let mut folders = folders.filter_map(|folder| survey.resolve(&folder).ok());
         is_executable(file)
             && folders.any(|folder| {
                 file.starts_with(&folder)
@@ -155,13 +172,14 @@ pub(crate) fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|top| path.starts_with(top))
 }
 
-/// The same file, with the links of its folder resolved; a link that it is itself stays.
-pub(crate) fn in_real_folder(file: &Path) -> PathBuf {
-    let folder = file.parent().and_then(|folder| folder.canonicalize().ok());
-    match (folder, file.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
-        (None, _) | (_, None) => file.to_owned(),
-    }
+/// The same file, with the links of its folder resolved; a link that it is itself stays. And whether a
+/// program could have put one of the links there.
+fn in_real_folder(file: &Path, survey: &Survey) -> (PathBuf, Option<Misled>) {
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
+        return (file.to_owned(), None);
+    };
+    let (folder, misled) = survey.follow(folder);
+    (folder.join(name), misled)
 }
 
 fn node_modules(file: &Path) -> Option<&Path> {
@@ -178,7 +196,9 @@ fn is_executable(file: &Path) -> bool {
 /// options take paths.
 fn interpreter(script: &Path, path: Option<&str>) -> Option<PathBuf> {
     let mut head = Vec::new();
-    std::fs::File::open(script).ok()?.take(256).read_to_end(&mut head).ok()?;
+    // A pipe that was put in its place must not keep the gateway waiting.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(script);
+    opened.ok()?.take(256).read_to_end(&mut head).ok()?;
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split_whitespace().peekable();
     let program = PathBuf::from(words.next()?);

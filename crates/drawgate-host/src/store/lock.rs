@@ -89,6 +89,10 @@ impl DataDir {
     pub const RUNS: &str = "runs";
     /// The folder of toolpacks, which is in it where the configuration is; their commands read it.
     pub const TOOLPACKS: &str = "toolpacks";
+    /// The folders in it that programs and tools write.
+    pub const WRITABLE: &[&str] = &[Self::WORKSPACE, Self::SERVERS, Self::RUNS];
+    /// The list of all folders that programs and tools could write at some time.
+    pub const WRITABLE_LIST: &str = "writable.jsonl";
     /// What is in these is not the gateway's own.
     pub const ROOMS: &[&str] = &[
         Self::WORKSPACE,

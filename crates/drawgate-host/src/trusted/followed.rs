@@ -10,7 +10,7 @@ const MOST_LINKS: usize = 40;
 /// A path, followed as far as there is something.
 pub(crate) struct FollowedPath {
     /// The links on the way: who can replace one of them leads it elsewhere.
-    links: Vec<PathBuf>,
+    pub(crate) links: Vec<PathBuf>,
     /// Where it ends, without links.
     pub(crate) end: PathBuf,
 }

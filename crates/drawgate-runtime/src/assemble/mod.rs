@@ -16,7 +16,7 @@ mod trusted;
 pub use crate::start::Start;
 pub(crate) use logins::follow_logins;
 pub(crate) use sources::follow_restarts;
-pub use trusted::trusted_paths;
+pub use trusted::{trusted_paths, writable_folders};
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -46,6 +46,7 @@ use drawgate_host::seal::SealingKey;
 use drawgate_host::store::{
     self, DataDir, DataDirLock, Durability, OnAuditFailure, StorageChoice, StorageOptions,
 };
+use drawgate_host::trusted::Trusted;
 use drawgate_sources::mcp::oauth::Logins;
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -440,9 +441,16 @@ fn prepare(
 ) -> anyhow::Result<Secret<String>> {
     let admin = keys::admin_token(&dir.file(ADMIN_TOKEN))?;
     host.secrets.remember(admin.expose());
-    host.processes.trusted().replace(trusted_paths(loaded, dir.path(), &host.processes));
+    trusted::tell(loaded, dir.path(), &host.processes);
+    remember_writable(host.processes.trusted(), dir).context("the list of writable folders")?;
     follow_secrets(redactor, host);
     Ok(admin)
+}
+
+/// Reads which folders programs could write before, and begins with those of the data folder.
+fn remember_writable(trusted: &Trusted, dir: &DataDir) -> std::io::Result<()> {
+    trusted.keep_writable_in(&dir.file(DataDir::WRITABLE_LIST))?;
+    DataDir::WRITABLE.iter().try_for_each(|room| trusted.add_writable(&dir.file(room)))
 }
 
 fn callers(config: &Config, admin: &Secret<String>, agents: &[Agent]) -> Arc<Callers> {

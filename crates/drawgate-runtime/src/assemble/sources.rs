@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use drawgate_core::model::{Capability, SourceId};
 use drawgate_core::registry::{Absence, Holder, Naming, Origin, SourceState, SourceTerms};
 use drawgate_core::store::StoreError;
-use drawgate_host::sandbox::{Profile, ResourceLimits};
+use drawgate_host::sandbox::ResourceLimits;
 use drawgate_sources::builtin::{BuiltinConfig, BuiltinSource};
 use drawgate_sources::confine::check_writable;
 use drawgate_sources::server::ServerConfig;
@@ -213,9 +213,6 @@ impl Runtime {
             check_writable(self.host.processes.trusted(), field, &folder)?;
         }
         let sandbox = self.sandbox(loaded, id, server).context("its folder can't be made")?;
-        if sandbox.profile != Profile::None {
-            connection.args = confine::arguments(&connection.args);
-        }
         Ok(ServerConfig { connection, sandbox: Some(sandbox), hosts: None })
     }
 }

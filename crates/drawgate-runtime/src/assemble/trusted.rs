@@ -10,7 +10,7 @@ use drawgate_host::store::DataDir;
 use drawgate_host::trusted::{Conflict, Kind, TrustedPath};
 
 use super::{Runtime, confine};
-use crate::config::{Loaded, Server, Transport};
+use crate::config::{Loaded, NamedPath, PathUse, Server, Transport};
 use crate::packages::PackageLock;
 use crate::toolpacks::LOCK_FILE;
 
@@ -18,8 +18,6 @@ use crate::toolpacks::LOCK_FILE;
 #[must_use]
 pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec<TrustedPath> {
     let config = &loaded.config;
-    let toolpacks = loaded.resolve(&config.toolpacks.folder);
-    let lock = toolpacks.with_file_name(LOCK_FILE);
     let mut list = vec![
         trusted("the data folder", data, Kind::Secret(DataDir::ROOMS)),
         trusted("the folder of plugins", data.join(DataDir::PLUGINS), Kind::Setting),
@@ -30,18 +28,17 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
         add("the configuration file", file.to_owned(), Kind::Secret(&[]));
         add("the lock file of packages", PackageLock::path(file), Kind::Setting);
     }
-    add("the list of authorised keys", data.join(&config.grpc.keys), Kind::Setting);
-    add("the folder of toolpacks", toolpacks, Kind::Setting);
+    let lock = loaded.resolve(&config.toolpacks.folder).with_file_name(LOCK_FILE);
     add("the lock file of toolpacks", lock, Kind::Setting);
-    if let Some(file) = &config.policy.file {
-        add("the policy file", loaded.resolve(file), Kind::Setting);
-    }
-    if let Some(file) = &config.egress.ca_file {
-        add("the file of authorities", loaded.resolve(file), Kind::Setting);
-    }
-    if let Some(tls) = &config.server.tls {
-        add("the certificate", loaded.resolve(&tls.cert), Kind::Setting);
-        add("the certificate's key", loaded.resolve(&tls.key), Kind::Secret(&[]));
+    for NamedPath { key, path, usage } in config.named_paths() {
+        let (path, kind) = match usage {
+            PathUse::Trusted => (loaded.resolve(&path), Kind::Setting),
+            PathUse::TrustedInData => (data.join(path), Kind::Setting),
+            PathUse::Secret => (loaded.resolve(&path), Kind::Secret(&[])),
+            PathUse::Program => (loaded.resolve(&path), Kind::Program),
+            PathUse::Data | PathUse::Readable | PathUse::Writable => continue,
+        };
+        add(&format!("what `{key}` names,"), path, kind);
     }
     if let Some(program) = processes.launcher() {
         add("the gateway's program", program.to_owned(), Kind::Program);
@@ -51,7 +48,28 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
             add("a program that runs outside of the sandbox,", file, Kind::Program);
         }
     }
+    // What a hook says about calls counts, in the sandbox or not.
+    for hook in &config.hooks {
+        for file in files_of(loaded, &hook.server(), processes) {
+            add(&format!("a program of the hook `{}`,", hook.name), file, Kind::Program);
+        }
+    }
     list
+}
+
+/// All folders that a configuration lets programs and tools write, as they are named there.
+#[must_use]
+pub fn writable_folders(loaded: &Loaded) -> Vec<PathBuf> {
+    let named = loaded.config.named_paths().into_iter();
+    let named = named.filter(|named| named.usage == PathUse::Writable);
+    named.map(|named| loaded.resolve(&named.path)).collect()
+}
+
+/// Tells the machine what decides about programs, and what they may write.
+pub(super) fn tell(loaded: &Loaded, data: &Path, processes: &Processes) {
+    let trusted = processes.trusted();
+    trusted.replace(trusted_paths(loaded, data, processes));
+    trusted.declare_writable(writable_folders(loaded));
 }
 
 fn trusted(what: &str, path: impl AsRef<Path>, kind: Kind) -> TrustedPath {
@@ -80,7 +98,7 @@ impl Runtime {
     pub(super) async fn trust(&self, loaded: &Loaded) {
         let before = self.conflicts(loaded);
         let processes = &self.host.processes;
-        processes.trusted().replace(trusted_paths(loaded, &self.data, processes));
+        tell(loaded, &self.data, processes);
         let after = self.conflicts(loaded);
         for (id, _) in before.iter().filter(|(id, found)| after.get(*id) != Some(*found)) {
             self.supervisor().remove(id).await;

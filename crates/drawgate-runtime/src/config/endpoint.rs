@@ -70,7 +70,9 @@ impl Default for Endpoint {
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// The certificate chain.
+    #[schemars(extend("format" = "trusted-path"))]
     pub cert: PathBuf,
     /// The private key.
+    #[schemars(extend("format" = "secret-path"))]
     pub key: PathBuf,
 }

@@ -16,9 +16,11 @@ use super::servers::ToolSettings;
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
     /// Files and folders that it may read. Relative to this file's folder.
+    #[schemars(extend("format" = "readable-path"))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<PathBuf>,
     /// Folders that it may write. Relative to this file's folder.
+    #[schemars(extend("format" = "writable-path"))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<PathBuf>,
     /// Hosts that it may reach, for `sandbox = "network"`: `api.example.com`, `*.example.com`,
@@ -52,6 +54,7 @@ pub struct Egress {
     pub allow: Vec<String>,
     /// A PEM file with certificates of authorities that vouch for `https` servers, beside those that
     /// this machine trusts: an organisation's own, for instance. Relative to this file's folder.
+    #[schemars(extend("format" = "trusted-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
 }
@@ -62,6 +65,7 @@ pub struct Egress {
 pub struct Toolpacks {
     /// The folder that holds them; the lock file `toolpacks.lock` lies beside it. Relative to this
     /// file's folder.
+    #[schemars(extend("format" = "trusted-path"))]
     pub folder: PathBuf,
     /// Where GitHub's API is, for `toolpacks install OWNER/REPO`.
     pub github_api: String,
@@ -90,6 +94,7 @@ impl Default for Toolpacks {
 pub struct Pack {
     /// The folder that its programs work in. Relative to this file's folder. Absent: the workspace of
     /// the built-in tools.
+    #[schemars(extend("format" = "writable-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<PathBuf>,
     /// What its programs may touch beside what it asks for itself.

@@ -12,6 +12,7 @@ pub struct Grpc {
     /// Whether they may, on the address that `listen` names.
     pub enabled: bool,
     /// The file with the authorised keys, which `drawgate keys` edits. Relative to the data folder.
+    #[schemars(extend("format" = "trusted-path-in-data"))]
     pub keys: PathBuf,
     /// Seconds that the tools of a pack which is gone stay listed, as unavailable, so that one that
     /// restarts does not change every agent's list. 0: they go at once.

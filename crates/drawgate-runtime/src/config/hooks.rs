@@ -21,10 +21,12 @@ use super::servers::Server;
 pub struct PluginsConfig {
     /// The Node that runs plugins in JavaScript and TypeScript; TypeScript needs 22.18 or later. Absent: the
     /// first `node` on the path. Relative to this file's folder.
+    #[schemars(extend("format" = "program-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<PathBuf>,
     /// The Python that runs plugins in Python, 3.9 or later. Absent: the first `python3` on the path.
     /// Relative to this file's folder.
+    #[schemars(extend("format" = "program-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
 }

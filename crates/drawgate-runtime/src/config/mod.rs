@@ -14,6 +14,7 @@ mod grpc;
 mod hooks;
 mod load;
 mod oauth;
+mod paths;
 mod problem;
 mod profiles;
 mod schema;
@@ -47,6 +48,7 @@ pub use grpc::Grpc;
 pub use hooks::{HookConfig, HookName, HookSettings, PluginsConfig};
 pub use load::{ConfigSource, DEFAULT_DATA, DEFAULT_FILE, Loaded};
 pub use oauth::{Grant, OAuth};
+pub use paths::{NamedPath, PathUse};
 pub use problem::{ConfigErrors, Location, Problem, Severity};
 pub use profiles::Profiles;
 pub use sections::{
@@ -68,6 +70,7 @@ pub struct Config {
     /// Folder for the database, keys, tokens and artifacts. `--data` and `DRAWGATE_DATA` win over
     /// it. Relative to this file's folder. By default `.drawgate` beside the file; for the user's own
     /// configuration, `drawgate` in the user's data folder (`~/.local/share`).
+    #[schemars(extend("format" = "data-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<PathBuf>,
     /// The gateway's own endpoint: who may reach it, and how much at once.

@@ -14,6 +14,7 @@ const FOLDER: &str = "agents";
 pub struct Profiles {
     /// Folders with profiles, `*.md`. Folders below them are not read. A profile counts once you have
     /// accepted it: `drawgate profiles accept NAME`. Relative to this file's folder.
+    #[schemars(extend("format" = "trusted-path"))]
     pub folders: Vec<PathBuf>,
 }
 

@@ -20,6 +20,7 @@ pub struct Builtin {
     pub enabled: bool,
     /// The one folder that they read and write. Relative to this file's folder. Absent: the folder
     /// `workspace` in the data folder.
+    #[schemars(extend("format" = "writable-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<PathBuf>,
     /// Protected names, such as `AGENTS.md`, that they may write all the same. `docs/sandbox.md` lists
@@ -183,6 +184,7 @@ pub enum ApprovalsMode {
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// A JSON file with `version`, `defaults` and `rules`. Relative to this file's folder.
+    #[schemars(extend("format" = "trusted-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
     /// The version of the rules below: `1.0`.
@@ -249,6 +251,7 @@ pub struct Audit {
     pub checkpoint_every: u64,
     /// The socket of the system log that the log's signed head is sent to, such as `/dev/log`.
     /// Absent: none.
+    #[schemars(extend("format" = "trusted-path"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor_syslog: Option<PathBuf>,
     /// Where the log's signed head is sent by HTTP `POST`, as JSON. Absent: nowhere.

@@ -16,6 +16,9 @@ pub(super) fn perform(
     arguments: &Map<String, Value>,
 ) -> Result<ToolOutput, SourceError> {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+    if let Err(error) = workspace.check() {
+        return Ok(ToolOutput::failure(error.to_string()));
+    }
     let path = || FilePath::new(text("path")).map_err(WorkspaceError::Path);
     let outcome = match tool {
         "vfs_read" => path().and_then(|path| read(workspace, &path)),

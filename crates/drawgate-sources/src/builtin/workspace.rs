@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use drawgate_host::sandbox::protected;
-use drawgate_host::trusted::Trusted;
+use drawgate_host::trusted::{Conflict, Trusted, WatchedFolder};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -35,6 +35,7 @@ pub(super) struct Workspace {
     next: AtomicU64,
     /// What is read by no name.
     trusted: Trusted,
+    watched: WatchedFolder,
     /// Protected names that may be written.
     unprotected: Vec<String>,
 }
@@ -81,6 +82,8 @@ pub(super) enum WorkspaceError {
     Protected { path: String, name: &'static str },
     #[error("`{0}` is another name of a file of the gateway's own; it can't be read")]
     Trusted(String),
+    #[error("the workspace can't be used now: {0}")]
+    Conflict(Conflict),
     #[error("`content` is not valid base64")]
     Encoding,
     #[error("`{path}`: {source}")]
@@ -93,11 +96,15 @@ impl Workspace {
         trusted: Trusted,
         unprotected: &[String],
     ) -> io::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt;
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let root = rustix::fs::open(folder, FOLDER, Mode::empty())?;
+        let root = trusted.open_writable(folder)?;
         let unprotected = unprotected.to_vec();
-        Ok(Self { root, next: AtomicU64::new(0), trusted, unprotected })
+        let watched = WatchedFolder::new(folder.to_owned(), trusted.clone());
+        Ok(Self { root, next: AtomicU64::new(0), trusted, watched, unprotected })
+    }
+
+    /// Whether it may still be used: something could have been mounted in it.
+    pub(super) fn check(&self) -> Result<(), WorkspaceError> {
+        self.watched.check().map_err(WorkspaceError::Conflict)
     }
 
     pub(super) fn read(&self, path: &FilePath) -> Result<Contents, WorkspaceError> {

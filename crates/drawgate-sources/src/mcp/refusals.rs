@@ -110,8 +110,9 @@ impl Refusals {
             return None;
         }
         let trusted = self.host.processes.trusted();
-        let is_secret = self.host.secrets.home().is_some_and(|home| is_secret(&home, path));
-        if confinement.may_read(path) {
+        let home = self.host.secrets.home();
+        let is_secret = home.as_deref().is_some_and(|home| is_secret(home, path));
+        if confinement.may_read(path, &self.spawn.args, home.as_deref()) {
             let folder = denied.then(|| self.folder_of(path)).flatten()?;
             let is_given = folder.starts_with("/usr") || trusted.check_writable(&folder).is_err();
             return (!is_given && !is_secret).then_some(Refusal::Write(folder));

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use drawgate_host::egress::Reach;
-use drawgate_host::sandbox::ResourceLimits;
+use drawgate_host::sandbox::{ArgumentPaths, ResourceLimits};
 use drawgate_host::secrets::Secrets;
 use drawgate_host::trusted::{Kind, TrustedPath};
 use serde_json::json;
@@ -44,8 +44,9 @@ impl Lab {
             confinement: Some(Confinement {
                 profile: Profile::Workspace,
                 workspace: path("ws"),
-                read: vec![path("notes")],
+                read: Vec::new(),
                 write: Vec::new(),
+                arguments: ArgumentPaths::Opened,
                 reach: Reach::nobody(),
                 internal: None,
                 unprotected: Vec::new(),

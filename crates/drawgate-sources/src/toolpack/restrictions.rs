@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use drawgate_host::Host;
-use drawgate_host::sandbox::{Profile, ResourceLimits};
+use drawgate_host::sandbox::{ArgumentPaths, Profile, ResourceLimits};
 
 use super::config::ToolpackConfig;
 use super::manifest::{Manifest, Paths};
@@ -35,12 +35,13 @@ impl Restrictions {
         manifest: &Manifest,
         host: &Host,
     ) -> Result<Self, ConfigError> {
-        let folder = config.folder.canonicalize().map_err(|error| {
-            ConfigError::value("folder", format!("`{}`: {error}", config.folder.display()))
-        })?;
         let trusted = host.processes.trusted();
+        let folder = confine::resolve(trusted, "folder", &config.folder)?;
         confine::check_writable(trusted, "workspace", &config.workspace)?;
-        let workspace = prepare(&config.workspace)?;
+        let workspace = confine::resolve(trusted, "workspace", &config.workspace)?;
+        trusted.open_writable(&workspace).map_err(|error| {
+            ConfigError::value("workspace", format!("`{}`: {error}", workspace.display()))
+        })?;
         let home = host.secrets.home();
         let paths = &manifest.permissions.paths;
         let (mut read, mut write) =
@@ -75,6 +76,7 @@ impl Restrictions {
             workspace: self.workspace.clone(),
             read: self.read.clone(),
             write: self.write.clone(),
+            arguments: ArgumentPaths::Ignored,
             hosts: self.hosts.clone(),
             hosts_anywhere: false,
             unprotected: self.unprotected.clone(),
@@ -98,15 +100,6 @@ impl Restrictions {
     }
 }
 
-fn prepare(workspace: &Path) -> Result<PathBuf, ConfigError> {
-    use std::os::unix::fs::DirBuilderExt;
-    let failed = |error: std::io::Error| {
-        ConfigError::value("workspace", format!("`{}`: {error}", workspace.display()))
-    };
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(workspace).map_err(failed)?;
-    workspace.canonicalize().map_err(failed)
-}
-
 /// Declared paths on this machine, with their links followed. What lies in a folder that the pack may
 /// write is left out: it is open anyway, and the pack could put a link there that leads elsewhere.
 fn places(texts: &[String], paths: &Paths, host: &Host) -> Result<Vec<PathBuf>, ConfigError> {
@@ -118,7 +111,10 @@ fn places(texts: &[String], paths: &Paths, host: &Host) -> Result<Vec<PathBuf>, 
         match absolute(text, home.as_deref()) {
             Some(path) if written.iter().any(|other| path != *other && path.starts_with(other)) => {
             }
-            Some(path) => found.push(real(&path)),
+            Some(path) => {
+                let trusted = host.processes.trusted();
+                found.push(confine::resolve(trusted, "permissions.paths", &path)?);
+            }
             None if text.starts_with('~') => {
                 let reason = format!("`{text}` can't be found, since `HOME` is not set");
                 return Err(ConfigError::value("permissions.paths", reason));

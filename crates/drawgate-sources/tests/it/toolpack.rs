@@ -439,6 +439,16 @@ async fn paths_that_hold_a_home_or_the_gateway_are_refused() {
             build(list, path).unwrap_or_else(|error| panic!("{path}: {error}"));
         }
     }
+    // A link that another program could have made leads no pack anywhere.
+    fs::create_dir(home.path().join("private")).unwrap();
+    std::os::unix::fs::symlink(home.path().join("private"), home.path().join("notes/link"))
+        .unwrap();
+    build("write", "~/notes/link").unwrap();
+    host.processes.trusted().add_writable(&home.path().join("notes")).unwrap();
+    for list in ["read", "write"] {
+        let error = build(list, "~/notes/link").expect_err(list);
+        assert!(error.contains("the link"), "{error}");
+    }
 }
 
 async fn findings(config: ToolpackConfig, host: &Arc<Host>) -> Vec<Finding> {

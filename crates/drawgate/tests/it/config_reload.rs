@@ -159,7 +159,7 @@ manifest = [{ name = "run", description = "runs", inputSchema = { type = "object
     names(&gateway, "no tools", <[String]>::is_empty).await;
     let listed = place.json(&["servers", "list"]);
     for server in listed.as_array().unwrap() {
-        assert!(server.to_string().contains("the policy file"), "{server}");
+        assert!(server.to_string().contains("`policy.file`"), "{server}");
     }
     place.configure(own);
     names(&gateway, "all tools again", all).await;

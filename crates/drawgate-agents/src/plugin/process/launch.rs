@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use drawgate_host::Host;
 use drawgate_host::egress::{HostRule, Reach};
 use drawgate_host::process::Spawn;
-use drawgate_host::sandbox::{Confinement, Profile};
+use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile};
 
 use super::{LoadError, ProcessSettings};
 use crate::plugin::manifest::{PluginManifest, Runtime};
@@ -29,10 +29,9 @@ pub(super) fn spawn(
     let failed = |path: &Path, error: &dyn std::fmt::Display| {
         LoadError::Folder(format!("`{}`: {error}", path.display()))
     };
-    let folder =
-        settings.folder.canonicalize().map_err(|error| failed(&settings.folder, &error))?;
-    let workspace =
-        settings.workspace.canonicalize().map_err(|error| failed(&settings.workspace, &error))?;
+    let trusted = host.processes.trusted();
+    let real = |path: &Path| trusted.resolve(path).map_err(|misled| failed(path, &misled));
+    let (folder, workspace) = (real(&settings.folder)?, real(&settings.workspace)?);
     let places = Places { folder: &folder, workspace: &workspace, host };
     let confinement = places.confinement(manifest, settings)?;
     let main = folder.join(&manifest.main).to_string_lossy().into_owned();
@@ -113,6 +112,7 @@ impl Places<'_> {
             workspace: self.workspace.to_owned(),
             read,
             write,
+            arguments: ArgumentPaths::Ignored,
             internal: None,
             reach: Reach::only(rules),
             unprotected: Vec::new(),
@@ -132,8 +132,12 @@ impl Places<'_> {
                 })?,
                 None => PathBuf::from(text),
             };
+            let real = self.host.processes.trusted().resolve(&path);
+            let real = real.map_err(|misled| refused(&field, &path, &misled.to_string()))?;
             // What is not there can't be shown to a program.
-            let Ok(real) = path.canonicalize() else { continue };
+            if real.symlink_metadata().is_err() {
+                continue;
+            }
             self.check(&field, &real, home.as_deref())?;
             found.push(real);
         }
@@ -142,7 +146,7 @@ impl Places<'_> {
 
     /// A plugin must not name what holds other people's things: a home as a whole, or other plugins.
     fn check(&self, field: &str, path: &Path, home: Option<&Path>) -> Result<(), LoadError> {
-        let home = home.and_then(|home| home.canonicalize().ok());
+        let home = home.and_then(|home| self.host.processes.trusted().resolve(home).ok());
         if home.is_some_and(|home| home.starts_with(path)) {
             return Err(refused(field, path, "it holds a home folder; name a folder inside"));
         }

@@ -36,9 +36,11 @@ pub struct InvokerConfig {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Further files and folders that it may read. Relative to this file's folder.
+    #[schemars(extend("format" = "readable-path"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<PathBuf>,
     /// Further folders that it may write. Relative to this file's folder.
+    #[schemars(extend("format" = "writable-path"))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<PathBuf>,
     /// The program's own tools that it may use, by its own names, such as `Read` and `Bash` of Claude

@@ -7,7 +7,9 @@ use drawgate_core::model::ErrorCode;
 use drawgate_core::store::StoreError;
 use drawgate_host::egress::{Internal, Reach};
 use drawgate_host::process::Spawn;
-use drawgate_host::sandbox::{Confinement, Profile as SandboxProfile, ResourceLimits};
+use drawgate_host::sandbox::{
+    ArgumentPaths, Confinement, Profile as SandboxProfile, ResourceLimits,
+};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
@@ -247,6 +249,7 @@ impl Worker<'_> {
                 workspace: self.folders.home.clone(),
                 read,
                 write,
+                arguments: ArgumentPaths::Ignored,
                 reach: Reach::nobody(),
                 internal: Some(Arc::new(way)),
                 unprotected: unprotected.collect(),

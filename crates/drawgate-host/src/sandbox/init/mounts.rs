@@ -236,8 +236,8 @@ fn private_folders(plan: &Plan) -> io::Result<()> {
     for path in ["/tmp", "/dev/shm"] {
         trees::attach(memory("1777", &size, &files)?, Path::new(path))?;
     }
-    fs::create_dir_all("/var")?;
-    symlink("/tmp", "/var/tmp")?;
+    // Not a link: a folder of the plan may lie in it, and is attached through no link.
+    trees::attach(trees::open(Path::new("/tmp"))?, Path::new("/var/tmp"))?;
     fs::create_dir_all("/run")?;
     for (name, target) in
         [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")]

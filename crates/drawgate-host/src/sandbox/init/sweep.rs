@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat, statat, symlinkat,
+    AtFlags, FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat, statat, symlinkat,
 };
 use rustix::io::Errno;
 
@@ -20,6 +20,7 @@ use super::accessible::{Opened, make_accessible};
 use crate::sandbox::entries::FolderEntries;
 use crate::sandbox::protected;
 use crate::sandbox::wire::Swept;
+use crate::trusted::granted::open_real;
 
 /// Where it goes, within the folder.
 const ASIDE: &str = ".drawgate-removed";
@@ -49,7 +50,7 @@ impl Folder {
         absent: &[String],
         unprotected: &[String],
     ) -> io::Result<Self> {
-        let handle = open(CWD, path)?;
+        let handle = open_real(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let absent: BTreeSet<&str> = absent.iter().map(String::as_str).collect();
         let top = Opened::again(handle.as_fd())?;
         let names = protected::with_folders_above(unprotected).map(|name| {

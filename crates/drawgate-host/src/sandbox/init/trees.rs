@@ -8,11 +8,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, openat2};
-use rustix::io::Errno;
+use rustix::fs::{FileType, OFlags};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
 use super::sys;
+use crate::trusted::granted::open_real;
 
 /// What may be done with a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +39,7 @@ impl Rights {
 
 /// Copies the tree at a resolved path. If a link has come into that path meanwhile, it is refused.
 pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
-    let file = file.map_err(|error| match error {
-        Errno::LOOP => io::Error::other("its path leads elsewhere by now"),
-        error => error.into(),
-    })?;
+    let file = open_real(path, OFlags::PATH)?;
     let copy = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -61,13 +56,14 @@ pub(super) fn restrict(
     sys::set_mount(tree.as_fd(), c"", true, rights.attributes(), users)
 }
 
-/// Attaches a tree at a path, which is made if there is nothing.
+/// Attaches a tree at a path, which is made if there is nothing. Other boxes may write some of the folders
+/// on the way, and must not lead it elsewhere by a link.
 pub(super) fn attach(tree: impl AsFd, path: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_err() {
         let stat = rustix::fs::fstat(&tree)?;
         let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
         let make =
-            || if is_folder { fs::create_dir(path) } else { fs::File::create(path).map(drop) };
+            || if is_folder { fs::create_dir(path) } else { fs::File::create_new(path).map(drop) };
         // The folder above is there, as a rule.
         match (make(), path.parent()) {
             (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
@@ -77,7 +73,9 @@ pub(super) fn attach(tree: impl AsFd, path: &Path) -> io::Result<()> {
             (outcome, _) => outcome?,
         }
     }
-    Ok(move_mount(&tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+    let place = open_real(path, OFlags::PATH)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(&tree, "", &place, "", flags)?)
 }
 
 /// Mounts a copy of what is at a path over itself, with these rights.

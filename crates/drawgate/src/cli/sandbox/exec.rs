@@ -1,6 +1,7 @@
 //! `drawgate sandbox exec`: one command in the box, as if it were started by a shell.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
@@ -9,9 +10,9 @@ use anyhow::{Context as _, bail};
 use drawgate_host::Host;
 use drawgate_host::egress::{HostRule, Reach};
 use drawgate_host::process::{Processes, Running, Spawn, SpawnError, Terminal};
-use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits, SandboxError};
+use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits, SandboxError};
 use drawgate_host::secrets::Secrets;
-use drawgate_host::trusted::TrustedPath;
+use drawgate_host::store::DataDir;
 use serde_json::{Map, Value};
 
 use super::super::exit::{self, Exit};
@@ -19,7 +20,7 @@ use super::super::{Globals, machine};
 use super::streams::Streams;
 use super::terminal::{self, Connected};
 use super::watch::Interruptions;
-use drawgate_runtime::assemble::trusted_paths;
+use drawgate_runtime::assemble::{trusted_paths, writable_folders};
 use drawgate_runtime::config::{Config, DEFAULT_FILE};
 
 /// The command ran into its time limit; as `timeout` of the shell says it.
@@ -129,7 +130,7 @@ fn refusal(error: &anyhow::Error) -> u8 {
 async fn execute(args: &ExecArgs, globals: &Globals) -> anyhow::Result<ExitCode> {
     let host = machine::host()?;
     let spawn = spawn(args, &host.secrets)?;
-    host.processes.trusted().replace(trusted(globals, &host.processes));
+    trust(globals, &host.processes);
     // Before the start: a signal at the default would leave the command without the process that ends it.
     let mut interruptions = Interruptions::new()?;
     let (mut running, mut streams) = start(args, &host, &spawn)?;
@@ -168,17 +169,23 @@ fn start(args: &ExecArgs, host: &Host, spawn: &Spawn) -> anyhow::Result<(Running
     Ok((running, Streams::Terminal(Connected::connect(terminal)?)))
 }
 
-/// What a gateway here would trust, as far as it is there. A configuration with faults counts by its
-/// name.
-fn trusted(globals: &Globals, processes: &Processes) -> Vec<TrustedPath> {
-    let Ok(target) = globals.target() else { return Vec::new() };
+/// Tells the machine what a gateway here would trust, as far as it is there, and what its programs may
+/// write. A configuration with faults counts by its name.
+fn trust(globals: &Globals, processes: &Processes) {
+    let Ok(target) = globals.target() else { return };
     let file = target.source.file().unwrap_or(Path::new(DEFAULT_FILE));
     let loaded = Config::load(target.source.clone()).or_else(|_| Config::parse("", file));
-    let Ok(loaded) = loaded else { return Vec::new() };
+    let Ok(loaded) = loaded else { return };
     let data = target.data(&loaded);
     let mut list = trusted_paths(&loaded, &data, processes);
     list.retain(|trusted| trusted.path.exists());
-    list
+    processes.trusted().replace(list);
+    processes.trusted().declare_writable(writable_folders(&loaded));
+    let list = data.join(DataDir::WRITABLE_LIST);
+    // A data folder that is not there, or is another user's, is not written by this command.
+    if OpenOptions::new().append(true).open(&list).is_ok() {
+        let _unread = processes.trusted().keep_writable_in(&list);
+    }
 }
 
 /// Waits for the command and for the last of its output.
@@ -230,6 +237,7 @@ fn spawn(args: &ExecArgs, secrets: &Secrets) -> anyhow::Result<Spawn> {
         workspace: workspace.clone(),
         read: absolute(&args.read)?,
         write: absolute(&args.write)?,
+        arguments: ArgumentPaths::Ignored,
         reach,
         internal: None,
         unprotected: args.unprotected.clone(),

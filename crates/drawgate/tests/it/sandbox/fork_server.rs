@@ -7,7 +7,7 @@ use drawgate::cli::machine::secrets;
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::{Running, Spawn};
-use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
+use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -31,6 +31,7 @@ impl Boxes {
             workspace: self.workspace.path().to_owned(),
             read: Vec::new(),
             write: Vec::new(),
+            arguments: ArgumentPaths::Ignored,
             reach: Reach::nobody(),
             internal: None,
             unprotected: Vec::new(),

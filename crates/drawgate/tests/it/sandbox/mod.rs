@@ -9,6 +9,7 @@ mod controls;
 mod escapes;
 mod files;
 mod fork_server;
+mod granted;
 mod groups;
 mod inside;
 mod lab;

@@ -11,7 +11,7 @@ use drawgate::cli::machine::secrets;
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::{SetAside, Spawn};
-use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
+use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -203,6 +203,7 @@ async fn each_folder_is_told_of_by_its_name() {
         workspace: folders[0].clone(),
         read: Vec::new(),
         write: folders[1..].to_vec(),
+        arguments: ArgumentPaths::Ignored,
         reach: Reach::nobody(),
         internal: None,
         unprotected: Vec::new(),

@@ -405,16 +405,23 @@ async fn a_relative_workspace_is_that_of_the_configuration_file() {
 
 /// Each thing that decides, below a folder that a server may write, with the words that name it.
 const KINDS: &[(&str, &str)] = &[
-    ("[policy]\nfile = \"open/policy.json\"", "the policy file"),
-    ("[grpc]\nkeys = \"$TG_LAB/open/keys\"", "the list of authorised keys"),
-    ("[toolpacks]\nfolder = \"open/packs\"", "the folder of toolpacks"),
-    ("[egress]\nca_file = \"open/ca.pem\"", "the file of authorities"),
-    ("[server.tls]\ncert = \"cert.pem\"\nkey = \"open/key.pem\"", "the certificate's key"),
-    ("[server.tls]\ncert = \"open/cert.pem\"\nkey = \"key.pem\"", "the certificate"),
+    ("[policy]\nfile = \"open/policy.json\"", "`policy.file`"),
+    ("[grpc]\nkeys = \"$TG_LAB/open/keys\"", "`grpc.keys`"),
+    ("[toolpacks]\nfolder = \"open/packs\"", "`toolpacks.folder`"),
+    ("[egress]\nca_file = \"open/ca.pem\"", "`egress.ca_file`"),
+    ("[server.tls]\ncert = \"cert.pem\"\nkey = \"open/key.pem\"", "`server.tls.key`"),
+    ("[server.tls]\ncert = \"open/cert.pem\"\nkey = \"key.pem\"", "`server.tls.cert`"),
     (
         "[servers.free]\nsandbox = \"none\"\ncommand = \"sh\"\nargs = [\"$TG_LAB/open/run.sh\"]",
         "a program that runs outside of the sandbox",
     ),
+    (
+        "[[hooks]]\nname = \"guard\"\non = \"before_call\"\ncommand = \"sh\"\nargs = [\"$TG_LAB/open/run.sh\"]",
+        "a program of the hook `guard`",
+    ),
+    ("[plugins]\nnode = \"open/run.sh\"", "`plugins.node`"),
+    ("[profiles]\nfolders = [\"open/agents\"]", "`profiles.folders[0]`"),
+    ("[audit]\nanchor_syslog = \"$TG_LAB/open/log\"", "`audit.anchor_syslog`"),
 ];
 
 #[tokio::test]
@@ -424,6 +431,7 @@ async fn each_thing_that_decides_is_found_in_a_writable_folder() {
     std::fs::create_dir(&open).unwrap();
     let policy = serde_json::json!({ "version": "1.0", "defaults": { "fallback": "allow" } });
     std::fs::write(open.join("policy.json"), policy.to_string()).unwrap();
+    std::fs::create_dir(open.join("agents")).unwrap();
     std::fs::write(open.join("run.sh"), "").unwrap();
     let (certificate, key) =
         (include_bytes!("../callers/cert.pem"), include_bytes!("../callers/key.pem"));

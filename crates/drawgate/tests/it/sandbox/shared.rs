@@ -6,7 +6,9 @@ use drawgate::cli::machine::secrets;
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::{Running, Spawn};
-use drawgate_host::sandbox::{Confinement, Limit, Profile, ResourceLimits, SandboxError};
+use drawgate_host::sandbox::{
+    ArgumentPaths, Confinement, Limit, Profile, ResourceLimits, SandboxError,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -28,6 +30,7 @@ fn start(host: &Host, workspace: &Path, limits: ResourceLimits, command: &[&str]
         write: Vec::new(),
         internal: None,
         unprotected: Vec::new(),
+        arguments: ArgumentPaths::Ignored,
         reach: Reach::nobody(),
         limits,
     };

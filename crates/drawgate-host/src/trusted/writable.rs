@@ -1,0 +1,79 @@
+//! The folders that programs, tools and runs may write, or could write at some time.
+//!
+//! A link in such a folder is not the operator's word, whoever has put it there, and it stays there when
+//! the program that made it is gone. So the list outlives the process.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use parking_lot::RwLock;
+
+/// The list.
+#[derive(Debug, Default)]
+pub(super) struct WritableFolders(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// What the configuration gives away, as it is written there.
+    declared: Vec<PathBuf>,
+    /// What was given away, without links.
+    given: BTreeSet<PathBuf>,
+    /// Where that is kept: a line of JSON for each, so that several processes can add to it.
+    file: Option<PathBuf>,
+}
+
+impl WritableFolders {
+    /// Puts another configuration's folders in the place of the last one's.
+    pub(super) fn declare(&self, folders: Vec<PathBuf>) {
+        self.0.write().declared = folders;
+    }
+
+    /// Reads what was given away before, and keeps there what is given away from now on.
+    pub(super) fn keep_in(&self, file: &Path) -> io::Result<()> {
+        let before = match std::fs::read(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            text => folders(&text?),
+        };
+        let mut known = self.0.write();
+        known.given.extend(before);
+        known.file = Some(file.to_owned());
+        Ok(())
+    }
+
+    /// Adds a folder, without links, before it is given away.
+    pub(super) fn add(&self, folder: &Path) -> io::Result<()> {
+        let mut known = self.0.write();
+        if folder.ancestors().any(|above| known.given.contains(above)) {
+            return Ok(());
+        }
+        // Programs are given no folder whose name is not text.
+        if let (Some(file), Some(text)) = (&known.file, folder.to_str()) {
+            let line = format!("{}\n", serde_json::Value::from(text));
+            let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;
+            file.write_all(line.as_bytes())?;
+            file.sync_data()?;
+        }
+        known.given.insert(folder.to_owned());
+        Ok(())
+    }
+
+    /// All of them, those that another process has added meanwhile among them.
+    pub(super) fn all(&self) -> Vec<PathBuf> {
+        let known = self.0.read();
+        let text = known.file.as_ref().and_then(|file| std::fs::read(file).ok());
+        let added = folders(&text.unwrap_or_default());
+        let mut all: BTreeSet<PathBuf> =
+            known.given.iter().chain(&known.declared).cloned().collect();
+        all.extend(added);
+        all.into_iter().collect()
+    }
+}
+
+/// The folders of a list. A line that was cut off is none.
+fn folders(text: &[u8]) -> Vec<PathBuf> {
+    let lines = text.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}

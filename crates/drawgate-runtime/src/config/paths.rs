@@ -1,0 +1,105 @@
+//! The files and folders that a configuration names, and what becomes of them.
+//!
+//! Each key for a path has a `format` in the schema that says so. They are found by walking the schema and
+//! the values side by side, so that a new key is found wherever it is; a test refuses one without a format.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{Config, schema};
+
+/// What becomes of a path that a configuration names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathUse {
+    /// The data folder itself.
+    Data,
+    /// The gateway believes what is in it.
+    Trusted,
+    /// The same; relative paths start at the data folder.
+    TrustedInData,
+    /// The same, and it is read by the gateway alone.
+    Secret,
+    /// The gateway starts it.
+    Program,
+    /// Programs may read it.
+    Readable,
+    /// Programs or tools may write it.
+    Writable,
+}
+
+impl PathUse {
+    /// All, by the words in the schema.
+    pub(super) const FORMATS: [(&str, Self); 7] = [
+        ("data-path", Self::Data),
+        ("trusted-path", Self::Trusted),
+        ("trusted-path-in-data", Self::TrustedInData),
+        ("secret-path", Self::Secret),
+        ("program-path", Self::Program),
+        ("readable-path", Self::Readable),
+        ("writable-path", Self::Writable),
+    ];
+}
+
+/// A path that a configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedPath {
+    /// The key that names it: `servers.files.permissions.write[0]`.
+    pub key: String,
+    /// The path, as it is written.
+    pub path: PathBuf,
+    /// What becomes of it.
+    pub usage: PathUse,
+}
+
+impl Config {
+    /// All files and folders that it names.
+    #[must_use]
+    pub fn named_paths(&self) -> Vec<NamedPath> {
+        let schema = schema::schema_of(self.kinds);
+        let value = serde_json::to_value(self).unwrap_or_default();
+        let mut found = Vec::new();
+        walk(&schema, &schema, &value, "", &mut found);
+        found
+    }
+}
+
+fn walk(root: &Value, schema: &Value, value: &Value, key: &str, found: &mut Vec<NamedPath>) {
+    let reference = schema["$ref"].as_str().and_then(|text| text.strip_prefix('#'));
+    if let Some(meant) = reference.and_then(|pointer| root.pointer(pointer)) {
+        walk(root, meant, value, key, found);
+    }
+    for word in ["allOf", "anyOf", "oneOf"] {
+        for part in schema[word].as_array().into_iter().flatten() {
+            walk(root, part, value, key, found);
+        }
+    }
+    let usage = PathUse::FORMATS.iter().find(|(format, _)| schema["format"] == *format);
+    match value {
+        Value::String(text) => found.extend(usage.map(|(_, usage)| NamedPath {
+            key: key.to_owned(),
+            path: PathBuf::from(text),
+            usage: *usage,
+        })),
+        Value::Array(elements) => {
+            for (index, element) in elements.iter().enumerate() {
+                let key = super::tree::element(key, index);
+                // What is said about a list of paths holds for each.
+                let schema = if usage.is_some() { schema } else { &schema["items"] };
+                walk(root, schema, element, &key, found);
+            }
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                let known = &schema["properties"][name];
+                let schema = if known.is_null() { &schema["additionalProperties"] } else { known };
+                walk(root, schema, member, &super::tree::child(key, name), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+#[path = "paths_tests.rs"]
+mod tests;
