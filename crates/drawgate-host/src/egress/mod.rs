@@ -18,6 +18,7 @@ mod head;
 mod internal;
 mod kept;
 pub mod network;
+mod parent;
 pub mod proxy;
 pub mod ranges;
 pub mod reach;
@@ -45,6 +46,7 @@ use http::{Request, Response, Uri, uri::Scheme};
 use http_body_util::Full;
 pub use internal::{INTERNAL_HOST, Internal};
 use network::{DialError, Network, Scope, System};
+pub use parent::ParentProxy;
 use parking_lot::RwLock;
 pub use proxy::RefusedHosts;
 pub use reach::{Admission, HostRule, HostRuleError, Reach};
@@ -84,6 +86,8 @@ pub struct Egress {
     network: Arc<dyn Network>,
     allowed: Allowed,
     trust: RwLock<Arc<Trust>>,
+    /// What the proxies of sandboxes go through.
+    parent: RwLock<Option<ParentProxy>>,
     public: Client,
     anywhere: Client,
 }
@@ -104,6 +108,7 @@ impl Egress {
             network,
             allowed: Allowed::default(),
             trust: RwLock::default(),
+            parent: RwLock::default(),
         }
     }
 
@@ -112,6 +117,11 @@ impl Egress {
     /// them.
     pub fn allow(&self, rules: Vec<HostRule>) {
         self.allowed.replace(rules);
+    }
+
+    /// Has programs in sandboxes go through a proxy of the operator's, in place of the one before.
+    pub fn go_through(&self, parent: Option<ParentProxy>) {
+        *self.parent.write() = parent;
     }
 
     /// Whom the operator trusts to vouch for servers, beside the authorities that the machine trusts,

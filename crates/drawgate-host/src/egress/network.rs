@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::error::{EgressError, Refusal};
-use super::ranges::is_public;
+use super::ranges::{is_inner, is_public};
 use super::{CONNECT_TIMEOUT, PROBE_AFTER, PROBES};
 
 /// How long an address may be silent before the next one is tried beside it.
@@ -23,7 +23,7 @@ const MAX_TRIED: usize = 8;
 
 /// Names and connections, as the operating system has them. Tests put others in its place.
 ///
-/// An implementation decides nothing: what it resolves is checked before it is asked to connect.
+/// What it resolves is checked before it is asked to connect.
 #[async_trait]
 pub trait Network: Send + Sync + 'static {
     /// All addresses of a name.
@@ -31,6 +31,11 @@ pub trait Network: Send + Sync + 'static {
 
     /// Connects to one address.
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
+
+    /// Whether an address is open to requests that may reach the public internet alone.
+    fn is_open(&self, address: IpAddr) -> bool {
+        is_public(address)
+    }
 }
 
 /// The operating system's.
@@ -45,6 +50,26 @@ impl Network for System {
 
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
         TcpStream::connect(address).await
+    }
+}
+
+/// The operating system's, where a name may point to any address but one of this machine or of a network
+/// around it: for what fetches from registries, which some networks mirror at addresses that are not public.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mirrored;
+
+#[async_trait]
+impl Network for Mirrored {
+    async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        System.resolve(name, port).await
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        System.connect(address).await
+    }
+
+    fn is_open(&self, address: IpAddr) -> bool {
+        !is_inner(address)
     }
 }
 
@@ -93,7 +118,8 @@ pub(super) async fn dial(
     let work = async {
         let addresses = resolve(network.as_ref(), host, port).await?;
         // One inner address among public ones is enough: somebody wants to be let in by chance.
-        if scope == Scope::Public && !addresses.iter().all(|address| is_public(address.ip())) {
+        if scope == Scope::Public && !addresses.iter().all(|address| network.is_open(address.ip()))
+        {
             return Err(DialError::Private);
         }
         let stream = race(network, addresses).await?;

@@ -139,9 +139,14 @@ impl Proxy {
             Some(_) | None => {}
         }
         let dialled = match egress.allowed.admit_host(&host, port, reach) {
-            Ok(scope) => dial(&egress.network, &host, port, scope)
-                .await
-                .map_err(|error| error.explain(format!("{host}:{port}"))),
+            Ok(scope) => {
+                let parent = egress.parent.read().clone().filter(|parent| parent.is_for(&host));
+                let dialled = match parent {
+                    Some(parent) => parent.dial(&egress.network, &host, port).await,
+                    None => dial(&egress.network, &host, port, scope).await,
+                };
+                dialled.map_err(|error| error.explain(format!("{host}:{port}")))
+            }
             Err(error) => Err(error),
         };
         if let (Err(EgressError::Refused { .. }), Some(refused)) = (&dialled, refused) {

@@ -28,6 +28,13 @@ const SPECIAL_4: &[Net4] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4), // reserved, broadcast
 ];
 
+/// Blocks among them that no network has: they stand in documents.
+const DOCUMENTATION: &[Net4] = &[
+    (Ipv4Addr::new(192, 0, 2, 0), 24),
+    (Ipv4Addr::new(198, 51, 100, 0), 24),
+    (Ipv4Addr::new(203, 0, 113, 0), 24),
+];
+
 /// The only block of version 6 in which public addresses are given out.
 const GLOBAL_6: Net6 = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
@@ -52,6 +59,13 @@ pub fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(address) => is_public_4(address),
         IpAddr::V6(address) => is_public_6(address),
     }
+}
+
+/// Whether an address can be one of this machine or of a network around it.
+#[must_use]
+pub fn is_inner(address: IpAddr) -> bool {
+    let is_documentation = |(net, prefix): &Net4| is_within(address, IpAddr::V4(*net), *prefix);
+    !is_public(address) && !DOCUMENTATION.iter().any(is_documentation)
 }
 
 fn is_public_4(address: Ipv4Addr) -> bool {
@@ -110,7 +124,10 @@ mod tests {
             2606:4700::5efe:127.0.0.1 2606:4700::200:5efe:10.0.0.1 2606:4700:1:2:300:5efe:a9fe:a9fe \
             2606:4700::100:5efe:192.168.0.1 fe80::5efe:8.8.8.8 2001:db8::5efe:8.8.8.8";
         for text in inner.split_whitespace() {
-            assert!(!is_public(text.parse().unwrap()), "{text}");
+            let address = text.parse().unwrap();
+            assert!(!is_public(address), "{text}");
+            let documents = ["192.0.2.1", "198.51.100.1", "203.0.113.1"].contains(&text);
+            assert_eq!(is_inner(address), !documents, "{text}");
         }
     }
 

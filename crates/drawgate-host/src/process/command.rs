@@ -104,6 +104,7 @@ fn start_boxed(
         inherited: &processes.inherited,
         authorities: processes.authorities(),
         working_dir: spawn.working_dir.as_deref(),
+        programs: &spawn.programs,
         trusted: &processes.trusted,
         has_proxy,
         confinement,

@@ -53,6 +53,9 @@ pub struct Spawn {
     pub env: BTreeMap<String, String>,
     /// Where it starts; the gateway's own folder by default.
     pub working_dir: Option<PathBuf>,
+    /// Programs that it starts, as absolute paths: its sandbox shows them with their installations, as it
+    /// shows the program itself.
+    pub programs: Vec<PathBuf>,
     /// What it is held to; without one, nothing but the gateway's own rights.
     pub confinement: Option<Confinement>,
     /// Told of hosts that it asks for in its sandbox and may not reach. Not for [`Profile::Strict`].

@@ -84,6 +84,8 @@ pub(crate) struct Request<'a> {
     /// Variables that name files and folders of certificate authorities.
     pub(crate) authorities: &'a BTreeMap<String, PathBuf>,
     pub(crate) working_dir: Option<&'a Path>,
+    /// Further programs that it starts.
+    pub(crate) programs: &'a [PathBuf],
     pub(crate) trusted: &'a Trusted,
     /// Whether it has a proxy, which need not lead anywhere.
     pub(crate) has_proxy: bool,
@@ -105,6 +107,9 @@ impl Request<'_> {
         // Only the gateway's own `PATH` opens anything: another may be the program's author's.
         let own = self.inherited.get("PATH").map(|text| text.to_string_lossy().into_owned());
         let foreign = self.foreign(&survey);
+        for further in self.programs {
+            view.open_program(further, own.as_deref(), &foreign, &survey);
+        }
         let program = view.open_program(self.program, own.as_deref(), &foreign, &survey);
         let path = self.given.get("PATH").cloned().or(own);
         let working_dir = self.working_dir.and_then(|dir| survey.resolve(dir).ok());

@@ -69,6 +69,7 @@ impl Lab {
             inherited: &self.inherited,
             authorities: &self.authorities,
             working_dir: None,
+            programs: &[],
             trusted: &self.trusted,
             has_proxy: self.confinement.profile == Profile::Network,
             confinement: &self.confinement,

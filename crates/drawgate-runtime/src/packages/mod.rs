@@ -16,4 +16,4 @@ pub const NOT_PINNED: &str = "its package is not what was pinned";
 
 pub use lock::{LOCK_FILE, PackageLock, Pin, PinnedPackage, Pins};
 pub use request::{Ecosystem, PackageRequest, RequestError, RunnerCommand};
-pub use tree::{TreeError, content_hash};
+pub use tree::{TreeError, content_hash, links_out};

@@ -1,11 +1,12 @@
 //! What an installed package's folder holds, in one number: names, links, which files are programs, and
 //! all bytes. Times and owners do not count.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use drawgate_core::canonical;
 use sha2::{Digest, Sha256};
@@ -70,6 +71,37 @@ pub fn content_hash(folder: &Path) -> Result<String, TreeError> {
         digest.update(line);
     }
     Ok(format!("sha256:{}", canonical::hex(&digest.finalize())))
+}
+
+/// The links in a folder that lead out of it, and where they lead.
+pub fn links_out(folder: &Path) -> Result<BTreeMap<PathBuf, PathBuf>, TreeError> {
+    let top = folder.canonicalize().map_err(|source| failed(folder, source))?;
+    let mut out = BTreeMap::new();
+    let mut folders = vec![top.clone()];
+    while let Some(next) = folders.pop() {
+        let failed = |source| failed(&next, source);
+        for entry in fs::read_dir(&next).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (kind, path) = (entry.file_type().map_err(failed)?, entry.path());
+            if kind.is_dir() {
+                folders.push(path);
+            } else if kind.is_symlink() && !leads_within(&top, &path) {
+                let target = fs::read_link(&path).map_err(failed)?;
+                out.insert(path, target);
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Whether a link leads to something in the folder. One that leads nowhere yet is taken at its word.
+fn leads_within(top: &Path, link: &Path) -> bool {
+    match link.canonicalize() {
+        Ok(end) => end.starts_with(top),
+        Err(_) => fs::read_link(link).is_ok_and(|target| {
+            target.components().all(|part| matches!(part, Component::Normal(_)))
+        }),
+    }
 }
 
 /// What counts of one entry, and its size.

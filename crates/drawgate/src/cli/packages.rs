@@ -1,36 +1,42 @@
 //! Packages of servers that a package runner starts: fetched once by the operator's own npm, uv or pip,
-//! with whatever these are configured for, and pinned in the lock file.
+//! with what these are told about registries, and pinned in the lock file.
 //!
-//! Installing runs no code of a package: npm runs no scripts, and of Python only built packages are
-//! taken. What was installed runs later, in the sandbox.
+//! What fetches runs in a sandbox, as what was installed does later. Beside that, installing runs no code of a
+//! package: npm runs no scripts and no git, and of Python only built packages are taken.
 
 mod installer;
 mod npm;
 mod python;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use drawgate_core::model::SourceId;
+use drawgate_host::egress::Egress;
+use drawgate_host::egress::network::Mirrored;
 use drawgate_host::store::DataDir;
 use drawgate_runtime::packages::{
-    Ecosystem, PackageRequest, Pin, PinnedPackage, Pins, content_hash,
+    Ecosystem, PackageRequest, Pin, PinnedPackage, Pins, content_hash, links_out,
 };
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use self::installer::Installer;
 use super::edit::ConfigFile;
-use super::machine;
+use super::{Context, machine};
 
 /// What an installer made of a request.
 struct Installed {
     pins: Pins,
     /// The program, relative to the folder.
     program: String,
+    /// Links that lead out of the folder: those of an environment to its Python.
+    links: BTreeMap<PathBuf, PathBuf>,
 }
 
 /// A server whose package is wanted.
@@ -43,16 +49,20 @@ pub(super) struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// Installs the package into a new folder of the data folder. Nothing uses it until it is pinned.
-    pub(super) async fn fetch(self, data: &Path) -> anyhow::Result<PinnedPackage> {
-        let host = machine::host()?;
+    pub(super) async fn fetch(self, context: &Context) -> anyhow::Result<PinnedPackage> {
+        let (mut host, data) = (machine::host()?, &context.data);
+        host.egress = Arc::new(Egress::over(Arc::new(Mirrored)));
+        host.processes = host.processes.with_egress(Arc::clone(&host.egress));
+        let allowed = context.loaded.config.egress.allow.iter();
+        host.egress.allow(allowed.filter_map(|rule| rule.parse().ok()).collect());
         let folder = folder(data, &self.id)?;
         let _alone = File::open(&folder).and_then(|folder| folder.lock().map(|()| folder))?;
         let name = host.ids.unique();
         let tree = folder.join(&name);
         new_folder(&tree)?;
-        let installer = Installer::new(host, &tree);
         let keep = self.keep.as_ref();
         let made = async {
+            let installer = Installer::new(host, &tree)?;
             let outcome = match self.request.ecosystem {
                 Ecosystem::Npm => npm::install(&installer, self.request, keep).await?,
                 Ecosystem::Python => python::install(&installer, self.request, keep).await?,
@@ -62,9 +72,10 @@ impl Wanted<'_> {
                     "`{package}` has no hash that it could be pinned by; only packages of a registry have one"
                 );
             }
+            drop(installer);
             let own = tree.clone();
-            let content_hash = spawn_blocking(move || content_hash(&own)).await??;
-            let Installed { pins, program } = outcome;
+            let Installed { pins, program, links } = outcome;
+            let content_hash = spawn_blocking(move || checked_hash(&own, &links)).await??;
             let request = self.request.clone();
             Ok(PinnedPackage { request, pins, tree: name, program, content_hash })
         };
@@ -79,6 +90,24 @@ impl Wanted<'_> {
             }
         }
     }
+}
+
+/// The hash of what was installed, if nothing in it leads elsewhere but the links that its installer made.
+fn checked_hash(tree: &Path, links: &BTreeMap<PathBuf, PathBuf>) -> anyhow::Result<String> {
+    check_links(tree, links)?;
+    Ok(content_hash(tree)?)
+}
+
+fn check_links(tree: &Path, links: &BTreeMap<PathBuf, PathBuf>) -> anyhow::Result<()> {
+    let found = links_out(tree)?;
+    let differ = |(link, target): &(&PathBuf, &PathBuf)| links.get(*link) != Some(*target);
+    if let Some((link, _)) = found.iter().find(differ) {
+        bail!("its files hold a link that leads out of their folder: `{}`", link.display());
+    }
+    if let Some(link) = links.keys().find(|link| !found.contains_key(*link)) {
+        bail!("its files took the place of `{}`", link.display());
+    }
+    Ok(())
 }
 
 /// Pins what was fetched, and waits until a running gateway uses it. Earlier files go.

@@ -1,5 +1,7 @@
 //! Package runners: fetched by the real npm and pip from a registry of this machine, pinned, and run without it.
 
+mod hostile;
+
 use std::io::Write as _;
 use std::process::{Output, Stdio};
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use drawgate_host::egress::network::Network;
+use drawgate_host::egress::network::{Network, System};
 use drawgate_host::egress::proxy::ProxyAccess;
-use drawgate_host::egress::{Egress, Internal, Reach, proxy};
+use drawgate_host::egress::{Egress, Internal, ParentProxy, Reach, proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -46,8 +46,15 @@ async fn serve_with(
     hosts: &[&str],
     internal: Option<Arc<dyn Internal>>,
 ) -> (SocketAddr, CancellationToken) {
-    let egress = Arc::new(Egress::over(network));
-    let reach = Reach::only(rules(hosts));
+    serve_by(Egress::over(network), hosts, internal).await
+}
+
+async fn serve_by(
+    egress: Egress,
+    hosts: &[&str],
+    internal: Option<Arc<dyn Internal>>,
+) -> (SocketAddr, CancellationToken) {
+    let (egress, reach) = (Arc::new(egress), Reach::only(rules(hosts)));
     let access = ProxyAccess { egress, reach, internal, refused: None };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -229,4 +236,45 @@ async fn connections_end_with_the_proxy() {
     let mut rest = Vec::new();
     let _reset = stream.read_to_end(&mut rest).await;
     assert!(rest.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_allowed_is_asked_of_the_operators_own_proxy() {
+    let parent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let egress = Egress::over(Arc::new(System));
+    let port = parent.local_addr().unwrap().port();
+    egress.go_through(Some(ParentProxy::new("127.0.0.1", port).with_login("ada", "secret")));
+    let (proxy, stop) = serve_by(egress, &["allowed.tg.test"], None).await;
+    let program = async {
+        for (host, expected) in [("other.tg.test", "HTTP/1.1 403"), ("10.0.0.1", "HTTP/1.1 403")] {
+            let mut stream = TcpStream::connect(proxy).await.unwrap();
+            let request =
+                format!("CONNECT {host}:443 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(String::from_utf8_lossy(&answer), expected, "{host}");
+        }
+        let mut stream = TcpStream::connect(proxy).await.unwrap();
+        let request = b"CONNECT allowed.tg.test:443 HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        opened(&mut stream).await;
+        let mut said = [0; 5];
+        stream.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"hello");
+    };
+    let operator = async {
+        let (mut stream, _) = parent.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let expected = "CONNECT allowed.tg.test:443 HTTP/1.1\r\nHost: allowed.tg.test:443\r\n\
+                        Proxy-Authorization: Basic YWRhOnNlY3JldA==\r\n\r\n";
+        assert_eq!(String::from_utf8_lossy(&head), expected);
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhello").await.unwrap();
+        stream
+    };
+    tokio::join!(program, operator);
+    stop.cancel();
 }

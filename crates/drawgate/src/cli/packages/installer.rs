@@ -1,16 +1,24 @@
-//! Runs the operator's own package manager, with the operator's own environment: which registry it asks,
-//! how it logs in there and whose certificates it trusts are its own affair.
+//! Runs the operator's own package manager in a sandbox: a home of its own, the folder that it installs into,
+//! and what the operator has set about registries. Nothing of the operator's files and environment is there
+//! for what a package may bring along.
 
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use drawgate_host::Host;
-use drawgate_host::process::Spawn;
+use drawgate_host::egress::Reach;
+use drawgate_host::process::{Running, Spawn, SpawnError};
+use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::timeout;
 
-use super::super::machine;
+use super::new_folder;
+use super::settings::{Operator, Settings, SettingsFile};
 
 /// How long one step may take.
 const LONGEST: Duration = Duration::from_mins(15);
@@ -18,16 +26,47 @@ const LONGEST: Duration = Duration::from_mins(15);
 const MAX_OUTPUT: u64 = 64 * 1024;
 /// How many of its last lines are shown when it fails.
 const SHOWN_LINES: usize = 15;
+/// The largest file that is read of what was installed: the lock of a very large package has 2 MiB.
+const MAX_FILE: u64 = 32 << 20;
+/// What a package manager may use. The archives that it keeps count beside what it unpacks.
+const LIMITS: ResourceLimits = ResourceLimits {
+    memory_mb: 2048,
+    processes: 512,
+    cpu_percent: 400,
+    file_mb: 2048,
+    disk_mb: 8192,
+    files: 400_000,
+    open_files: 4096,
+};
 
 /// Programs that install into a folder.
 pub(super) struct Installer {
     host: Host,
+    operator: Operator,
     tree: PathBuf,
+    home: PathBuf,
+}
+
+/// A program, and what it is given.
+pub(super) struct Step<'a> {
+    pub(super) program: &'a str,
+    pub(super) args: &'a [&'a str],
+    /// What it is told about registries, and with that the network. Without, it has none.
+    pub(super) settings: Option<&'a Settings>,
+    /// Programs that it starts.
+    pub(super) programs: Vec<PathBuf>,
 }
 
 impl Installer {
-    pub(super) fn new(host: Host, tree: &Path) -> Self {
-        Self { host, tree: tree.to_owned() }
+    /// Installs into `tree`. The home of the programs is made beside it, and goes with this value.
+    pub(super) fn new(host: Host, tree: &Path) -> anyhow::Result<Self> {
+        let mut home = tree.as_os_str().to_owned();
+        home.push(".home");
+        let home = PathBuf::from(home);
+        new_folder(&home)?;
+        let installer = Self { host, operator: Operator::here(), tree: tree.to_owned(), home };
+        new_folder(&installer.temporary())?;
+        Ok(installer)
     }
 
     /// The folder.
@@ -35,22 +74,24 @@ impl Installer {
         &self.tree
     }
 
+    /// Whose settings count.
+    pub(super) const fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
     /// Where a program is, if it is installed.
-    pub(super) fn find(&self, program: &str) -> Option<String> {
-        Some(self.host.processes.find(program)?.to_str()?.to_owned())
+    pub(super) fn find(&self, program: &str) -> Option<PathBuf> {
+        self.host.processes.find(program).filter(|found| found.to_str().is_some())
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.home.join("tmp")
     }
 
     /// Runs a program to its end, in the folder. What it says is the reason if it fails.
-    pub(super) async fn run(&self, program: &str, args: &[&str]) -> anyhow::Result<()> {
-        let spawn = Spawn {
-            program: program.to_owned(),
-            args: args.iter().map(|&arg| arg.to_owned()).collect(),
-            env: machine::environment(),
-            working_dir: Some(self.tree.clone()),
-            ..Spawn::default()
-        };
-        let shown = Path::new(program).file_name().unwrap_or_default().display().to_string();
-        let mut child = self.host.start(&spawn).await?;
+    pub(super) async fn run(&self, step: Step<'_>) -> anyhow::Result<()> {
+        let shown = Path::new(step.program).file_name().unwrap_or_default().display().to_string();
+        let mut child = self.start(step).await?;
         drop(child.take_stdin());
         let (stdout, stderr) = (child.take_stdout(), child.take_stderr());
         let work = async {
@@ -62,6 +103,9 @@ impl Installer {
             done.with_context(|| format!("`{shown}` took longer than {} s", LONGEST.as_secs()))?;
         let (status, said, complaints) =
             done.with_context(|| format!("`{shown}` can't be waited for"))?;
+        if let Some(failure) = child.box_failure().await {
+            return Err(failure).with_context(|| format!("`{shown}` failed"));
+        }
         if status.success() {
             return Ok(());
         }
@@ -72,17 +116,110 @@ impl Installer {
         bail!("`{shown}` failed:\n{}", last.join("\n"))
     }
 
-    /// A file in the folder.
-    pub(super) fn read(&self, name: &str) -> anyhow::Result<String> {
-        let path = self.tree.join(name);
-        std::fs::read_to_string(&path).with_context(|| format!("can't read `{}`", path.display()))
+    async fn start(&self, step: Step<'_>) -> anyhow::Result<Running> {
+        let parent = step.settings.and_then(|settings| self.operator.parent_proxy(settings));
+        self.host.egress.go_through(parent);
+        let spawn = self.spawn(step)?;
+        match self.host.start(&spawn).await {
+            Ok(child) => Ok(child),
+            Err(error @ SpawnError::Sandbox(_)) => Err(error).context(
+                "packages are fetched in a sandbox, and there is none; `servers add --no-fetch \
+                 --sandbox none` adds a server that downloads its package itself, outside of any",
+            ),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Writes a file in the folder.
-    pub(super) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        let path = self.tree.join(name);
-        std::fs::write(&path, text).with_context(|| format!("can't write `{}`", path.display()))
+    fn spawn(&self, step: Step<'_>) -> anyhow::Result<Spawn> {
+        let none = Settings::default();
+        let settings = step.settings.unwrap_or(&none);
+        let mut env = settings.env.clone();
+        env.insert("TMPDIR".to_owned(), self.temporary().to_string_lossy().into_owned());
+        for SettingsFile { name, variable, text } in &settings.files {
+            let path = self.home.join(name);
+            write_private(&path, text)?;
+            env.insert((*variable).to_owned(), path.to_string_lossy().into_owned());
+        }
+        let mut read = self.operator.named_files(settings);
+        read.extend(Some(self.operator.managed_pythons()).filter(|folder| folder.is_dir()));
+        let (profile, reach) = match step.settings {
+            Some(settings) => (Profile::Network, settings.reach()),
+            None => (Profile::Workspace, Reach::nobody()),
+        };
+        let confinement = Confinement {
+            profile,
+            workspace: self.home.clone(),
+            read,
+            write: vec![self.tree.clone()],
+            reach,
+            internal: None,
+            unprotected: Vec::new(),
+            limits: LIMITS,
+        };
+        Ok(Spawn {
+            program: step.program.to_owned(),
+            args: step.args.iter().map(|&arg| arg.to_owned()).collect(),
+            env,
+            working_dir: Some(self.tree.clone()),
+            programs: step.programs,
+            confinement: Some(confinement),
+            ..Spawn::default()
+        })
     }
+
+    /// Forgets what programs were told about registries, before one that needs none of it.
+    pub(super) fn forget_settings(&self) -> anyhow::Result<()> {
+        fs::remove_dir_all(&self.home)?;
+        new_folder(&self.home)?;
+        new_folder(&self.temporary())
+    }
+
+    /// A file in the folder, by a path without links.
+    pub(super) fn read(&self, name: &str) -> anyhow::Result<String> {
+        let path = self.tree.join(name);
+        self.read_plain(name).with_context(|| format!("can't read `{}`", path.display()))
+    }
+
+    fn read_plain(&self, name: &str) -> anyhow::Result<String> {
+        let folder = File::open(&self.tree)?;
+        // What a package put there must neither lead elsewhere nor keep this waiting.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let file = File::from(openat2(&folder, name, flags, Mode::empty(), within)?);
+        if !file.metadata()?.is_file() {
+            bail!("it is not a file");
+        }
+        let mut text = String::new();
+        if file.take(MAX_FILE + 1).read_to_string(&mut text)? as u64 > MAX_FILE {
+            bail!("it has more than {MAX_FILE} bytes");
+        }
+        Ok(text)
+    }
+
+    /// Writes a file of the folder anew.
+    pub(super) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        write_private(&self.tree.join(name), text)
+    }
+}
+
+impl Drop for Installer {
+    fn drop(&mut self) {
+        // It has logins. What can't be removed goes with the next package that is fetched.
+        let _ = fs::remove_dir_all(&self.home);
+    }
+}
+
+/// Puts a file in place of what is there, through no link.
+fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    let made = || {
+        if path.symlink_metadata().is_ok() {
+            fs::remove_file(path)?;
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())
+    };
+    made().with_context(|| format!("can't write `{}`", path.display()))
 }
 
 /// Reads a stream to its end, so that the program never waits, and keeps the end of it.

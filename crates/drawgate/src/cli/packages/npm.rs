@@ -1,19 +1,27 @@
 //! Packages of npm, for all runners that share its registry.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, bail};
 use drawgate_runtime::packages::{PackageRequest, Pins};
 use serde_json::{Value, json};
 
-use super::Installed;
-use super::installer::Installer;
+use super::installer::{Installer, Step};
+use super::{Installed, settings};
 
 const MANIFEST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
 
 /// What npm must do whatever else it is configured for: run nothing of a package, install here, and write
 /// down versions and hashes without the address of the registry.
-const ALWAYS: [&str; 11] = [
+const ALWAYS: [&str; 15] = [
     "--ignore-scripts=true",
+    // A repository would be cloned and prepared, with settings of its own; there is no git in any version of
+    // npm, and the newer ones say so better.
+    "--git=/nonexistent",
+    "--allow-git=none",
+    "--allow-file=none",
+    "--allow-directory=none",
     "--global=false",
     "--package-lock=true",
     "--save=true",
@@ -33,21 +41,24 @@ pub(super) async fn install(
 ) -> anyhow::Result<Installed> {
     let npm =
         installer.find("npm").context("there is no program `npm`; install Node.js with npm")?;
-    let options = request.options.iter().map(String::as_str);
+    let node = installer.find("node");
+    let settings = settings::npm(installer.operator(), node.as_deref(), &request.options);
     let mut args: Vec<&str> = Vec::new();
     if let Some(Pins::Npm { manifest, lock }) = keep {
         installer.write(MANIFEST, &manifest.to_string())?;
         installer.write(LOCK, &lock.to_string())?;
         args.push("ci");
-        args.extend(options.chain(ALWAYS));
+        args.extend(ALWAYS);
     } else {
         installer.write(MANIFEST, &json!({ "private": true }).to_string())?;
         args.push("install");
-        args.extend(options.chain(ALWAYS));
+        args.extend(ALWAYS);
         args.push("--");
         args.extend(request.packages.iter().map(String::as_str));
     }
-    installer.run(&npm, &args).await?;
+    let (program, settings) = (npm.to_string_lossy(), Some(&settings));
+    let programs = node.into_iter().collect();
+    installer.run(Step { program: &program, args: &args, settings, programs }).await?;
     let manifest = json_of(installer, MANIFEST)?;
     let lock = json_of(installer, LOCK)?;
     let program = match &request.program {
@@ -58,7 +69,7 @@ pub(super) async fn install(
     if !installer.tree().join(&program).exists() {
         bail!("its packages have no program `{program}`");
     }
-    Ok(Installed { pins: Pins::Npm { manifest, lock }, program })
+    Ok(Installed { pins: Pins::Npm { manifest, lock }, program, links: BTreeMap::new() })
 }
 
 /// The program that npx starts for a package: its only one, else the one of its name.

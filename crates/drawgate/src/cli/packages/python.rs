@@ -2,21 +2,26 @@
 //! `venv` and pip.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use drawgate_runtime::packages::{PackageRequest, Pins};
+use drawgate_runtime::packages::{PackageRequest, Pins, links_out};
 use serde_json::Value;
 
-use super::Installed;
-use super::installer::Installer;
+use super::installer::{Installer, Step};
+use super::settings::{self, Settings};
+use super::{Installed, check_links};
 
 /// What was asked for, and what it came to.
 const ASKED: &str = "requirements.in";
 const REQUIREMENTS: &str = "requirements.txt";
 const REPORT: &str = "report.json";
+/// What says which Python an environment is for.
+const ENVIRONMENT: &str = "pyvenv.cfg";
 /// No package is built: that would run its code.
 const BUILT_ONLY: &str = "--only-binary=:all:";
+/// pip of the environment.
+const PIP_INSTALL: [&str; 5] = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
 /// The longest first line of a script that counts.
 const MAX_LINE: u64 = 512;
 
@@ -25,111 +30,129 @@ pub(super) async fn install(
     request: &PackageRequest,
     keep: Option<&Pins>,
 ) -> anyhow::Result<Installed> {
-    let tool = match installer.find("uv") {
-        Some(uv) => Tool::Uv(uv),
-        None => Tool::Pip,
-    };
-    tool.make_environment(installer, request).await?;
+    let tool = Tool::here(installer, request);
+    tool.make_environment().await?;
+    let (links, settings) = (links_out(installer.tree())?, installer.read(ENVIRONMENT)?);
     match keep {
         Some(Pins::Python { requirements }) => installer.write(REQUIREMENTS, requirements)?,
         Some(Pins::Npm { .. }) | None => {
             installer.write(ASKED, &(request.packages.join("\n") + "\n"))?;
-            tool.resolve(installer, request).await?;
+            tool.resolve().await?;
         }
     }
-    tool.install(installer, request).await?;
+    tool.install().await?;
+    // Files of a package can have any name, also those of the environment.
+    check_links(installer.tree(), &links)?;
+    if installer.read(ENVIRONMENT)? != settings {
+        bail!("its files took the place of `{ENVIRONMENT}`");
+    }
+    tool.compile().await?;
     let program = request.program.as_deref().unwrap_or_default();
     check_program(installer.tree(), program)?;
     let requirements = installer.read(REQUIREMENTS)?;
-    Ok(Installed { pins: Pins::Python { requirements }, program: format!("bin/{program}") })
+    let program = format!("bin/{program}");
+    Ok(Installed { pins: Pins::Python { requirements }, program, links })
 }
 
-/// What installs.
-enum Tool {
-    Uv(String),
-    Pip,
+/// What installs, and for what.
+struct Tool<'a> {
+    installer: &'a Installer,
+    /// The Python that is asked for.
+    wanted: Option<&'a str>,
+    /// uv, where it is installed; else Python's own pip.
+    uv: Option<PathBuf>,
+    /// The Python that makes an environment where there is no uv.
+    maker: Option<PathBuf>,
+    settings: Settings,
+    /// The Pythons that an environment may be made of.
+    pythons: Vec<PathBuf>,
 }
 
-impl Tool {
-    async fn make_environment(
-        &self,
-        installer: &Installer,
-        request: &PackageRequest,
-    ) -> anyhow::Result<()> {
+impl<'a> Tool<'a> {
+    fn here(installer: &'a Installer, request: &'a PackageRequest) -> Self {
         let wanted = request.python.as_deref();
-        match self {
-            Self::Uv(uv) => {
-                let mut args = vec!["venv", "--quiet", "--allow-existing"];
-                args.extend(wanted.iter().flat_map(|python| ["--python", python]));
-                args.push(".");
-                installer.run(uv, &args).await
-            }
-            Self::Pip => {
-                let python = match wanted {
-                    Some(python) if python.contains('/') => python.to_owned(),
-                    Some(version) => format!("python{version}"),
-                    None => "python3".to_owned(),
-                };
-                let made = installer.run(&python, &["-m", "venv", "."]).await;
-                made.context(
-                    "Python can't make an environment; install `uv`, or Python with `venv`",
-                )
-            }
+        let named = wanted.map(|python| {
+            if python.contains('/') { python.to_owned() } else { format!("python{python}") }
+        });
+        let named = named.map(|name| installer.find(&name));
+        let usual = ["python3", "python"].into_iter().filter_map(|name| installer.find(name));
+        let maker = named.clone().unwrap_or_else(|| installer.find("python3"));
+        let pythons = named.flatten().into_iter().chain(usual).collect();
+        let uv = installer.find("uv");
+        let of = if uv.is_some() { settings::uv } else { settings::pip };
+        let settings = of(installer.operator(), &request.options);
+        Self { installer, wanted, uv, maker, settings, pythons }
+    }
+
+    async fn make_environment(&self) -> anyhow::Result<()> {
+        if let Some(uv) = &self.uv {
+            let mut args = vec!["venv", "--quiet", "--allow-existing"];
+            args.extend(self.wanted.iter().flat_map(|python| ["--python", python]));
+            args.push(".");
+            return self.run(uv, &args).await;
         }
+        let advice = "Python can't make an environment; install `uv`, or Python with `venv`";
+        let python = self.maker.as_deref().context(advice)?;
+        self.run(python, &["-m", "venv", "."]).await.context(advice)
     }
 
     /// Finds versions and hashes.
-    async fn resolve(&self, installer: &Installer, request: &PackageRequest) -> anyhow::Result<()> {
-        let options = request.options.iter().map(String::as_str);
-        match self {
-            Self::Uv(uv) => {
-                let mut args =
-                    vec!["pip", "compile", "--quiet", "--generate-hashes", "--no-header"];
-                args.extend(["--no-annotate", "--python", "bin/python", BUILT_ONLY]);
-                args.extend(options);
-                args.extend(["--output-file", REQUIREMENTS, ASKED]);
-                installer.run(uv, &args).await
-            }
-            Self::Pip => {
-                let mut args =
-                    vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-                args.extend(["--dry-run", "--ignore-installed", BUILT_ONLY, "--report", REPORT]);
-                args.extend(options);
-                args.extend(["--requirement", ASKED]);
-                installer.run(&python_of(installer), &args).await?;
-                let report = serde_json::from_str(&installer.read(REPORT)?)?;
-                installer.write(REQUIREMENTS, &requirements_of(&report)?)
-            }
+    async fn resolve(&self) -> anyhow::Result<()> {
+        if let Some(uv) = &self.uv {
+            let mut args = vec!["pip", "compile", "--quiet", "--generate-hashes", "--no-header"];
+            args.extend(["--no-annotate", "--python", "bin/python", BUILT_ONLY]);
+            args.extend(["--output-file", REQUIREMENTS, ASKED]);
+            return self.run(uv, &args).await;
         }
+        let mut args = PIP_INSTALL.to_vec();
+        args.extend(["--dry-run", "--ignore-installed", BUILT_ONLY, "--report", REPORT]);
+        args.extend(["--requirement", ASKED]);
+        self.run(&self.own_python(), &args).await?;
+        let report = serde_json::from_str(&self.installer.read(REPORT)?)?;
+        self.installer.write(REQUIREMENTS, &requirements_of(&report)?)
     }
 
     /// Installs exactly these versions, from archives that have these hashes.
-    async fn install(&self, installer: &Installer, request: &PackageRequest) -> anyhow::Result<()> {
-        let options = request.options.iter().map(String::as_str);
-        match self {
-            Self::Uv(uv) => {
-                let mut args = vec!["pip", "install", "--quiet", "--require-hashes", "--no-deps"];
-                // Files that are shared with uv's own cache would change with it.
-                args.extend(["--link-mode=copy", "--compile-bytecode", BUILT_ONLY]);
-                args.extend(["--python", "bin/python"]);
-                args.extend(options);
-                args.extend(["--requirement", REQUIREMENTS]);
-                installer.run(uv, &args).await
-            }
-            Self::Pip => {
-                let mut args =
-                    vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-                args.extend(["--require-hashes", "--no-deps", BUILT_ONLY]);
-                args.extend(options);
-                args.extend(["--requirement", REQUIREMENTS]);
-                installer.run(&python_of(installer), &args).await
-            }
+    async fn install(&self) -> anyhow::Result<()> {
+        let exactly = ["--require-hashes", "--no-deps", BUILT_ONLY, "--requirement", REQUIREMENTS];
+        if let Some(uv) = &self.uv {
+            // Files that are shared with uv's own cache would change with it.
+            let mut args = vec!["pip", "install", "--quiet", "--link-mode=copy"];
+            args.extend(["--python", "bin/python"]);
+            args.extend(exactly);
+            return self.run(uv, &args).await;
         }
+        let mut args = PIP_INSTALL.to_vec();
+        args.push("--no-compile");
+        args.extend(exactly);
+        self.run(&self.own_python(), &args).await
     }
-}
 
-fn python_of(installer: &Installer) -> String {
-    installer.tree().join("bin/python").to_string_lossy().into_owned()
+    /// Compiles what was installed, since its folder is read-only when it runs. Python loads nothing of it
+    /// for that (`-I -S`), and has neither a network nor a login.
+    async fn compile(&self) -> anyhow::Result<()> {
+        self.installer.forget_settings()?;
+        let python = self.own_python();
+        let step = Step {
+            program: &python.to_string_lossy(),
+            args: &["-I", "-S", "-m", "compileall", "-q", "lib"],
+            settings: None,
+            programs: self.pythons.clone(),
+        };
+        // Packages hold files that are no programs, and those that don't compile are compiled in vain.
+        let _ = self.installer.run(step).await;
+        Ok(())
+    }
+
+    async fn run(&self, program: &Path, args: &[&str]) -> anyhow::Result<()> {
+        let (program, settings) = (program.to_string_lossy(), Some(&self.settings));
+        let programs = self.pythons.clone();
+        self.installer.run(Step { program: &program, args, settings, programs }).await
+    }
+
+    fn own_python(&self) -> PathBuf {
+        self.installer.tree().join("bin/python")
+    }
 }
 
 /// What pip would install, as requirements with hashes.
@@ -162,6 +185,9 @@ fn check_program(tree: &Path, program: &str) -> anyhow::Result<()> {
 
 fn is_made(tree: &Path, script: &Path) -> bool {
     use std::io::Read as _;
+    if !script.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return false;
+    }
     let Ok(file) = std::fs::File::open(script) else { return false };
     let mut line = String::new();
     let read = BufReader::new(file.take(MAX_LINE)).read_line(&mut line);

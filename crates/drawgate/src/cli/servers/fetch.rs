@@ -46,7 +46,7 @@ pub(super) async fn run(args: &FetchArgs, context: Context) -> anyhow::Result<Ex
         }
         let keep = present.filter(|_| !args.update).map(|present| present.pins.clone());
         notice!("drawgate: fetching `{}` for `{id}`", request.packages.join("`, `"));
-        let new = Wanted { id: id.clone(), request, keep }.fetch(&context.data).await?;
+        let new = Wanted { id: id.clone(), request, keep }.fetch(&context).await?;
         say(&context, &format!("fetched for `{id}`: {}", packages::described(&new)))?;
         report.push(shown(id, &new, "fetched"));
         fetched.insert(id.clone(), new);
@@ -128,7 +128,7 @@ pub(in super::super) async fn before_adding(
     let id = SourceId::new(&server.name)?;
     notice!("drawgate: fetching `{}` for `{id}`", request.packages.join("`, `"));
     let wanted = Wanted { id: id.clone(), request: &request, keep: None };
-    Ok(Some((id, wanted.fetch(&context.data).await?)))
+    Ok(Some((id, wanted.fetch(context).await?)))
 }
 
 /// What a package runner is asked for, if one starts the server.
