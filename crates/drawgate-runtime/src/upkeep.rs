@@ -15,6 +15,8 @@ use crate::webhook;
 
 /// How often old artifacts and tasks are removed, and the log's head is signed.
 const PAUSE: Duration = Duration::from_secs(30);
+/// How long runs of before wait for servers whose tools are not known.
+const RESUME_TIME: Duration = Duration::from_secs(30);
 /// Servers that wait to be started again; more have to wait before they are asked for.
 const RESTARTS: usize = 8;
 
@@ -45,6 +47,8 @@ async fn follow_profiles(runtime: Arc<Runtime>) {
 /// the plugins.
 async fn follow_agents(runtime: Arc<Runtime>) {
     let agents = &runtime.operations.agents;
+    // A run should not find tools missing that it had before.
+    runtime.supervisor().settle_lists(RESUME_TIME).await;
     match agents.plugins.tasks().recover().await {
         Ok(0) => {}
         Ok(count) => tracing::info!(count, "runs of agents go on"),

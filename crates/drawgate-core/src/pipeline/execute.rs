@@ -115,7 +115,14 @@ impl Gateway {
                 Err(NotStarted::Outdated(call)) => return Ok(Performed::Outdated(call)),
             },
             () = cancel.cancelled() => return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call")),
-            () = deadline.passed() => return Err(limit.refusal(&entry, &deadline)),
+            () = deadline.passed() => {
+                let id = entry.id.source();
+                return Err(if self.parts.registry.is_starting(id) {
+                    refuse(ErrorCode::Unavailable, format!("`{id}` is starting"))
+                } else {
+                    limit.refusal(&entry, &deadline)
+                });
+            }
         };
         if output.input_required.is_some() && !answers {
             let message = "the tool asks for input during a call, which this caller can't give";
@@ -149,6 +156,10 @@ impl Gateway {
         context: &CallContext,
         trace: &mut Trace,
     ) -> Result<Result<ToolOutput, SourceError>, NotStarted> {
+        let source = call.0.entry.id.source();
+        if self.parts.registry.is_starting(source) {
+            Box::pin(self.parts.registry.started(source)).await;
+        }
         let starting = self.parts.grants.starting().await;
         let entry = self.current(&call.0.entry)?;
         self.still_covered(caller, &call, &entry)?;

@@ -7,9 +7,11 @@ use super::Entry;
 use super::offered::Offered;
 use crate::model::{SourceId, ToolId};
 
-/// How a source is gone.
+/// How a source is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
+    /// It is starting: its tools are listed as they are known from before, and calls of them wait for it.
+    NotYet,
     /// It is expected back: nobody else's tools may take its names.
     ForNow,
     /// It may come back, and whoever wants its names before that gets them.
@@ -38,9 +40,14 @@ impl Contents {
         self.offered.retain(|id, _| !leaves(id));
     }
 
-    /// Whether a source is there.
+    /// Whether what a source offers is listed.
     pub(super) fn is_up(&self, source: &SourceId) -> bool {
-        !self.down.contains_key(source)
+        matches!(self.down.get(source), None | Some(Gone::NotYet))
+    }
+
+    /// The sources whose tools callers do not see.
+    fn hidden(&self) -> impl Iterator<Item = (&SourceId, &Gone)> {
+        self.down.iter().filter(|(_, gone)| **gone != Gone::NotYet)
     }
 
     /// The tools whose sources are there.
@@ -56,7 +63,7 @@ impl Contents {
 
     /// Whether callers would see no difference.
     pub(super) fn same_as(&self, other: &Self) -> bool {
-        self.down == other.down
+        self.hidden().eq(other.hidden())
             && self.same_offers(other)
             && self.entries.len() == other.entries.len()
             && self.entries.values().zip(other.entries.values()).all(|(own, its)| own.same_as(its))

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::definition_hash;
 use super::pins::Definition;
 use super::trust::ItemKind;
 use crate::canonical;
-use crate::model::Offer;
+use crate::model::{McpToolSpec, Offer, SourceId};
 
 /// The kind of document.
 pub(super) const KIND: &str = "pin";
@@ -46,6 +47,10 @@ pub(super) struct Pin {
     pub(super) hash: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) definition: Option<Value>,
+    /// Whether its annotations were a server's own. Of a pin that does not say it, they are read as written for
+    /// Drawgate, which can only restrict.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_foreign: bool,
     pinned_at: u64,
 }
 
@@ -56,6 +61,25 @@ impl Record {
 
     pub(super) fn pin_of(&self, kind: ItemKind, name: &str) -> Option<&Pin> {
         self.of(kind).get(name)
+    }
+
+    /// The tools that are trusted and kept whole, exactly as they were pinned.
+    pub(super) fn whole_tools(&self, source: &SourceId) -> Vec<McpToolSpec> {
+        let whole = self.tools.values().filter_map(|pin| {
+            let definition = pin.definition.clone()?;
+            let spec = if pin.is_foreign {
+                McpToolSpec::foreign(definition)
+            } else {
+                serde_json::from_value(definition)
+            };
+            spec.ok().filter(|spec| definition_hash(source, spec) == pin.hash)
+        });
+        whole.collect()
+    }
+
+    /// The names of the tools that are trusted.
+    pub(super) fn tool_names(&self) -> impl Iterator<Item = &String> {
+        self.tools.keys()
     }
 
     /// Trusts a definition from now on.
@@ -109,6 +133,7 @@ impl Record {
         let pin = Pin {
             hash: definition.hash.clone(),
             definition: fits.then(|| definition.body.clone()),
+            is_foreign: definition.is_foreign,
             pinned_at: now,
         };
         self.of_mut(definition.kind).insert(definition.name.clone(), pin);

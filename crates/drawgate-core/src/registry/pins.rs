@@ -14,7 +14,9 @@ use super::trust::{Acceptance, Held, HeldReason, ItemKind, Pins, ReviewError, Tr
 use crate::acts::{ActError, Acts};
 use crate::audit::{EventDraft, EventKind};
 use crate::canonical;
-use crate::model::{McpManifest, Offer, Operation, Principal, SourceId, ToolId, shown_name};
+use crate::model::{
+    Annotations, McpManifest, Offer, Operation, Principal, SourceId, ToolId, shown_name,
+};
 use crate::store::{StoreError, Write};
 
 /// Events that one manifest may cause: a server with thousands of tools must not flood the log.
@@ -26,6 +28,17 @@ pub(super) struct Definition {
     pub(super) name: String,
     pub(super) hash: String,
     pub(super) body: Value,
+    /// Whether a server wrote its annotations.
+    pub(super) is_foreign: bool,
+}
+
+/// What is known of a source from before.
+#[derive(Default)]
+pub(super) struct Remembered {
+    /// What is trusted and kept whole; none if nothing is.
+    pub(super) manifest: Option<McpManifest>,
+    /// The names of all tools that are trusted.
+    pub(super) names: BTreeSet<String>,
 }
 
 /// What accepting definitions changes.
@@ -89,6 +102,33 @@ impl PinStore {
             self.retire();
         }
         self.trust = trust;
+    }
+
+    /// What is trusted of this very server, for as long as it has not been asked. It is not read from a store
+    /// that fails: what can't be compared is not offered.
+    pub(super) async fn remembered(&mut self) -> Remembered {
+        if self.trust == Trust::Follow {
+            return Remembered::default();
+        }
+        if self.record.is_none() {
+            self.record = self.load().await.ok().flatten();
+        }
+        let Some(record) = self.record.as_ref().filter(|met| met.identity == self.identity) else {
+            return Remembered::default();
+        };
+        let told = record.pin_of(ItemKind::Instructions, self.source.as_str());
+        let told = told.and_then(|pin| pin.definition.as_ref()?["instructions"].as_str());
+        let manifest = McpManifest {
+            server_id: self.source.clone(),
+            name: self.source.to_string(),
+            version: String::new(),
+            description: None,
+            tools: record.whole_tools(&self.source),
+            offer: Offer { instructions: told.map(str::to_owned), ..Offer::default() },
+        };
+        let names = record.tool_names().cloned().collect();
+        let is_any = !manifest.tools.is_empty() || manifest.offer.instructions.is_some();
+        Remembered { manifest: is_any.then_some(manifest), names }
     }
 
     /// Splits a manifest: returns what is trusted and keeps the rest. Fails if that can't be told.
@@ -199,6 +239,7 @@ impl PinStore {
                 name: held.name.clone(),
                 hash: held.hash.clone(),
                 body: held.definition.clone(),
+                is_foreign: held.is_foreign,
             };
             record.pin(&definition, now);
         }
@@ -257,6 +298,7 @@ fn definitions(source: &SourceId, manifest: &McpManifest) -> Vec<Definition> {
         name: spec.name.clone(),
         hash: definition_hash(source, spec),
         body: serde_json::to_value(spec).unwrap_or_default(),
+        is_foreign: matches!(spec.annotations, Some(Annotations::Foreign(_))),
     });
     let Offer { prompts, templates, .. } = &manifest.offer;
     let prompts = prompts.iter().filter_map(|body| beside(source, ItemKind::Prompt, body));
@@ -274,6 +316,7 @@ fn instructions(source: &SourceId, manifest: &McpManifest) -> Option<Definition>
         name: source.to_string(),
         hash: canonical::hash(&json!({ "source": source.as_str(), "instructions": text })),
         body,
+        is_foreign: true,
     })
 }
 
@@ -290,13 +333,14 @@ fn server(source: &SourceId, manifest: &McpManifest) -> Option<Definition> {
         name: source.to_string(),
         hash: canonical::hash(&json!({ "source": source.as_str(), "server": body })),
         body,
+        is_foreign: true,
     })
 }
 
 fn beside(source: &SourceId, kind: ItemKind, body: &Value) -> Option<Definition> {
     let name = name_of(kind, body)?.to_owned();
     let hash = canonical::hash(&json!({ "source": source.as_str(), kind.as_str(): body }));
-    Some(Definition { kind, name, hash, body: body.clone() })
+    Some(Definition { kind, name, hash, body: body.clone(), is_foreign: true })
 }
 
 fn name_of(kind: ItemKind, body: &Value) -> Option<&str> {
@@ -317,6 +361,7 @@ fn hold(record: Option<&Record>, definition: Definition) -> Option<Held> {
         hash: definition.hash,
         pinned_hash: pin.map(|pin| pin.hash.clone()),
         definition: definition.body,
+        is_foreign: definition.is_foreign,
         pinned: pin.and_then(|pin| pin.definition.clone()),
     })
 }

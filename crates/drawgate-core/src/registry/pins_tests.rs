@@ -442,8 +442,13 @@ async fn lists_that_are_late_are_trusted_when_they_first_come() {
 fn a_record_from_before_instructions_trusts_the_first_ones() {
     let mut old: Record = serde_json::from_value(json!({ "identity": "x" })).unwrap();
     let body = json!({ "instructions": "1" });
-    let told =
-        Definition { kind: ItemKind::Instructions, name: "s".into(), hash: "h".into(), body };
+    let told = Definition {
+        kind: ItemKind::Instructions,
+        name: "s".into(),
+        hash: "h".into(),
+        body,
+        is_foreign: true,
+    };
     assert!(old.pin_late(std::slice::from_ref(&told), &Offer::default(), 1));
     assert!(old.pin_of(ItemKind::Instructions, "s").is_some());
     assert!(!old.pin_late(&[told], &Offer::default(), 2));

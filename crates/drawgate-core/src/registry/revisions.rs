@@ -17,6 +17,8 @@ use crate::model::SourceId;
 pub struct Registry {
     current: ArcSwap<Snapshot>,
     revision: watch::Sender<u64>,
+    /// Counts every change, also those that callers do not see.
+    changes: watch::Sender<u64>,
     changing: Mutex<()>,
     absent: Absences,
 }
@@ -26,6 +28,7 @@ impl Default for Registry {
         Self {
             current: ArcSwap::from_pointee(Snapshot::default()),
             revision: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
             changing: Mutex::new(()),
             absent: Absences::default(),
         }
@@ -55,10 +58,43 @@ impl Registry {
         self.commit(PreparedRegistration::of(registration)?)
     }
 
+    /// The same for a source that is starting, with what is known of it from before. Calls of its tools wait
+    /// until it is registered, or known to be down.
+    pub(super) fn replace_remembered(
+        &self,
+        registration: Registration,
+    ) -> Result<Vec<BadTool>, RegistrationError> {
+        self.commit_as(PreparedRegistration::of(registration)?, Some(Gone::NotYet))
+    }
+
+    /// Whether a source is starting, and its tools are those of before.
+    pub(crate) fn is_starting(&self, source: &SourceId) -> bool {
+        self.current.load().gone(source) == Some(Gone::NotYet)
+    }
+
+    /// Waits until a source is not starting any more.
+    pub(crate) async fn started(&self, source: &SourceId) {
+        let mut changes = self.changes.subscribe();
+        while self.is_starting(source) {
+            // The sender is this registry's own.
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// The second half of it. The first takes the time, and needs no lock.
     pub(super) fn commit(
         &self,
+        prepared: PreparedRegistration,
+    ) -> Result<Vec<BadTool>, RegistrationError> {
+        self.commit_as(prepared, None)
+    }
+
+    fn commit_as(
+        &self,
         mut prepared: PreparedRegistration,
+        gone: Option<Gone>,
     ) -> Result<Vec<BadTool>, RegistrationError> {
         let _changing = self.changing.lock();
         let before = self.current.load_full();
@@ -69,6 +105,7 @@ impl Registry {
         let PreparedRegistration { source, entries, offered, bad, .. } = prepared;
         let mut contents = before.contents().clone();
         contents.remove(|id| *id == source || leaving.contains(id));
+        contents.down.extend(gone.map(|gone| (source.clone(), gone)));
         contents.insert(source, entries, offered);
         self.publish(&before, contents);
         Ok(bad)
@@ -139,5 +176,6 @@ impl Registry {
         if !same {
             self.revision.send_replace(revision);
         }
+        self.changes.send_modify(|count| *count += 1);
     }
 }

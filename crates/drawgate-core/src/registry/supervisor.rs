@@ -10,8 +10,9 @@ mod reserved;
 mod status;
 mod supervised;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -89,9 +90,9 @@ impl SourceSupervisor {
             return Err(RegistrationError::SourceTaken(id));
         }
         let supervised = self.supervised_source(source, terms, origin);
+        supervised.starting(BTreeSet::new());
         let task = tokio::spawn(Arc::clone(&supervised).run());
         self.unusable.lock().remove(&id);
-        self.registry.clear_absent(&id);
         sources.insert(id, Supervision { supervised, handle: SourceHandle::Configured(task) });
         Ok(())
     }
@@ -116,6 +117,7 @@ impl SourceSupervisor {
             settled: self.settled.clone(),
             pin_store: Arc::new(tokio::sync::Mutex::new(pin_store)),
             again: Arc::default(),
+            is_remembered: AtomicBool::new(false),
         })
     }
 

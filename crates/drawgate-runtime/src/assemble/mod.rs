@@ -76,6 +76,10 @@ const HEAD_PAUSE: Duration = Duration::from_millis(200);
 
 /// The built-in tools need no time; this is for a machine that stands still.
 const BUILTIN_TIME: Duration = Duration::from_secs(5);
+/// How often a gateway that stops looks whether calls are under way.
+const IDLE_PAUSE: Duration = Duration::from_millis(5);
+/// How long reading the pins of all servers may take.
+const REMEMBERED_TIME: Duration = Duration::from_secs(5);
 
 /// A running gateway.
 pub struct Runtime {
@@ -284,6 +288,8 @@ impl Runtime {
         self.operations.agents.configure(loaded, base_terms(&loaded.config)).await;
         self.apply_servers(loaded).await;
         self.operations.toolpacks.refresh().await;
+        // So are tools that are known from before, whether or not their servers are there yet.
+        self.supervisor().settle_remembered(REMEMBERED_TIME).await;
         Ok(())
     }
 

@@ -30,7 +30,7 @@ use drawgate_runtime::assemble::{Runtime, Start};
 /// How long calls may still run when the client has gone. Common clients kill two seconds after they
 /// have asked.
 const GRACE: Duration = Duration::from_secs(1);
-/// A first list should not be empty because servers are still starting.
+/// A first list should not be empty because servers that were never met are still starting.
 const SETTLE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
@@ -114,7 +114,7 @@ impl Starter {
         let mcp = mcp.with_runs(runtime.operations.agents.runs.clone());
         let mcp = mcp.with_tasks(runtime.open_tasks(FORMAT).await?);
         let server = Server::new(config.server.max_connections);
-        runtime.supervisor().settle(SETTLE).await;
+        runtime.supervisor().settle_lists(SETTLE).await;
         open_control(&runtime, &server, &mcp, "stdio")?;
         tokio::spawn(sweep_sessions(mcp.clone()));
         runtime.start_upkeep(on_hangup()?);

@@ -53,16 +53,19 @@ impl Ops {
     /// Whether calls should be sent here now.
     #[must_use]
     pub fn readyz(&self) -> Response {
+        let starting = self.supervisor.starting().len();
         let (status, text) = if !self.ready.load(Ordering::Relaxed) {
-            (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n")
+            (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping".into())
         } else if self.audit.health() == AuditHealth::Failed {
-            (StatusCode::SERVICE_UNAVAILABLE, "calls are refused: audit log\n")
+            (StatusCode::SERVICE_UNAVAILABLE, "calls are refused: audit log".into())
         } else if self.edits.is_pending() {
-            (StatusCode::OK, "ready, but an edit of the configuration is not in force\n")
+            (StatusCode::OK, "ready, but an edit of the configuration is not in force".into())
+        } else if starting > 0 {
+            (StatusCode::OK, format!("ready, but servers are starting: {starting}"))
         } else {
-            (StatusCode::OK, "ready\n")
+            (StatusCode::OK, "ready".to_owned())
         };
-        (status, text).into_response()
+        (status, text + "\n").into_response()
     }
 
     /// Prometheus' text form.

@@ -1,11 +1,13 @@
 //! How every source does, for people, and waiting until it is known.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::super::{Absence, BadTool, Quarantined};
-use super::SourceSupervisor;
+use super::supervised::SupervisedSource;
+use super::{SourceSupervisor, Supervision};
 use crate::model::{Capability, SourceId};
 
 /// Where a source stands.
@@ -114,22 +116,48 @@ impl SourceSupervisor {
         all
     }
 
+    /// The sources that have not answered yet, by id.
+    #[must_use]
+    pub fn starting(&self) -> Vec<SourceId> {
+        let all = self.status().into_iter();
+        all.filter(|it| it.state == SourceState::Starting).map(|it| it.id).collect()
+    }
+
     /// Waits until every source has been tried once, or `limit` has passed.
     pub async fn settle(&self, limit: Duration) {
-        self.settle_those(limit, |_| true).await;
+        self.settle_those(limit, |_, _| true).await;
     }
 
     /// The same for one source.
     pub async fn settle_one(&self, id: &SourceId, limit: Duration) {
-        self.settle_those(limit, |other| other == id).await;
+        self.settle_those(limit, |_, status| status.id == *id).await;
     }
 
-    async fn settle_those(&self, limit: Duration, among: impl Fn(&SourceId) -> bool) {
+    /// Waits until the tools of every source are listed, as they are known from before or because it was
+    /// tried, or until `limit` has passed.
+    pub async fn settle_lists(&self, limit: Duration) {
+        self.settle_those(limit, |_, status| status.tools == 0).await;
+    }
+
+    /// Waits until all that is known from before is listed, or `limit` has passed.
+    pub async fn settle_remembered(&self, limit: Duration) {
+        let is_new = |source: &SupervisedSource| !source.is_remembered.load(Ordering::Acquire);
+        self.settle_those(limit, |source, _| is_new(source)).await;
+    }
+
+    async fn settle_those(
+        &self,
+        limit: Duration,
+        among: impl Fn(&SupervisedSource, &SourceStatus) -> bool,
+    ) {
         let mut changes = self.settled.subscribe();
-        let starts =
-            |status: &SourceStatus| status.state == SourceState::Starting && among(&status.id);
+        let starts = |found: &Supervision| {
+            let status = found.supervised.status.lock();
+            status.state == SourceState::Starting && among(&found.supervised, &status)
+        };
+        let is_any = || self.sources.lock().values().any(&starts);
         let all_tried = async {
-            while self.status().iter().any(&starts) {
+            while is_any() {
                 if changes.changed().await.is_err() {
                     return;
                 }

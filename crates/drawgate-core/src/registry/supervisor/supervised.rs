@@ -1,13 +1,15 @@
 //! The task of one source: asks for its manifest, registers it, follows changes, retries what fails.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::super::pins::{Accepted, PinStore};
+use super::super::pins::{Accepted, PinStore, Remembered};
 use super::super::{
     Absence, Acceptance, BadTool, Held, Origin, Quarantined, Registration, RegistrationError,
     Registry, ReviewError, SourceTerms,
@@ -43,10 +45,13 @@ pub(super) struct SupervisedSource {
     pub(super) pin_store: Arc<tokio::sync::Mutex<PinStore>>,
     /// Told when somebody needs the source, which is then tried again without waiting.
     pub(super) again: Arc<Notify>,
+    /// Whether what is known of it from before is registered.
+    pub(super) is_remembered: AtomicBool,
 }
 
 impl SupervisedSource {
     pub(super) async fn run(self: Arc<Self>) {
+        self.remember(&mut *self.pin_store.lock().await).await;
         let mut changes = self.source.changes();
         let mut pause = FIRST_RETRY;
         loop {
@@ -61,6 +66,39 @@ impl SupervisedSource {
             tokio::time::sleep_until(asked + least).await;
             pause = if worked { FIRST_RETRY } else { (pause * 2).min(LAST_RETRY) };
         }
+    }
+
+    /// Offers what is trusted of the source from before, until it has been asked. A call of it waits, so that
+    /// what has changed since then is never called by its earlier definition.
+    async fn remember(&self, pin_store: &mut PinStore) {
+        let id = self.source.id();
+        let Remembered { manifest, names } = pin_store.remembered().await;
+        self.starting(names);
+        let registered = manifest.map(|it| self.registry.replace_remembered(self.registration(it)));
+        let is_registered = match registered {
+            Some(Ok(_)) => true,
+            Some(Err(error)) => {
+                // Whoever has its names now is told apart from it when it has been asked.
+                tracing::debug!(source = %id, %error, "tools are not listed before their source is there");
+                false
+            }
+            None => false,
+        };
+        if !is_registered {
+            self.registry.remove(id);
+        }
+        {
+            let mut status = self.status.lock();
+            status.tools = if is_registered { self.registered() } else { 0 };
+        }
+        self.is_remembered.store(true, Ordering::Release);
+        self.settled.send_modify(|count| *count += 1);
+    }
+
+    /// How many tools are registered.
+    fn registered(&self) -> usize {
+        let snapshot = self.registry.snapshot();
+        snapshot.entries().filter(|entry| entry.id.source() == self.source.id()).count()
     }
 
     /// Until the source announces a change or, if it failed, until it is time to try again or somebody
@@ -158,11 +196,7 @@ impl SupervisedSource {
                 for tool in &left_out {
                     tracing::warn!(source = %status.id, tool = shown_name(&tool.tool), reason = tool.reason, "a tool was left out");
                 }
-                let snapshot = self.registry.snapshot();
-                let tools = snapshot
-                    .entries()
-                    .filter(|entry| entry.id.source() == self.source.id())
-                    .count();
+                let tools = self.registered();
                 tracing::info!(source = %status.id, tools, "source ready");
                 self.some_absent();
                 status.become_state(SourceState::Ready, now);
@@ -221,13 +255,24 @@ impl SupervisedSource {
         *self.terms.lock() = terms;
         let manifest = self.manifest.lock().clone();
         let is_there = self.status.lock().state != SourceState::Failed;
-        if let Some(manifest) = manifest.filter(|_| is_there) {
-            self.register(&mut pin_store, manifest).await;
+        match manifest {
+            Some(manifest) if is_there => drop(self.register(&mut pin_store, manifest).await),
+            // It is starting, and what is listed of it must be so under these terms too.
+            None if is_there => self.remember(&mut pin_store).await,
+            Some(_) | None => {}
         }
         // What is left of it is registered under the earlier terms.
         if matches!(self.status.lock().state, SourceState::Failed | SourceState::Refused) {
             self.registry.remove(self.source.id());
         }
+    }
+
+    /// Callers who may use the source hear that it is not there yet.
+    pub(super) fn starting(&self, names: BTreeSet<String>) {
+        let id = self.source.id();
+        let mut absence = Absence::new(id, &self.terms.lock().capabilities, "is starting");
+        absence.names = names;
+        self.registry.set_absent(id, absence);
     }
 
     /// Callers who may use the source hear why it offers nothing.
@@ -265,3 +310,7 @@ impl SupervisedSource {
         false
     }
 }
+
+#[cfg(test)]
+#[path = "../starting_tests.rs"]
+mod tests;
