@@ -142,6 +142,10 @@ pub(crate) struct Inner {
     live: Mutex<BTreeMap<Arc<str>, Arc<Live>>>,
     /// What happened in the trees that ended last, by run, for those who still watch them.
     ended: Mutex<VecDeque<(Arc<str>, Arc<Feed>)>>,
+    /// Calls of runs, until their outcomes are stored.
+    acting: TaskTracker,
+    /// Cancelled when no run takes another step.
+    holding: CancellationToken,
     stopping: CancellationToken,
     tasks: TaskTracker,
 }
@@ -166,6 +170,8 @@ impl Runs {
             awaited: Mutex::default(),
             live: Mutex::default(),
             ended: Mutex::default(),
+            acting: TaskTracker::new(),
+            holding: CancellationToken::new(),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }))
@@ -238,8 +244,21 @@ impl Runs {
         Some(self.0.feed_of_ended(id)?.after(after, Duration::ZERO).await)
     }
 
+    /// Begins to stop: calls of runs that are under way may end, and no run takes another step or is started.
+    pub fn hold(&self) {
+        self.0.holding.cancel();
+    }
+
+    /// Waits until no call of a run is under way and the outcomes are stored. Those that wait for people or for
+    /// other runs do not count.
+    pub async fn at_rest(&self) {
+        self.0.acting.close();
+        self.0.acting.wait().await;
+    }
+
     /// Stops all runs where they are; the next start takes them up again.
     pub async fn close(&self) {
+        self.hold();
         self.0.stopping.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;

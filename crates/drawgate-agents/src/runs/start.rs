@@ -185,7 +185,7 @@ impl Runs {
         beside: impl FnOnce(&RunRecord) -> Result<Vec<Write>, StoreError>,
     ) -> Result<String, StartError> {
         let inner = &self.0;
-        if inner.stopping.is_cancelled() {
+        if inner.holding.is_cancelled() {
             return Err(StartError::Stopping);
         }
         inner.check_agent(&new)?;

@@ -359,6 +359,29 @@ impl Runtime {
         self.in_force.lock().clone()
     }
 
+    /// Begins to stop: calls under way go on, those of runs and tasks too, and no run takes another step.
+    pub fn hold(&self) {
+        self.operations.agents.runs.hold();
+    }
+
+    /// Waits until no call is under way, and what runs and tasks learned by theirs is stored.
+    pub async fn idle(&self) {
+        self.operations.agents.runs.at_rest().await;
+        let are_working = || self.operations.tasks.get().is_some_and(Tasks::are_working);
+        while self.gateway().under_way() > 0 || are_working() {
+            tokio::time::sleep(IDLE_PAUSE).await;
+        }
+    }
+
+    /// Ends the calls under way: those who wait for them are answered. Tasks that the next start can't take up
+    /// again have failed.
+    pub async fn end_calls(&self) {
+        if let Some(tasks) = self.operations.tasks.get() {
+            tasks.cut().await;
+        }
+        self.gateway().stop();
+    }
+
     /// Ends background tasks and sources, closes the log, and sends its last head where heads are sent.
     /// Calls under way should have ended.
     pub async fn close(&self) {

@@ -14,6 +14,7 @@ use drawgate_core::model::{
     Caller, CapabilityGrant, Client, ErrorCode, InputGiven, Principal, ToolInvocation, ToolResult,
 };
 use drawgate_core::pipeline::{CallOptions, Gateway, PageRequest};
+use drawgate_core::registry::Resolution;
 use drawgate_core::source::ProgressSink;
 use drawgate_core::store::Documents;
 use drawgate_host::seal::SealingKey;
@@ -66,6 +67,8 @@ struct Inner {
 struct LiveTask {
     record: Record,
     cancel: CancellationToken,
+    /// Whether its call waits for runs.
+    waits: bool,
     /// Bytes of its result.
     size: usize,
 }
@@ -168,7 +171,9 @@ impl Tasks {
         };
         let (id, task) = (record.id.clone(), record.task());
         self.store(&record).await.ok()?;
-        self.0.live.lock().insert(id.clone(), LiveTask { record, cancel, size: 0 });
+        let tool = gateway.registry().resolve(&record.call.tool_id, caller, |_| true);
+        let waits = matches!(tool, Resolution::Found(entry) if entry.waits());
+        self.0.live.lock().insert(id.clone(), LiveTask { record, cancel, waits, size: 0 });
         // A handle that came meanwhile is not lost.
         if handles.task.set(id.clone()).is_ok()
             && let Some(handle) = handles.given.lock().clone()
@@ -176,6 +181,14 @@ impl Tasks {
             tokio::spawn(self.clone().store_handle(id, handle));
         }
         Some(task)
+    }
+
+    /// Whether a call of a task is under way, or its outcome is not stored yet. Calls that wait for runs do
+    /// not count.
+    #[must_use]
+    pub fn are_working(&self) -> bool {
+        let live = self.0.live.lock();
+        live.values().any(|task| task.record.status == Status::Working && !task.waits)
     }
 
     fn under_way(&self, principal: &Principal) -> usize {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use super::record::Record;
+use super::record::{Record, Status};
 use super::{Format, Inner, LiveTask, Tasks, size_of};
 
 /// Where tasks are kept, each with the `principal` that it belongs to.
@@ -22,6 +22,9 @@ pub const KIND: &str = "task";
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// How long a call that goes on after a restart waits for its source to come back.
 const RETURN_TIME: Duration = Duration::from_mins(5);
+/// Why a task has failed whose call was under way when the gateway ended.
+const CUT: &str = "the gateway was stopped while the tool ran, and its outcome is unknown; find out whether it \
+    did its work before you call it again";
 /// Changes that a slow listener may lag behind.
 const MAX_LAG: usize = 256;
 
@@ -56,12 +59,30 @@ impl Tasks {
         Ok(tasks)
     }
 
+    /// Ends the tasks that the next process can't take up again. What became of their calls is not known.
+    pub async fn cut(&self) {
+        let cut: Vec<(String, CancellationToken)> = {
+            let live = self.0.live.lock();
+            let is_cut = |task: &&LiveTask| {
+                task.record.status == Status::Working && task.record.handle.is_none()
+            };
+            live.values()
+                .filter(is_cut)
+                .map(|it| (it.record.id.clone(), it.cancel.clone()))
+                .collect()
+        };
+        for (id, cancel) in cut {
+            self.fail(&id, CUT).await;
+            cancel.cancel();
+        }
+    }
+
     async fn take_over(&self, record: Record) {
         let id = record.id.clone();
         let (over, handle) = (record.status.is_over(), record.handle.clone());
         let size = size_of(&record);
         let cancel = CancellationToken::new();
-        let live = LiveTask { record, cancel: cancel.clone(), size };
+        let live = LiveTask { record, cancel: cancel.clone(), waits: false, size };
         self.0.live.lock().insert(id.clone(), live);
         match handle {
             _ if over => {}
@@ -69,8 +90,7 @@ impl Tasks {
                 tokio::spawn(self.clone().resume(id, handle, cancel));
             }
             None => {
-                let message = "the gateway was restarted while the tool ran; call it again";
-                self.fail(&id, message).await;
+                self.fail(&id, CUT).await;
             }
         }
     }

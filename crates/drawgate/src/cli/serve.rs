@@ -379,27 +379,27 @@ pub(super) async fn drain(
 ) {
     tracing::info!(calls = runtime.gateway().under_way(), "stopping");
     server.stop.cancel();
+    runtime.hold();
     mcp.close();
     server.connections.close();
+    // Calls of runs and tasks have no connection.
+    let ended = async || {
+        server.connections.wait().await;
+        runtime.idle().await;
+    };
     tokio::select! {
-        () = server.connections.wait() => {}
+        () = ended() => {}
         () = tokio::time::sleep(grace) => tracing::warn!("the grace time is over; calls under way are ended"),
         () = signals.next() => tracing::warn!("a second signal; calls under way are ended"),
     }
-    runtime.gateway().stop();
+    runtime.end_calls().await;
     tokio::select! {
         () = server.connections.wait() => {}
         () = tokio::time::sleep(LAST_WORDS) => {}
         () = signals.next() => {}
     }
     server.cut.cancel();
-    let ended = async {
-        server.connections.wait().await;
-        while runtime.gateway().under_way() > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let _ = tokio::time::timeout(LAST_LINES, ended).await;
+    let _ = tokio::time::timeout(LAST_LINES, ended()).await;
     // A leftover socket would only make the next command try it in vain.
     let _ = std::fs::remove_file(runtime.data.join(SOCKET));
     runtime.close().await;

@@ -14,6 +14,7 @@ use drawgate_agents::model::Api;
 use drawgate_agents::testing::fake_models::{Answer, FakeModels, Rule};
 use serde_json::{Value, json};
 
+use crate::load::{fixture, offers};
 use crate::support::{TestFolder, eventually, text};
 
 /// A profile that writes a file and says so.
@@ -135,6 +136,42 @@ async fn a_run_goes_on_without_its_terminal_and_can_be_cancelled() {
     let last = fake.requests().last().unwrap().body["messages"].to_string();
     assert!(last.contains("forever") && last.contains("something short"), "{last}");
     drop(gateway);
+}
+
+/// A profile that calls the fixture.
+const WAITER: &str = "---\nname: waiter\ndescription: Waits\ntools: [fixture__wait]\n\
+    ceiling: [source.fixture]\n---\nWait.\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_stops_lets_the_calls_of_runs_end() {
+    let files = tempfile::tempdir().unwrap();
+    let (begun, until) = (files.path().join("begun"), files.path().join("until"));
+    let wait = json!({ "begun": begun, "until": until });
+    let rules = vec![Rule::calls([("fixture__wait", wait)]).at_turn(0), Rule::text("done")];
+    let fake = FakeModels::start(rules).await.unwrap();
+    let own = format!("{}{}", config(&fake, "env:MODEL_KEY"), fixture());
+    let place = folder_with(&own, &[("waiter.md", WAITER)]);
+    let serve = || {
+        place.serve_with(|command| {
+            command.env(KEY.0, KEY.1);
+        })
+    };
+    let gateway = serve();
+    offers(&gateway, "fixture__wait").await;
+    let id = place.ok(&["run", "waiter", "wait", "--detach"]).trim().to_owned();
+    eventually("the call", async || begun.exists().then_some(())).await;
+    let stopped = tokio::task::spawn_blocking(move || gateway.terminate());
+    eventually("the signal", async || place.log().contains("stopping").then_some(())).await;
+    fs::write(&until, "").unwrap();
+    assert_eq!(stopped.await.unwrap(), Some(0));
+    assert_eq!(fake.requests().len(), 1, "a run takes no step while the gateway stops");
+    let _gateway = serve();
+    eventually("its end", async || {
+        (place.json(&["runs", "show", &id])["phase"] == "ended").then_some(())
+    })
+    .await;
+    let heard = fake.requests().last().unwrap().body["messages"].to_string();
+    assert!(heard.contains("waited"), "{heard}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::callers::agent;
-use crate::load::offers;
+use crate::load::{events, offers};
 use crate::questions::asking;
 use crate::support::{Answer, Gateway, TestFolder, eventually};
 
@@ -119,7 +119,40 @@ async fn a_call_that_a_restart_ended_says_so() {
     let gateway = ready(&place).await;
     let task = once(&gateway, &id, "failed").await;
     let message = task["error"]["message"].as_str().unwrap();
-    assert!(message.contains("restarted while the tool ran"), "{message}");
+    assert!(message.contains("its outcome is unknown"), "{message}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_stops_gives_tasks_their_time_and_says_what_it_cut() {
+    for (seconds, status) in [(60, "completed"), (1, "failed")] {
+        let drain = format!("[server]\ndrain_seconds = {seconds}\n{}", configuration());
+        let place = TestFolder::new(&drain);
+        let pipe = pipe(place.path());
+        let gateway = ready(&place).await;
+        let id = begin(&gateway, "q__hold", json!({ "pipe": pipe })).await;
+        let held = being_read(&pipe).await;
+        let stopped = tokio::task::spawn_blocking(move || gateway.terminate());
+        eventually("the signal", async || place.log().contains("stopping").then_some(())).await;
+        let held = if status == "completed" {
+            rustix::io::write(&held, b"in time").unwrap();
+            drop(held);
+            None
+        } else {
+            Some(held)
+        };
+        assert_eq!(stopped.await.unwrap(), Some(0));
+        drop(held);
+        let outcomes = events(&place).into_iter().filter(|event| event["kind"] == "outcome");
+        assert_eq!(outcomes.count(), 1, "{status}");
+        let gateway = ready(&place).await;
+        let task = once(&gateway, &id, status).await;
+        if status == "completed" {
+            assert_eq!(task["result"]["content"][0]["text"], "in time", "{task}");
+        } else {
+            let message = task["error"]["message"].as_str().unwrap();
+            assert!(message.contains("its outcome is unknown"), "{message}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ impl Program {
             session.show_call(seq, &asked, arguments);
         }
         let keys = call.redact_keys.clone();
-        let result = session.gated(seq, call, options).await;
+        let (result, _acting) = session.gated(seq, call, options).await;
         let mut outcome = outlined(&result);
         if !keys.is_empty() {
             let redactor = self.runs().0.gateway.redactor();

@@ -10,6 +10,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Session;
 use super::answer::{CORRECTIONS, RETURN_RESULT};
@@ -94,10 +95,11 @@ impl Session {
 
     async fn perform_one(&self, seq: u32, taken_up: bool) -> Result<(), StoreError> {
         let Some(call) = self.call_of(seq) else { return Ok(()) };
-        let outcome = match &call.arguments {
+        // Held until the outcome is stored.
+        let (outcome, _acting) = match &call.arguments {
             Arguments::Malformed(_) => {
                 let message = "the arguments are not a JSON object; write them again";
-                CallOutcome::failed(ErrorCode::InvalidArguments, message)
+                (CallOutcome::failed(ErrorCode::InvalidArguments, message), None)
             }
             Arguments::Object(arguments) => {
                 self.show_call(seq, &call, arguments);
@@ -133,21 +135,22 @@ impl Session {
         call: &ToolCall,
         arguments: &Map<String, Value>,
         taken_up: bool,
-    ) -> CallOutcome {
+    ) -> (CallOutcome, Option<TaskTrackerToken>) {
         if let (Some(form), RETURN_RESULT) = (&self.answer, call.name.as_str()) {
-            return match form.of_call(arguments.clone()) {
+            let outcome = match form.of_call(arguments.clone()) {
                 Ok(_) => CallOutcome::ok("accepted"),
                 Err(fault) => CallOutcome::failed(ErrorCode::ValidationError, &fault),
             };
+            return (outcome, None);
         }
         if taken_up {
             if let Some(child) = self.runs.0.child_of(&self.run.id, seq) {
-                return rejoined(&child).await;
+                return (rejoined(&child).await, None);
             }
             if !self.can_be_repeated(&call.name) {
                 let message = "the gateway was restarted while the tool was called, and nobody knows \
                     whether it did its work; find out before you call it again";
-                return CallOutcome::failed(ErrorCode::Unavailable, message);
+                return (CallOutcome::failed(ErrorCode::Unavailable, message), None);
             }
         }
         self.through_the_gate(seq, call, arguments).await
@@ -167,7 +170,7 @@ impl Session {
         seq: u32,
         call: &ToolCall,
         arguments: &Map<String, Value>,
-    ) -> CallOutcome {
+    ) -> (CallOutcome, Option<TaskTrackerToken>) {
         let invocation = ToolInvocation {
             tool_id: call.name.clone(),
             request_id: format!("{}/{seq}", self.run.id),
@@ -177,17 +180,18 @@ impl Session {
             ..ToolInvocation::default()
         };
         let options = CallOptions { cancel: self.run.cancel.clone(), ..CallOptions::default() };
-        let result = self.gated(seq, invocation, options).await;
-        self.rendered(call, &result).await
+        let (result, acting) = self.gated(seq, invocation, options).await;
+        (self.rendered(call, &result).await, acting)
     }
 
-    /// Makes a call, and once more each time that a person has approved it.
+    /// Makes a call, and once more each time that a person has approved it. A gateway that stops waits for the
+    /// token to be dropped, which is when the outcome is stored.
     pub(crate) async fn gated(
         &self,
         seq: u32,
         call: ToolInvocation,
         options: CallOptions,
-    ) -> ToolResult {
+    ) -> (ToolResult, Option<TaskTrackerToken>) {
         let gateway = &self.runs.0.gateway;
         loop {
             let began = Instant::now();
@@ -199,10 +203,12 @@ impl Session {
                 as_task: waits,
                 ..options.clone()
             };
+            let acting = (!waits).then(|| self.runs.0.acting.token());
             let result = gateway.call(&self.caller, call.clone(), options).await;
-            let Some(approval) = awaited_approval(&result) else { return result };
+            let Some(approval) = awaited_approval(&result) else { return (result, acting) };
+            drop(acting);
             if !self.is_approved(approval, began).await {
-                return result;
+                return (result, None);
             }
         }
     }

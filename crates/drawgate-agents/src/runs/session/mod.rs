@@ -118,6 +118,10 @@ impl Session {
                     Next::Conclude(reply) => (None, Vec::new(), Some(reply.clone())),
                 }
             };
+            if open.is_empty() && self.runs.0.holding.is_cancelled() {
+                // The next start goes on from here; until then this work is dropped where it waits.
+                std::future::pending::<()>().await;
+            }
             let finish = if let Some(reply) = calls {
                 self.begin_calls(&reply).await?
             } else if !open.is_empty() {
