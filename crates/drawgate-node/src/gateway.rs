@@ -84,7 +84,7 @@ impl Gateway {
             let (loaded, start) = (&loaded, Start::Sources);
             let options = RuntimeOptions { host, loaded, state, start, redactor, embedder };
             let runtime = Arc::new(Runtime::open(options).await?);
-            runtime.start_upkeep(Arc::default());
+            runtime.start_upkeep();
             Ok(runtime)
         })?;
         Ok(Arc::new(Self {

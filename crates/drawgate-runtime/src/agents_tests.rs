@@ -23,7 +23,7 @@ async fn open(place: &Path) -> Arc<Runtime> {
         embedder: None,
     };
     let runtime = Arc::new(Runtime::open(options).await.unwrap());
-    runtime.start_upkeep(Arc::default());
+    runtime.start_upkeep();
     runtime
 }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 /// The configuration in force, and the edit that is not.
 pub struct Edits {
     state: Mutex<State>,
+    asked: Notify,
 }
 
 struct State {
@@ -78,7 +80,18 @@ pub enum Applied {
 impl Edits {
     pub(crate) fn new(in_force: InForce) -> Arc<Self> {
         let state = State { in_force, pending: None, at_next_start: Vec::new(), begun: None };
-        Arc::new(Self { state: Mutex::new(state) })
+        Arc::new(Self { state: Mutex::new(state), asked: Notify::new() })
+    }
+
+    /// An operator's word that an edit of the files is finished: they are looked at without waiting, and what
+    /// is missing from them is meant to be.
+    pub fn look(&self) {
+        self.asked.notify_one();
+    }
+
+    /// Waits for that word.
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
     }
 
     /// What is in force, and what is not.

@@ -1,19 +1,21 @@
-//! Follows edits of the configuration file for as long as a gateway runs: an edit that is not in force
-//! is tried again until it is, or until the file says something else.
+//! Follows edits of the configuration file, and of the files that count with it, for as long as a gateway
+//! runs: an edit that is not in force is tried again until it is, or until the files say something else.
 
+use std::collections::BTreeMap;
+use std::future::ready;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::assemble::Runtime;
+use crate::assemble::{Files, Runtime};
 use crate::config::Loaded;
-use crate::edits::Applied;
+use crate::edits::{Applied, Edits};
 use crate::packages::PackageLock;
+use crate::settle::{Stamp, lacks_lines, settled, stamp};
 
 /// How often the files are looked at.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -22,33 +24,39 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// Puts edits of the configuration file into force. A file that can't be used changes nothing.
-/// `look` has the files looked at without waiting.
-pub(crate) async fn follow_config(runtime: Arc<Runtime>, look: Arc<Notify>) {
+pub(crate) async fn follow_config(runtime: Arc<Runtime>) {
+    let asks = Arc::clone(&runtime.edits);
     let loaded = runtime.configuration();
     let Some(file) = loaded.watched().map(Path::to_owned) else { return };
-    let mut follower =
-        Follower { runtime, named: named_files(&loaded), loaded, file, is_gone: false };
+    let files = followed(&file, &loaded);
+    let in_force = texts(&files);
+    let mut follower = Follower { runtime, in_force, loaded, file, files, is_gone: false };
     // The first look is for edits that were made while the gateway was put together.
     let mut seen = None;
     let mut retry = Retry::default();
     let mut asked = false;
     loop {
-        // Taken before the files are read, so that a later edit is seen the next time.
-        let now = follower.stamps();
-        let is_edited = seen.as_ref() != Some(&now);
+        let is_edited = seen.as_ref() != Some(&follower.stamps());
         if is_edited || asked {
             retry = Retry::default();
         }
         if is_edited || asked || retry.is_due() {
-            let named = follower.named.clone();
-            let is_settled = follower.look().await;
-            retry = if is_settled { Retry::default() } else { retry.next() };
-            // What other files are named is looked at once more: they may have changed since they were read.
-            seen = (named == follower.named).then_some(now);
+            let now = follower.settle(&asks, asked).await;
+            seen = match follower.look(&now).await {
+                Looked::Done => {
+                    retry = Retry::default();
+                    Some(now)
+                }
+                Looked::Failed => {
+                    retry = retry.next();
+                    Some(now)
+                }
+                Looked::Moved => continue,
+            };
         }
         asked = tokio::select! {
             () = tokio::time::sleep(PAUSE) => false,
-            () = look.notified() => true,
+            () = asks.asked() => true,
         };
     }
 }
@@ -58,53 +66,98 @@ struct Follower {
     /// How the file is read.
     loaded: Loaded,
     file: PathBuf,
-    /// The files that it names.
-    named: Vec<PathBuf>,
+    /// It, and the files that count with it.
+    files: Vec<PathBuf>,
+    /// What they said when they were last in force.
+    in_force: BTreeMap<PathBuf, Vec<u8>>,
     is_gone: bool,
 }
 
+/// What came of a look at the files.
+enum Looked {
+    /// They say what is in force.
+    Done,
+    /// They can't be put in force; that should be tried again.
+    Failed,
+    /// Others count, or they were written to again.
+    Moved,
+}
+
 impl Follower {
-    /// Compares what the files say with what is in force. `false` if that should be tried again.
-    async fn look(&mut self) -> bool {
-        let text = match std::fs::read(&self.file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.note_gone();
-                return true;
+    /// Waits until the files have stopped changing; not for what is missing from them, if an operator asked.
+    async fn settle(&self, asks: &Edits, asked: bool) -> Vec<Stamp> {
+        let stamps = || ready(self.stamps());
+        if !asked {
+            tokio::select! {
+                settled = settled(stamps, || self.missing()) => return settled,
+                () = asks.asked() => {}
             }
-            read => read.unwrap_or_default(),
-        };
-        self.is_gone = false;
-        let loaded = match self.loaded.reload() {
-            Ok(loaded) => loaded,
-            Err(errors) => {
-                let hash = hex::encode(Sha256::digest(text));
-                self.runtime.reject(&hash, &errors.to_string()).await;
-                return false;
+        }
+        settled(stamps, || None).await
+    }
+
+    /// Compares what the settled files say with what is in force.
+    async fn look(&mut self, settled: &[Stamp]) -> Looked {
+        let texts = texts(&self.files);
+        let text = texts.get(&self.file);
+        if text.is_none() && self.note_gone() {
+            return Looked::Done;
+        }
+        self.is_gone = text.is_none();
+        let loaded = self.loaded.reload();
+        let files = loaded.as_ref().map(|loaded| followed(&self.file, loaded));
+        let files = files.unwrap_or_else(|_| self.files.clone());
+        let read = loaded.map_err(anyhow::Error::from);
+        let read = read.and_then(|loaded| Ok((Files::read(&loaded)?, loaded)));
+        // Only what has settled counts, and all files that it is about must have.
+        if files != self.files || self.stamps() != settled {
+            self.files = files;
+            return Looked::Moved;
+        }
+        let applied = match read {
+            Ok((files, loaded)) => self.runtime.apply_read(&loaded, files).await,
+            Err(error) => {
+                let hash = hex::encode(Sha256::digest(text.map(Vec::as_slice).unwrap_or_default()));
+                self.runtime.reject(&hash, &format!("{error:#}")).await;
+                return Looked::Failed;
             }
         };
-        self.named = named_files(&loaded);
-        match self.runtime.apply(&loaded).await {
+        match applied {
             Ok(Applied::Now) => tracing::info!("configuration taken over"),
             Ok(Applied::Before) => {}
             // It has been reported.
-            Err(_) => return false,
+            Err(_) => return Looked::Failed,
         }
-        true
+        self.in_force = texts;
+        Looked::Done
     }
 
-    fn note_gone(&mut self) {
-        self.runtime.edits.settle();
+    /// Whether a configuration was read from the file, which is gone now: it stays in force.
+    fn note_gone(&mut self) -> bool {
         let was_there = self.runtime.edits.status().in_force.file.is_some();
+        if was_there {
+            self.runtime.edits.settle();
+        }
         if was_there && !std::mem::replace(&mut self.is_gone, true) {
             let file = self.file.display();
             tracing::warn!(
                 "`{file}` is gone; the configuration that was read from it stays in force"
             );
         }
+        was_there
     }
 
-    fn stamps(&self) -> Vec<Option<Stamp>> {
-        std::iter::once(&self.file).chain(&self.named).map(|path| stamp(path)).collect()
+    /// A file from which something is missing that is in force.
+    fn missing(&self) -> Option<PathBuf> {
+        let now = texts(&self.files);
+        let lacks = |(path, text): &(&PathBuf, &Vec<u8>)| {
+            lacks_lines(now.get(*path).map(Vec::as_slice).unwrap_or_default(), text)
+        };
+        self.in_force.iter().find(lacks).map(|(path, _)| path.clone())
+    }
+
+    fn stamps(&self) -> Vec<Stamp> {
+        self.files.iter().map(|path| stamp(path)).collect()
     }
 }
 
@@ -125,18 +178,22 @@ impl Retry {
     }
 }
 
-/// The files whose content counts as part of the configuration.
-fn named_files(loaded: &Loaded) -> Vec<PathBuf> {
+/// The configuration file, and the files whose content counts with it.
+fn followed(file: &Path, loaded: &Loaded) -> Vec<PathBuf> {
     let named = [&loaded.config.policy.file, &loaded.config.egress.ca_file];
     let named = named.into_iter().flatten().map(|file| loaded.resolve(file));
-    named.chain(loaded.path.as_deref().map(PackageLock::path)).collect()
+    [file.to_owned(), PackageLock::path(file)].into_iter().chain(named).collect()
 }
 
-/// A file's time, size and inode.
-type Stamp = (SystemTime, u64, u64);
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    let metadata = std::fs::metadata(path).ok()?;
-    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
-    Some((metadata.modified().ok()?, metadata.len(), inode))
+/// What files say; one that is not there, nothing.
+fn texts(files: &[PathBuf]) -> BTreeMap<PathBuf, Vec<u8>> {
+    let read = |path: &PathBuf| match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        read => Some((path.clone(), read.unwrap_or_default())),
+    };
+    files.iter().filter_map(read).collect()
 }
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

@@ -21,6 +21,7 @@ pub mod plugins;
 pub mod profiles;
 pub mod providers;
 pub mod refusals;
+mod settle;
 mod start;
 #[cfg(test)]
 mod structure_tests;

@@ -6,6 +6,7 @@ use drawgate_core::testing::structure::{check_layers, check_library};
 /// The modules of this crate. Each uses only those before it.
 const ORDER: &[&str] = &[
     "time",
+    "settle",
     "start",
     "background",
     "refusals",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use drawgate_core::policy::ApprovalState;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use crate::assemble::{Runtime, follow_logins, follow_restarts};
 use crate::follow::follow_config;
@@ -22,10 +22,10 @@ const RESTARTS: usize = 8;
 
 impl Runtime {
     /// Begins to follow the configuration file, logins, profiles and the log's head, and to tidy up from time to
-    /// time. `look` has the configuration looked at without waiting.
-    pub fn start_upkeep(self: &Arc<Self>, look: Arc<Notify>) {
+    /// time.
+    pub fn start_upkeep(self: &Arc<Self>) {
         let runtime = || Arc::clone(self);
-        self.background.spawn(follow_config(runtime(), look));
+        self.background.spawn(follow_config(runtime()));
         self.background.spawn(follow_logins(runtime()));
         let (restarts, requests) = mpsc::channel(RESTARTS);
         if self.operations.restarts.set(restarts).is_ok() {

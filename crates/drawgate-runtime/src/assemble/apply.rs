@@ -20,14 +20,14 @@ use crate::config::{Loaded, base_terms};
 use crate::edits::{Applied, InForce};
 
 /// What a configuration says in other files, read once for all that need it.
-pub(super) struct Files {
+pub(crate) struct Files {
     pub(super) rules: Rules,
     pub(super) authorities: Authorities,
     fingerprint: String,
 }
 
 impl Files {
-    pub(super) fn read(loaded: &Loaded) -> anyhow::Result<Self> {
+    pub(crate) fn read(loaded: &Loaded) -> anyhow::Result<Self> {
         let mut all = Sha256::new();
         all.update(&loaded.text_hash);
         let (rules, policy) = super::rules(loaded)?;
@@ -60,7 +60,28 @@ impl Runtime {
     /// On an error nothing has changed, and the edit is remembered as one that is not in force. The one
     /// exception is an audit log that fails at the very end: then only that is left to be written.
     pub async fn apply(&self, loaded: &Loaded) -> anyhow::Result<Applied> {
-        let done = self.try_apply(loaded).await;
+        let done = match Files::read(loaded) {
+            Ok(files) => self.try_apply(loaded, files).await,
+            Err(error) => Err(error),
+        };
+        self.note_applied(loaded, done).await
+    }
+
+    /// The same, with the files that the configuration names as they were read.
+    pub(crate) async fn apply_read(
+        &self,
+        loaded: &Loaded,
+        files: Files,
+    ) -> anyhow::Result<Applied> {
+        let done = self.try_apply(loaded, files).await;
+        self.note_applied(loaded, done).await
+    }
+
+    async fn note_applied(
+        &self,
+        loaded: &Loaded,
+        done: anyhow::Result<Applied>,
+    ) -> anyhow::Result<Applied> {
         match &done {
             Ok(_) => self.edits.settle(),
             Err(error) => self.reject(&loaded.text_hash, &format!("{error:#}")).await,
@@ -68,8 +89,7 @@ impl Runtime {
         done
     }
 
-    async fn try_apply(&self, loaded: &Loaded) -> anyhow::Result<Applied> {
-        let files = Files::read(loaded)?;
+    async fn try_apply(&self, loaded: &Loaded, files: Files) -> anyhow::Result<Applied> {
         if !self.edits.is_begun(&files.fingerprint) {
             if self.edits.is_in_force(&files.fingerprint) {
                 return Ok(Applied::Before);

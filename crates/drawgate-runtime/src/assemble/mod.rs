@@ -63,7 +63,7 @@ use crate::profiles::Profiles;
 use crate::providers::Providers;
 use crate::tasks::{Format, Tasks};
 use crate::toolpack_sources::{self, Toolpacks};
-use apply::Files;
+pub(crate) use apply::Files;
 
 /// The key that logins and tasks are sealed with.
 const SEALING_KEY: &str = "sealing.key";

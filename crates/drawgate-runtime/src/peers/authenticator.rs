@@ -6,11 +6,11 @@ mod keys;
 mod pending;
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use drawgate_core::clock::{Clock, Ids};
@@ -28,12 +28,10 @@ use super::{
     DisconnectReason, Disconnection, Identity, KeyFile, KeyList, KeyTerms, Refusal, Refused,
 };
 use crate::refusals::RefusalLimiter;
+use crate::settle::{lacks_lines, settled};
 
 /// Longest statement: longer than the longest names and host in one.
 const MAX_STATEMENT: usize = 4 * 1024;
-/// How long the file of keys must stay as it is before it is read, and how often that is looked at.
-const SETTLE_PAUSE: Duration = Duration::from_millis(100);
-const SETTLE_LOOKS: usize = 10;
 /// Connections of one pack: the one in use, its successor, and such as are not yet known to be dead.
 const MAX_OF_PACK: usize = 4;
 /// Connections of one agent.
@@ -61,6 +59,8 @@ pub struct PeerAuthenticator {
     identity: Mutex<Option<Arc<Identity>>>,
     list: ArcSwap<KeyList>,
     seen: Mutex<Stamp>,
+    /// The text that the keys in force were read from.
+    text: Mutex<Vec<u8>>,
     nonces: Nonces,
     logged_in: Mutex<BTreeMap<u64, LoggedIn>>,
     pending: Mutex<PendingLogins>,
@@ -106,6 +106,7 @@ impl PeerAuthenticator {
             identity: Mutex::default(),
             list: ArcSwap::default(),
             seen: Mutex::default(),
+            text: Mutex::default(),
             nonces: Nonces::new(&key),
             logged_in: Mutex::default(),
             pending: Mutex::default(),
@@ -260,7 +261,13 @@ impl PeerAuthenticator {
         if !self.is_edited() {
             return;
         }
-        self.settle().await;
+        let keys = &self.parts.keys;
+        let missing = || {
+            // A file that can't be trusted any more is not waited for.
+            let is_missing = keys.read().is_ok_and(|text| lacks_lines(&text, &self.text.lock()));
+            is_missing.then(|| keys.path().to_owned())
+        };
+        settled(|| ready(keys.stamp()), missing).await;
         let changes = self.reload();
         self.record_changes(&changes).await;
     }
@@ -271,30 +278,18 @@ impl PeerAuthenticator {
         *self.seen.lock() != self.parts.keys.stamp()
     }
 
-    /// Waits until the file stops changing: many editors empty it first, and no peer should be
-    /// disconnected for that.
-    async fn settle(&self) {
-        let mut last = self.parts.keys.stamp();
-        for _ in 0..SETTLE_LOOKS {
-            tokio::time::sleep(SETTLE_PAUSE).await;
-            let now = self.parts.keys.stamp();
-            if now == last {
-                return;
-            }
-            last = now;
-        }
-    }
-
     /// Reads the keys again. Disconnects peers whose key is gone or has other terms now.
     pub fn reload(&self) -> KeyChanges {
         // One at a time: an older list must not come after a newer one.
         let mut seen = self.seen.lock();
         // Taken before the file is read, so that a later edit is seen the next time.
         *seen = self.parts.keys.stamp();
-        let list = match self.parts.keys.read() {
-            Ok(bytes) => KeyList::read(&bytes, self.parts.reserved.as_deref()),
-            Err(problem) => KeyList::unusable(problem),
+        let read = self.parts.keys.read();
+        let list = match &read {
+            Ok(bytes) => KeyList::read(bytes, self.parts.reserved.as_deref()),
+            Err(problem) => KeyList::unusable(problem.clone()),
         };
+        *self.text.lock() = read.unwrap_or_default();
         events::report(&list);
         let list = Arc::new(list);
         let before = self.list.swap(Arc::clone(&list));

@@ -8,10 +8,11 @@ mod trust;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 pub(super) use self::edit_lock::EditLock;
+use crate::settle;
 
 /// Room for more than ten thousand of the largest keys.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -42,7 +43,7 @@ pub enum FileProblem {
 }
 
 /// Changes when the file, or whether it can be trusted, does.
-pub(super) type Stamp = Option<([i128; 4], Option<FileProblem>)>;
+pub(super) type Stamp = (settle::Stamp, Option<FileProblem>);
 
 /// The file, wherever it is.
 #[derive(Debug, Clone)]
@@ -114,16 +115,9 @@ impl KeyFile {
     }
 
     pub(super) fn stamp(&self) -> Stamp {
-        let file = self.path.metadata().ok()?;
-        let path = self.path.canonicalize().ok()?;
-        let nanoseconds = |seconds, rest| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-        let numbers = [
-            nanoseconds(file.ctime(), file.ctime_nsec()),
-            nanoseconds(file.mtime(), file.mtime_nsec()),
-            i128::from(file.size()),
-            i128::from(file.ino()),
-        ];
-        Some((numbers, self.check_folders(Some(&path)).err()))
+        let path = self.path.canonicalize().ok();
+        let problem = path.and_then(|path| self.check_folders(Some(&path)).err());
+        (settle::stamp(&self.path), problem)
     }
 
     /// Where it is behind links, or will be.

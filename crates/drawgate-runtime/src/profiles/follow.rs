@@ -1,11 +1,12 @@
 //! Follows edits of profiles for as long as a gateway runs.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 
 use super::Profiles;
+use crate::settle::{Stamp, settled, stamp};
 
 /// How often the folders are looked at.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -17,10 +18,14 @@ impl Profiles {
     pub(crate) async fn follow(&self) {
         let mut seen = None;
         loop {
-            // Taken before the files are read, so that a later edit is seen the next time.
-            let folders = self.state.lock().folders.paths.clone();
-            let now = spawn_blocking(move || stamps(&folders)).await.ok();
-            if now != seen {
+            let look = || {
+                let folders = self.state.lock().folders.paths.clone();
+                async move { spawn_blocking(move || stamps(&folders)).await.ok() }
+            };
+            if seen != look().await {
+                // Taken before the files are read, so that a later edit is seen the next time. Half a profile
+                // never counts, since it has another hash; so nothing is missing that would be waited for.
+                let now = settled(look, || None).await;
                 self.refresh().await;
                 seen = now;
             }
@@ -29,23 +34,14 @@ impl Profiles {
     }
 }
 
-/// A file with its time and size.
-type Stamp = (PathBuf, Option<SystemTime>, u64);
-
-fn stamps(folders: &[PathBuf]) -> Vec<Stamp> {
+fn stamps(folders: &[PathBuf]) -> Vec<(PathBuf, Stamp)> {
     let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut all: Vec<Stamp> = paths
+    let mut all: Vec<_> = paths
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .take(MAX_FILES)
-        .map(|path| stamp(&path))
+        .map(|path| (path.clone(), stamp(&path)))
         .collect();
     all.sort();
     all
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let about = std::fs::symlink_metadata(path).ok();
-    let time = about.as_ref().and_then(|about| about.modified().ok());
-    (path.to_owned(), time, about.map_or(0, |about| about.len()))
 }

@@ -180,6 +180,7 @@ impl ConfigFile {
     /// Waits until the gateway that follows the file, if one runs, uses a lock file of packages.
     pub(super) async fn packages_in_force(&self, hash: &str) -> anyhow::Result<()> {
         let Some(running) = self.running() else { return Ok(()) };
+        running.look().await?;
         let until = Instant::now() + APPLYING;
         loop {
             let configuration = running.status().await?.configuration;
@@ -205,6 +206,7 @@ impl ConfigFile {
             Gateway::Elsewhere(followed) => return Ok(Outcome::Elsewhere(followed.clone())),
             Gateway::Follows(running) => running,
         };
+        running.look().await?;
         let until = Instant::now() + APPLYING;
         loop {
             let configuration = running.status().await?.configuration;

@@ -117,7 +117,8 @@ impl Starter {
         runtime.supervisor().settle_lists(SETTLE).await;
         open_control(&runtime, &server, &mcp, "stdio")?;
         tokio::spawn(sweep_sessions(mcp.clone()));
-        runtime.start_upkeep(on_hangup()?);
+        on_hangup(&runtime.edits)?;
+        runtime.start_upkeep();
         Ok(OwnGateway { runtime, server, mcp })
     }
 }

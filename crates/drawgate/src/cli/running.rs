@@ -75,6 +75,12 @@ impl Running {
         serde_json::from_slice(answer.body()).context("the gateway's answer can't be read")
     }
 
+    /// Tells it that an edit of the configuration is whole.
+    pub(super) async fn look(&self) -> anyhow::Result<()> {
+        let request = Request::post("/configuration/look").body(Body::empty())?;
+        self.exchange(request).await.map(drop)
+    }
+
     /// Sends one request and reads the whole answer.
     pub(super) async fn exchange(&self, request: Request<Body>) -> anyhow::Result<Response<Bytes>> {
         use http_body_util::BodyExt;

@@ -12,7 +12,6 @@ use drawgate_core::redact::Redactor;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::backend::control;
@@ -31,6 +30,7 @@ use crate::telemetry::{self, Exporter, RunTelemetry, Spans};
 use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime, Start};
 use drawgate_runtime::callers::OAuth;
 use drawgate_runtime::config::{Config, Loaded};
+use drawgate_runtime::edits::Edits;
 use drawgate_runtime::refusals::RefusalLimiter;
 
 /// How often idle sessions are looked for.
@@ -101,7 +101,8 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     tokio::spawn(server.clone().serve_tcp(listener, tls, endpoint));
     tokio::spawn(set_ready_when_settled(Arc::clone(&runtime), Arc::clone(&ready)));
     tokio::spawn(sweep_sessions(mcp.clone()));
-    runtime.start_upkeep(on_hangup()?);
+    on_hangup(&runtime.edits)?;
+    runtime.start_upkeep();
     if let Some(metrics) = metrics {
         tokio::spawn(fold_metrics(metrics));
     }
@@ -334,17 +335,16 @@ pub(super) struct Signals {
     quit: Signal,
 }
 
-/// Is notified at each SIGHUP, which from now on does not kill.
-pub(super) fn on_hangup() -> anyhow::Result<Arc<Notify>> {
+/// Has the configuration looked at with each SIGHUP, which from now on does not kill.
+pub(super) fn on_hangup(edits: &Arc<Edits>) -> anyhow::Result<()> {
     let mut hangups = signal(SignalKind::hangup())?;
-    let notify = Arc::new(Notify::new());
-    let notified = Arc::clone(&notify);
+    let edits = Arc::clone(edits);
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            notified.notify_one();
+            edits.look();
         }
     });
-    Ok(notify)
+    Ok(())
 }
 
 impl Signals {

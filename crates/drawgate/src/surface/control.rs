@@ -63,6 +63,7 @@ impl Control {
     pub fn router(self) -> Router {
         Router::new()
             .route("/status", get(status))
+            .route("/configuration/look", post(look_at_configuration))
             .route("/snapshot", get(snapshot))
             .route("/tools", get(tools))
             .route("/call", post(call))
@@ -134,6 +135,12 @@ fn actor() -> Principal {
 
 async fn status(State(control): State<Control>) -> Json<Status> {
     Json(control.operations.status(control.endpoint, control.edits.status()))
+}
+
+/// The configuration was edited, whole: it is looked at now.
+async fn look_at_configuration(State(control): State<Control>) -> Answer<Done> {
+    control.edits.look();
+    DONE
 }
 
 async fn snapshot(State(control): State<Control>) -> Json<ToolGatewaySnapshot> {

@@ -30,11 +30,19 @@ impl TestFolder {
         place
     }
 
-    /// Replaces the configuration.
+    /// Replaces the configuration, and tells the gateway, if one runs, that it is whole.
     pub(crate) fn configure(&self, config: &str) {
+        use std::io::{Read as _, Write as _};
         let next = self.path().join("next.toml");
         std::fs::write(&next, config).unwrap();
         std::fs::rename(next, self.path().join("drawgate.toml")).unwrap();
+        let socket = std::os::unix::net::UnixStream::connect(self.data().join("control.sock"));
+        if let Ok(mut socket) = socket {
+            let request =
+                "POST /configuration/look HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            socket.write_all(request.as_bytes()).unwrap();
+            socket.read_to_string(&mut String::new()).unwrap();
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -29,7 +29,6 @@ use drawgate_runtime::assemble::{RuntimeOptions, Start, StateLocation};
 use drawgate_runtime::operations::StartRun;
 use drawgate_runtime::{Runtime, config::Config};
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
 
 use super::super::KEY;
 use super::REVIEWED;
@@ -191,7 +190,7 @@ async fn gateway() {
     }
     operations.agents.refresh().await;
     runtime.supervisor().settle(Duration::from_secs(5)).await;
-    runtime.start_upkeep(Arc::new(Notify::new()));
+    runtime.start_upkeep();
     if let Some(prompt) = prompt {
         start(&runtime, prompt).await;
         journal.add("started");
