@@ -8,8 +8,8 @@ use drawgate_core::model::ArtifactRef;
 use drawgate_core::store::ArtifactInfo;
 use serde_json::json;
 
-use super::Context;
 use super::backend::{Backend, part};
+use super::{Context, files};
 use crate::cli::screen::local_time as time;
 use crate::cli::table::{cut, spare, whole};
 use drawgate_runtime::assemble::Start;
@@ -72,9 +72,8 @@ async fn perform(
         ArtifactsCommand::Get { hash, output } => {
             let bytes = backend.get_bytes(&path_of(&hash)).await?;
             match output {
-                Some(file) => {
-                    std::fs::write(&file, &bytes).with_context(|| format!("`{}`", file.display()))
-                }
+                Some(file) => files::put(&file, &bytes)
+                    .with_context(|| format!("can't write `{}`", file.display())),
                 None => context.out.raw(&bytes),
             }
         }

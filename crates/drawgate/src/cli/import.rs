@@ -23,6 +23,7 @@ use self::translate::{Surroundings, Translated, translate};
 use super::backend::Backend;
 use super::connect::{Client, Folders};
 use super::edit::{ConfigFile, Outcome};
+use super::files::Change;
 use super::output::Consent;
 use super::packages;
 use super::servers::change::{explained, settled};
@@ -51,7 +52,7 @@ pub(super) struct ImportArgs {
     #[arg(long)]
     yes: bool,
     /// Take what was imported out of the client's own file, so that nothing bypasses the gateway; a
-    /// copy of the file is kept beside it
+    /// copy of the file is kept in the data folder
     #[arg(long)]
     take_out: bool,
     /// This server only; may be repeated
@@ -248,16 +249,16 @@ fn take_out(plan: &[Planned], context: &Context, report: &mut Report) -> anyhow:
     }
     let mut taken = Vec::new();
     for (file, entries) in files {
-        let backup = take_out::take_out(file, &entries)
-            .with_context(|| format!("`{}` was left as it is", file.display()))?;
         let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        let Change::Updated(backup) = take_out::take_out(file, &context.data, &entries)? else {
+            continue;
+        };
+        let (names_shown, file_shown) = (names.join("`, `"), file.display());
+        let backup_shown = backup.display();
         say(
             context,
             &format!(
-                "took `{}` out of `{}`; its earlier content is in `{}`",
-                names.join("`, `"),
-                file.display(),
-                backup.display()
+                "took `{names_shown}` out of `{file_shown}`; its earlier content is in `{backup_shown}`"
             ),
         )?;
         taken.push(json!({ "file": file, "backup": backup, "servers": names }));

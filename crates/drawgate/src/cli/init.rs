@@ -1,7 +1,6 @@
 //! `drawgate init`: a configuration to start from.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,19 +26,17 @@ pub(super) fn run(args: &InitArgs, globals: &Globals) -> anyhow::Result<ExitCode
         None => (own_file(globals)?, String::new()),
     };
     let path = target.display();
-    let opened = OpenOptions::new().write(true).create_new(true).open(&target);
-    let mut file = match opened {
+    match files::create(&target, STARTER) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
             "`{path}` is there already and stays as it is; `drawgate init OTHER.toml` writes elsewhere"
         ),
-        opened => opened.with_context(|| {
+        made => made.with_context(|| {
             format!("`{path}` can't be made; `drawgate init OTHER.toml` writes elsewhere")
         })?,
-    };
-    file.write_all(STARTER.as_bytes())?;
+    }
     let schema = target.with_file_name(SCHEMA_FILE);
     let text = format!("{}\n", serde_json::to_string_pretty(&Config::json_schema())?);
-    std::fs::write(&schema, text)
+    files::put(&schema, text)
         .with_context(|| format!("`{}` can't be written", schema.display()))?;
     out.either(&serde_json::json!({ "written": target, "schema": schema }), || {
         format!(

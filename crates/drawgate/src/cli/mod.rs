@@ -429,6 +429,7 @@ async fn connect_client(
     let gateway = connect::Gateway {
         listen: context.listen,
         scheme: if loaded.config.server.tls.is_some() { "https" } else { "http" },
+        data: &data,
         program: &program,
         options: context.target.options(&data)?,
     };

@@ -5,13 +5,12 @@
 //! or `NAME='value'`, where a quote inside is written `'\''` and lines may break.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use drawgate_host::store::DataDir;
+
+use super::files;
 
 /// Its name.
 pub(super) const FILE: &str = "secrets.env";
@@ -21,16 +20,11 @@ pub(super) fn add(data: &Path, secrets: &BTreeMap<&str, &str>) -> anyhow::Result
     let folder = DataDir::open(data)?;
     let path = std::path::absolute(folder.file(FILE))?;
     let put = || {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path)?;
-        let mut present = String::new();
-        file.read_to_string(&mut present)?;
-        file.seek(SeekFrom::End(0))?;
+        let mut text = files::read(&path)?.unwrap_or_default();
         let lines = secrets.iter().map(|(name, value)| line(name, value));
-        let new: String = lines.filter(|line| !present.contains(line.as_str())).collect();
-        file.write_all(new.as_bytes())?;
-        file.sync_all()
+        let new: String = lines.filter(|line| !text.contains(line.as_str())).collect();
+        text.push_str(&new);
+        files::put_private(&path, &text)
     };
     put().with_context(|| format!("can't write `{}`", path.display()))?;
     Ok(path)

@@ -107,7 +107,7 @@ const HELP: &[(&[&str], &str)] = &[
     (&["toolpacks", "lock", "verify"], "exits 1 if something differs"),
     (&["sandbox", "exec"], "Try to break out"),
     (&["sandbox", "doctor"], "exits 1 if the default one does not"),
-    (&["connect"], "a copy is kept as `.bak`"),
+    (&["connect"], "a copy is kept in the data folder"),
     (&["import"], "Secrets are not copied into the configuration"),
     (&["completions"], "bash"),
 ];

@@ -96,8 +96,8 @@ fn a_client_s_servers_are_moved_behind_the_gate() {
     let left: Vec<&String> = rest["mcpServers"].as_object().unwrap().keys().collect();
     assert_eq!(left, ["taken", "leaky", "drawgate"]);
     assert_eq!(rest["other"], json!([1, 2.5]));
-    assert_eq!(read(&place, ".mcp.json.before-import"), theirs);
-    let copy = place.path().join(".mcp.json.before-import").metadata().unwrap();
+    assert_eq!(read(&place, ".drawgate/backups/.mcp.json.1"), theirs);
+    let copy = place.path().join(".drawgate/backups/.mcp.json.1").metadata().unwrap();
     assert_eq!(copy.permissions().mode() & 0o777, 0o600);
 
     let (_, said) = import(&["--yes", "--only", "taken", "--rename", "taken=free"]);

@@ -14,7 +14,7 @@ pub struct ConnectArgs {
     /// The client.
     #[arg(value_enum)]
     pub client: Client,
-    /// Write the client's file; everything else in it stays, and a copy is kept as `.bak`.
+    /// Write the client's file; everything else in it stays, and a copy is kept in the data folder.
     #[arg(long)]
     pub write: bool,
     /// Let the client start `drawgate mcp`. This is the default, and needs no token.
@@ -39,6 +39,8 @@ pub struct Gateway<'a> {
     pub listen: SocketAddr,
     /// `http` or `https`.
     pub scheme: &'a str,
+    /// Its data folder.
+    pub data: &'a Path,
     /// This program.
     pub program: &'a Path,
     /// The options that name it in whichever folder the program is started.
@@ -68,7 +70,7 @@ pub fn run(args: &ConnectArgs, gateway: Gateway<'_>, folders: &Folders) -> anyho
         Endpoint::stdio(gateway.program, gateway.options, agent)
     };
     let plan = plan(args.client, &args.name, &endpoint, folders)?;
-    let written = if args.write { plan.apply()? } else { Written::No };
+    let written = if args.write { plan.apply(gateway.data)? } else { Written::No };
     Ok(Report {
         client: plan.client.title(),
         path: plan.path,

@@ -183,31 +183,31 @@ fn in_folder(folder: &Path, client: Client) -> Plan {
 #[test]
 fn writing_creates_then_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
     for client in Client::value_variants() {
         let plan = in_folder(folder.path(), *client);
-        assert_eq!(plan.apply().unwrap(), Written::Created);
+        assert_eq!(plan.apply(&data).unwrap(), Written::Created);
         assert_eq!(fs::read_to_string(&plan.path).unwrap(), plan.snippet);
-        assert_eq!(plan.apply().unwrap(), Written::Unchanged);
+        assert_eq!(plan.apply(&data).unwrap(), Written::Unchanged);
     }
 }
 
-#[cfg(unix)]
 #[test]
-fn writing_keeps_mode_link_and_a_copy() {
-    use std::os::unix::fs::{PermissionsExt, symlink};
-    let folder = tempfile::tempdir().unwrap();
-    let (link, real) = (folder.path().join(".mcp.json"), folder.path().join("real.json"));
-    fs::write(&real, "{\"a\": 1}").unwrap();
-    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
-    symlink(&real, &link).unwrap();
-    let applied = in_folder(folder.path(), Client::Claude).apply().unwrap();
-    let backup = fs::canonicalize(folder.path()).unwrap().join("real.json.bak");
+fn writing_keeps_the_mode_and_a_copy_out_of_the_project() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = folder.path().join(".mcp.json");
+    fs::write(&path, "{\"a\": 1}").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let data = data.path().join("data");
+    let applied = in_folder(folder.path(), Client::Claude).apply(&data).unwrap();
+    let backup = data.join("backups/.mcp.json.1");
     assert_eq!(applied, Written::Updated { backup: backup.clone() });
-    assert_eq!(fs::read_to_string(backup).unwrap(), "{\"a\": 1}");
-    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
-    assert!(fs::read_to_string(&real).unwrap().contains("\"a\": 1"));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no temporary file is left");
+    assert_eq!(fs::read_to_string(&backup).unwrap(), "{\"a\": 1}");
+    assert_eq!(fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(fs::read_to_string(&path).unwrap().contains("\"a\": 1"));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left there");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_malformed_file_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let plan = in_folder(folder.path(), Client::Claude);
     fs::write(&plan.path, "{ oops").unwrap();
-    let error = plan.apply().unwrap_err();
+    let error = plan.apply(&folder.path().join("data")).unwrap_err();
     assert!(error.to_string().ends_with("was left as it is"), "{error}");
     assert_eq!(fs::read_to_string(&plan.path).unwrap(), "{ oops");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -228,6 +228,7 @@ fn the_command_prints_then_writes() {
     let gateway = Gateway {
         listen: ([127, 0, 0, 1], 7700).into(),
         scheme: "http",
+        data: &folder.path().join("data"),
         program: Path::new("/usr/bin/drawgate"),
         options: Vec::new(),
     };

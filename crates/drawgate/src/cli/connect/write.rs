@@ -1,13 +1,10 @@
-//! Writes a client's file, with the earlier content kept beside it.
+//! Writes a client's file, with the earlier content kept in the data folder.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use serde::Serialize;
 
-use super::super::files;
+use super::super::files::{self, Change};
 use super::Plan;
 
 /// What was done to a client's file.
@@ -28,36 +25,13 @@ pub enum Written {
 }
 
 impl Plan {
-    /// Merges the entry into the client's file and writes it.
-    pub fn apply(&self) -> anyhow::Result<Written> {
-        // People link such files to where they version them: replace the file, not the link.
-        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        let existing = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            read => Some(read.with_context(|| format!("can't read `{}`", path.display()))?),
-        };
-        let content = self
-            .merge(existing.as_deref())
-            .with_context(|| format!("`{}` was left as it is", path.display()))?;
-        let written = match existing {
-            Some(existing) if existing == content => return Ok(Written::Unchanged),
-            Some(_) => replace(&path, &content),
-            None => create(&path, &content),
-        };
-        written.with_context(|| format!("can't write `{}`", path.display()))
+    /// Merges the entry into the client's file and writes it; `data` is the data folder, for a copy.
+    pub fn apply(&self, data: &Path) -> anyhow::Result<Written> {
+        let change = files::change(&self.path, data, |existing| self.merge(existing))?;
+        Ok(match change {
+            Change::None => Written::Unchanged,
+            Change::Created => Written::Created,
+            Change::Updated(backup) => Written::Updated { backup },
+        })
     }
-}
-
-fn create(path: &Path, content: &str) -> io::Result<Written> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    files::put(path, content)?;
-    Ok(Written::Created)
-}
-
-fn replace(path: &Path, content: &str) -> io::Result<Written> {
-    let backup = files::back_up(path)?;
-    files::put(path, content)?;
-    Ok(Written::Updated { backup })
 }

@@ -289,10 +289,13 @@ fn servers_are_taken_out_and_the_rest_stays() {
         let (folder, path) = place(file, text);
         let found = read::file(&path, folder.path()).unwrap().unwrap();
         let gone: Vec<&Entry> = found.iter().filter(|it| it.name == name).collect();
-        let backup = take_out::take_out(&path, &gone).unwrap();
+        let data = folder.path().join("data");
+        let taken = take_out::take_out(&path, &data, &gone).unwrap();
+        let Change::Updated(backup) = taken else { panic!("{taken:?}") };
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
         assert_eq!(fs::read_to_string(&backup).unwrap(), text);
-        let again = take_out::take_out(&path, &gone).unwrap();
-        assert_ne!(again, backup, "no copy is overwritten");
+        fs::write(&path, text).unwrap();
+        let again = take_out::take_out(&path, &data, &gone).unwrap();
+        assert_ne!(again, Change::Updated(backup), "no copy is overwritten");
     }
 }

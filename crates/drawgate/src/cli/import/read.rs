@@ -39,6 +39,8 @@ impl Format {
 pub(super) fn file(path: &Path, project: &Path) -> anyhow::Result<Option<Vec<Entry>>> {
     let text = match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // One that is written by nobody would be waited for.
+        Ok(found) if !found.is_file() => bail!("`{}` is not a file", path.display()),
         Ok(found) if found.len() > MAX_FILE => bail!("`{}` is too large", path.display()),
         _ => std::fs::read_to_string(path)
             .with_context(|| format!("can't read `{}`", path.display()))?,

@@ -1,6 +1,6 @@
 //! Takes servers out of a client's own file. The rest of it stays, and a copy of it is kept.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use drawgate_core::json;
@@ -8,21 +8,18 @@ use serde_json::Value;
 use toml_edit::{DocumentMut, Item};
 
 use super::super::connect::merge::{indentation, pretty};
-use super::super::files;
+use super::super::files::{self, Change};
 use super::read::{Entry, Format};
 
-/// Takes servers out of a file; returns the copy of what it was.
-pub(super) fn take_out(file: &Path, entries: &[&Entry]) -> anyhow::Result<PathBuf> {
-    // People link such files to where they version them: replace the file, not the link.
-    let file = std::fs::canonicalize(file)?;
-    let text = std::fs::read_to_string(&file)?;
-    let rest = match Format::of(&file) {
-        Format::Json => without_json(&text, entries)?,
-        Format::Toml => without_toml(&text, entries)?,
-    };
-    let backup = files::keep_copy(&file, ".before-import").context("a copy can't be made")?;
-    files::put(&file, &rest)?;
-    Ok(backup)
+/// Takes servers out of a file.
+pub(super) fn take_out(file: &Path, data: &Path, entries: &[&Entry]) -> anyhow::Result<Change> {
+    files::change(file, data, |text| {
+        let text = text.context("it is gone")?;
+        match Format::of(file) {
+            Format::Json => without_json(text, entries),
+            Format::Toml => without_toml(text, entries),
+        }
+    })
 }
 
 fn without_json(text: &str, entries: &[&Entry]) -> anyhow::Result<String> {
