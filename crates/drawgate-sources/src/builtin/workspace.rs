@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,20 +108,22 @@ impl Workspace {
     }
 
     pub(super) fn read(&self, path: &FilePath) -> Result<Contents, WorkspaceError> {
-        // Without NONBLOCK, opening a named pipe would wait for its writer.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let opened = beneath(&self.root, path.as_str(), flags, Mode::empty());
-        let mut file = File::from(opened.map_err(|error| explain(path, error))?);
+        // Not opened before it is known: opening a named pipe would wait for its writer, and closing
+        // another name of a database would release the store's locks on it.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let found = beneath(&self.root, path.as_str(), flags, Mode::empty());
+        let found = File::from(found.map_err(|error| explain(path, error))?);
         let system = |source| WorkspaceError::System { path: path.to_string(), source };
-        let metadata = file.metadata().map_err(system)?;
+        let metadata = found.metadata().map_err(system)?;
         if !metadata.is_file() {
             return Err(WorkspaceError::NotFile(path.to_string()));
         }
         if self.trusted.is(&metadata) {
             return Err(WorkspaceError::Trusted(path.to_string()));
         }
+        let file = File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).map_err(system)?;
         let mut bytes = Vec::new();
-        (&mut file).take(MAX_READ + 1).read_to_end(&mut bytes).map_err(system)?;
+        file.take(MAX_READ + 1).read_to_end(&mut bytes).map_err(system)?;
         if bytes.len() as u64 > MAX_READ {
             return Err(WorkspaceError::TooLarge {
                 path: path.to_string(),

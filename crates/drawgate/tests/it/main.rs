@@ -58,3 +58,4 @@ mod tasks;
 mod tasks_resumed;
 mod toolpacks;
 mod trust;
+mod visitors;

@@ -132,8 +132,9 @@ fn open(path: &Path, durability: Durability, schema: &[&str]) -> Result<Connecti
 
 fn configured(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     // `SQLite` makes files that others may read, and those beside it with the same mode. What can't be
-    // made here, it can't open either, and says why.
-    let _opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    // made here, it can't open either, and says why. A file that is there is not opened: closing it would
+    // release the locks that other connections of this process have on it.
+    let _made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
