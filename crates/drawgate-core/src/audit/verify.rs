@@ -239,6 +239,16 @@ impl Verifier {
         }
     }
 
+    /// The next event's body, which a store keeps under this key. By another key than its own sequence
+    /// a search would not find it, and pruning would remove it too early or too late.
+    pub fn push_stored(&mut self, key: u64, body: &str) {
+        self.push(body);
+        let sequence = self.report.head.0;
+        if !self.is_bad() && key != sequence {
+            self.report.fault(sequence, format!("it is stored under the number {key}"));
+        }
+    }
+
     /// The last record is incomplete.
     pub fn torn(&mut self) {
         self.report.torn = true;

@@ -211,8 +211,8 @@ impl Reader {
             write(record);
         }
         check.run(&transaction, |record| {
-            let (Record::Event(body) | Record::Checkpoint(body)) = record;
-            write(body)
+            let (Record::Event(stored) | Record::Checkpoint(stored)) = record;
+            write(&stored.body)
         });
         let (covered, previous) = check.verifier.last_checkpoint();
         let (covered, previous) = (covered, previous.to_owned());
@@ -257,7 +257,7 @@ impl Reader {
         let public = keys.public_hex();
         let mut check = Check::new(&transaction, Some(keys), &found, options.anchors);
         check.run(&transaction, |record| {
-            if let Record::Event(body) = record {
+            if let Record::Event(StoredEvent { body, .. }) = record {
                 if let Some(check) = &mut artifacts {
                     check.event(body);
                 }
@@ -361,8 +361,8 @@ impl Check {
         let verifier = &mut self.verifier;
         let result = each_record(transaction, |record| {
             match &record {
-                Record::Event(body) => verifier.push(body),
-                Record::Checkpoint(body) => verifier.checkpoint(body),
+                Record::Event(stored) => verifier.push_stored(stored.sequence, &stored.body),
+                Record::Checkpoint(stored) => verifier.checkpoint(&stored.body),
             }
             each(&record)
         });
@@ -399,8 +399,8 @@ impl Check {
 }
 
 enum Record {
-    Event(String),
-    Checkpoint(String),
+    Event(StoredEvent),
+    Checkpoint(StoredEvent),
 }
 
 /// Hands over events, each followed by the checkpoints about it, until told to stop.
@@ -414,20 +414,19 @@ fn each_record(
     let mut next = signed.next().transpose()?;
     for event in events.query_map([], stored)? {
         let event = event?;
-        if !each(Record::Event(event.body)) {
+        let key = event.sequence;
+        if !each(Record::Event(event)) {
             return Ok(());
         }
-        while let Some(checkpoint) =
-            next.take_if(|checkpoint| checkpoint.sequence <= event.sequence)
-        {
-            if !each(Record::Checkpoint(checkpoint.body)) {
+        while let Some(checkpoint) = next.take_if(|checkpoint| checkpoint.sequence <= key) {
+            if !each(Record::Checkpoint(checkpoint)) {
                 return Ok(());
             }
             next = signed.next().transpose()?;
         }
     }
     if let Some(checkpoint) = next {
-        each(Record::Checkpoint(checkpoint.body));
+        each(Record::Checkpoint(checkpoint));
     }
     Ok(())
 }

@@ -79,6 +79,8 @@ const ROWS: &[Row] = &[
         },
         78,
     ),
+    // The order stays, and every event is as it was: only where it is found differs.
+    ("renumber_tail", |c| run(c, "UPDATE event SET seq = seq + 1000 WHERE seq > 78"), 79),
     (
         "edit_and_reseal",
         |c| {
