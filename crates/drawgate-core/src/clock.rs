@@ -2,11 +2,19 @@
 
 /// The wall clock, in milliseconds since the epoch.
 ///
-/// An implementation never goes back: a clock that is set back repeats its highest value, so that an
-/// expired grant stays expired.
+/// An implementation never goes back and never stands still: when the system's clock is set back, time
+/// goes on from the newest one, so that what has ended stays ended and what is to end does.
 pub trait Clock: Send + Sync + 'static {
     /// Milliseconds since the epoch.
     fn now_ms(&self) -> u64;
+
+    /// Goes on from a time that an earlier process has reached, if that is later.
+    fn resume(&self, _newest_ms: u64) {}
+
+    /// How far the system's clock was behind at the last reading, in milliseconds.
+    fn behind_ms(&self) -> u64 {
+        0
+    }
 }
 
 /// Where names for new things come from.

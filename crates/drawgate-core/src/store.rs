@@ -170,6 +170,10 @@ pub trait Store: Send + Sync + 'static {
     async fn owed(&self) -> Result<Vec<Owed>, StoreError>;
     /// Makes all of these changes in their order, or none of them and fails.
     async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError>;
+    /// Moves what was written to where it stays, at the end of a process that has nothing more to write.
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Small documents by kind and id: what must outlive the gateway and has no table of its own, such

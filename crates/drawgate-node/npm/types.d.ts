@@ -234,6 +234,8 @@ export type EventKind =
   | "act_started"
   /** An operator's act changed nothing. */
   | "act_failed"
+  /** The system's clock was set back, or has caught up: how far it is behind. */
+  | "clock_stepped"
   /** Events were kept in memory while the log could not be written. */
   | "audit_gap"
   /** Calls that were under way when the process died got their outcome. */

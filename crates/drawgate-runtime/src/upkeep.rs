@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use drawgate_core::audit::{EventDraft, EventKind};
 use drawgate_core::policy::ApprovalState;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -17,6 +18,10 @@ use crate::webhook;
 const PAUSE: Duration = Duration::from_secs(30);
 /// How long runs of before wait for servers whose tools are not known.
 const RESUME_TIME: Duration = Duration::from_secs(30);
+/// How often the system's clock is compared with the time.
+const CLOCK_PAUSE: Duration = Duration::from_secs(1);
+/// The smallest step that is written down.
+const CLOCK_STEP_MS: u64 = 1000;
 /// Servers that wait to be started again; more have to wait before they are asked for.
 const RESTARTS: usize = 8;
 
@@ -35,6 +40,7 @@ impl Runtime {
         self.background.spawn(follow_agents(runtime()));
         self.background.spawn(send_heads(runtime()));
         self.background.spawn(send_approvals(runtime()));
+        self.background.spawn(follow_clock(runtime()));
         self.background.spawn(tidy(runtime()));
     }
 }
@@ -80,6 +86,37 @@ async fn send_approvals(runtime: Arc<Runtime>) {
                 );
             }
             Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// Writes down each step of the system's clock that time did not follow.
+async fn follow_clock(runtime: Arc<Runtime>) {
+    let clock = &runtime.host.clock;
+    let read = || {
+        clock.now_ms();
+        clock.behind_ms()
+    };
+    // The start has written down where it began.
+    let mut told = read();
+    loop {
+        tokio::time::sleep(CLOCK_PAUSE).await;
+        // A thread that stands still during a reading sees a step that is none; not twice in a row.
+        let behind = read().min(read());
+        if behind.abs_diff(told) < CLOCK_STEP_MS {
+            continue;
+        }
+        told = behind;
+        let seconds = behind / 1000;
+        tracing::warn!(
+            seconds,
+            "the system's clock was set back; time goes on by the machine's own"
+        );
+        let step = EventDraft::new(EventKind::ClockStepped, clock.now_ms())
+            .number("clockBehindMs", behind)
+            .text("reason", &format!("the system's clock is {seconds} s behind"));
+        if let Err(error) = runtime.audit().append(step).await {
+            tracing::warn!(%error, "a step of the system's clock could not be written down");
         }
     }
 }

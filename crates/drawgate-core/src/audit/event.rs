@@ -124,6 +124,8 @@ pub enum EventKind {
     ActStarted,
     /// An operator's act changed nothing.
     ActFailed,
+    /// The system's clock was set back, or has caught up: how far it is behind.
+    ClockStepped,
     /// Events were kept in memory while the log could not be written.
     AuditGap,
     /// Calls that were under way when the process died got their outcome.
@@ -136,7 +138,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 57] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -189,6 +191,7 @@ impl EventKind {
         Self::GatewayReset,
         Self::ActStarted,
         Self::ActFailed,
+        Self::ClockStepped,
         Self::AuditGap,
         Self::Recovered,
         Self::Pruned,
@@ -251,6 +254,7 @@ impl EventKind {
             Self::GatewayReset => "gateway_reset",
             Self::ActStarted => "act_started",
             Self::ActFailed => "act_failed",
+            Self::ClockStepped => "clock_stepped",
             Self::AuditGap => "audit_gap",
             Self::Recovered => "recovered",
             Self::Pruned => "pruned",
@@ -314,6 +318,7 @@ impl EventKind {
             | Self::PluginFailed
             | Self::ActStarted
             | Self::ActFailed
+            | Self::ClockStepped
             | Self::AuditGap
             | Self::Recovered
             | Self::Pruned

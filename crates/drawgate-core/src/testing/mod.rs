@@ -50,11 +50,21 @@ impl TestClock {
     pub fn advance(&self, ms: u64) {
         self.0.fetch_add(ms, Ordering::SeqCst);
     }
+
+    /// A clock that was set back by this much from where the others begin.
+    #[must_use]
+    pub fn set_back(ms: u64) -> Self {
+        Self(AtomicU64::new(Self::default().now_ms().saturating_sub(ms)))
+    }
 }
 
 impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
+    }
+
+    fn resume(&self, newest_ms: u64) {
+        self.0.fetch_max(newest_ms, Ordering::SeqCst);
     }
 }
 

@@ -77,6 +77,10 @@ pub struct DataDirLock {
 }
 
 impl DataDir {
+    /// The database of state.
+    pub(crate) const STATE: &str = "drawgate.db";
+    /// The database of the audit log.
+    pub(crate) const AUDIT: &str = "audit.db";
     /// The folder in it that the built-in tools write.
     pub const WORKSPACE: &str = "workspace";
     /// The folder in it where servers have folders of their own.
@@ -157,6 +161,12 @@ impl DataDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether a store has been opened in it before.
+    #[must_use]
+    pub fn has_state(&self) -> bool {
+        self.file(Self::STATE).exists()
     }
 
     /// A file in it.

@@ -7,6 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use drawgate_core::secret::Secret;
+use drawgate_host::store::DataDir;
+
+/// The key that logins, runs and tasks are sealed with.
+const SEALING_KEY: &str = "sealing.key";
 
 /// No key of ours is longer.
 const MAX_FILE: u64 = 256;
@@ -22,8 +26,18 @@ pub(super) fn approval_key(path: &Path) -> anyhow::Result<[u8; 32]> {
     key(path)
 }
 
-/// The key that logins at servers are sealed with.
-pub(super) fn sealing_key(path: &Path) -> anyhow::Result<[u8; 32]> {
+/// The key that logins at servers, runs and tasks are sealed with. It is made before the state that has
+/// them: where that is there and the key is not, the key is lost, and with another one they all would be.
+pub(super) fn sealing_key(dir: &DataDir) -> anyhow::Result<[u8; 32]> {
+    let path = &dir.file(SEALING_KEY);
+    if dir.has_state() && !path.exists() {
+        bail!(
+            "`{key}` is missing: logins at servers, runs and tasks are sealed with it; put it back from a \
+             backup. If there is none, they are lost, and this makes another key: \
+             `(umask 077; od -An -tx1 -N32 /dev/urandom | tr -d ' \\n' > {key})`",
+            key = path.display()
+        );
+    }
     key(path)
 }
 

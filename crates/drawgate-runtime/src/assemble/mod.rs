@@ -65,9 +65,6 @@ use crate::tasks::{Format, Tasks};
 use crate::toolpack_sources::{self, Toolpacks};
 pub(crate) use apply::Files;
 
-/// The key that logins and tasks are sealed with.
-const SEALING_KEY: &str = "sealing.key";
-
 /// The file with the local user's token.
 pub const ADMIN_TOKEN: &str = "admin.token";
 
@@ -180,10 +177,10 @@ impl Runtime {
         let config = &loaded.config;
         let (dir, held) = state.open()?;
         let admin = prepare(&host, loaded, &dir, &redactor)?;
+        let sealing = SealingKey::new(&keys::sealing_key(&dir)?)?;
         let storage = open_store(&dir, &storage_options(config, &host))?;
         let Storage { store, documents, log, audit, artifacts } = storage.clone();
         host.processes = set_aside::with_audit(&host, audit.clone(), Arc::clone(&redactor));
-        let sealing = SealingKey::new(&keys::sealing_key(&dir.file(SEALING_KEY))?)?;
         let acts = acts(&store, &log, &host, &redactor);
         let logins = open_logins(&mut host, &documents, &acts, &sealing);
         let host = Arc::new(host);
@@ -391,6 +388,10 @@ impl Runtime {
         self.supervisor().close().await;
         if let Err(error) = self.audit().close().await {
             tracing::error!(error = %error, "the audit log could not be closed");
+        }
+        // After the log, whose newest head is kept in the state.
+        if let Err(error) = self.operations.store.close().await {
+            tracing::error!(error = %error, "the state could not be closed");
         }
         self.anchors.send().await;
     }

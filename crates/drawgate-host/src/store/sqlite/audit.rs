@@ -15,8 +15,9 @@ use rusqlite::Connection;
 use super::super::StorageOptions;
 use super::super::lock::DataDir;
 use super::commit::Writer;
-use super::connection::{Durability, integer, unavailable};
+use super::connection::{Durability, integer, move_wal, unavailable};
 use super::head_copies::HeadCopies;
+use super::presence::Presence;
 use super::queue::Queue;
 use super::reader::SqliteReader;
 use super::recover;
@@ -70,6 +71,11 @@ impl SqliteAudit {
         let wal = WalThread::start(dir, Arc::clone(&writer), Arc::clone(&heads), pause)?;
         let reader = Arc::new(SqliteReader::new(dir.clone()));
         Ok(Self { queue: Queue::new(writer, wal), reader, heads, clock })
+    }
+
+    /// Whether its files are still there.
+    pub(super) fn presence(&self) -> Arc<Presence> {
+        Arc::clone(&self.queue.writer.lock().presence)
     }
 
     async fn with_writer<T: Send + 'static>(
@@ -151,11 +157,7 @@ impl AuditLog for SqliteAudit {
         let heads = Arc::clone(&self.heads);
         self.with_writer("close the audit log", move |writer| {
             writer.checkpoint()?;
-            // A reader beside us may keep the WAL alive; then it is moved at the next start.
-            writer
-                .connection
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-                .map_err(|error| unavailable("close the audit log", &error))?;
+            move_wal(&writer.connection)?;
             keep(&heads, &writer.kept_head());
             Ok(())
         })

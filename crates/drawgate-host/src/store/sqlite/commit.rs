@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use super::connection::{Durability, PAGE_BYTES, corrupt, integer, unavailable};
 use super::payload::PayloadRoom;
+use super::presence::Presence;
 
 /// Every commit writes the page of the newest events and that of the head record.
 const PAGES_PER_COMMIT: usize = 2;
@@ -38,6 +39,8 @@ pub(super) struct Writer {
     pub(super) room: PayloadRoom,
     /// About how many pages the WAL has grown by since its thread was last told.
     pub(super) pages: usize,
+    /// Whether the files are still there.
+    pub(super) presence: Arc<Presence>,
     /// Why nothing is written any more.
     pub(super) failed: Option<String>,
 }
@@ -172,7 +175,7 @@ impl Writer {
             for sql in [
                 "DELETE FROM checkpoint WHERE seq <= ?1",
                 "DELETE FROM payload WHERE seq <= ?1",
-                "DELETE FROM meta WHERE key = 'loss' AND CAST(value AS INTEGER) <= ?1",
+                "DELETE FROM meta WHERE key IN ('loss', 'stateLoss') AND CAST(value AS INTEGER) <= ?1",
             ] {
                 connection.execute(sql, [last])?;
             }
@@ -204,6 +207,7 @@ impl Writer {
     }
 
     fn check_alive(&self) -> Result<(), StoreError> {
+        self.presence.check("append to the audit log")?;
         match &self.failed {
             Some(reason) => Err(unavailable("append to the audit log", reason)),
             None => Ok(()),

@@ -77,12 +77,12 @@ const AUDIT_SCHEMA: &[&str] = &[
 
 /// Opens `drawgate.db` for writing.
 pub(super) fn open_state(dir: &DataDir, durability: Durability) -> Result<Connection, StoreError> {
-    open(&dir.file("drawgate.db"), durability, STATE_SCHEMA)
+    open(&dir.file(DataDir::STATE), durability, STATE_SCHEMA)
 }
 
 /// Opens `audit.db` for writing. Its WAL is checkpointed by its own thread, never by a commit.
 pub(super) fn open_audit(dir: &DataDir, durability: Durability) -> Result<Connection, StoreError> {
-    let connection = open(&dir.file("audit.db"), durability, AUDIT_SCHEMA)?;
+    let connection = open(&dir.file(DataDir::AUDIT), durability, AUDIT_SCHEMA)?;
     connection
         .pragma_update(None, "wal_autocheckpoint", 0)
         .map_err(|error| unavailable("open the audit log", &error))?;
@@ -101,6 +101,13 @@ pub(super) fn read_only(path: &Path) -> Result<Connection, StoreError> {
         .and_then(|()| connection.pragma_update(None, "cache_size", -CACHE_KIB))
         .map_err(|error| named(&error))?;
     Ok(connection)
+}
+
+/// Moves the whole WAL into the database. A reader beside us may keep it alive; then the next start does.
+pub(super) fn move_wal(connection: &Connection) -> Result<(), StoreError> {
+    connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .map_err(|error| unavailable("close the store", &error))
 }
 
 /// The storage said no; it may recover.

@@ -28,9 +28,28 @@ const MAX_FILE: u64 = 4096;
 const BUSY: Duration = Duration::from_millis(250);
 const OPERATION: &str = "keep the audit log's head";
 
+/// Where a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In `audit.head`.
+    File,
+    /// In `drawgate.db`.
+    State,
+}
+
+impl Place {
+    /// The copy, in a message.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::File => "the signed head in `audit.head`",
+            Self::State => "the signed head in `drawgate.db`",
+        }
+    }
+}
+
 /// A copy that was found, and where.
 pub(super) struct HeadCopy {
-    pub(super) place: &'static str,
+    pub(super) place: Place,
     pub(super) head: Result<SignedHead, CheckpointError>,
 }
 
@@ -50,10 +69,7 @@ pub(super) const PLACES: usize = 2;
 
 /// Reads the records. A place that has none is left out.
 pub(super) fn find(dir: &DataDir) -> Vec<HeadCopy> {
-    let places = [
-        ("the signed head in `audit.head`", in_file(&dir.file(FILE))),
-        ("the signed head in `drawgate.db`", in_state(dir)),
-    ];
+    let places = [(Place::File, in_file(&dir.file(FILE))), (Place::State, in_state(dir))];
     let found = places.into_iter().filter_map(|(place, body)| {
         body.map(|body| HeadCopy { place, head: SignedHead::parse(body.trim_end()) })
     });
@@ -68,7 +84,7 @@ fn in_file(path: &Path) -> Option<String> {
 }
 
 fn in_state(dir: &DataDir) -> Option<String> {
-    let path = dir.file("drawgate.db");
+    let path = dir.file(DataDir::STATE);
     if !path.exists() {
         return None;
     }
@@ -85,7 +101,7 @@ fn in_state(dir: &DataDir) -> Option<String> {
 /// Writes the copies. Within one run it only ever moves forward.
 pub(super) struct HeadCopies {
     path: PathBuf,
-    state: Connection,
+    pub(super) state: Connection,
     written: Option<u64>,
 }
 
@@ -96,19 +112,18 @@ impl HeadCopies {
         Ok(Self { path: dir.file(FILE), state, written: None })
     }
 
-    /// Keeps a head in every place, unless a newer one is kept already.
+    /// Keeps a head in every place, unless a newer one is kept already. The file comes last: where it has
+    /// a later head than the state, the state is of an earlier time.
     pub(super) fn keep(&mut self, head: &SignedHead) -> Result<(), StoreError> {
         if self.written.is_some_and(|written| head.sequence <= written) {
             return Ok(());
         }
         let body = head.to_json();
-        let in_file = self.write_file(&body).map_err(|error| unavailable(OPERATION, &error));
         let sql = "INSERT OR REPLACE INTO document (kind, id, body) VALUES (?1, ?2, ?3)";
-        let in_state = self
-            .state
+        self.state
             .execute(sql, (DOCUMENT.0, DOCUMENT.1, &body))
-            .map_err(|error| unavailable(OPERATION, &error));
-        in_file.and(in_state)?;
+            .map_err(|error| unavailable(OPERATION, &error))?;
+        self.write_file(&body).map_err(|error| unavailable(OPERATION, &error))?;
         self.written = Some(head.sequence);
         Ok(())
     }

@@ -26,7 +26,10 @@ pub(super) fn load_or_create(dir: &DataDir) -> Result<Key, StoreError> {
     let path = dir.file(KEY);
     let (signer, is_new) = match File::open(&path) {
         Ok(file) => (read(&path, file)?, false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (create(&path)?, true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            check_first(dir)?;
+            (create(&path)?, true)
+        }
         Err(error) => return Err(unusable(&path, &error)),
     };
     let public = dir.file(PUBLIC);
@@ -40,6 +43,22 @@ pub(super) fn load_or_create(dir: &DataDir) -> Result<Key, StoreError> {
         written.map_err(|error| unusable(&public, &error))?;
     }
     Ok(Key { signer, is_new })
+}
+
+/// A log is never there before its key. With another key it could not be written any further.
+fn check_first(dir: &DataDir) -> Result<(), StoreError> {
+    let signed =
+        [dir.file(PUBLIC), dir.file(DataDir::AUDIT)].into_iter().find(|file| file.exists());
+    let Some(signed) = signed else { return Ok(()) };
+    Err(unusable(
+        &dir.file(KEY),
+        &format!(
+            "it is missing, and `{}` was made with it; put it back from a backup. If there is none, a new log \
+             must begin: move all `audit.*` files to another folder and keep them, since `audit.pub` is what \
+             verifies the old log",
+            signed.display()
+        ),
+    ))
 }
 
 /// The signing key, if this process may read it.
@@ -60,7 +79,8 @@ pub(super) fn check_public(dir: &DataDir, signer: &Signer) -> Result<(), StoreEr
     }
     Err(unusable(
         &path,
-        &"it is not the public key of `audit.key`: it was replaced; remove it, and the next start writes the right one",
+        &"it is not the public key of `audit.key`: one of them was replaced; put the right one back from a backup. \
+          If `audit.key` is the right one, move `audit.pub` to another folder, and the next start writes it again",
     ))
 }
 

@@ -8,10 +8,12 @@ mod connection;
 mod head_copies;
 mod key;
 mod payload;
+mod presence;
 mod prune;
 mod queue;
 mod reader;
 mod recover;
+mod resume;
 mod search;
 mod state;
 mod wal;
@@ -33,7 +35,8 @@ use super::lock::DataDir;
 /// Opens the store of a folder whose lock the caller holds.
 pub(super) fn open(dir: &DataDir, options: &StorageOptions) -> Result<Storage, StoreError> {
     let log = Arc::new(SqliteAudit::open(dir, AuditOptions::of(options))?);
-    let store = Arc::new(SqliteStore::open(dir, options.durability)?);
+    let store = SqliteStore::watched(dir, options.durability, log.presence())?;
+    let store = Arc::new(store);
     let (limits, clock) = (options.artifacts, Arc::clone(&options.clock));
     let artifacts = FileArtifacts::open(dir, options.durability, limits, clock)?;
     Ok(Storage {

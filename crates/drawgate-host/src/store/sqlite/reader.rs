@@ -24,7 +24,7 @@ use super::head_copies::{self, HeadCopy};
 use super::key;
 use super::payload::{self, PayloadCheck};
 use super::prune;
-use super::recover::noted_loss;
+use super::recover::{LOST_EVENTS, LOST_STATE, noted_loss};
 use super::search::StoredEvents;
 
 const OPERATION: &str = "read the audit log";
@@ -122,7 +122,7 @@ pub struct Reader {
 impl Reader {
     /// Opens the log for reading; a gateway may be writing.
     pub fn open(dir: &DataDir) -> Result<Self, StoreError> {
-        Ok(Self { connection: read_only(&dir.file("audit.db"))?, dir: dir.clone() })
+        Ok(Self { connection: read_only(&dir.file(DataDir::AUDIT))?, dir: dir.clone() })
     }
 
     /// The newest events, oldest of them first.
@@ -148,8 +148,15 @@ impl Reader {
     }
 
     /// What is known to be missing from the log, without verifying it: its own note, or a signed head
-    /// outside it that it does not reach.
+    /// outside it that it does not reach. Also a state that is older than the log.
     pub fn loss(&self) -> Result<Option<String>, StoreError> {
+        match self.lost_events()? {
+            None => noted_loss(&self.connection, LOST_STATE),
+            lost => Ok(lost),
+        }
+    }
+
+    fn lost_events(&self) -> Result<Option<String>, StoreError> {
         let found = head_copies::find(&self.dir);
         let newest = found.iter().filter_map(|found| found.head.as_ref().ok());
         let newest = newest.map(|head| head.sequence).max().unwrap_or_default();
@@ -159,7 +166,7 @@ impl Reader {
                 "events are missing from the audit log: it ends at event {head}, but its signed head outside is of event {newest}"
             )));
         }
-        noted_loss(&self.connection)
+        noted_loss(&self.connection, LOST_EVENTS)
     }
 
     /// The head as it is now, signed by the owner of the key. A log that is not this installation's
@@ -169,7 +176,7 @@ impl Reader {
         let Some(signer) = key::signer(&self.dir)? else {
             return Err(unavailable(OPERATION, &"`audit.key` can't be read"));
         };
-        let loss = self.loss()?;
+        let loss = self.lost_events()?;
         let transaction = self.connection.unchecked_transaction().map_err(failed)?;
         let install = meta(&transaction, "install").map_err(failed)?.unwrap_or_default();
         let head = head_record(&transaction)?;
@@ -298,14 +305,14 @@ impl Reader {
 
 /// What is wrong where there is no log although there should be one.
 fn missing_log(dir: &DataDir) -> Option<Report> {
-    if dir.file("audit.db").exists() {
+    if dir.file(DataDir::AUDIT).exists() {
         return None;
     }
     let copies = head_copies::find(dir);
     let newest = copies.iter().filter_map(|copy| Some((copy.head.as_ref().ok()?, copy.place)));
     let (head, place) = newest.max_by_key(|(head, _)| head.sequence)?;
     let (mut report, at) = (Report::default(), head.sequence);
-    report.fault(at, format!("the log is missing, but {place} is of event {at}"));
+    report.fault(at, format!("the log is missing, but {} is of event {at}", place.name()));
     Some(report)
 }
 
@@ -333,6 +340,7 @@ impl Check {
         let public = keys.as_ref().map(VerifyKeys::public_hex);
         let mut outside = Vec::new();
         for HeadCopy { place, head } in found {
+            let place = place.name();
             match head {
                 Ok(head) if install.as_ref().is_some_and(|install| *install != head.install) => {
                     outside.push(format!("{place} is of another installation"));
@@ -342,7 +350,7 @@ impl Check {
                 }
                 Ok(head) => {
                     let may_be_lost = head_copies::may_be_lost(head);
-                    anchors.push(Anchor { may_be_lost, ..Anchor::signed(head, *place) });
+                    anchors.push(Anchor { may_be_lost, ..Anchor::signed(head, place) });
                 }
                 Err(error) => outside.push(format!("{place} was changed: {error}")),
             }

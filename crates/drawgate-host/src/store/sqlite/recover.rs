@@ -2,6 +2,7 @@
 //! process died get an outcome that says so.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use drawgate_core::audit::{
     Chain, Checkpoint, EventDraft, EventKind, HeadRecord, OpenCalls, SignedHead, StoredEvent,
@@ -15,9 +16,11 @@ use super::super::lock::DataDir;
 use super::audit::{AuditOptions, events, stored};
 use super::commit::{Writer, head_record, meta, put_meta};
 use super::connection::{Durability, corrupt, integer, open_audit, unavailable};
-use super::head_copies::{self, HeadCopies, HeadCopy};
+use super::head_copies::{self, HeadCopies, HeadCopy, Place};
 use super::key;
 use super::payload::PayloadRoom;
+use super::presence::Presence;
+use super::resume::resume;
 
 const OPERATION: &str = "open the audit log";
 /// Events read at a time while looking for unfinished calls.
@@ -46,17 +49,12 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
     }
     let checkpoint = last_checkpoint(&connection)?;
     let unfinished = find_open(&connection, checkpoint.as_ref())?;
-    let closed = match &last {
-        Some(last) => last.event()?.kind == EventKind::LogClosed,
-        None => true,
-    };
     let chain = head.map_or_else(Chain::default, |head| Chain::after(head.sequence, head.head));
     let checkpointed = checkpointed(checkpoint.as_ref(), &connection)?;
-    let opened = EventDraft::new(EventKind::LogOpened, options.clock.now_ms())
+    let mut heads = HeadCopies::open(dir)?;
+    let opened = opened(&options, last.as_ref(), &heads.state)?
         .text("install", &install)
-        .text("version", &options.version)
-        .text("previousHead", chain.head())
-        .flag("clean", closed);
+        .text("previousHead", chain.head());
     let room = PayloadRoom::measure(&connection, options.payload_quota)
         .map_err(|error| unavailable(OPERATION, &error))?;
     let times = times_after(&connection, checkpointed.0)?;
@@ -77,9 +75,9 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
         },
         room,
         pages: 0,
+        presence: Arc::new(Presence::new(dir)),
         failed: None,
     };
-    let mut heads = HeadCopies::open(dir)?;
     let loss = match last {
         Some(_) => find_loss(&writer, &found)?,
         None => missing_log(&found, key.is_new),
@@ -93,9 +91,31 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
     Ok(Opened { writer, heads })
 }
 
+/// The event of a start, of the time at which it goes on.
+fn opened(
+    options: &AuditOptions,
+    last: Option<&StoredEvent>,
+    state: &Connection,
+) -> Result<EventDraft, StoreError> {
+    let last = last.map(StoredEvent::event).transpose()?;
+    let newest = last.as_ref().map_or(0, |last| last.created_at);
+    let resumed = resume(newest, &*options.clock, state)?;
+    let opened = EventDraft::new(EventKind::LogOpened, options.clock.now_ms())
+        .text("version", &options.version)
+        .flag("clean", last.is_none_or(|last| last.kind == EventKind::LogClosed));
+    Ok(resumed.note(opened))
+}
+
+/// Where a start notes that events are missing, and that the state is older than the log.
+pub(super) const LOST_EVENTS: &str = "loss";
+pub(super) const LOST_STATE: &str = "stateLoss";
+
 /// What a start has found missing, now or earlier, until the event about it is pruned.
-pub(super) fn noted_loss(connection: &Connection) -> Result<Option<String>, StoreError> {
-    let noted = meta(connection, "loss").map_err(|error| unavailable(OPERATION, &error))?;
+pub(super) fn noted_loss(
+    connection: &Connection,
+    note: &'static str,
+) -> Result<Option<String>, StoreError> {
+    let noted = meta(connection, note).map_err(|error| unavailable(OPERATION, &error))?;
     Ok(noted.map(|noted| match noted.split_once(' ') {
         Some((event, words)) => format!("{words} (event {event})"),
         None => noted,
@@ -109,6 +129,8 @@ enum Loss {
     Log(Option<SignedHead>),
     #[error("events are missing from the audit log: it ended at event {ended}, but its signed head outside is of event {}", .head.sequence)]
     Events { ended: u64, head: SignedHead },
+    #[error("grants, agents and approvals are of an earlier time than the audit log: the signed head in `drawgate.db` {}, but that in `audit.head` is of event {file}; stop the gateway and restore a backup, or compare `drawgate agents list` and `drawgate grants list` with the log", .state.map_or_else(|| "is gone".to_owned(), |at| format!("is of event {at}")))]
+    State { state: Option<u64>, file: u64 },
     #[error(
         "the signed heads outside the audit log are gone, so events may have been removed from its end"
     )]
@@ -116,6 +138,13 @@ enum Loss {
 }
 
 impl Loss {
+    const fn key(&self) -> &'static str {
+        match self {
+            Self::Log(_) | Self::Events { .. } | Self::Heads => LOST_EVENTS,
+            Self::State { .. } => LOST_STATE,
+        }
+    }
+
     /// Writes it down in the event of the start.
     fn note(&self, opened: EventDraft) -> EventDraft {
         let with = |opened: EventDraft, head: &SignedHead| {
@@ -129,6 +158,9 @@ impl Loss {
             }
             Self::Events { head, .. } => with(opened, head),
             Self::Heads => opened.flag("headMissing", true),
+            Self::State { state, .. } => {
+                opened.flag("stateSetBack", true).number("stateHead", state.unwrap_or_default())
+            }
         }
     }
 }
@@ -158,9 +190,19 @@ fn find_loss(writer: &Writer, found: &[HeadCopy]) -> Result<Option<Loss>, StoreE
         .map_err(failed)?;
     let before_all = head.sequence < u64::try_from(first).unwrap_or_default();
     if before_all || writer.hash_at(head.sequence).map_err(failed)?.as_ref() == Some(&head.hash) {
-        return Ok(None);
+        return Ok(set_back(found));
     }
     Ok(Some(Loss::Events { ended: writer.chain.sequence(), head: head.clone() }))
+}
+
+/// The state's copy of the head is written before that in the file, so it is never the older one.
+fn set_back(found: &[HeadCopy]) -> Option<Loss> {
+    let of = |place| {
+        let copies = found.iter().filter(|copy| copy.place == place);
+        copies.filter_map(|copy| copy.head.as_ref().ok()).map(|head| head.sequence).next()
+    };
+    let (state, file) = (of(Place::State), of(Place::File)?);
+    (state < Some(file)).then_some(Loss::State { state, file })
 }
 
 fn recover(
@@ -181,7 +223,7 @@ fn recover(
         drafts.push(EventDraft::new(EventKind::Recovered, now).number("calls", count));
     }
     writer.commit_with(OPERATION, &drafts, |connection| match &loss {
-        Some(loss) => put_meta(connection, "loss", &format!("{noted} {loss}")),
+        Some(loss) => put_meta(connection, loss.key(), &format!("{noted} {loss}")),
         None => Ok(()),
     })?;
     if let Some(loss) = loss {

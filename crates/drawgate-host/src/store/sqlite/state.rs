@@ -12,18 +12,30 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::lock::DataDir;
-use super::connection::{Durability, corrupt, integer, open_state, unavailable};
+use super::connection::{Durability, corrupt, integer, move_wal, open_state, unavailable};
+use super::presence::Presence;
 
 /// The state store.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     connection: Arc<Mutex<Connection>>,
+    presence: Arc<Presence>,
 }
 
 impl SqliteStore {
     /// Opens the store in a folder.
     pub fn open(dir: &DataDir, durability: Durability) -> Result<Self, StoreError> {
-        Ok(Self { connection: Arc::new(Mutex::new(open_state(dir, durability)?)) })
+        Self::watched(dir, durability, Arc::new(Presence::new(dir)))
+    }
+
+    /// The same, as a part of a store whose files are watched.
+    pub(super) fn watched(
+        dir: &DataDir,
+        durability: Durability,
+        presence: Arc<Presence>,
+    ) -> Result<Self, StoreError> {
+        let connection = Arc::new(Mutex::new(open_state(dir, durability)?));
+        Ok(Self { connection, presence })
     }
 
     /// Runs work on the connection where it may block.
@@ -32,6 +44,7 @@ impl SqliteStore {
         operation: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.presence.check(operation)?;
         let connection = Arc::clone(&self.connection);
         tokio::task::spawn_blocking(move || work(&connection.lock()))
             .await
@@ -98,6 +111,10 @@ impl Store for SqliteStore {
         })
         .await
     }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.run("close the state", move_wal).await
+    }
 }
 
 const WRITE: &str = "write the state";
@@ -138,6 +155,19 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StoreError> {
         ),
         Write::Settle(act) => run("DELETE FROM owed WHERE act_id = ?1", &[act]),
     }
+}
+
+/// Ends all grants that have an end and all approvals that could still permit a call; how many.
+pub(super) fn end_timed(connection: &Connection) -> rusqlite::Result<usize> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let grants = transaction
+        .execute("DELETE FROM permit WHERE json_extract(body, '$.expiresAt') IS NOT NULL", [])?;
+    let sql = "UPDATE approval SET body = json_set(body, '$.state', ?1)
+        WHERE json_extract(body, '$.state') IN (?2, ?3)";
+    let states = [ApprovalState::Expired, ApprovalState::Pending, ApprovalState::Approved];
+    let approvals = transaction.execute(sql, states.map(ApprovalState::as_str))?;
+    transaction.commit()?;
+    Ok(grants + approvals)
 }
 
 /// Replaces an approval that is in a state.

@@ -1,5 +1,5 @@
-//! Moves the audit log's WAL into its database and keeps the signed head outside the log, on a thread
-//! of its own, so that no commit does.
+//! Moves the audit log's WAL into its database, keeps the signed head outside the log and looks whether
+//! the files are still there, on a thread of its own, so that no commit does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +75,10 @@ fn run(
     writer: &Mutex<Writer>,
     heads: &Mutex<HeadCopies>,
 ) {
-    let mut kept = writer.lock().chain.sequence();
+    let (mut kept, presence) = {
+        let writer = writer.lock();
+        (writer.chain.sequence(), Arc::clone(&writer.presence))
+    };
     let mut is_failing = false;
     loop {
         match woken.recv_timeout(pause) {
@@ -87,6 +90,7 @@ fn run(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        presence.look();
         if writer.lock().chain.sequence() == kept {
             continue;
         }

@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod audit;
+mod belonging;
 mod crash;
 mod fallback;
 mod payload;
@@ -10,6 +11,7 @@ mod search;
 mod state;
 mod suite;
 mod tamper;
+mod time;
 
 use std::path::Path;
 use std::sync::Arc;

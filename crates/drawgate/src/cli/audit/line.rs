@@ -151,6 +151,7 @@ fn missing(event: &Value) -> String {
         (true, _) => format!("THE LOG WAS MISSING{lost}"),
         (false, true) => "THE SIGNED HEADS WERE MISSING".to_owned(),
         (false, false) if !lost.is_empty() => format!("EVENTS WERE MISSING{lost}"),
+        (false, false) if event["stateSetBack"] == true => "THE STATE WAS SET BACK".to_owned(),
         (false, false) => String::new(),
     }
 }

@@ -30,7 +30,7 @@ pub(in super::super) struct ArtifactCheck {
 impl ArtifactCheck {
     pub(in super::super) fn open(dir: &DataDir, max_age_ms: u64) -> Result<Self, StoreError> {
         Ok(Self {
-            connection: read_only(&dir.file("drawgate.db"))?,
+            connection: read_only(&dir.file(DataDir::STATE))?,
             files: Files::new(dir),
             max_age_ms,
             newest: 0,
