@@ -234,6 +234,8 @@ export type EventKind =
   | "act_started"
   /** An operator's act changed nothing. */
   | "act_failed"
+  /** An operator has the data folder copied. */
+  | "backup_started"
   /** The system's clock was set back, or has caught up: how far it is behind. */
   | "clock_stepped"
   /** Events were kept in memory while the log could not be written. */

@@ -124,6 +124,8 @@ pub enum EventKind {
     ActStarted,
     /// An operator's act changed nothing.
     ActFailed,
+    /// An operator has the data folder copied.
+    BackupStarted,
     /// The system's clock was set back, or has caught up: how far it is behind.
     ClockStepped,
     /// Events were kept in memory while the log could not be written.
@@ -138,7 +140,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 58] = [
         Self::LogOpened,
         Self::LogClosed,
         Self::Decision,
@@ -191,6 +193,7 @@ impl EventKind {
         Self::GatewayReset,
         Self::ActStarted,
         Self::ActFailed,
+        Self::BackupStarted,
         Self::ClockStepped,
         Self::AuditGap,
         Self::Recovered,
@@ -254,6 +257,7 @@ impl EventKind {
             Self::GatewayReset => "gateway_reset",
             Self::ActStarted => "act_started",
             Self::ActFailed => "act_failed",
+            Self::BackupStarted => "backup_started",
             Self::ClockStepped => "clock_stepped",
             Self::AuditGap => "audit_gap",
             Self::Recovered => "recovered",
@@ -318,6 +322,7 @@ impl EventKind {
             | Self::PluginFailed
             | Self::ActStarted
             | Self::ActFailed
+            | Self::BackupStarted
             | Self::ClockStepped
             | Self::AuditGap
             | Self::Recovered

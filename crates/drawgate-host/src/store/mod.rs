@@ -10,6 +10,7 @@
 //! `drawgate_core::testing::store_suite`. The forms of events, checkpoints, heads and prune records, and
 //! the rules about them, are in [`drawgate_core::audit`]; the store keeps them.
 
+pub mod backup;
 mod export;
 pub mod fallback;
 pub mod lock;

@@ -10,6 +10,7 @@ use drawgate_core::model::{CapabilityError, IdError, Principal, ScopeError, Tool
 use drawgate_core::policy::{ApprovalError, GrantError};
 use drawgate_core::registry::ReviewError;
 use drawgate_core::store::StoreError;
+use drawgate_host::store::backup::CopyError;
 use drawgate_sources::mcp::oauth::LoginError;
 
 use crate::peers::KeyExists;
@@ -141,6 +142,9 @@ pub enum OperationError {
     /// The act could not be kept or written down.
     #[error(transparent)]
     Act(#[from] ActError),
+    /// The data folder could not be copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),

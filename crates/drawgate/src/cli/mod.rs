@@ -9,6 +9,7 @@ mod approvals;
 mod artifacts;
 mod audit;
 mod backend;
+mod backup;
 mod config;
 pub mod connect;
 mod diff;
@@ -143,6 +144,15 @@ enum Command {
     /// Show, follow, verify and prune the audit log
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    /// Copy the data folder, also while the gateway runs: of one moment, verified, whole or not at all
+    ///
+    /// The configuration is not in the data folder, and not in the copy. `drawgate restore` is the way back.
+    Backup(backup::BackupArgs),
+    /// Put a copy that `drawgate backup` made in the place of the data folder
+    ///
+    /// The copy is verified first. A data folder that is there is never overwritten: stop the gateway and move
+    /// the folder away.
+    Restore(backup::RestoreArgs),
     /// List, print and remove outputs that were too long to return
     #[command(subcommand)]
     Artifacts(artifacts::ArtifactsCommand),
@@ -323,6 +333,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             context.warn_of_errors();
             audit::run(command, &context).await
         }
+        Command::Backup(args) => backup::back_up(&args, &context).await,
+        Command::Restore(args) => backup::restore(&args, &context).await,
         Command::Artifacts(command) => artifacts::run(command, context).await,
         Command::Toolpacks(command) => toolpacks::run(command, context).await,
         Command::Keys(command) => keys::run(command, context).await,

@@ -25,9 +25,9 @@ use drawgate_core::registry::{Held, Provider};
 use drawgate_core::store::{Agent, ArtifactInfo};
 use drawgate_runtime::edits::Edits;
 use drawgate_runtime::operations::{
-    Accept, AcceptProfile, AddKey, AddPlugin, AddedAgent, AgentToken, Commit, ConfigurePlugin,
-    Decided, Decision, ExactArguments, GatewayKey, IssueGrant, KeyListView, KeyView,
-    ListedApproval, LogQuery, NewAgent, NewCall, Operations, PackDetails, PluginPreview,
+    Accept, AcceptProfile, AddKey, AddPlugin, AddedAgent, AgentToken, BackUp, BackedUp, Commit,
+    ConfigurePlugin, Decided, Decision, ExactArguments, GatewayKey, IssueGrant, KeyListView,
+    KeyView, ListedApproval, LogQuery, NewAgent, NewCall, Operations, PackDetails, PluginPreview,
     PluginSource, ProviderReport, ProviderState, Prune, Pruned, RemoveKeys, Reveal, Review,
     RunEvents, RunEventsQuery, Say, ServerLog, ServerReport, ServersQuery, ShownPlugin,
     ShownProfile, StartRun, StartedLogin, StartedRun, Status, ToolpackList, ToolpackView,
@@ -115,6 +115,7 @@ impl Control {
             .route("/audit/search", post(search_audit))
             .route("/audit/find", post(find_audit))
             .route("/audit/prune", post(prune))
+            .route("/backup", post(back_up))
             .route("/mcp", any(bridge))
             .with_state(self)
     }
@@ -558,6 +559,10 @@ async fn find_audit(
     Json(query): Json<IdQuery>,
 ) -> Answer<FoundEvents> {
     Ok(Json(control.operations.find_audit(query).await?))
+}
+
+async fn back_up(State(control): State<Control>, Json(to): Json<BackUp>) -> Answer<BackedUp> {
+    Ok(Json(control.operations.back_up(&actor(), to).await?))
 }
 
 async fn prune(State(control): State<Control>, Json(prune): Json<Prune>) -> Answer<Pruned> {

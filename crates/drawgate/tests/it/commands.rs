@@ -61,6 +61,8 @@ const HELP: &[(&[&str], &str)] = &[
     (&["audit", "prune"], "a signed record"),
     (&["audit", "anchor"], "kept elsewhere"),
     (&["audit", "verify"], "Exits 0 if the log is intact and signed"),
+    (&["backup"], "of one moment, verified, whole or not at all"),
+    (&["restore"], "never overwritten"),
     (&["artifacts", "list"], "newest first"),
     (&["artifacts", "get"], "or write it to a file"),
     (&["artifacts", "remove"], "Its hash or its URI"),

@@ -14,6 +14,7 @@ mod asking;
 mod audit;
 mod auth;
 mod authorities;
+mod backup;
 mod belonging;
 mod beyond_tools;
 mod callers;

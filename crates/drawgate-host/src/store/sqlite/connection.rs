@@ -90,7 +90,7 @@ pub(super) fn open_audit(dir: &DataDir, durability: Durability) -> Result<Connec
 }
 
 /// Opens a file for reading beside its writer.
-pub(super) fn read_only(path: &Path) -> Result<Connection, StoreError> {
+pub(in super::super) fn read_only(path: &Path) -> Result<Connection, StoreError> {
     let named = |error: &dyn Display| {
         unavailable("open for reading", &format!("`{}`: {error}", path.display()))
     };

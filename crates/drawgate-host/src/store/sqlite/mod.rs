@@ -21,7 +21,7 @@ mod wal;
 pub use artifacts::FileArtifacts;
 pub use audit::{AuditOptions, SqliteAudit};
 pub use connection::Durability;
-pub(super) use connection::unavailable;
+pub(super) use connection::{read_only, unavailable};
 pub use reader::{Reader, SqliteReader};
 pub use state::SqliteStore;
 

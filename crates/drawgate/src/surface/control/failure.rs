@@ -181,6 +181,7 @@ fn advice(error: &OperationError) -> Option<String> {
         | OperationError::Login(_)
         | OperationError::LoginFailed(_)
         | OperationError::Act(_)
+        | OperationError::Copy(_)
         | OperationError::Store(_)
         | OperationError::Other(_) => None,
     }

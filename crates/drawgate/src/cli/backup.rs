@@ -1,0 +1,76 @@
+//! `drawgate backup` and `drawgate restore`: a copy of the data folder, and its way back.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use drawgate_host::store::DataDir;
+use drawgate_host::store::backup::{Destination, Snapshot};
+use drawgate_runtime::assemble::Start;
+use drawgate_runtime::operations::{BackUp, BackedUp};
+
+use super::Context;
+use super::backend::Backend;
+use super::running::Running;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct BackupArgs {
+    /// The folder of the copy: one that is not there yet, or is empty
+    dir: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RestoreArgs {
+    /// The folder that `drawgate backup` has made
+    dir: PathBuf,
+}
+
+pub(super) async fn back_up(args: &BackupArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    // A gateway of our own would make the folder.
+    DataDir::existing(&context.data)?;
+    let folder = std::path::absolute(&args.dir)?;
+    let backend = Backend::open(context, Start::Nothing).await?;
+    let done = backend.post::<BackedUp>("/backup", &BackUp { folder }).await;
+    backend.close().await;
+    let done = done?;
+    context.out.either(&done, || {
+        format!(
+            "copied {} to {}: verified, up to audit event {}{}",
+            context.data.display(),
+            done.folder.display(),
+            done.head,
+            reservations(&done)
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn restore(args: &RestoreArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let data = std::path::absolute(&context.data)?;
+    if Running::find(&data).await.is_some() {
+        bail!("a gateway runs on `{}`; stop it and move that folder away first", data.display());
+    }
+    if let Some(above) = data.parent() {
+        super::files::make_private_folder(above)
+            .with_context(|| format!("`{}` can't be made", above.display()))?;
+    }
+    let from = DataDir::existing(&args.dir)?;
+    let destination = Destination::new(&from, &data)?;
+    let copied = tokio::task::spawn_blocking(move || Snapshot::take(from)?.write(destination));
+    let done = BackedUp::new(data, copied.await??);
+    context.out.either(&done, || {
+        format!(
+            "restored {} to {}: verified, up to audit event {}{}",
+            args.dir.display(),
+            done.folder.display(),
+            done.head,
+            reservations(&done)
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is not proved of the copy's log.
+fn reservations(done: &BackedUp) -> String {
+    done.unproved.iter().map(|reason| format!("\nnot proved: {reason}")).collect()
+}
