@@ -94,7 +94,7 @@ pub struct Held {
     pub definition: Value,
     /// Whether a server wrote its annotations.
     #[serde(skip)]
-    pub(super) is_foreign: bool,
+    pub is_foreign: bool,
     /// The one that is trusted, unless it was too large to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Value>,

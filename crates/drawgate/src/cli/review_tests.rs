@@ -6,7 +6,8 @@ fn held(reason: HeldReason, pinned: Option<Value>, definition: Value) -> Held {
     let name = definition["name"].as_str().unwrap_or_default().to_owned();
     let pinned_hash = pinned.as_ref().map(|_| "old".to_owned());
     let hash = "abc".to_owned();
-    Held { kind: ItemKind::Tool, name, reason, hash, pinned_hash, definition, pinned }
+    let is_foreign = true;
+    Held { kind: ItemKind::Tool, name, reason, hash, pinned_hash, definition, is_foreign, pinned }
 }
 
 fn review(waiting: Vec<Held>) -> Review {

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use drawgate_host::Host;
 use drawgate_host::egress::Reach;
 use drawgate_host::process::{Running, Spawn, SpawnError};
-use drawgate_host::sandbox::{Confinement, Profile, ResourceLimits};
+use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::timeout;
@@ -151,6 +151,7 @@ impl Installer {
             workspace: self.home.clone(),
             read,
             write: vec![self.tree.clone()],
+            arguments: ArgumentPaths::Ignored,
             reach,
             internal: None,
             unprotected: Vec::new(),
