@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{Lineage, Operation, Principal, ToolId, ToolPatterns};
 
-/// What a hook sees of a call. Secrets are masked in it.
+/// What a hook sees of a call: all that the tool will get, with nothing masked.
 #[derive(Debug, Clone, Copy)]
 pub struct HookCall<'a> {
     /// The call's id in the audit log.
@@ -38,7 +38,7 @@ pub struct HookCall<'a> {
 #[async_trait]
 pub trait CallHook: Send + Sync + 'static {
     /// Changes the arguments, before they are validated. Patches are relative to the arguments; only `add`,
-    /// `replace` and `remove` are taken, and none may write a mask.
+    /// `replace` and `remove` are taken.
     async fn rewrite(&self, _call: &HookCall<'_>) -> Result<Vec<PatchOperation>, HookError> {
         Ok(Vec::new())
     }
@@ -48,7 +48,8 @@ pub trait CallHook: Send + Sync + 'static {
         Ok(Opinion::Pass)
     }
 
-    /// Changes or withholds a result: an object with `content`, `structuredContent` and `isError`.
+    /// Changes or withholds a result: an object with `content`, `structuredContent` and `isError`. It is what
+    /// would leave: only the secrets that the gateway knows are masked in it.
     async fn after(&self, _call: &HookCall<'_>, _result: &Value) -> Result<Review, HookError> {
         Ok(Review::Pass)
     }

@@ -1,8 +1,9 @@
 //! The strict JSON parser at every edge of the gate.
 //!
 //! Parsers disagree about duplicate keys, so an object with one could be authorised as one thing and
-//! executed as another; it is refused at every depth. Nesting is bounded. The value is built once,
-//! at about the cost of `serde_json::from_slice`.
+//! executed as another; it is refused at every depth. Nesting and the number of values are bounded: a value takes
+//! many times the two bytes that it may have in the text. The value is built once, at about the cost of
+//! `serde_json::from_slice`.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -14,6 +15,9 @@ use serde_json::{Map, Number, Value};
 
 /// How deep arrays and objects may nest. `serde_json` itself stops at 128.
 pub const MAX_DEPTH: usize = 64;
+
+/// How many values one text may hold. The largest descriptions of APIs have about half as many.
+pub const MAX_VALUES: usize = 1_000_000;
 
 /// How much of a duplicate key an error shows.
 const SHOWN_KEY: usize = 64;
@@ -30,12 +34,15 @@ pub enum JsonError {
     /// Nested deeper than [`MAX_DEPTH`].
     #[error("nested deeper than {MAX_DEPTH} levels")]
     Depth,
+    /// More values than [`MAX_VALUES`].
+    #[error("more than {MAX_VALUES} values")]
+    Values,
 }
 
 /// Parses exactly one JSON value.
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
-    let fault = Cell::new(None);
-    whole(bytes, Strict { depth: 0, fault: &fault }, &fault)
+    let state = State::default();
+    whole(bytes, Strict { depth: 0, state: &state }, &state)
 }
 
 /// What a text is whose outermost members somebody reads by name.
@@ -53,19 +60,20 @@ pub fn parse_members<const N: usize>(
     bytes: &[u8],
     names: [&str; N],
 ) -> Result<Outermost<N>, JsonError> {
-    let fault = Cell::new(None);
-    whole(bytes, Members { strict: Strict { depth: 0, fault: &fault }, names }, &fault)
+    let state = State::default();
+    whole(bytes, Members { strict: Strict { depth: 0, state: &state }, names }, &state)
 }
 
 fn whole<'de, S: DeserializeSeed<'de>>(
     bytes: &'de [u8],
     seed: S,
-    fault: &Cell<Option<JsonError>>,
+    state: &State,
 ) -> Result<S::Value, JsonError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let parsed =
         seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
-    parsed.map_err(|error| fault.take().unwrap_or_else(|| JsonError::Syntax(error.to_string())))
+    parsed
+        .map_err(|error| state.fault.take().unwrap_or_else(|| JsonError::Syntax(error.to_string())))
 }
 
 /// Parses one JSON value from a program that may have written text that is not Unicode: stray bytes and
@@ -87,7 +95,7 @@ pub fn parse_members_lossy<const N: usize>(
 fn mend_if_it_may_help(bytes: &[u8], error: JsonError) -> Result<Vec<u8>, JsonError> {
     match error {
         JsonError::Syntax(_) => Ok(mend(bytes)),
-        JsonError::Duplicate(_) | JsonError::Depth => Err(error),
+        JsonError::Duplicate(_) | JsonError::Depth | JsonError::Values => Err(error),
     }
 }
 
@@ -123,11 +131,19 @@ fn escaped_unit(text: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// Builds a value, remembering how deep it is and, beside serde's error, what kind of fault it met.
+/// What is known of a text while it is read.
+#[derive(Default)]
+struct State {
+    values: Cell<usize>,
+    /// Beside serde's error, what kind of fault it met.
+    fault: Cell<Option<JsonError>>,
+}
+
+/// Builds a value, remembering how deep it is.
 #[derive(Clone, Copy)]
 struct Strict<'a> {
     depth: usize,
-    fault: &'a Cell<Option<JsonError>>,
+    state: &'a State,
 }
 
 impl Strict<'_> {
@@ -139,7 +155,7 @@ impl Strict<'_> {
     }
 
     fn fail<E: serde::de::Error>(self, fault: JsonError) -> E {
-        self.fault.set(Some(fault));
+        self.state.fault.set(Some(fault));
         E::custom("refused")
     }
 }
@@ -148,6 +164,11 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let values = self.state.values.get() + 1;
+        if values > MAX_VALUES {
+            return Err(self.fail(JsonError::Values));
+        }
+        self.state.values.set(values);
         deserializer.deserialize_any(self)
     }
 }

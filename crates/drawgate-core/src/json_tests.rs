@@ -62,6 +62,15 @@ fn depth_is_bounded_exactly() {
 }
 
 #[test]
+fn values_are_bounded_exactly() {
+    let text = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
+    assert!(parse(text(MAX_VALUES).as_bytes()).is_ok());
+    assert_eq!(parse(text(MAX_VALUES + 1).as_bytes()), Err(JsonError::Values));
+    let member = format!("{{\"a\":{}}}", text(MAX_VALUES + 1));
+    assert_eq!(parse_members_lossy(member.as_bytes(), ["b"]), Err(JsonError::Values));
+}
+
+#[test]
 fn a_million_brackets_do_not_overflow_the_stack() {
     assert_eq!(parse(&vec![b'['; 1_000_000]), Err(JsonError::Depth));
     assert_eq!(parse(r#"{"a":"#.repeat(1_000_000).as_bytes()), Err(JsonError::Depth));

@@ -16,8 +16,9 @@ const MAX_GRANTS: usize = 256;
 const MAX_GRANT_ID: usize = 256;
 /// Bytes of a key that is redacted.
 const MAX_REDACT_KEY: usize = 128;
-/// Bytes of the id of a run.
+/// Bytes of the id of a run, and of the caller's name for the call.
 const MAX_RUN_ID: usize = 256;
+const MAX_REQUEST_ID: usize = 256;
 
 /// How a caller narrows a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,8 +80,11 @@ impl TryFrom<Map<String, Value>> for Narrowing {
     }
 }
 
-/// Refuses a call that narrows itself beyond the bounds.
-pub(crate) fn check(call: &ToolInvocation) -> Result<(), ToolError> {
+/// Refuses a call that narrows itself beyond the bounds, or by redaction that the operator forbids.
+pub(crate) fn check(call: &ToolInvocation, redaction: bool) -> Result<(), ToolError> {
+    if !redaction && !call.redact_keys.is_empty() {
+        return Err(invalid("redactKeys", "is not allowed here; call without it"));
+    }
     let ids = call.grant_ids.as_deref().unwrap_or_default();
     if ids.len() > MAX_GRANTS || ids.iter().any(|id| !fits(id, MAX_GRANT_ID)) {
         let bounds = format!("must have at most {MAX_GRANTS} ids of 1 to {MAX_GRANT_ID} bytes");
@@ -94,6 +98,9 @@ pub(crate) fn check(call: &ToolInvocation) -> Result<(), ToolError> {
              letter or a digit"
         );
         return Err(invalid("redactKeys", &bounds));
+    }
+    if call.request_id.len() > MAX_REQUEST_ID {
+        return Err(invalid("requestId", &format!("must have at most {MAX_REQUEST_ID} bytes")));
     }
     if call.run_id.as_ref().is_some_and(|id| !fits(id, MAX_RUN_ID)) {
         return Err(invalid("runId", &format!("must have 1 to {MAX_RUN_ID} bytes")));

@@ -74,7 +74,7 @@ fn everything_is_bounded() {
     ];
     for (narrowing, member) in cases {
         let shown = format!("{narrowing:?}");
-        let found = check(&narrowing.of(ToolInvocation::default()));
+        let found = check(&narrowing.of(ToolInvocation::default()), true);
         match member {
             None => assert_eq!(found, Ok(()), "{shown}"),
             Some(member) => {

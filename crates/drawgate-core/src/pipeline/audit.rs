@@ -52,6 +52,8 @@ pub(crate) struct Trace {
     grants: Vec<GrantId>,
     redact_keys: Vec<String>,
     input: Option<Input>,
+    /// For hooks behind the tool, where there are some.
+    exact: Option<Map<String, Value>>,
     output_hash: Option<String>,
     started: bool,
     finished: bool,
@@ -88,6 +90,7 @@ impl Trace {
             grants: Vec::new(),
             redact_keys: Vec::new(),
             input: None,
+            exact: None,
             output_hash: None,
             started: false,
             finished: false,
@@ -154,20 +157,38 @@ impl Trace {
         arguments: &Map<String, Value>,
         redacted: &Map<String, Value>,
     ) -> Vec<String> {
-        let (mut parts, mut count) = (Vec::new(), 0_usize);
+        let (mut parts, mut count, mut rest) = (Vec::new(), 0_usize, String::new());
         // Only what is said about the masks counts here, not where it would be put.
         let _ = describe_masks(arguments, redacted, &mut |place, hidden| {
             count += 1;
             if count <= MAX_DESCRIBED {
                 let place: String = place.chars().take(MAX_PLACE).collect();
                 parts.push(format!("{place}: {}", self.describe(hidden)));
+            } else {
+                rest.push_str(hidden);
             }
             String::new()
         });
         if count > MAX_DESCRIBED {
-            parts.push(format!("{} more", count - MAX_DESCRIBED));
+            parts.push(format!("{} more: {}", count - MAX_DESCRIBED, self.describe(&rest)));
         }
         parts
+    }
+
+    /// Words about a call by one who has seen its arguments: what is masked of these in the log is masked
+    /// here, too.
+    pub(super) fn masked_words(&self, arguments: &Map<String, Value>, words: &str) -> String {
+        let redactor = self.gate.parts.redactor.load();
+        let mut hidden = Vec::new();
+        if let Cow::Owned(redacted) = redactor.redact_map(arguments, &self.redact_keys) {
+            let _ = describe_masks(arguments, &redacted, &mut |_, part| {
+                hidden.push(part.to_owned());
+                String::new()
+            });
+        }
+        let arguments = Redactor::new(hidden.iter().map(String::as_str));
+        let words = arguments.mask_known(words);
+        redactor.redact_text_with(&words, &self.redact_keys).into_owned()
     }
 
     /// The arguments as a person sees them who is asked about the call: each mask says how much it
@@ -192,13 +213,7 @@ impl Trace {
         &self.redact_keys
     }
 
-    /// Arguments as hooks see them.
-    pub(super) fn redacted(&self, arguments: &Map<String, Value>) -> Map<String, Value> {
-        let redactor = self.gate.parts.redactor.load();
-        redactor.redact_map(arguments, &self.redact_keys).into_owned()
-    }
-
-    /// A value as hooks see it.
+    /// A value as it may be kept.
     pub(super) fn redacted_value(&self, value: &Value) -> Value {
         self.gate.parts.redactor.load().redact(value, &self.redact_keys).into_owned()
     }
@@ -206,14 +221,19 @@ impl Trace {
     /// The hash that arguments have in the log.
     pub(super) fn hash_of(&self, arguments: &Map<String, Value>) -> String {
         let mut bytes = Vec::new();
-        canonical::write_map(&self.redacted(arguments), &mut bytes);
+        let redactor = self.gate.parts.redactor.load();
+        canonical::write_map(&redactor.redact_map(arguments, &self.redact_keys), &mut bytes);
         canonical::sha256_hex(&bytes)
     }
 
-    /// The arguments as they are in the log.
-    pub(super) fn shown_arguments(&self) -> Map<String, Value> {
-        let input = self.input.as_ref().map(|input| serde_json::from_str(&input.canonical));
-        input.and_then(Result::ok).unwrap_or_default()
+    /// Keeps the arguments that the tool gets.
+    pub(super) fn keep_exact(&mut self, arguments: Map<String, Value>) {
+        self.exact = Some(arguments);
+    }
+
+    /// The arguments that the tool got, where they were kept.
+    pub(super) const fn exact_arguments(&self) -> Option<&Map<String, Value>> {
+        self.exact.as_ref()
     }
 
     /// The tool, once it has begun to work.
@@ -252,7 +272,6 @@ impl Trace {
         point: HookPoint,
         (demand, reason): (&str, &str),
     ) -> Result<(), Refusal> {
-        let reason = self.gate.parts.redactor.load().redact_text(reason).into_owned();
         let draft = self
             .hook_draft(EventKind::HookObjected, &at.name, point)
             .text("demand", demand)
@@ -269,7 +288,6 @@ impl Trace {
         reason: &str,
         stops: bool,
     ) -> Result<(), Refusal> {
-        let reason = self.gate.parts.redactor.load().redact_text(reason).into_owned();
         let draft = self
             .hook_draft(EventKind::HookFailed, hook, point)
             .text("reason", reason)
@@ -394,6 +412,9 @@ impl Trace {
         result.meta.sandboxed = self.sandbox.is_some_and(|profile| profile != "none");
         result.meta.tool_name = self.tool_label().into_owned();
         let ending = result.ending();
+        if let (Ending::Failed(code), false) = (ending, self.started) {
+            tracing::info!(code = code.as_str(), "a call was refused");
+        }
         let mut draft = self.outcome(ending, duration_ms);
         if let Some(required) = &result.input_required {
             let asked = required.requests.values().filter_map(|request| request["method"].as_str());
@@ -423,7 +444,7 @@ impl Trace {
         })
         .await;
         *self.writing.get_mut() = None;
-        stored.map(drop).map_err(|error| not_written(&error))
+        stored.map(drop).map_err(|error| self.not_written(&error))
     }
 
     fn refused(&mut self, refusal: Refusal) -> ToolResult {
@@ -466,13 +487,21 @@ impl Trace {
     }
 
     async fn append(&self, draft: EventDraft) -> Result<(), Refusal> {
-        self.gate.parts.audit.append(draft).await.map(drop).map_err(|error| not_written(&error))
+        let stored = self.gate.parts.audit.append(draft).await;
+        stored.map(drop).map_err(|error| self.not_written(&error))
     }
-}
 
-fn not_written(error: &StoreError) -> Refusal {
-    tracing::error!(error = %error, "the audit log can't be written");
-    refuse(ErrorCode::Unavailable, "the audit log can't be written, so the call is refused")
+    /// What a caller hears when an event can't be stored. What has begun is not undone by that.
+    fn not_written(&self, error: &StoreError) -> Refusal {
+        tracing::error!(error = %error, "the audit log can't be written");
+        let message = if self.started {
+            "the tool was started, and what became of the call can't be written to the audit log: its result is \
+             withheld, and it may have been carried out"
+        } else {
+            "the audit log can't be written, so the call is refused"
+        };
+        refuse(ErrorCode::Unavailable, message)
+    }
 }
 
 fn canonical_size(arguments: &Map<String, Value>) -> u64 {

@@ -215,8 +215,8 @@ impl Gateway {
         confirm_if_asked(entry, &mut decision);
         let mut failed = None;
         if decision.decision != Verdict::Deny && !hooks.check.is_empty() {
-            let asked = Asked { caller, entry, trace };
-            let consulted = Box::pin(self.consult(&hooks, asked, arguments, &mut decision)).await;
+            let asked = Asked { caller, entry, trace, arguments };
+            let consulted = Box::pin(self.consult(&hooks, asked, &mut decision)).await;
             failed = consulted.err();
         }
         if decision.decision == Verdict::Deny {

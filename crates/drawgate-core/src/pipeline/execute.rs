@@ -10,6 +10,7 @@ use super::audit::Trace;
 use super::authorize::{Confirmed, PermittedCall};
 use super::continuation::Handle;
 use super::gateway::{CallOptions, Gateway};
+use super::time::TimeLimit;
 use super::{Refusal, refuse};
 use crate::deadline::Deadline;
 use crate::fair::FairSlot;
@@ -27,6 +28,8 @@ pub(crate) struct Executed {
     /// For the state of a call that is interrupted by a question.
     pub(super) approval: Option<String>,
     pub(super) binding: String,
+    pub(super) limit: TimeLimit,
+    pub(super) deadline: Deadline,
 }
 
 /// What became of a permitted call.
@@ -128,7 +131,7 @@ impl Gateway {
             let message = "the tool asks for input during a call, which this caller can't give";
             return Err(refuse(ErrorCode::ExecutionFailed, message));
         }
-        Ok(Performed::Done(Executed { entry, output, approval, binding }))
+        Ok(Performed::Done(Executed { entry, output, approval, binding, limit, deadline }))
     }
 
     /// Calls the source, and once more where that can't do a thing twice.
@@ -141,8 +144,14 @@ impl Gateway {
     ) -> Result<ToolOutput, NotStarted> {
         let again = call.0.entry.idempotent.then(|| call.again());
         match (self.attempt(caller, call, context, trace).await?, again) {
-            (Err(SourceError::Unavailable { .. }), Some(again)) => {
-                Ok(self.attempt(caller, again, context, trace).await?.map_err(refusal)?)
+            (Err(first @ SourceError::Unavailable { .. }), Some(again)) => {
+                match (self.attempt(caller, again, context, trace).await, &first) {
+                    // The first attempt may have been carried out, so this is no refusal.
+                    (Err(_), SourceError::Unavailable { sent: Sent::Perhaps, .. }) => {
+                        Err(refusal(first).into())
+                    }
+                    (done, _) => Ok(done?.map_err(refusal)?),
+                }
             }
             (done, _) => Ok(done.map_err(refusal)?),
         }
@@ -173,6 +182,10 @@ impl Gateway {
         // with the same definition.
         let source = Arc::clone(&entry.source);
         trace.started();
+        // The source consumes them, and the hooks behind it see what it got.
+        if !call.0.hooks.after.is_empty() {
+            trace.keep_exact(call.arguments().clone());
+        }
         Ok(guarded(&*source, call, context, starting).await)
     }
 

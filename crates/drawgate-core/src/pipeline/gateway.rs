@@ -51,6 +51,8 @@ pub struct GatewaySettings {
     pub approvals: ApprovalsConfig,
     /// Where they answer: an approval's page is this, `/` and its id. `None` where no page is served.
     pub approval_page: Option<String>,
+    /// Whether callers may have values of theirs masked in what is kept of a call.
+    pub caller_redaction: bool,
     /// Whether decision events carry the redacted arguments, or only their hash.
     pub keep_payloads: bool,
     /// Bytes of redacted arguments that an event itself carries; larger ones are kept beside it.
@@ -69,6 +71,7 @@ impl Default for GatewaySettings {
             max_argument_bytes: 1024 * 1024,
             approvals: ApprovalsConfig::default(),
             approval_page: None,
+            caller_redaction: true,
             keep_payloads: true,
             payload_bytes: 16 * 1024,
             payload_quota_bytes: 256 * 1024 * 1024,
@@ -248,12 +251,12 @@ impl Gateway {
     ) -> Result<Spooled, Refusal> {
         let settings = self.parts.settings.load();
         let (all, own) = (settings.max_calls, settings.max_calls_per_caller);
-        let max_bytes = settings.max_argument_bytes;
+        let (max_bytes, redaction) = (settings.max_argument_bytes, settings.caller_redaction);
         drop(settings);
         // What costs little comes first: a flood is refused before its arguments are redacted.
         let mut slot = Some(self.load.enter(&caller.principal, all, own)?);
         check_size(&call.arguments, max_bytes)?;
-        check_narrowing(&call)?;
+        check_narrowing(&call, redaction)?;
         trace.input(&call.arguments, &call.redact_keys);
         let resolved = self.resolve(caller, call, trace)?;
         let resolved = self.rewrite(caller, resolved, trace).await?;
@@ -272,7 +275,9 @@ impl Gateway {
                 }
             };
             match performed {
-                Performed::Done(executed) => return self.spool(caller, executed, trace).await,
+                Performed::Done(executed) => {
+                    return self.spool(caller, executed, &options.cancel, trace).await;
+                }
                 Performed::Outdated(call) => {
                     authorized = Box::pin(self.reconsider(caller, call, &options, trace)).await?;
                 }

@@ -1,8 +1,9 @@
 //! Hooks on a call's way: they rewrite arguments before validation, have an opinion after the rules, and
 //! review results behind the tool.
 //!
-//! What a hook changes is written to the audit log with its name, before and after. Hooks see masked
-//! values; a change is made in the real ones. A call pays for hooks only where there are some.
+//! A hook sees the call that runs, exactly: what is masked in the log is not masked for a guard. Of its words
+//! the log keeps what it keeps of the arguments. What a hook changes is written down with its name, before
+//! and after. A call pays for hooks only where there are some.
 
 use futures_util::future::join_all;
 use json_patch::PatchOperation;
@@ -19,7 +20,6 @@ use crate::hooks::{
     HookAt, HookCall, HookError, HookMode, HookPoint, Hooks, OnFailure, Opinion, Review,
 };
 use crate::model::{Caller, ErrorCode, Lineage, Operation, PolicyDecision, ToolOutput, Verdict};
-use crate::redact::MASK;
 use crate::registry::Entry;
 
 /// What stands before a hook's name where a decision names its rule.
@@ -35,6 +35,8 @@ pub(super) struct Asked<'a> {
     pub(super) caller: &'a Caller,
     pub(super) entry: &'a Entry,
     pub(super) trace: &'a Trace,
+    /// As they are at this point of the call's way.
+    pub(super) arguments: &'a Map<String, Value>,
 }
 
 impl HookAt {
@@ -66,7 +68,7 @@ impl HookAt {
 }
 
 impl<'a> Asked<'a> {
-    fn call(&self, arguments: &'a Map<String, Value>) -> HookCall<'a> {
+    fn call(&self) -> HookCall<'a> {
         HookCall {
             call_id: self.trace.call_id(),
             tool: &self.entry.id,
@@ -74,8 +76,15 @@ impl<'a> Asked<'a> {
             operation: self.entry.operation,
             principal: &self.caller.principal,
             lineage: self.caller.lineage.as_deref(),
-            arguments,
+            arguments: self.arguments,
         }
+    }
+
+    /// A hook's words as they may be kept and passed on.
+    fn words(&self, words: &str) -> String {
+        // Cut after masking, so that no secret is cut into a part that is not recognised.
+        let bounded: String = words.chars().take(16 * MAX_REASON).collect();
+        self.trace.masked_words(self.arguments, &bounded).chars().take(MAX_REASON).collect()
     }
 
     /// Writes that a hook failed; refuses the call where it does not go on without the hook.
@@ -86,8 +95,9 @@ impl<'a> Asked<'a> {
         error: &HookError,
     ) -> Result<(), Refusal> {
         let stops = at.is_enforced() && at.terms.on_failure == OnFailure::Stop;
-        tracing::warn!(hook = %at.name, point = point.as_str(), error = %error, "a hook failed");
-        self.trace.hook_failed(&at.name, point, &error.0, stops).await?;
+        let reason = self.words(&error.0);
+        tracing::warn!(hook = %at.name, point = point.as_str(), error = %reason, "a hook failed");
+        self.trace.hook_failed(&at.name, point, &reason, stops).await?;
         if !stops {
             return Ok(());
         }
@@ -133,13 +143,13 @@ impl Gateway {
         let max_bytes = self.parts.settings.load().max_argument_bytes;
         let Resolved { entry, call, .. } = &mut resolved;
         for at in &hooks.rewrite {
-            let asked = Asked { caller, entry, trace };
+            let asked = Asked { caller, entry, trace, arguments: &call.arguments };
             if !at.is_asked(&asked) {
                 continue;
             }
-            let shown = trace.redacted(&call.arguments);
-            let patch = at.answer(at.hook.rewrite(&asked.call(&shown))).await;
-            let change = patch.and_then(|patch| Change::of_arguments(&call.arguments, patch));
+            let patch = at.answer(at.hook.rewrite(&asked.call())).await;
+            let before = || Value::Object(call.arguments.clone());
+            let change = patch.and_then(|patch| Change::new(before(), patch));
             let Some(change) = (match change {
                 Ok(change) => change,
                 Err(error) => {
@@ -168,19 +178,17 @@ impl Gateway {
         &self,
         hooks: &Hooks,
         asked: Asked<'_>,
-        arguments: &Map<String, Value>,
         decision: &mut PolicyDecision,
     ) -> Result<(), Refusal> {
-        let shown = asked.trace.redacted(arguments);
-        let call = asked.call(&shown);
+        let call = asked.call();
         let consulted: Vec<&HookAt> = hooks.check.iter().filter(|at| at.is_asked(&asked)).collect();
         let opinions = consulted.iter().map(|at| at.answer(at.hook.check(&call)));
         let opinions = join_all(opinions).await;
         for (at, opinion) in consulted.into_iter().zip(opinions) {
             let (verdict, reason) = match opinion {
                 Ok(Opinion::Pass) => continue,
-                Ok(Opinion::Confirm(reason)) => (Verdict::AllowWithConfirm, cut(&reason)),
-                Ok(Opinion::Refuse(reason)) => (Verdict::Deny, cut(&reason)),
+                Ok(Opinion::Confirm(reason)) => (Verdict::AllowWithConfirm, asked.words(&reason)),
+                Ok(Opinion::Refuse(reason)) => (Verdict::Deny, asked.words(&reason)),
                 Err(error) => {
                     if let Err(refusal) = asked.failed(at, HookPoint::Check, &error).await {
                         overrule(decision, Verdict::Deny, &at.name, "it failed");
@@ -199,7 +207,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Lets hooks change or withhold an output in which known secrets have been masked.
+    /// Lets hooks change or withhold an output in which known secrets have been masked. Where there was no such
+    /// hook when the tool was started, there is none to ask: what came since was not asked about the call either.
     pub(super) async fn review(
         &self,
         caller: &Caller,
@@ -207,10 +216,8 @@ impl Gateway {
         output: ToolOutput,
         trace: &Trace,
     ) -> Result<ToolOutput, Refusal> {
-        if self.parts.hooks.load().after.is_empty() {
-            return Ok(output);
-        }
-        Box::pin(self.review_by_hooks(Asked { caller, entry, trace }, output)).await
+        let Some(arguments) = trace.exact_arguments() else { return Ok(output) };
+        Box::pin(self.review_by_hooks(Asked { caller, entry, trace, arguments }, output)).await
     }
 
     async fn review_by_hooks(
@@ -219,16 +226,14 @@ impl Gateway {
         output: ToolOutput,
     ) -> Result<ToolOutput, Refusal> {
         let hooks = self.parts.hooks.load_full();
-        let arguments = asked.trace.shown_arguments();
-        let call = asked.call(&arguments);
+        let call = asked.call();
         let (mut value, kept) = as_value(asked.entry.operation, output);
         for at in hooks.after.iter().filter(|at| at.is_asked(&asked)) {
-            let shown = asked.trace.redacted_value(&value);
-            let change = match at.answer(at.hook.after(&call, &shown)).await {
+            let change = match at.answer(at.hook.after(&call, &value)).await {
                 Ok(Review::Pass) => Ok(None),
-                Ok(Review::Change(patch)) => Change::of_result(&value, patch),
+                Ok(Review::Change(patch)) => Change::new(value.clone(), patch),
                 Ok(Review::Withhold(reason)) => {
-                    withheld(&asked, at, &cut(&reason)).await?;
+                    withheld(&asked, at, &asked.words(&reason)).await?;
                     Ok(None)
                 }
                 Err(error) => Err(error),
@@ -297,10 +302,6 @@ fn overrule(decision: &mut PolicyDecision, verdict: Verdict, hook: &str, reason:
     };
 }
 
-fn cut(reason: &str) -> String {
-    reason.chars().take(MAX_REASON).collect()
-}
-
 /// A change that a hook makes.
 struct Change {
     changed: Value,
@@ -308,21 +309,6 @@ struct Change {
 }
 
 impl Change {
-    /// A change of arguments. What a hook sees masked it can't write back: the tool would get the mask.
-    fn of_arguments(
-        arguments: &Map<String, Value>,
-        patch: Vec<PatchOperation>,
-    ) -> Result<Option<Self>, HookError> {
-        if patch.iter().filter_map(written).any(has_mask) {
-            return Err(HookError(format!("its patch writes the mask `{MASK}`")));
-        }
-        Self::new(Value::Object(arguments.clone()), patch)
-    }
-
-    fn of_result(value: &Value, patch: Vec<PatchOperation>) -> Result<Option<Self>, HookError> {
-        Self::new(value.clone(), patch)
-    }
-
     fn new(mut value: Value, patch: Vec<PatchOperation>) -> Result<Option<Self>, HookError> {
         if patch.is_empty() {
             return Ok(None);
@@ -343,32 +329,11 @@ impl Change {
     }
 }
 
-/// Whether an operation touches only what the hook has seen: the others move values that are masked for it.
+/// Whether an operation adds no more than it holds: copies of copies double with each operation.
 const fn is_plain(operation: &PatchOperation) -> bool {
     match operation {
         PatchOperation::Add(_) | PatchOperation::Replace(_) | PatchOperation::Remove(_) => true,
         PatchOperation::Move(_) | PatchOperation::Copy(_) | PatchOperation::Test(_) => false,
-    }
-}
-
-/// What an operation writes.
-const fn written(operation: &PatchOperation) -> Option<&Value> {
-    match operation {
-        PatchOperation::Add(add) => Some(&add.value),
-        PatchOperation::Replace(replace) => Some(&replace.value),
-        PatchOperation::Remove(_)
-        | PatchOperation::Move(_)
-        | PatchOperation::Copy(_)
-        | PatchOperation::Test(_) => None,
-    }
-}
-
-fn has_mask(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains(MASK),
-        Value::Array(items) => items.iter().any(has_mask),
-        Value::Object(members) => members.values().any(has_mask),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

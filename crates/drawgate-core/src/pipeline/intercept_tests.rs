@@ -12,8 +12,10 @@ use crate::hooks::{
     Opinion, PatchOperation, Review,
 };
 use crate::model::{
-    Bounds, Caller, ErrorCode, Lineage, McpToolSpec, ToolOutput, ToolPatterns, ToolResult,
+    Bounds, Caller, ErrorCode, Lineage, McpToolSpec, ToolInvocation, ToolOutput, ToolPatterns,
+    ToolResult,
 };
+use crate::pipeline::CallOptions;
 use crate::policy::ApprovalState;
 use crate::source::SourceError;
 use crate::testing::{FakeSource, TestGate, caller, run_of};
@@ -201,10 +203,6 @@ async fn a_patch_that_a_hook_must_not_make_is_a_failure() {
         (json!([{ "op": "copy", "from": "/password", "path": "/path" }]), "other than `add`"),
         (json!([{ "op": "move", "from": "/password", "path": "/path" }]), "other than `add`"),
         (json!([{ "op": "test", "path": "/path", "value": "a" }]), "other than `add`"),
-        (
-            json!([{ "op": "add", "path": "/x", "value": { "y": ["[REDACTED]"] } }]),
-            "writes the mask",
-        ),
         (json!([{ "op": "replace", "path": "/none", "value": 1 }]), "can't be applied"),
         (json!([{ "op": "remove", "path": "/none" }]), "can't be applied"),
         (Value::Array(many), "more than 256 operations"),
@@ -221,21 +219,35 @@ async fn a_patch_that_a_hook_must_not_make_is_a_failure() {
 }
 
 #[tokio::test]
-async fn hooks_see_masks_and_the_tool_gets_the_secret() {
-    let add = json!([{ "op": "add", "path": "/note", "value": "n" }]);
-    let hook = Arc::new(FakeHook {
-        rewrite: Box::new(move |_| Ok(patch(add.clone()))),
-        ..FakeHook::default()
-    });
-    let points = [HookPoint::Rewrite, HookPoint::Check, HookPoint::After];
-    let points = points.map(|point| (point, HookTerms::default())).to_vec();
-    let bound = BoundHook { name: "h".into(), position: 0, points, hook: hook.clone() };
-    let (gate, _) = gate(vec![bound]).await;
-    let result = gate.call("ann", "s:echo", json!({ "password": "hunter2hunter2" })).await;
-    assert!(text(&result).contains("hunter2hunter2"), "the tool got it: {result:?}");
-    let seen = hook.seen.lock().clone();
-    assert_eq!(seen.len(), 3, "{seen:?}");
-    assert!(!seen.concat().contains("hunter2"), "{seen:?}");
+async fn a_guard_sees_the_call_that_runs_and_the_log_does_not() {
+    for (arguments, hidden) in [
+        (json!({ "password": "hunter2hunter2" }), "hunter2hunter2"),
+        (json!({ "path": "/etc/shadow-copy" }), "/etc/shadow-copy"),
+        (json!({ "path": "token=/etc/x" }), "/etc/x"),
+    ] {
+        let hook = Arc::new(FakeHook::default());
+        let points = HookPoint::ALL.map(|point| (point, HookTerms::default())).to_vec();
+        let watching = BoundHook { name: "h".into(), position: 0, points, hook: hook.clone() };
+        let (gate, _) = gate(vec![watching]).await;
+        let call = || ToolInvocation {
+            tool_id: "s:echo".to_owned(),
+            arguments: arguments.as_object().cloned().unwrap(),
+            redact_keys: vec!["path".to_owned()],
+            ..ToolInvocation::default()
+        };
+        let result = gate.gateway.call(&caller("ann"), call(), CallOptions::default()).await;
+        assert!(text(&result).contains(hidden), "the tool got it: {result:?}");
+        let seen = hook.seen.lock().clone();
+        assert_eq!(seen.len(), 3, "{seen:?}");
+        assert!(seen.iter().all(|seen| seen.contains(hidden)), "{seen:?}");
+
+        let quoting = Opinion::Refuse(format!("`{hidden}` must not be read"));
+        gate.control.parts().hooks.store(Arc::new(Hooks::new(vec![checking("no", quoting)])));
+        let result = gate.gateway.call(&caller("ann"), call(), CallOptions::default()).await;
+        assert_eq!(code(&result), Some(ErrorCode::PermissionDenied));
+        let kept = format!("{:?}", gate.events().await);
+        assert!(!kept.contains(hidden) && kept.contains("must not be read"), "{kept}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What a caller says about its own call: redaction wherever it is kept, bounds, and runs.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::tests::{Probe, change, code, gate_under, invocation, message, of_kind, with};
 use super::*;
@@ -83,8 +83,10 @@ async fn what_is_out_of_bounds_is_refused_and_has_its_outcome() {
         ("runId", Narrowing { run_id: Some("r".repeat(1000)), ..Default::default() }),
         ("grantIds", Narrowing { grant_ids: Some(vec!["".into()]), ..Default::default() }),
     ];
-    for (number, (member, narrowing)) in cases.into_iter().enumerate() {
-        let result = call(&gate, narrowing.of(invocation(json!({ "door": PIN })))).await;
+    let cases = cases.map(|(member, by)| (member, by.of(invocation(json!({ "door": PIN })))));
+    let named = ToolInvocation { request_id: "r".repeat(2000), ..invocation(json!({})) };
+    for (number, (member, bad)) in cases.into_iter().chain([("requestId", named)]).enumerate() {
+        let result = call(&gate, bad).await;
         assert_eq!(code(&result), Some(ErrorCode::InvalidArguments), "{member}");
         assert!(message(&result).contains(&format!("`{member}`")), "{}", message(&result));
         let events = gate.events().await;
@@ -92,6 +94,31 @@ async fn what_is_out_of_bounds_is_refused_and_has_its_outcome() {
         assert!(!format!("{events:?}").contains(PIN), "what was to be hidden is not known");
     }
     assert_eq!(source.starts(), 0);
+}
+
+#[tokio::test]
+async fn what_a_caller_hides_is_described_and_may_be_forbidden() {
+    let source = with(|| Ok(ToolOutput::text("ok")));
+    let gate = gate_under(&source, SourceTerms::default()).await;
+    let mut digests = Vec::new();
+    for path in ["/etc/shadow", "/etc/passwd"] {
+        // More parts than are described one by one, so that the last is among the rest.
+        let mut arguments: Map<String, Value> =
+            (0..40).map(|number| (format!("a{number}"), json!({ "lockerRow": "x" }))).collect();
+        arguments.insert("z".to_owned(), json!({ "lockerRow": path }));
+        call(&gate, redacting(Value::Object(arguments))).await;
+        let decision = of_kind(&gate, EventKind::Decision).await.pop().unwrap();
+        let masked: Vec<String> = serde_json::from_value(decision.rest["masked"].clone()).unwrap();
+        assert!(masked[0].starts_with("/a0/lockerRow: 1 characters, digest "), "{masked:?}");
+        assert!(masked[32].starts_with("9 more: 19 characters, digest "), "{masked:?}");
+        digests.push(masked[32].clone());
+    }
+    assert_ne!(digests[0], digests[1]);
+    change(&gate, |settings| settings.caller_redaction = false);
+    let refused = call(&gate, redacting(json!({ "lockerRow": PIN }))).await;
+    assert_eq!(code(&refused), Some(ErrorCode::InvalidArguments));
+    assert!(message(&refused).contains("`redactKeys` is not allowed"), "{}", message(&refused));
+    assert_eq!(source.starts(), 2);
 }
 
 #[tokio::test]

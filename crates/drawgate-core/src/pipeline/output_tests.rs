@@ -225,6 +225,18 @@ async fn where_the_artifact_can_not_be_stored_the_output_is_cut_all_the_same() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_large_answer_has_the_time_of_its_call() {
+    let source = returning(tool("t", &Value::Null), ToolOutput::text("large ".repeat(10_000)));
+    let gate = gate_under(&source, terms()).await;
+    gate.store.faults().before(async |operation| match operation {
+        Operation::PutArtifact => std::future::pending().await,
+        _ => Ok(()),
+    });
+    let result = gate.call("ann", "s:t", json!({})).await;
+    assert_eq!(code(&result), Some(ErrorCode::Timeout), "{result:?}");
+}
+
 #[tokio::test]
 async fn structured_results_keep_to_the_output_schema() {
     let schema = json!({ "type": "object", "required": ["n"], "properties": { "n": { "type": "integer" } } });

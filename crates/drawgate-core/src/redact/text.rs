@@ -11,6 +11,7 @@ use super::keys::ExtraKeys;
 use super::known::Known;
 use super::spans::Spans;
 use super::{MASK, args, blobs, pairs, pem, shapes, spoken, urls};
+use crate::json;
 
 /// How often a string inside a string is opened; what is packed deeper is hidden.
 const MAX_NEST: u8 = 4;
@@ -159,7 +160,7 @@ impl<'r> Scan<'r> {
     }
 
     fn json(&self, text: &str) -> Json {
-        if !text.trim_start().starts_with(['{', '[', '"']) {
+        if !text.trim_start().starts_with(['{', '[', '"']) || has_many_values(text) {
             return Json::No;
         }
         let Ok(value) = serde_json::from_str::<Value>(text) else { return Json::No };
@@ -193,6 +194,12 @@ enum Json {
     No,
     Clean,
     Changed(String),
+}
+
+/// Whether a text, if it is JSON, may hold more values than are parsed anywhere: it is read as text then.
+fn has_many_values(text: &str) -> bool {
+    let begins = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{'));
+    text.len() > json::MAX_VALUES && begins.count() > json::MAX_VALUES
 }
 
 fn same_but_space(one: &str, other: &str) -> bool {

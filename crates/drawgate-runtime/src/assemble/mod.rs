@@ -634,6 +634,7 @@ fn settings(config: &Config, pages: Option<&String>) -> GatewaySettings {
             expire: Duration::from_secs(config.approvals.expire_seconds),
         },
         approval_page: pages.cloned(),
+        caller_redaction: config.audit.caller_redaction,
         keep_payloads: config.audit.payloads == config::Payloads::Redacted,
         payload_bytes: config.audit.payload_bytes,
         payload_quota_bytes: config.audit.payload_quota_bytes,

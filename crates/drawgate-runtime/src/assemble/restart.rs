@@ -17,8 +17,8 @@ pub(super) fn warn(in_force: &Config, edited: &Config) {
 /// The sections that differ from those in force.
 pub(super) fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
     // The keys of its section that are followed at once.
-    let Audit { payloads, payload_bytes, .. } = in_force.audit;
-    let audit = Audit { payloads, payload_bytes, ..edited.audit.clone() };
+    let Audit { payloads, payload_bytes, caller_redaction, .. } = in_force.audit;
+    let audit = Audit { payloads, payload_bytes, caller_redaction, ..edited.audit.clone() };
     [
         ("`listen`", in_force.listen != edited.listen),
         ("`data`", in_force.data != edited.data),
@@ -51,6 +51,7 @@ mod tests {
         edited.builtin.enabled = false;
         edited.audit.payloads = Payloads::Hash;
         edited.audit.payload_bytes += 1;
+        edited.audit.caller_redaction = false;
         assert_eq!(changed(&in_force, &edited), [""; 0]);
         edited.listen.set_port(1);
         edited.data = Some("elsewhere".into());

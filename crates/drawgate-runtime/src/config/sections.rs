@@ -240,6 +240,8 @@ pub struct Audit {
     pub on_audit_failure: AuditFailure,
     /// What an event keeps of arguments. Of results it keeps the hash.
     pub payloads: Payloads,
+    /// Whether callers may name keys whose values are masked in what is kept of a call (`redactKeys`).
+    pub caller_redaction: bool,
     /// Bytes of redacted arguments that an event itself holds; larger ones are kept beside it.
     #[schemars(range(min = 0, max = 1_048_576))]
     pub payload_bytes: usize,
@@ -268,6 +270,7 @@ impl Default for Audit {
             durability: Durability::Process,
             on_audit_failure: AuditFailure::Memory,
             payloads: Payloads::Redacted,
+            caller_redaction: true,
             payload_bytes: 16 * 1024,
             payload_quota_bytes: 256 * 1024 * 1024,
             checkpoint_every: 1000,

@@ -140,7 +140,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
     let message = json::parse_members(body, members).map_err(|error| {
         let code = match error {
             JsonError::Duplicate(_) => INVALID_REQUEST,
-            JsonError::Syntax(_) | JsonError::Depth => PARSE_ERROR,
+            JsonError::Syntax(_) | JsonError::Depth | JsonError::Values => PARSE_ERROR,
         };
         RpcError::new(code, error.to_string())
     })?;
