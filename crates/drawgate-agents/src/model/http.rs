@@ -205,12 +205,17 @@ impl Provider {
         ModelError { began: !error.nothing_was_sent(), ..ModelError::new(kind, error.to_string()) }
     }
 
+    /// The key itself, to be masked.
+    pub(super) fn key_text(&self) -> Option<String> {
+        let key = self.host.secrets.resolve(self.key.as_ref()?.expose()).ok()?;
+        Some(key.expose().to_owned()).filter(|key| !key.is_empty())
+    }
+
     /// Names the provider in an error, and hides its key, which some providers repeat.
     pub(super) fn named(&self, error: ModelError) -> ModelError {
-        let key = self.key.as_ref().and_then(|key| self.host.secrets.resolve(key.expose()).ok());
-        let message = match key.as_ref().map(Resolved::expose) {
-            Some(key) if !key.is_empty() => error.message.replace(key, MASK),
-            Some(_) | None => error.message,
+        let message = match self.key_text() {
+            Some(key) => error.message.replace(&key, MASK),
+            None => error.message,
         };
         ModelError { message: format!("provider `{}`: {message}", self.name), ..error }
     }

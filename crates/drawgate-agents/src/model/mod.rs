@@ -5,6 +5,7 @@
 //! [`Model::turn`] is one request: whether it is made again is decided by whoever reserves the budget
 //! for it.
 
+mod allowed;
 mod anthropic;
 mod chat;
 mod codec;

@@ -1,5 +1,5 @@
-//! Requests that programs make to models themselves: read as far as budgets need it, held to the paths
-//! that ask a model, sent on with the provider's real key, and counted while the answer passes.
+//! Requests that programs make to models themselves: held to the paths, members and tools that ask a model
+//! ([`allowed`](super::allowed)), sent on with the provider's real key, and counted while the answer passes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,11 +9,13 @@ use bytes::Bytes;
 use drawgate_core::json;
 use drawgate_host::egress::address::to_uri;
 use drawgate_host::egress::{AnswerBody, Body, Chunks, read_body};
-use serde_json::Value;
+use drawgate_sources::setting::MASK;
+use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use url::Url;
 
+use super::allowed;
 use super::codec::{Progress, Seed, below, codec};
 use super::estimate::tokens;
 use super::gemini::method_url;
@@ -26,12 +28,9 @@ use super::{
 /// Characters that count for a long text without spaces, which is an image or a signature.
 const OPAQUE_CHARS: u64 = 8 * 1024;
 
-/// Headers of a program that a provider gets; all others are the program's own business.
-const PASSED_ON: [HeaderName; 3] = [
-    header::ACCEPT,
-    HeaderName::from_static("anthropic-beta"),
-    HeaderName::from_static("anthropic-version"),
-];
+/// Headers of a program that a provider gets, beside its betas; all others are the program's own business.
+const PASSED_ON: [HeaderName; 2] = [header::ACCEPT, HeaderName::from_static("anthropic-version")];
+const BETAS: HeaderName = HeaderName::from_static("anthropic-beta");
 
 /// Why a request of a program does not reach a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +52,9 @@ pub enum RelayRefusal {
     /// The body is not one of the API.
     #[error("the request can't be read: {0}")]
     Body(String),
+    /// A part of the conversation is more than a question to a model.
+    #[error("the request has {0}, which is not relayed")]
+    Part(String),
 }
 
 /// What a request asks for.
@@ -109,10 +111,11 @@ impl Models {
         }
         let body = json::parse_lossy(request.body)
             .map_err(|error| RelayRefusal::Body(format!("its body is not JSON: {error}")))?;
-        if !body.is_object() {
+        let Value::Object(mut body) = body else {
             return Err(RelayRefusal::Body("its body is not an object".to_owned()));
-        }
+        };
         let target = Target::of(provider.api, request.path, &body).ok_or_else(refused)?;
+        allowed::narrow(provider.api, &mut body).map_err(RelayRefusal::Part)?;
         let is_own = format!("{}/{}", provider.name, target.model) == own;
         let limits = listed.get(&target.model).copied().or_else(|| is_own.then(Default::default));
         let limits =
@@ -125,7 +128,7 @@ impl Models {
             model: target.model,
             asks: target.asks,
             is_stream: target.is_stream,
-            body,
+            body: Value::Object(body),
         })
     }
 }
@@ -138,7 +141,7 @@ struct Target {
 }
 
 impl Target {
-    fn of(api: Api, path: &str, body: &Value) -> Option<Self> {
+    fn of(api: Api, path: &str, body: &Map<String, Value>) -> Option<Self> {
         let is_stream = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
         let named = |asks| {
             let model = body.get("model")?.as_str()?.to_owned();
@@ -177,7 +180,11 @@ impl Target {
 
 fn passed_on(headers: &HeaderMap) -> HeaderMap {
     let own = headers.iter().filter(|(name, _)| PASSED_ON.contains(name));
-    own.map(|(name, value)| (name.clone(), value.clone())).collect()
+    let mut passed: HeaderMap = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let betas = headers.get_all(BETAS).iter().filter_map(|betas| betas.to_str().ok());
+    let betas = allowed::betas(&betas.collect::<Vec<_>>().join(","));
+    passed.extend(betas.and_then(|betas| Some((BETAS, HeaderValue::from_str(&betas).ok()?))));
+    passed
 }
 
 impl Relayed {
@@ -286,7 +293,16 @@ impl Relayed {
             let whole = read_body(answer.into_body(), MAX_REPLY, deadline).await;
             Passing::Whole(Some(whole.map_err(|error| failed(provider.unsent(&error)))?))
         };
-        Ok(RelayedAnswer { status, kind, passing, counted, fed: Fed::More, provider, _slot: slot })
+        Ok(RelayedAnswer {
+            status,
+            kind,
+            passing,
+            key: KeyMask::new(provider.key_text()),
+            counted,
+            fed: Fed::More,
+            provider,
+            _slot: slot,
+        })
     }
 
     fn request(&self) -> Result<Request<Body>, ModelError> {
@@ -335,6 +351,7 @@ pub struct RelayedAnswer {
     /// What the body is.
     pub kind: Option<HeaderValue>,
     passing: Passing,
+    key: KeyMask,
     counted: Option<ReplyStream>,
     fed: Fed,
     provider: Arc<Provider>,
@@ -354,32 +371,52 @@ enum Passing {
 }
 
 impl RelayedAnswer {
-    /// The next bytes; nothing at the end. `sink` hears what the model writes.
+    /// The next bytes; nothing at the end. `sink` hears what the model writes. The provider's key is
+    /// masked in them, which some providers repeat.
     pub async fn next(&mut self, sink: &dyn TurnSink) -> Result<Option<Bytes>, ModelError> {
-        let provider = &self.provider;
-        let chunk = match &mut self.passing {
-            Passing::Whole(whole) => {
-                let whole = whole.take();
-                if let (Some(whole), Some(counted)) = (&whole, &mut self.counted) {
-                    counted.whole(whole);
-                }
-                return Ok(whole);
+        loop {
+            let came = self.came().await?;
+            let is_end = came.is_none();
+            let mut shown = came.map(|bytes| self.key.feed(&bytes)).unwrap_or_default();
+            if is_end || matches!(self.passing, Passing::Whole(_)) {
+                shown.extend(self.key.end());
             }
-            Passing::Stream(chunks) => match timeout(provider.silence, chunks.next()).await {
-                Err(_) => return Err(super::stream::silent(provider.silence)),
-                Ok(Err(error)) => return Err(provider.unsent(&error).begun()),
-                Ok(Ok(chunk)) => chunk,
-            },
-        };
-        if let (Some(bytes), Some(counted), Fed::More) = (&chunk, &mut self.counted, &self.fed) {
-            // The program reads on, whatever is understood here.
-            self.fed = match counted.feed(bytes, sink) {
-                Ok(Progress::More) => Fed::More,
-                Ok(Progress::Done) => Fed::Done,
-                Err(error) => Fed::Failed(error),
-            };
+            if !shown.is_empty() {
+                self.count(&shown, sink);
+                return Ok(Some(shown.into()));
+            }
+            if is_end {
+                return Ok(None);
+            }
         }
-        Ok(chunk)
+    }
+
+    async fn came(&mut self) -> Result<Option<Bytes>, ModelError> {
+        let provider = &self.provider;
+        match &mut self.passing {
+            Passing::Whole(whole) => Ok(whole.take()),
+            Passing::Stream(chunks) => match timeout(provider.silence, chunks.next()).await {
+                Err(_) => Err(super::stream::silent(provider.silence)),
+                Ok(Err(error)) => Err(provider.unsent(&error).begun()),
+                Ok(Ok(chunk)) => Ok(chunk),
+            },
+        }
+    }
+
+    fn count(&mut self, bytes: &[u8], sink: &dyn TurnSink) {
+        let Some(counted) = &mut self.counted else { return };
+        match (&self.passing, &self.fed) {
+            (Passing::Whole(_), _) => counted.whole(bytes),
+            (Passing::Stream(_), Fed::More) => {
+                // The program reads on, whatever is understood here.
+                self.fed = match counted.feed(bytes, sink) {
+                    Ok(Progress::More) => Fed::More,
+                    Ok(Progress::Done) => Fed::Done,
+                    Err(error) => Fed::Failed(error),
+                };
+            }
+            (Passing::Stream(_), Fed::Done | Fed::Failed(_)) => {}
+        }
     }
 
     /// The tokens that the provider has counted so far.
@@ -403,6 +440,48 @@ impl RelayedAnswer {
                 raw: Value::Null,
             }),
         }
+    }
+}
+
+/// Masks a key in bytes that come piece by piece.
+struct KeyMask {
+    key: Vec<u8>,
+    /// What may be the beginning of the key.
+    held: Vec<u8>,
+}
+
+impl KeyMask {
+    fn new(key: Option<String>) -> Self {
+        Self { key: key.unwrap_or_default().into_bytes(), held: Vec::new() }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let Self { key, held } = self;
+        let Some(first) = key.first().copied() else { return bytes.to_vec() };
+        held.extend_from_slice(bytes);
+        let mut shown = Vec::with_capacity(held.len());
+        let mut at = 0;
+        while let Some(rest) = held.get(at..).filter(|rest| !rest.is_empty()) {
+            let plain = rest.iter().position(|byte| *byte == first).unwrap_or(rest.len());
+            let (plain, perhaps) = rest.split_at(plain);
+            shown.extend_from_slice(plain);
+            at += plain.len();
+            if perhaps.starts_with(key) {
+                shown.extend_from_slice(MASK.as_bytes());
+                at += key.len();
+            } else if key.starts_with(perhaps) {
+                break;
+            } else {
+                shown.push(first);
+                at += 1;
+            }
+        }
+        held.drain(..at);
+        shown
+    }
+
+    fn end(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
     }
 }
 

@@ -130,11 +130,52 @@ async fn output_is_held_to_the_model_and_the_budget() {
 #[test]
 fn only_what_speaks_of_the_api_is_passed_on() {
     let names = ["accept", "anthropic-beta", "authorization", "x-api-key", "cookie", "host"];
-    let headers = names.map(|name| (HeaderName::from_static(name), HeaderValue::from_static("x")));
+    let value = HeaderValue::from_static("effort-2025-11-24,files-api-2025-04-14");
+    let headers = names.map(|name| (HeaderName::from_static(name), value.clone()));
     let passed = passed_on(&headers.into_iter().collect());
-    let mut passed: Vec<_> = passed.keys().map(HeaderName::as_str).collect();
-    passed.sort_unstable();
-    assert_eq!(passed, ["accept", "anthropic-beta"]);
+    let mut names: Vec<_> = passed.keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["accept", "anthropic-beta"]);
+    assert_eq!(passed.get(BETAS).unwrap(), "effort-2025-11-24");
+}
+
+#[tokio::test]
+async fn more_than_a_question_to_a_model_is_left_out_or_refused() {
+    let body = json!({"model": "m", "mcp_servers": [], "tools": [{"type": "web_search_20250305"}]});
+    let relayed = read("anthropic", "/v1/messages", &body).unwrap();
+    assert_eq!(relayed.body, json!({"model": "m"}));
+    let image = json!({"type": "image", "source": {"type": "url", "url": "https://evil"}});
+    let body = json!({"model": "m", "messages": [{"role": "user", "content": [image]}]});
+    let refusal = read("anthropic", "/v1/messages", &body).err();
+    assert!(matches!(refusal, Some(RelayRefusal::Part(_))), "{refusal:?}");
+    // A text of few bytes that would be a hundred megabytes of values.
+    let many = format!("{{\"model\":\"m\",\"messages\":[{}0]}}", "0,".repeat(1_000_000));
+    let request = ProgramRequest {
+        method: &Method::POST,
+        path: "/v1/messages",
+        headers: &HeaderMap::new(),
+        body: many.as_bytes(),
+    };
+    let refusal = models().relayed("anthropic", "anthropic/own", &request).err();
+    assert!(matches!(refusal, Some(RelayRefusal::Body(_))), "{refusal:?}");
+}
+
+#[test]
+fn the_key_is_masked_however_it_is_cut() {
+    let key = "sk-aab";
+    for text in
+        ["", "sk-aab", "xsk-aabx", "sk-sk-aab", "sk-aa", "sk-aasssk-aabsk-aab", "ssk-aa sk-"]
+    {
+        let expected = text.replace(key, MASK);
+        for size in 1..=text.len().max(1) {
+            let mut mask = KeyMask::new(Some(key.to_owned()));
+            let pieces = text.as_bytes().chunks(size);
+            let mut shown: Vec<u8> = pieces.flat_map(|piece| mask.feed(piece)).collect();
+            shown.extend(mask.end());
+            assert_eq!(String::from_utf8(shown).unwrap(), expected, "{text} by {size}");
+        }
+    }
+    assert_eq!(KeyMask::new(None).feed(b"sk-aab"), b"sk-aab");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use drawgate_core::model::Caller;
 use drawgate_core::store::StoreError;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,7 +46,12 @@ pub(super) struct Program {
     pub(super) killed: CancellationToken,
     /// What is under way for it.
     pub(super) tasks: TaskTracker,
+    /// Places for requests to its model.
+    pub(super) requests: Arc<Semaphore>,
 }
+
+/// Requests to its model that a program may have under way at once: it and some agents of its own.
+const MAX_REQUESTS: usize = 16;
 
 impl Program {
     pub(super) fn new(session: Session, tasks: TaskTracker) -> Self {
@@ -57,6 +63,7 @@ impl Program {
             has_end: CancellationToken::new(),
             asked: Mutex::default(),
             killed: CancellationToken::new(),
+            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::program::{Program, RunProgram};
 use crate::model::{
@@ -79,6 +79,12 @@ enum Unsent {
 }
 
 impl RunProgram {
+    /// A place for a request, until it is dropped; none where enough are under way.
+    #[must_use]
+    pub fn relay_slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.requests).try_acquire_owned().ok()
+    }
+
     /// Answers a request of the program to a provider.
     pub async fn relay(&self, provider: &str, request: &ProgramRequest<'_>) -> RelayReply {
         let program = &self.0;
@@ -101,7 +107,7 @@ impl RunProgram {
             Err(Unsent::Refused(refusal)) => {
                 let status = match &refusal {
                     RelayRefusal::Path { .. } => StatusCode::NOT_FOUND,
-                    RelayRefusal::Body(_) => StatusCode::BAD_REQUEST,
+                    RelayRefusal::Body(_) | RelayRefusal::Part(_) => StatusCode::BAD_REQUEST,
                     RelayRefusal::Provider(_) | RelayRefusal::Model(_) => StatusCode::FORBIDDEN,
                 };
                 RelayReply::error(api, status, &refusal.to_string())
