@@ -5,6 +5,7 @@ pub mod approvals;
 pub mod control;
 pub mod grpc;
 pub mod guard;
+pub mod intake;
 pub mod mcp;
 pub mod ops;
 pub mod programs;

@@ -18,10 +18,10 @@ use drawgate_runtime::callers::Identity;
 use drawgate_runtime::refusals::RefusalLimiter;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
 use tokio::io::{DuplexStream, duplex};
 
 use crate::server::Server;
+use crate::surface::intake::Intake;
 use crate::surface::mcp::{self, Mcp, Transport};
 
 /// Bytes on their way between a sandbox and the gateway.
@@ -92,7 +92,8 @@ impl Inner {
             return refused(StatusCode::UNAUTHORIZED, "unauthorized: this is not the run's token");
         };
         if let Some((provider, rest)) = relayed {
-            return relay(&program, provider, &format!("/{rest}"), request).await;
+            let path = format!("/{rest}");
+            return relay(self.mcp.intake(), &program, provider, &path, request).await;
         }
         let Caller { principal, carried, lineage, .. } = program.caller();
         let identity = Identity { principal, carried, lineage };
@@ -109,18 +110,22 @@ fn token(headers: &HeaderMap) -> Option<&str> {
 }
 
 async fn relay(
+    intake: &Intake,
     program: &RunProgram,
     provider: &str,
     path: &str,
     request: Request<Body>,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let collected = tokio::time::timeout(BODY_TIME, Limited::new(body, MAX_BODY).collect()).await;
-    let Ok(Ok(body)) = collected else {
-        let message = "the request is too large, or did not come in time";
-        return refused(StatusCode::PAYLOAD_TOO_LARGE, message);
+    let Some(_slot) = program.relay_slot() else {
+        let message = "too many requests of this program are under way; try again later";
+        return refused(StatusCode::TOO_MANY_REQUESTS, message);
     };
-    let body = body.to_bytes();
+    let caller = program.caller().principal;
+    let body = match intake.read(&caller, body, (MAX_BODY, BODY_TIME)).await {
+        Ok(body) => body,
+        Err(error) => return refused(error.status(), &error.to_string()),
+    };
     let request =
         ProgramRequest { method: &head.method, path, headers: &head.headers, body: &body };
     let RelayReply { status, headers, body } = program.relay(provider, &request).await;

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
 use drawgate_core::model::{Caller, Client, Principal, Surface};
 use http::header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
 use serde_json::{Map, Value};
 
 use super::call_request::{self, CallRequest};
@@ -18,6 +16,7 @@ use super::message::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, Req
 use super::reply::{ReplyChannel, Streaming};
 use super::session::Session;
 use super::{Mcp, client, event_buffer, sse, watch};
+use crate::surface::intake::{Charge, Received};
 use drawgate_runtime::callers::Identity;
 
 /// How long a body may take to arrive.
@@ -96,7 +95,7 @@ async fn post(
 ) -> Response {
     let (head, body) = request.into_parts();
     let body = match check_types(&head.headers) {
-        Ok(()) => read(body, mcp.inner.max_body).await,
+        Ok(()) => read(mcp, &identity.principal, body).await,
         Err(response) => Err(response),
     };
     let body = match body {
@@ -107,7 +106,7 @@ async fn post(
             return *response;
         }
     };
-    answer(mcp, identity, transport, &head.headers, &body).await.unwrap_or_else(|error| rpc(&error))
+    answer(mcp, identity, transport, &head.headers, body).await.unwrap_or_else(|error| rpc(&error))
 }
 
 async fn answer(
@@ -115,15 +114,16 @@ async fn answer(
     identity: Identity,
     transport: Transport,
     headers: &HeaderMap,
-    body: &[u8],
+    body: Received,
 ) -> Result<Response, RpcError> {
-    let message = match message::parse(body) {
+    let message = match message::parse(&body) {
         Ok(message) => message,
         Err(error) => {
             Box::pin(call_request::refused(mcp, &identity, transport, &error.message)).await;
             return Err(error);
         }
     };
+    let charge = body.into_charge();
     match message {
         Message::Response { id, result } => {
             if let Ok(session) = find_session(mcp, &identity.principal, headers).await {
@@ -146,7 +146,8 @@ async fn answer(
             let call_request = CallRequest::of(&identity, transport, &id, &method, given);
             let done = match params {
                 Ok(params) => {
-                    let sender = Sender { identity, transport, call_request: call_request.clone() };
+                    let call_request = call_request.clone();
+                    let sender = Sender { identity, transport, call_request, charge };
                     request(mcp, sender, headers, &id, &method, params).await
                 }
                 Err(error) => Err(error),
@@ -156,11 +157,12 @@ async fn answer(
     }
 }
 
-/// Who sent a request, how, and for which call.
+/// Who sent a request, how, for which call, and what it takes up until it is answered.
 struct Sender {
     identity: Identity,
     transport: Transport,
     call_request: Option<Arc<CallRequest>>,
+    charge: Charge,
 }
 
 async fn request(
@@ -171,7 +173,7 @@ async fn request(
     method: &str,
     mut params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    let Sender { identity, transport, call_request } = sender;
+    let Sender { identity, transport, call_request, charge } = sender;
     let mode = match transport {
         Transport::Http | Transport::Run => Headers::Checked,
         Transport::Stdio => Headers::Absent,
@@ -198,7 +200,7 @@ async fn request(
     let peer = Peer { caller, era, session, client, reply: None, call_request };
     let done = match streaming(&peer, method, &params, headers) {
         None => Box::pin(super::methods::dispatch(mcp, &peer, id, method, params)).await,
-        Some(streaming) => respond(mcp, peer, id, method, params, streaming).await,
+        Some(streaming) => respond(mcp, peer, id, method, (params, charge), streaming).await,
     };
     // Revisions with sessions report a request's error in an answer that is itself a success.
     match era {
@@ -235,7 +237,7 @@ async fn respond(
     peer: Peer,
     id: &RequestId,
     method: &str,
-    params: Map<String, Value>,
+    (params, charge): (Map<String, Value>, Charge),
     streaming: Streaming,
 ) -> Result<Response, RpcError> {
     let reply = match (&peer.session, peer.caller.surface == OVER_HTTP) {
@@ -248,6 +250,7 @@ async fn respond(
     let work = Box::pin(async move {
         let call_request = peer.call_request.clone();
         let done = super::methods::dispatch(&mcp, &peer, &own, &method, params).await;
+        drop(charge);
         // The error leaves in the stream, so this is the last place that sees it.
         call_request::noted(&mcp, call_request, done).await
     });
@@ -392,17 +395,9 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     })
 }
 
-async fn read(body: Body, max: usize) -> Result<Bytes, Box<Response>> {
-    let collected = tokio::time::timeout(BODY_TIME, Limited::new(body, max).collect()).await;
-    match collected {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            let message = format!("the body is larger than {max} bytes");
-            Err(Box::new(plain(StatusCode::PAYLOAD_TOO_LARGE, &message)))
-        }
-        Ok(Err(_)) => Err(Box::new(plain(StatusCode::BAD_REQUEST, "the body ended early"))),
-        Err(_) => Err(Box::new(plain(StatusCode::REQUEST_TIMEOUT, "the body took too long"))),
-    }
+async fn read(mcp: &Mcp, caller: &Principal, body: Body) -> Result<Received, Box<Response>> {
+    let read = mcp.intake().read(caller, body, (mcp.inner.max_body, BODY_TIME)).await;
+    read.map_err(|error| Box::new(plain(error.status(), &error.to_string())))
 }
 
 /// A JSON answer.

@@ -40,6 +40,7 @@ use drawgate_runtime::tasks::Tasks;
 pub use http::{Transport, handle};
 pub use session::Sessions;
 
+use crate::surface::intake::Intake;
 use crate::telemetry::Spans;
 
 /// The MCP server. Cheap to clone.
@@ -60,6 +61,7 @@ struct Inner {
     runs: Option<Runs>,
     spans: Spans,
     max_body: usize,
+    intake: Intake,
 }
 
 impl Mcp {
@@ -78,6 +80,7 @@ impl Mcp {
             runs: None,
             spans,
             max_body,
+            intake: Intake::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -99,6 +102,12 @@ impl Mcp {
             inner.runs = Some(runs);
         }
         self
+    }
+
+    /// What requests take up in memory.
+    #[must_use]
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.inner.intake
     }
 
     /// Ends all open streams, so that connections can close.
