@@ -219,8 +219,8 @@ impl PluginContext for Context {
     }
 
     async fn save(&self, key: &str, value: Option<Value>) -> Result<(), PluginError> {
-        let _alone = self.known.storing.lock().await;
-        storage::save(&self.runs, &self.name, key, value).await
+        let mut keys = self.known.storing.lock().await;
+        storage::save(&self.runs, &self.name, (key, value), &mut keys).await
     }
 
     fn settings(&self) -> Value {

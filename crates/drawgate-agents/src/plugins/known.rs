@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::storage::StoredKeys;
 use crate::plugin::CallMeta;
 use crate::runs::session::STEP_KEY;
 
@@ -46,7 +47,7 @@ pub(crate) struct Known {
     /// Runs that it may wait for.
     pub(crate) invokes: Semaphore,
     /// One change of what it stores at a time.
-    pub(crate) storing: tokio::sync::Mutex<()>,
+    pub(crate) storing: tokio::sync::Mutex<Option<StoredKeys>>,
 }
 
 #[derive(Default)]

@@ -1,5 +1,7 @@
 //! What plugins store: a few small values each, sealed.
 
+use std::collections::BTreeSet;
+
 use drawgate_core::model::SourceId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,30 +33,45 @@ pub(super) async fn load(
     Ok(found.into_iter().find(|stored| stored.key == key).map(|stored| stored.value))
 }
 
+/// The keys under which a plugin has stored something. They are read once, since all values come with them.
+pub(super) type StoredKeys = BTreeSet<String>;
+
+/// Stores or removes a value. `keys` is known from the first time on.
 pub(super) async fn save(
     runs: &Runs,
     plugin: &SourceId,
-    key: &str,
-    value: Option<Value>,
+    (key, value): (&str, Option<Value>),
+    keys: &mut Option<StoredKeys>,
 ) -> Result<(), PluginError> {
     check(key)?;
+    let failed = |error: drawgate_core::store::StoreError| PluginError(error.to_string());
     let id = id(plugin, key);
     let Some(value) = value else {
-        let removed = runs.0.store.remove_sealed(KIND, id).await;
-        return removed.map_err(|error| PluginError(error.to_string()));
+        runs.0.store.remove_sealed(KIND, id).await.map_err(failed)?;
+        if let Some(keys) = keys {
+            keys.remove(key);
+        }
+        return Ok(());
     };
     let size = value.to_string().len();
     if size > MAX_VALUE {
         return Err(PluginError(format!("a value may have {MAX_VALUE} bytes; `{key}` has {size}")));
     }
-    let others = all(runs, plugin, "").await?;
-    if others.len() >= MAX_KEYS && !others.iter().any(|stored| stored.key == key) {
+    let keys = match keys {
+        Some(keys) => keys,
+        None => {
+            let stored = all(runs, plugin, "").await?;
+            keys.insert(stored.into_iter().map(|stored| stored.key).collect())
+        }
+    };
+    if keys.len() >= MAX_KEYS && !keys.contains(key) {
         let reason = format!("a plugin may store {MAX_KEYS} values; remove one first");
         return Err(PluginError(reason));
     }
     let stored = Stored { key: key.to_owned(), value };
-    let failed = |error: drawgate_core::store::StoreError| PluginError(error.to_string());
     let write = runs.0.store.put(KIND, id, &stored).map_err(failed)?;
+    // Counted before: what can't be told from a failure may be stored.
+    keys.insert(stored.key);
     runs.0.store.commit(&[Change::Beside(&write)]).await.map_err(failed)
 }
 

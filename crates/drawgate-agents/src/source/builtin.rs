@@ -125,8 +125,9 @@ impl AgentTools {
                 "`tools` can only be given without `agent`: a profile says itself what it uses";
             return Err(arguments_error(message.to_owned()));
         }
-        self.profiles.get(name).ok_or_else(|| {
-            let own = parent.record.lock().profile.clone();
+        let own = parent.record.lock().profile.clone();
+        // One that it may not start is to it as one that is not there.
+        self.profiles.get(name).filter(|_| own.may_start(name)).ok_or_else(|| {
             let mut names = self.profiles.names();
             names.retain(|name| own.may_start(name));
             let names = names.join("`, `");
