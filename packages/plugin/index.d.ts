@@ -84,7 +84,7 @@ type MaybeAsync<T> = Promise<T> | T;
 /** What a reviewer says about the result of a task. */
 export type Verdict = { accepted: boolean; feedback?: string };
 
-/** A call, as hooks see it. Secrets are masked. */
+/** A call, as hooks see it: exactly what the tool gets, secrets included. */
 export type HookCall = {
   /** Its id in the audit log. */
   callId: string;
