@@ -11,7 +11,7 @@ fn a_missing_file_is_an_empty_one() {
     let folder = TempDir::new().unwrap();
     let file = KeyFile::new(folder.path().join("keys"));
     assert_eq!(file.read(), Ok(Vec::new()));
-    assert_eq!(file.stamp(), None);
+    assert_eq!(file.stamp(), (None, None));
 }
 
 #[test]
