@@ -370,15 +370,17 @@ describe("the end", () => {
 
   test("calls that end within the grace are answered, the others are cancelled", async () => {
     const gateway = new ToolGateway({ capabilities: ["*"] });
-    const begun = deferred();
-    let finish;
+    // Either may begin first.
+    const slowBegun = deferred();
+    const hangBegun = deferred();
     gateway.registerTools("js", [
-      tool("slow", () => new Promise((resolve) => { finish = () => resolve("done"); })),
-      tool("hang", () => new Promise(() => begun.resolve())),
+      tool("slow", () => new Promise((resolve) => slowBegun.resolve(() => resolve("done")))),
+      tool("hang", () => new Promise(() => hangBegun.resolve())),
     ]);
     const slow = call(gateway, "js:slow");
     const hung = call(gateway, "js:hang");
-    await begun.promise;
+    const finish = await slowBegun.promise;
+    await hangBegun.promise;
     const closed = gateway.close(1000);
     finish();
     assert.equal(text(await slow), "done");

@@ -108,6 +108,11 @@ impl Trusted {
         self.0.writable.keep_in(file)
     }
 
+    /// Reads the same, and writes nothing down there.
+    pub fn read_writable_from(&self, file: &Path) -> io::Result<()> {
+        self.0.writable.read_from(file)
+    }
+
     /// Remembers a folder, which need not be there yet, that others may write from now on.
     pub fn add_writable(&self, folder: &Path) -> io::Result<()> {
         self.0.writable.add(&FollowedPath::of(folder).end)
@@ -224,8 +229,20 @@ impl Survey {
     /// The folders that others may write.
     fn writable(&self) -> &[Ground] {
         self.writable.get_or_init(|| {
-            let all = self.trusted.0.writable.all();
-            self.own.iter().chain(&all).map(|folder| self.ground(folder)).collect()
+            let (given, declared) = self.trusted.0.writable.all();
+            // Not followed: they had no links, so one that is there now may be a program's.
+            let mut grounds: Vec<Ground> =
+                given.into_iter().map(|real| self.ground_at(real)).collect();
+            for folder in self.own.iter().chain(&declared) {
+                let followed = FollowedPath::of(folder);
+                // A folder behind a link that a program could have made is not given to any program.
+                let is_held =
+                    |link: &PathBuf| grounds.iter().any(|ground| self.holds(ground, link));
+                if !followed.links.iter().any(is_held) {
+                    grounds.push(self.ground_at(followed.end));
+                }
+            }
+            grounds
         })
     }
 
@@ -234,7 +251,11 @@ impl Survey {
     }
 
     fn ground(&self, folder: &Path) -> Ground {
-        let real = FollowedPath::of(folder).end;
+        self.ground_at(FollowedPath::of(folder).end)
+    }
+
+    /// The same for a folder that is named without links.
+    fn ground_at(&self, real: PathBuf) -> Ground {
         let ids: Vec<Id> = real.ancestors().filter_map(id_at).collect();
         let is_there = id_at(&real).is_some();
         let own = (real.clone(), self.mounts.place(&real));

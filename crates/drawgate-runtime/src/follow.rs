@@ -30,6 +30,11 @@ pub(crate) async fn follow_config(runtime: Arc<Runtime>) {
     let Some(file) = loaded.watched().map(Path::to_owned) else { return };
     let files = followed(&file, &loaded);
     let in_force = texts(&files);
+    // An edit may have begun before this look; then it is not known what the files said.
+    let is_same = loaded.reload().is_ok_and(|now| {
+        Files::read(&now).is_ok_and(|files| asks.is_in_force(files.fingerprint()))
+    });
+    let in_force = is_same.then_some(in_force);
     let mut follower = Follower { runtime, in_force, loaded, file, files, is_gone: false };
     // The first look is for edits that were made while the gateway was put together.
     let mut seen = None;
@@ -68,8 +73,8 @@ struct Follower {
     file: PathBuf,
     /// It, and the files that count with it.
     files: Vec<PathBuf>,
-    /// What they said when they were last in force.
-    in_force: BTreeMap<PathBuf, Vec<u8>>,
+    /// What they said when they were last in force, if that is known.
+    in_force: Option<BTreeMap<PathBuf, Vec<u8>>>,
     is_gone: bool,
 }
 
@@ -128,7 +133,7 @@ impl Follower {
             // It has been reported.
             Err(_) => return Looked::Failed,
         }
-        self.in_force = texts;
+        self.in_force = Some(texts);
         Looked::Done
     }
 
@@ -149,11 +154,12 @@ impl Follower {
 
     /// A file from which something is missing that is in force.
     fn missing(&self) -> Option<PathBuf> {
+        let Some(in_force) = &self.in_force else { return Some(self.file.clone()) };
         let now = texts(&self.files);
         let lacks = |(path, text): &(&PathBuf, &Vec<u8>)| {
             lacks_lines(now.get(*path).map(Vec::as_slice).unwrap_or_default(), text)
         };
-        self.in_force.iter().find(lacks).map(|(path, _)| path.clone())
+        in_force.iter().find(lacks).map(|(path, _)| path.clone())
     }
 
     fn stamps(&self) -> Vec<Stamp> {

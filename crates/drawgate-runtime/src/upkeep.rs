@@ -114,7 +114,7 @@ async fn follow_clock(runtime: Arc<Runtime>) {
         );
         let step = EventDraft::new(EventKind::ClockStepped, clock.now_ms())
             .number("clockBehindMs", behind)
-            .text("reason", &format!("the system's clock is {seconds} s behind"));
+            .text("reason", format!("the system's clock is {seconds} s behind"));
         if let Err(error) = runtime.audit().append(step).await {
             tracing::warn!(%error, "a step of the system's clock could not be written down");
         }

@@ -443,6 +443,10 @@ impl RelayedAnswer {
     }
 }
 
+/// Bytes of a key that is a secret. Servers without keys are given words such as `none`, which stand in every
+/// answer.
+const SHORTEST_KEY: usize = 16;
+
 /// Masks a key in bytes that come piece by piece.
 struct KeyMask {
     key: Vec<u8>,
@@ -452,6 +456,7 @@ struct KeyMask {
 
 impl KeyMask {
     fn new(key: Option<String>) -> Self {
+        let key = key.filter(|key| key.len() >= SHORTEST_KEY);
         Self { key: key.unwrap_or_default().into_bytes(), held: Vec::new() }
     }
 

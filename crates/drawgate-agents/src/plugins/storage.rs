@@ -57,12 +57,11 @@ pub(super) async fn save(
     if size > MAX_VALUE {
         return Err(PluginError(format!("a value may have {MAX_VALUE} bytes; `{key}` has {size}")));
     }
-    let keys = match keys {
-        Some(keys) => keys,
-        None => {
-            let stored = all(runs, plugin, "").await?;
-            keys.insert(stored.into_iter().map(|stored| stored.key).collect())
-        }
+    let keys = if let Some(keys) = keys {
+        keys
+    } else {
+        let stored = all(runs, plugin, "").await?;
+        keys.insert(stored.into_iter().map(|stored| stored.key).collect())
     };
     if keys.len() >= MAX_KEYS && !keys.contains(key) {
         let reason = format!("a plugin may store {MAX_KEYS} values; remove one first");

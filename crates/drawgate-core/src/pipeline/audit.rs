@@ -25,7 +25,7 @@ use crate::model::{
     ToolError, ToolInvocation, ToolOutput, ToolResult, shown_name,
 };
 use crate::policy::{Approval, Cover};
-use crate::redact::{Redactor, describe_masks};
+use crate::redact::{MASK, Redactor, describe_masks};
 use crate::registry::Entry;
 use crate::store::StoreError;
 
@@ -179,16 +179,16 @@ impl Trace {
     /// here, too.
     pub(super) fn masked_words(&self, arguments: &Map<String, Value>, words: &str) -> String {
         let redactor = self.gate.parts.redactor.load();
-        let mut hidden = Vec::new();
+        let mut shown = words.to_owned();
         if let Cow::Owned(redacted) = redactor.redact_map(arguments, &self.redact_keys) {
             let _ = describe_masks(arguments, &redacted, &mut |_, part| {
-                hidden.push(part.to_owned());
+                if !part.is_empty() && shown.contains(part) {
+                    shown = shown.replace(part, MASK);
+                }
                 String::new()
             });
         }
-        let arguments = Redactor::new(hidden.iter().map(String::as_str));
-        let words = arguments.mask_known(words);
-        redactor.redact_text_with(&words, &self.redact_keys).into_owned()
+        redactor.redact_text_with(&shown, &self.redact_keys).into_owned()
     }
 
     /// The arguments as a person sees them who is asked about the call: each mask says how much it

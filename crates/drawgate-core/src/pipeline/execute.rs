@@ -10,7 +10,7 @@ use super::audit::Trace;
 use super::authorize::{Confirmed, PermittedCall};
 use super::continuation::Handle;
 use super::gateway::{CallOptions, Gateway};
-use super::time::TimeLimit;
+use super::time::{CallTime, TimeLimit};
 use super::{Refusal, refuse};
 use crate::deadline::Deadline;
 use crate::fair::FairSlot;
@@ -28,8 +28,7 @@ pub(crate) struct Executed {
     /// For the state of a call that is interrupted by a question.
     pub(super) approval: Option<String>,
     pub(super) binding: String,
-    pub(super) limit: TimeLimit,
-    pub(super) deadline: Deadline,
+    pub(super) time: CallTime,
 }
 
 /// What became of a permitted call.
@@ -118,20 +117,28 @@ impl Gateway {
                 Err(NotStarted::Outdated(call)) => return Ok(Performed::Outdated(call)),
             },
             () = cancel.cancelled() => return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call")),
-            () = deadline.passed() => {
-                let id = entry.id.source();
-                return Err(if self.parts.registry.is_starting(id) {
-                    refuse(ErrorCode::Unavailable, format!("`{id}` is starting"))
-                } else {
-                    limit.refusal(&entry, &deadline)
-                });
-            }
+            () = deadline.passed() => return Err(self.overdue(&entry, limit, &deadline)),
         };
         if output.input_required.is_some() && !answers {
             let message = "the tool asks for input during a call, which this caller can't give";
             return Err(refuse(ErrorCode::ExecutionFailed, message));
         }
-        Ok(Performed::Done(Executed { entry, output, approval, binding, limit, deadline }))
+        Ok(Performed::Done(Executed {
+            entry,
+            output,
+            approval,
+            binding,
+            time: CallTime { limit, deadline },
+        }))
+    }
+
+    /// What is said when a call has taken too long: perhaps it waited for its source alone.
+    fn overdue(&self, entry: &Entry, limit: TimeLimit, deadline: &Deadline) -> Refusal {
+        let id = entry.id.source();
+        if self.parts.registry.is_starting(id) {
+            return refuse(ErrorCode::Unavailable, format!("`{id}` is starting"));
+        }
+        limit.refusal(entry, deadline)
     }
 
     /// Calls the source, and once more where that can't do a thing twice.
@@ -145,15 +152,27 @@ impl Gateway {
         let again = call.0.entry.idempotent.then(|| call.again());
         match (self.attempt(caller, call, context, trace).await?, again) {
             (Err(first @ SourceError::Unavailable { .. }), Some(again)) => {
-                match (self.attempt(caller, again, context, trace).await, &first) {
-                    // The first attempt may have been carried out, so this is no refusal.
-                    (Err(_), SourceError::Unavailable { sent: Sent::Perhaps, .. }) => {
-                        Err(refusal(first).into())
-                    }
-                    (done, _) => Ok(done?.map_err(refusal)?),
-                }
+                Box::pin(self.retry(caller, again, context, trace, first)).await
             }
             (done, _) => Ok(done.map_err(refusal)?),
+        }
+    }
+
+    /// Calls a source once more that was not there at `first`.
+    async fn retry(
+        &self,
+        caller: &Caller,
+        again: PermittedCall,
+        context: &CallContext,
+        trace: &mut Trace,
+        first: SourceError,
+    ) -> Result<ToolOutput, NotStarted> {
+        match (self.attempt(caller, again, context, trace).await, &first) {
+            // The first attempt may have been carried out, so this is no refusal.
+            (Err(_), SourceError::Unavailable { sent: Sent::Perhaps, .. }) => {
+                Err(refusal(first).into())
+            }
+            (done, _) => Ok(done?.map_err(refusal)?),
         }
     }
 

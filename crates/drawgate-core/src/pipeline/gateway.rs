@@ -276,7 +276,12 @@ impl Gateway {
             };
             match performed {
                 Performed::Done(executed) => {
-                    return self.spool(caller, executed, &options.cancel, trace).await;
+                    let late = executed.time.late(&executed.entry, &options.cancel);
+                    return tokio::select! {
+                        biased;
+                        spooled = self.spool(caller, executed, trace) => spooled,
+                        refusal = late => Err(refusal),
+                    };
                 }
                 Performed::Outdated(call) => {
                     authorized = Box::pin(self.reconsider(caller, call, &options, trace)).await?;

@@ -208,7 +208,7 @@ impl Gateway {
     }
 
     /// Lets hooks change or withhold an output in which known secrets have been masked. Where there was no such
-    /// hook when the tool was started, there is none to ask: what came since was not asked about the call either.
+    /// hook when the tool was started, no hook is asked: one that came since was not asked about the call either.
     pub(super) async fn review(
         &self,
         caller: &Caller,
@@ -233,7 +233,10 @@ impl Gateway {
                 Ok(Review::Pass) => Ok(None),
                 Ok(Review::Change(patch)) => Change::new(value.clone(), patch),
                 Ok(Review::Withhold(reason)) => {
-                    withheld(&asked, at, &asked.words(&reason)).await?;
+                    // It may quote the result as well as the arguments.
+                    let result = Map::from_iter([("result".to_owned(), value.clone())]);
+                    let reason = asked.trace.masked_words(&result, &asked.words(&reason));
+                    withheld(&asked, at, &reason).await?;
                     Ok(None)
                 }
                 Err(error) => Err(error),
@@ -262,18 +265,21 @@ impl Gateway {
         trace: &Trace,
     ) -> Refusal {
         let Some(entry) = trace.started_entry() else { return failure };
-        let output = ToolOutput::failure(failure.message.clone());
+        let mut output = ToolOutput::failure(failure.message.clone());
+        self.mask(&mut output);
+        let shown = first_text(&output).map(str::to_owned);
         match self.review(caller, entry, output, trace).await {
-            Ok(output) => {
-                let text = output.content.iter().find_map(|block| block.get("text")?.as_str());
-                match text {
-                    Some(text) if text == failure.message => failure,
-                    text => refuse(failure.code, text.unwrap_or("the tool failed")),
-                }
-            }
+            Ok(output) => match first_text(&output) {
+                Some(text) if Some(text) == shown.as_deref() => failure,
+                text => refuse(failure.code, text.unwrap_or("the tool failed")),
+            },
             Err(refusal) => refusal,
         }
     }
+}
+
+fn first_text(output: &ToolOutput) -> Option<&str> {
+    output.content.iter().find_map(|block| block.get("text")?.as_str())
 }
 
 /// Writes that a hook withholds a result, and refuses to let it leave if that counts.

@@ -223,7 +223,7 @@ async fn a_guard_sees_the_call_that_runs_and_the_log_does_not() {
     for (arguments, hidden) in [
         (json!({ "password": "hunter2hunter2" }), "hunter2hunter2"),
         (json!({ "path": "/etc/shadow-copy" }), "/etc/shadow-copy"),
-        (json!({ "path": "token=/etc/x" }), "/etc/x"),
+        (json!({ "file": "token=/etc/shadow-2" }), "/etc/shadow-2"),
     ] {
         let hook = Arc::new(FakeHook::default());
         let points = HookPoint::ALL.map(|point| (point, HookTerms::default())).to_vec();

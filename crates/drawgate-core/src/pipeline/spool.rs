@@ -6,10 +6,7 @@
 mod cut;
 mod size;
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use self::size::Size;
 use super::audit::Trace;
@@ -42,33 +39,14 @@ impl Spooled {
 }
 
 impl Gateway {
-    /// Makes an output fit to be answered, within the time that is left of the call's.
+    /// Makes an output fit to be answered.
     pub(super) async fn spool(
         &self,
         caller: &Caller,
         executed: Executed,
-        cancel: &CancellationToken,
         trace: &mut Trace,
     ) -> Result<Spooled, Refusal> {
-        let (entry, limit) = (Arc::clone(&executed.entry), executed.limit);
-        let deadline = executed.deadline.clone();
-        tokio::select! {
-            biased;
-            spooled = self.spool_output(caller, executed, trace) => spooled,
-            () = cancel.cancelled() => {
-                Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call after the tool had answered"))
-            }
-            () = deadline.passed() => Err(limit.refusal(&entry, &deadline)),
-        }
-    }
-
-    async fn spool_output(
-        &self,
-        caller: &Caller,
-        executed: Executed,
-        trace: &mut Trace,
-    ) -> Result<Spooled, Refusal> {
-        let Executed { entry, mut output, approval, binding, .. } = executed;
+        let Executed { entry, mut output, approval, binding, time: _ } = executed;
         if let Some(required) = output.input_required.take() {
             return self.interrupted(caller, &entry, *required, approval, &binding);
         }
@@ -117,7 +95,7 @@ impl Gateway {
     }
 
     /// No secret that the gateway knows leaves it, whatever a tool prints.
-    fn mask(&self, output: &mut ToolOutput) {
+    pub(super) fn mask(&self, output: &mut ToolOutput) {
         let redactor = self.parts.redactor.load();
         if output.is_error {
             for block in &mut output.content {

@@ -1,6 +1,11 @@
 //! How long a call may take, and what is said when it took longer.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use super::{Refusal, refuse};
 use crate::deadline::Deadline;
@@ -65,6 +70,49 @@ impl TimeLimit {
             text.push_str(left);
         }
         refuse(ErrorCode::Timeout, text)
+    }
+}
+
+/// The time of a call whose tool has answered.
+pub(super) struct CallTime {
+    pub(super) limit: TimeLimit,
+    pub(super) deadline: Deadline,
+}
+
+impl CallTime {
+    /// Ends when the time is over or the caller has given up. It costs nothing unless it is waited for.
+    pub(super) fn late<'a>(&self, entry: &Arc<Entry>, cancel: &'a CancellationToken) -> Late<'a> {
+        Late::Unasked(Some((self.limit, self.deadline.clone(), Arc::clone(entry), cancel)))
+    }
+}
+
+/// What [`CallTime::late`] returns.
+pub(super) enum Late<'a> {
+    Unasked(Option<(TimeLimit, Deadline, Arc<Entry>, &'a CancellationToken)>),
+    Waiting(Pin<Box<dyn Future<Output = Refusal> + Send + 'a>>),
+}
+
+impl Future for Late<'_> {
+    type Output = Refusal;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Refusal> {
+        let late = self.get_mut();
+        if let Late::Unasked(parts) = late {
+            let Some((limit, deadline, entry, cancel)) = parts.take() else { return Poll::Pending };
+            *late = Late::Waiting(Box::pin(async move {
+                tokio::select! {
+                    () = cancel.cancelled() => {
+                        let message = "the caller cancelled the call after the tool had answered";
+                        refuse(ErrorCode::Cancelled, message)
+                    }
+                    () = deadline.passed() => limit.refusal(&entry, &deadline),
+                }
+            }));
+        }
+        match late {
+            Late::Waiting(end) => end.as_mut().poll(context),
+            Late::Unasked(_) => Poll::Pending,
+        }
     }
 }
 

@@ -65,6 +65,19 @@ fn code_that_computes_a_secret_is_shown() {
         check(&row, &[code]);
     }
     check("token = decode(\"hunter2secret\")", &["decode(\"", "\")"]);
+    let long = "0123456789abcdef".repeat(100);
+    for secret in [
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLE",
+        "hunter2",
+        "correcthorse",
+        "$2b$12$Kixhunter2",
+        &long,
+    ] {
+        let redacted = crate::redact::Redactor::new([])
+            .redact_text(&format!("password = load(\"{secret}\")"))
+            .into_owned();
+        assert_eq!(redacted, format!("password = load(\"{}\")", crate::redact::MASK), "{secret}");
+    }
     for value in ["hunter2secret(x)y", "'hunter2secret(x)'", "\"f('hunter2secret')\""] {
         check(&format!("password={value}"), &[]);
     }

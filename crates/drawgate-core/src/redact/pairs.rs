@@ -328,23 +328,32 @@ fn call(bytes: &[u8], start: usize, spaced: bool) -> Option<Range<usize>> {
     (opens && plain && (closes || line - start == LONGEST_CALL)).then_some(start..line)
 }
 
-/// Hides the literals of a call that may be secrets: one word that looks generated, without anything that a
-/// shell acts on.
+/// Hides the literals of a call that may be secrets: what looks generated, and the only literal of a call
+/// that does nothing else. What a shell acts on, and paths, are shown.
 fn hide_literals(text: &str, call: Range<usize>, spans: &mut Spans) {
-    let bytes = text.as_bytes().get(..call.end).unwrap_or_default();
+    let bytes = text.as_bytes();
     let is_quote = |b: u8| matches!(b, b'"' | b'\'' | b'`');
     let mut at = call.start;
     loop {
         let open = skip(bytes, at, |b| !is_quote(b));
-        let Some(quote) = byte(bytes, open) else { return };
-        let close = skip(bytes, open + 1, |b| b != quote);
+        let Some(quote) = byte(bytes, open).filter(|_| open < call.end) else { return };
+        // A literal may be longer than what is looked at of the call.
+        let close = skip(bytes, open + 1, |b| b != quote && b != b'\n');
         let literal = text.get(open + 1..close).unwrap_or_default();
-        let acts = |b: u8| b.is_ascii_whitespace() || b"/$|;&<>()".contains(&b);
-        if looks_random(literal, SHORTEST_LITERAL) && !literal.bytes().any(acts) {
+        let rest = text.get(close..).unwrap_or_default().lines().next().unwrap_or_default();
+        let is_only = at == call.start && rest.bytes().skip(1).all(|b| b") ,;]}".contains(&b));
+        if !acts(literal) && (is_only || looks_random(literal, SHORTEST_LITERAL)) {
             spans.push_value(text, open + 1..close);
         }
         at = close + 1;
     }
+}
+
+/// Whether a literal is something that is run or opened.
+fn acts(literal: &str) -> bool {
+    let is_path = literal.starts_with(['/', '.', '~']) || literal.contains("://");
+    let in_shell = |b: u8| b.is_ascii_whitespace() || b"|;&<>()".contains(&b);
+    is_path || literal.contains("$(") || literal.contains("${") || literal.bytes().any(in_shell)
 }
 
 /// Bytes of a literal that looks generated.

@@ -125,7 +125,8 @@ async fn what_is_pinned_is_listed_before_its_source_is_there_and_nothing_else() 
     for (name, again, expected) in rows {
         let met = Met::before(tools()).await.again(again, tools()).await;
         assert_eq!(met.listed(), expected, "{name}");
-        assert_eq!(met.supervisor.starting(), [met.source.id.clone()], "{name}");
+        let starting = std::slice::from_ref(&met.source.id);
+        assert_eq!(met.supervisor.starting(), starting, "{name}");
         // Other terms hold for what is known from before, too.
         let followed = SourceTerms { trust: Trust::Follow, ..terms("one") };
         met.supervisor.set_terms(&met.source.id, followed).await;

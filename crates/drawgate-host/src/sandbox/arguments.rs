@@ -44,11 +44,12 @@ pub(super) fn open(
 /// What an argument would open now, for people.
 pub(super) fn opened_by(argument: &str, home: Option<&Path>) -> Option<PathBuf> {
     let path = Some(Path::new(argument)).filter(|path| path.is_absolute())?;
-    named(&path.canonicalize().ok()?, home)
+    let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
+    named(&path.canonicalize().ok()?, home.as_deref())
 }
 
 /// What a path without links opens: the folder that it is, or the file with the project around it. Never a
-/// whole home folder, nor a folder at the top of the machine.
+/// whole home folder, which is named without links as well, nor a folder at the top of the machine.
 fn named(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let too_much = |path: &Path| {
         path.parent().is_none_or(|above| above.parent().is_none()) || Some(path) == home

@@ -96,13 +96,14 @@ impl Request<'_> {
     /// The plan, with every path resolved.
     pub(crate) fn plan(&self) -> Result<Plan, SandboxError> {
         let survey = self.trusted.survey_with(self.writable().cloned().collect());
-        let mut view = View::new(self.inherited.get("HOME").map(PathBuf::from));
+        let home = self.home();
+        let mut view = View::new(home.clone());
         let workspace = folder(&self.confinement.workspace, &survey)?;
         view.open(&self.confinement.workspace, workspace.clone(), Access::Write);
         if self.confinement.profile != Profile::Strict {
             self.open_more(&mut view, &survey)?;
         }
-        let args = self.open_arguments(&mut view, &survey)?;
+        let args = self.open_arguments(home.as_deref(), &mut view, &survey)?;
         let authorities = self.open_authorities(&mut view, &survey);
         // Only the gateway's own `PATH` opens anything: another may be the program's author's.
         let own = self.inherited.get("PATH").map(|text| text.to_string_lossy().into_owned());
@@ -119,7 +120,7 @@ impl Request<'_> {
         for (name, value) in authorities {
             env.entry(name).or_insert(value);
         }
-        let secrets = self.secrets();
+        let secrets = secrets(home.as_deref());
         let (binds, links) = view.into_parts(&[survey.secrets(), secrets.clone()].concat());
         binds.iter().try_for_each(|bind| self.check(bind, &survey))?;
         let mut hidden = survey.secrets_in(binds.iter().map(|bind| bind.path.as_path()));
@@ -173,11 +174,10 @@ impl Request<'_> {
         all.map(|path| survey.follow(path).0).collect()
     }
 
-    /// Secrets of the gateway's user.
-    fn secrets(&self) -> Vec<PathBuf> {
-        let home = self.inherited.get("HOME").and_then(|home| Path::new(home).canonicalize().ok());
-        let secrets = home.iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name)));
-        secrets.filter(|path| path.exists()).collect()
+    /// The home folder of the gateway's user, without links: it is compared with paths that have none.
+    fn home(&self) -> Option<PathBuf> {
+        let home = self.inherited.get("HOME").map(PathBuf::from)?;
+        Some(home.canonicalize().unwrap_or(home)).filter(|home| home.is_absolute())
     }
 
     fn open_more(&self, view: &mut View, survey: &Survey) -> Result<(), SandboxError> {
@@ -193,6 +193,7 @@ impl Request<'_> {
     /// Opens what the arguments name, if that is wanted, and gives them as the program sees them.
     fn open_arguments(
         &self,
+        home: Option<&Path>,
         view: &mut View,
         survey: &Survey,
     ) -> Result<Vec<String>, SandboxError> {
@@ -201,7 +202,6 @@ impl Request<'_> {
         {
             return Ok(self.args.to_vec());
         }
-        let home = self.inherited.get("HOME").map(Path::new);
         let mut seen = Vec::new();
         for argument in self.args {
             seen.push(arguments::open(argument, home, view, survey)?);
@@ -263,6 +263,12 @@ impl Request<'_> {
     }
 }
 
+/// Secrets in the home folder of the gateway's user.
+fn secrets(home: Option<&Path>) -> Vec<PathBuf> {
+    let secrets = home.into_iter().flat_map(|home| SECRETS.iter().map(|name| home.join(name)));
+    secrets.filter(|path| path.exists()).collect()
+}
+
 fn proxy_environment() -> impl Iterator<Item = (String, String)> {
     let names =
         ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
@@ -300,6 +306,7 @@ fn readable(given: &Path, survey: &Survey) -> Result<PathBuf, SandboxError> {
     Ok(real)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors and texts are handed over as they are")]
 pub(super) fn refused(path: &Path, reason: impl ToString) -> SandboxError {
     SandboxError::Folder { path: path.display().to_string(), reason: reason.to_string() }
 }

@@ -42,6 +42,7 @@ const STEPS: usize = 16;
 
 /// What is visible so far.
 pub(crate) struct View {
+    /// The home folder of the gateway's user, without links.
     home: Option<PathBuf>,
     binds: BTreeMap<PathBuf, Access>,
     links: BTreeMap<PathBuf, PathBuf>,

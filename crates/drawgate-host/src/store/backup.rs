@@ -1,21 +1,25 @@
 //! Copies of a data folder, whether or not a gateway is running on it: a backup, and its way back.
 //!
 //! A copy is of one moment. The databases are copied by `SQLite` from transactions that begin together,
-//! never as files: whoever opens and closes a file releases the locks that this process has on it. The
+//! never as files: opening and closing a file releases the locks that this process has on it. The
 //! signed head in `audit.head` is read before the state, and the state before the log, so that each is
 //! covered by the next. A copy is made under another name, verified, and put in place as a whole.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
-use std::io;
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
-};
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use drawgate_core::store::{StoreError, VerifyOptions};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 use super::lock::{DataDir, DataDirError};
 use super::sqlite::{Reader, read_only, unavailable};
@@ -26,6 +30,28 @@ const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// What belongs to the process that runs.
 const OF_PROCESS: [&str; 2] = ["lock", "audit.head.new"];
 const HEAD: &str = "audit.head";
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Without `NONBLOCK`, opening what has just become a pipe would wait for a writer.
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+/// How deep folders of programs are copied, and how long their paths may be. Each level may hold a
+/// descriptor, which the gateway needs as well.
+const MAX_DEPTH: usize = 256;
+const MAX_PATH: usize = 4000;
+/// What a program may cause in a folder that it writes: a mode, a special file, or an exchange for
+/// something else while it is copied.
+const BY_PROGRAM: [Errno; 10] = [
+    Errno::ACCESS,
+    Errno::PERM,
+    Errno::LOOP,
+    Errno::NOTDIR,
+    Errno::INVAL,
+    Errno::NXIO,
+    Errno::NODEV,
+    Errno::OPNOTSUPP,
+    Errno::AGAIN,
+    Errno::NAMETOOLONG,
+];
 
 /// Why no copy was made. What there was stays as it was.
 #[derive(Debug, thiserror::Error)]
@@ -97,10 +123,13 @@ impl Destination {
 
     /// Makes the folder under another name.
     fn begin(self) -> Result<Unfinished, CopyError> {
-        let temporary = self.parent.join(format!(".{}.{}", self.name, std::process::id()));
+        let mut unique = [0; 8];
+        let filled = getrandom::fill(&mut unique);
+        filled.map_err(|error| failed(&self.path)(io::Error::other(error.to_string())))?;
+        let temporary = self.parent.join(format!(".{}.{}", self.name, hex::encode(unique)));
         let made = DirBuilder::new().mode(0o700).create(&temporary);
         made.map_err(failed(&temporary))?;
-        Ok(Unfinished { temporary, path: self.path, parent: self.parent })
+        Ok(Unfinished { temporary, path: self.path, parent: self.parent, modes: Vec::new() })
     }
 }
 
@@ -109,10 +138,16 @@ struct Unfinished {
     temporary: PathBuf,
     path: PathBuf,
     parent: PathBuf,
+    /// The folders in it, each after the one that it is in, and the modes that they get in the end.
+    modes: Vec<(PathBuf, Permissions)>,
 }
 
 impl Unfinished {
     fn finish(self) -> Result<(), CopyError> {
+        // From below: some folders can't be written or entered then.
+        for (path, mode) in self.modes.iter().rev() {
+            fs::set_permissions(path, mode.clone()).map_err(failed(path))?;
+        }
         let sync = |path: &Path| rustix::fs::syncfs(File::open(path)?).map_err(io::Error::from);
         sync(&self.temporary).map_err(failed(&self.temporary))?;
         fs::rename(&self.temporary, &self.path).map_err(failed(&self.path))?;
@@ -123,7 +158,12 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         // After the rename it is not there.
-        drop(fs::remove_dir_all(&self.temporary));
+        if self.temporary.exists() {
+            for (path, _) in &self.modes {
+                drop(fs::set_permissions(path, Permissions::from_mode(0o700)));
+            }
+            drop(fs::remove_dir_all(&self.temporary));
+        }
     }
 }
 
@@ -149,16 +189,16 @@ impl Snapshot {
 
     /// Writes the copy, verifies it, and puts it in place.
     pub fn write(self, to: Destination) -> Result<Copied, CopyError> {
-        let unfinished = to.begin()?;
+        let mut unfinished = to.begin()?;
         let copy = DataDir::existing(&unfinished.temporary)?;
-        copy_database(self.state, &copy.file(DataDir::STATE))?;
-        copy_database(self.audit, &copy.file(DataDir::AUDIT))?;
+        copy_database(&self.state, &copy.file(DataDir::STATE))?;
+        copy_database(&self.audit, &copy.file(DataDir::AUDIT))?;
         if let Some(head) = self.head {
             let path = copy.file(HEAD);
             let written = fs::write(&path, head).and_then(|()| private(&path));
             written.map_err(failed(&path))?;
         }
-        copy_files(&self.dir, copy.path())?;
+        unfinished.modes = copy_files(&self.dir, copy.path())?;
         let copied = verify(&copy)?;
         unfinished.finish()?;
         Ok(copied)
@@ -176,7 +216,7 @@ fn begin(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Copies a database page by page. The copy is one file, which can be read where nothing can be written.
-fn copy_database(from: Connection, path: &Path) -> Result<(), StoreError> {
+fn copy_database(from: &Connection, path: &Path) -> Result<(), StoreError> {
     let named = |reason: &dyn std::fmt::Display| {
         unavailable(OPERATION, &format!("`{}`: {reason}", path.display()))
     };
@@ -184,7 +224,7 @@ fn copy_database(from: Connection, path: &Path) -> Result<(), StoreError> {
     drop(made.map_err(|error| named(&error))?);
     let copy = || {
         let mut to = Connection::open(path)?;
-        let done = Backup::new(&from, &mut to)?.step(-1)?;
+        let done = Backup::new(from, &mut to)?.step(-1)?;
         to.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
         let check: String = to.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         to.close().map_err(|(_, error)| error)?;
@@ -198,54 +238,186 @@ fn copy_database(from: Connection, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Copies all that is no database. What goes away meanwhile is left out.
-fn copy_files(dir: &DataDir, to: &Path) -> Result<(), CopyError> {
+/// Copies all that is no database; returns the folders with their modes. What goes away meanwhile is
+/// left out, and so is what a program made unreadable in a folder that it writes.
+fn copy_files(dir: &DataDir, to: &Path) -> Result<Vec<(PathBuf, Permissions)>, CopyError> {
     let databases = [DataDir::STATE, DataDir::AUDIT];
-    let own =
-        databases.iter().flat_map(|name| BESIDE.map(|suffix| dir.file(&format!("{name}{suffix}"))));
-    let own: Vec<PathBuf> =
-        own.chain(OF_PROCESS.map(|name| dir.file(name))).chain([dir.file(HEAD)]).collect();
-    // By whatever name: another one may be in a folder of files.
-    let ids: Vec<_> =
-        own.iter().filter_map(|path| fs::metadata(path).ok()).map(|it| id(&it)).collect();
-    let mut folders = vec![(dir.path().to_owned(), to.to_owned())];
-    let mut modes = Vec::new();
-    while let Some((from, to)) = folders.pop() {
-        let Some(entries) = unless_gone(fs::read_dir(&from)).map_err(failed(&from))? else {
-            continue;
-        };
-        for entry in entries {
-            let entry = entry.map_err(failed(&from))?;
-            let (path, target) = (entry.path(), to.join(entry.file_name()));
-            let found = unless_gone(path.symlink_metadata()).map_err(failed(&path))?;
-            let Some(found) = found.filter(|it| !ids.contains(&id(it))) else { continue };
-            if found.is_dir() {
-                fs::create_dir(&target).map_err(failed(&target))?;
-                modes.push((target.clone(), found.permissions()));
-                folders.push((path, target));
-            } else if found.is_symlink() {
-                let link = unless_gone(fs::read_link(&path)).map_err(failed(&path))?;
-                link.map_or(Ok(()), |link| symlink(link, &target)).map_err(failed(&target))?;
-            } else if found.is_file() {
-                copy_file(&path, &target, &found).map_err(failed(&path))?;
-            }
-        }
+    let own = databases.iter().flat_map(|name| BESIDE.map(|suffix| format!("{name}{suffix}")));
+    let own: Vec<String> =
+        own.chain(OF_PROCESS.map(str::to_owned)).chain([HEAD.to_owned()]).collect();
+    let ids = own.iter().filter_map(|name| rustix::fs::stat(dir.file(name)).ok());
+    let ids = ids.map(|found| id(&found)).collect();
+    let mut walk = Walk { own, ids, folders: Vec::new(), modes: Vec::new(), skipped: 0 };
+    let root = rustix::fs::open(dir.path(), FOLDER, Mode::empty());
+    let root = root.map_err(|error| failed(dir.path())(error.into()))?;
+    let place = Place { from: dir.path().to_owned(), to: to.to_owned(), depth: 0, is_room: false };
+    let names = walk.names(&root, &place)?.unwrap_or_default();
+    walk.entries(root, &names, &place)?;
+    while let Some(folder) = walk.folders.pop() {
+        walk.folder(folder)?;
     }
-    // Last, and from below: some folders can't be written.
-    modes
-        .into_iter()
-        .rev()
-        .try_for_each(|(path, mode)| fs::set_permissions(&path, mode).map_err(failed(&path)))
+    if walk.skipped > 0 {
+        tracing::warn!(
+            skipped = walk.skipped,
+            "the copy lacks files that programs made unreadable in their own folders, or that are no files"
+        );
+    }
+    Ok(walk.modes)
 }
 
-fn copy_file(from: &Path, to: &Path, found: &Metadata) -> io::Result<()> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(from);
-    let Some(mut file) = unless_gone(opened)? else { return Ok(()) };
-    let mode = found.permissions().mode() & 0o777;
+/// Something in the folder that is copied.
+struct Place {
+    /// For messages alone: by the time it is used, a path may lead elsewhere.
+    from: PathBuf,
+    to: PathBuf,
+    depth: usize,
+    /// Whether programs write here.
+    is_room: bool,
+}
+
+impl Place {
+    fn inner(&self, name: &CStr) -> Self {
+        let os = OsStr::from_bytes(name.to_bytes());
+        Self {
+            from: self.from.join(os),
+            to: self.to.join(os),
+            depth: self.depth + 1,
+            is_room: self.is_room
+                || (self.depth == 0 && DataDir::WRITABLE.iter().any(|room| os == *room)),
+        }
+    }
+}
+
+/// A folder that is still to be copied.
+struct Folder {
+    parent: Rc<OwnedFd>,
+    name: CString,
+    place: Place,
+}
+
+/// Goes through a folder without following a link out of it: all is opened by its name in its parent,
+/// which is open.
+struct Walk {
+    /// What is not copied, by its names in the data folder.
+    own: Vec<String>,
+    /// The same, by whatever name: another one may be in a folder of files.
+    ids: Vec<(u64, u64)>,
+    folders: Vec<Folder>,
+    modes: Vec<(PathBuf, Permissions)>,
+    skipped: u64,
+}
+
+impl Walk {
+    fn folder(&mut self, Folder { parent, name, place }: Folder) -> Result<(), CopyError> {
+        let opened = rustix::fs::openat(&*parent, &*name, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+        drop(parent);
+        let Some(folder) = self.found(&place, opened)? else { return Ok(()) };
+        let stat = rustix::fs::fstat(&folder);
+        let Some(stat) = self.found(&place, stat)? else { return Ok(()) };
+        let Some(names) = self.names(&folder, &place)? else { return Ok(()) };
+        fs::create_dir(&place.to).map_err(failed(&place.to))?;
+        self.modes.push((place.to.clone(), Permissions::from_mode(stat.st_mode & 0o7777)));
+        self.entries(folder, &names, &place)
+    }
+
+    /// The names in a folder, each once.
+    fn names(
+        &mut self,
+        folder: &OwnedFd,
+        place: &Place,
+    ) -> Result<Option<BTreeSet<CString>>, CopyError> {
+        let listed = Dir::read_from(folder).and_then(|entries| {
+            let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_owned()));
+            names.collect::<Result<BTreeSet<CString>, Errno>>()
+        });
+        let mut listed = self.found(place, listed)?;
+        if let Some(names) = &mut listed {
+            names.retain(|name| !matches!(name.to_bytes(), b"." | b".."));
+        }
+        Ok(listed)
+    }
+
+    fn entries(
+        &mut self,
+        folder: OwnedFd,
+        names: &BTreeSet<CString>,
+        place: &Place,
+    ) -> Result<(), CopyError> {
+        let folder = Rc::new(folder);
+        for name in names {
+            let is_own = |own: &String| own.as_bytes() == name.to_bytes();
+            if place.depth == 0 && self.own.iter().any(is_own) {
+                continue;
+            }
+            self.entry(&folder, name, place.inner(name))?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, parent: &Rc<OwnedFd>, name: &CStr, place: Place) -> Result<(), CopyError> {
+        let is_far = place.depth > MAX_DEPTH || place.to.as_os_str().len() > MAX_PATH;
+        if place.is_room && is_far {
+            self.skip(&place);
+            return Ok(());
+        }
+        let found = rustix::fs::statat(&**parent, name, AtFlags::SYMLINK_NOFOLLOW);
+        let found = self.found(&place, found)?;
+        let Some(found) = found.filter(|it| !self.ids.contains(&id(it))) else { return Ok(()) };
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => {
+                let (parent, name) = (Rc::clone(parent), name.to_owned());
+                self.folders.push(Folder { parent, name, place });
+            }
+            FileType::Symlink => {
+                let link = rustix::fs::readlinkat(&**parent, name, Vec::new());
+                let Some(link) = self.found(&place, link)? else { return Ok(()) };
+                let made = symlink(OsStr::from_bytes(link.to_bytes()), &place.to);
+                made.map_err(failed(&place.to))?;
+            }
+            FileType::RegularFile => self.file(parent, name, &place)?,
+            _ if place.is_room => self.skip(&place),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, parent: &OwnedFd, name: &CStr, place: &Place) -> Result<(), CopyError> {
+        let opened = rustix::fs::openat(parent, name, FILE | OFlags::NOFOLLOW, Mode::empty());
+        let Some(file) = self.found(place, opened)? else { return Ok(()) };
+        let stat = rustix::fs::fstat(&file);
+        let Some(stat) = self.found(place, stat)? else { return Ok(()) };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || self.ids.contains(&id(&stat)) {
+            self.skip(place);
+            return Ok(());
+        }
+        copy_file(File::from(file), &place.to, &stat).map_err(failed(&place.from))
+    }
+
+    /// What was read of an entry: nothing where it went away, or where a program made it unreadable.
+    fn found<T>(&mut self, place: &Place, read: Result<T, Errno>) -> Result<Option<T>, CopyError> {
+        match read {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) if place.is_room && BY_PROGRAM.contains(&error) => {
+                self.skip(place);
+                Ok(None)
+            }
+            Err(error) => Err(failed(&place.from)(error.into())),
+        }
+    }
+
+    fn skip(&mut self, place: &Place) {
+        tracing::debug!(path = ?place.from, "not copied");
+        self.skipped += 1;
+    }
+}
+
+/// Copies a file as long as it is now: a program may write on.
+fn copy_file(file: File, to: &Path, found: &Stat) -> io::Result<()> {
     let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-    io::copy(&mut file, &mut copy)?;
-    copy.set_permissions(Permissions::from_mode(mode))
+    io::copy(&mut file.take(u64::try_from(found.st_size).unwrap_or_default()), &mut copy)?;
+    copy.set_permissions(Permissions::from_mode(found.st_mode & 0o777))
 }
 
 fn verify(copy: &DataDir) -> Result<Copied, CopyError> {
@@ -262,8 +434,8 @@ fn private(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o600))
 }
 
-fn id(found: &Metadata) -> (u64, u64) {
-    (found.dev(), found.ino())
+fn id(found: &Stat) -> (u64, u64) {
+    (found.st_dev, found.st_ino)
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> CopyError {

@@ -1,7 +1,7 @@
 //! Where a path leads that is about to be given to a program or a tool.
 //!
 //! An operator's links are followed. One that lies in a folder which any program or tool may write is
-//! not: whoever put it there would choose what others are given. What is found here is opened through no
+//! not: the program that put it there would choose what others are given. What is found here is opened through no
 //! link at all, so that it does not matter what changes in between.
 
 use std::io;

@@ -18,7 +18,7 @@ pub struct WatchedFolder {
 
 #[derive(Debug)]
 struct State {
-    /// The kernel's table of mounts, which says when it has changed; absent where there is none.
+    /// The kernel's table of mounts, which says when it has changed; absent where the kernel has no such table.
     table: Option<File>,
     verdict: Result<(), Conflict>,
 }

@@ -33,13 +33,18 @@ impl WritableFolders {
 
     /// Reads what was given away before, and keeps there what is given away from now on.
     pub(super) fn keep_in(&self, file: &Path) -> io::Result<()> {
+        self.read_from(file)?;
+        self.0.write().file = Some(file.to_owned());
+        Ok(())
+    }
+
+    /// Reads what was given away before.
+    pub(super) fn read_from(&self, file: &Path) -> io::Result<()> {
         let before = match std::fs::read(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             text => folders(&text?),
         };
-        let mut known = self.0.write();
-        known.given.extend(before);
-        known.file = Some(file.to_owned());
+        self.0.write().given.extend(before);
         Ok(())
     }
 
@@ -51,7 +56,8 @@ impl WritableFolders {
         }
         // Programs are given no folder whose name is not text.
         if let (Some(file), Some(text)) = (&known.file, folder.to_str()) {
-            let line = format!("{}\n", serde_json::Value::from(text));
+            // Begun anew, so that a line that was cut off does not swallow it.
+            let line = format!("\n{}\n", serde_json::Value::from(text));
             let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;
             file.write_all(line.as_bytes())?;
             file.sync_data()?;
@@ -60,15 +66,13 @@ impl WritableFolders {
         Ok(())
     }
 
-    /// All of them, those that another process has added meanwhile among them.
-    pub(super) fn all(&self) -> Vec<PathBuf> {
+    /// What was given away, also by another process meanwhile; and what the configuration gives away.
+    pub(super) fn all(&self) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
         let known = self.0.read();
         let text = known.file.as_ref().and_then(|file| std::fs::read(file).ok());
-        let added = folders(&text.unwrap_or_default());
-        let mut all: BTreeSet<PathBuf> =
-            known.given.iter().chain(&known.declared).cloned().collect();
-        all.extend(added);
-        all.into_iter().collect()
+        let mut given = known.given.clone();
+        given.extend(folders(&text.unwrap_or_default()));
+        (given, known.declared.clone())
     }
 }
 

@@ -39,6 +39,11 @@ impl Files {
         Ok(Self { rules, authorities, fingerprint: hex::encode(all.finalize()) })
     }
 
+    /// What tells this configuration, with its files, from others.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
     /// The configuration with these files, as it is shown while it is in force.
     pub(super) fn in_force(&self, loaded: &Loaded) -> InForce {
         let absolute = |path: &Path| std::path::absolute(path).ok();

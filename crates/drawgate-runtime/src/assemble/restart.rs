@@ -17,8 +17,8 @@ pub(super) fn warn(in_force: &Config, edited: &Config) {
 /// The sections that differ from those in force.
 pub(super) fn changed(in_force: &Config, edited: &Config) -> Vec<&'static str> {
     // The keys of its section that are followed at once.
-    let Audit { payloads, payload_bytes, caller_redaction, .. } = in_force.audit;
-    let audit = Audit { payloads, payload_bytes, caller_redaction, ..edited.audit.clone() };
+    let Audit { payloads, caller_redaction, payload_bytes, .. } = in_force.audit;
+    let audit = Audit { payloads, caller_redaction, payload_bytes, ..edited.audit.clone() };
     [
         ("`listen`", in_force.listen != edited.listen),
         ("`data`", in_force.data != edited.data),

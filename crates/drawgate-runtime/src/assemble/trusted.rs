@@ -28,8 +28,6 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
         add("the configuration file", file.to_owned(), Kind::Secret(&[]));
         add("the lock file of packages", PackageLock::path(file), Kind::Setting);
     }
-    let lock = loaded.resolve(&config.toolpacks.folder).with_file_name(LOCK_FILE);
-    add("the lock file of toolpacks", lock, Kind::Setting);
     for NamedPath { key, path, usage } in config.named_paths() {
         let (path, kind) = match usage {
             PathUse::Trusted => (loaded.resolve(&path), Kind::Setting),
@@ -40,6 +38,8 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
         };
         add(&format!("what `{key}` names,"), path, kind);
     }
+    let lock = loaded.resolve(&config.toolpacks.folder).with_file_name(LOCK_FILE);
+    add("the lock file of toolpacks", lock, Kind::Setting);
     if let Some(program) = processes.launcher() {
         add("the gateway's program", program.to_owned(), Kind::Program);
     }
@@ -60,7 +60,12 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
 /// All folders that a configuration lets programs and tools write, as they are named there.
 #[must_use]
 pub fn writable_folders(loaded: &Loaded) -> Vec<PathBuf> {
-    let named = loaded.config.named_paths().into_iter();
+    let mut config = loaded.config.clone();
+    // Of the others, nothing is given away by the gateway.
+    config.servers.retain(|_, server| {
+        server.connection.transport() == Transport::Stdio && server.sandbox != Some(Profile::None)
+    });
+    let named = config.named_paths().into_iter();
     let named = named.filter(|named| named.usage == PathUse::Writable);
     named.map(|named| loaded.resolve(&named.path)).collect()
 }

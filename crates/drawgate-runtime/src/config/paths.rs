@@ -57,7 +57,11 @@ impl Config {
     #[must_use]
     pub fn named_paths(&self) -> Vec<NamedPath> {
         let schema = schema::schema_of(self.kinds);
-        let value = serde_json::to_value(self).unwrap_or_default();
+        let Ok(value) = serde_json::to_value(self) else {
+            // What it names is not known, so it may be anything: nothing may be given to a program.
+            let whole = |usage| NamedPath { key: "*".to_owned(), path: PathBuf::from("/"), usage };
+            return [PathUse::Secret, PathUse::Writable].map(whole).into();
+        };
         let mut found = Vec::new();
         walk(&schema, &schema, &value, "", &mut found);
         found

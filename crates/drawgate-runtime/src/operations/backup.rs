@@ -52,7 +52,7 @@ impl Operations {
         let destination = Destination::new(&dir, &folder)?;
         let turn = self.acts.turn().await;
         let started = self.draft(actor, EventKind::BackupStarted);
-        let started = started.text("folder", &folder.display().to_string());
+        let started = started.text("folder", folder.display().to_string());
         self.audit.append(started).await?;
         let taken = spawn_blocking(move || Snapshot::take(dir)).await.context("the copy")?;
         drop(turn);

@@ -448,10 +448,7 @@ fn bound_hook(record: &PluginRecord, hooks: &BTreeSet<Hook>, hook: Arc<dyn CallH
 
 /// Why a plugin is not at work whose name another source has.
 fn rename(taken: &IdTaken) -> String {
-    let name = &taken.asked;
-    format!(
-        "{taken}; rename one of them, then enable the plugin again: `drawgate plugins enable {name}`"
-    )
+    format!("{taken}; rename one of them, then enable the plugin again")
 }
 
 fn configured_id(config: &HookConfig) -> Option<String> {

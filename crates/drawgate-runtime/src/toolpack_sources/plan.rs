@@ -44,7 +44,8 @@ pub(super) fn plan(
     if !manifest.enabled {
         return Ok(None);
     }
-    let id = source_id(supervisor, &pack.id).map_err(anyhow::Error::msg)?;
+    let id = source_id(supervisor, &pack.id);
+    let id = id.map_err(|taken| anyhow!("{taken}; rename one of them"))?;
     let settings = settings(loaded, data, pack)?;
     let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
     let is_approved = |hash: &str| {
@@ -109,7 +110,7 @@ pub fn complaint(integrity: &Integrity) -> Option<String> {
 pub(super) fn source_id(supervisor: &SourceSupervisor, id: &str) -> Result<SourceId, String> {
     let source = SourceId::new(id).map_err(|error| error.to_string())?;
     match supervisor.taken(Holder::Toolpack, &source) {
-        Some(taken) => Err(format!("{taken}; rename one of them")),
+        Some(taken) => Err(taken.to_string()),
         None => Ok(source),
     }
 }

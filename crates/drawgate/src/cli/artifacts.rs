@@ -1,6 +1,9 @@
 //! `drawgate artifacts`: outputs that were too long to return.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -72,7 +75,7 @@ async fn perform(
         ArtifactsCommand::Get { hash, output } => {
             let bytes = backend.get_bytes(&path_of(&hash)).await?;
             match output {
-                Some(file) => files::put(&file, &bytes)
+                Some(file) => write(&file, &bytes)
                     .with_context(|| format!("can't write `{}`", file.display())),
                 None => context.out.raw(&bytes),
             }
@@ -82,6 +85,18 @@ async fn perform(
             context.out.either(&json!({ "removed": hash }), || format!("removed {hash}"))
         }
     }
+}
+
+/// Puts bytes into a file, or writes them to what is none: a pipe, a device, a stream of this process.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Only the system makes links there, such as `/dev/stdout`, which may well lead to a file.
+    let streams = ["/dev", "/dev/fd", "/proc/self/fd"].map(Path::new);
+    let is_stream = path.parent().is_some_and(|folder| streams.contains(&folder));
+    let kind = path.symlink_metadata().map(|found| found.file_type());
+    if is_stream || kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
+        return OpenOptions::new().append(true).open(path)?.write_all(bytes);
+    }
+    files::put(path, bytes)
 }
 
 fn path_of(hash: &str) -> String {

@@ -72,5 +72,7 @@ pub(super) async fn restore(args: &RestoreArgs, context: &Context) -> anyhow::Re
 
 /// What is not proved of the copy's log.
 fn reservations(done: &BackedUp) -> String {
-    done.unproved.iter().map(|reason| format!("\nnot proved: {reason}")).collect()
+    let lines: Vec<String> =
+        done.unproved.iter().map(|reason| format!("\nnot proved: {reason}")).collect();
+    lines.concat()
 }

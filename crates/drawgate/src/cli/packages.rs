@@ -19,7 +19,10 @@ use anyhow::{Context as _, bail};
 use drawgate_core::model::SourceId;
 use drawgate_host::egress::Egress;
 use drawgate_host::egress::network::Mirrored;
+use drawgate_host::process::Processes;
 use drawgate_host::store::DataDir;
+use drawgate_runtime::assemble::{trusted_paths, writable_folders};
+use drawgate_runtime::config::Loaded;
 use drawgate_runtime::packages::{
     Ecosystem, PackageRequest, Pin, PinnedPackage, Pins, content_hash, links_out,
 };
@@ -56,7 +59,9 @@ impl Wanted<'_> {
         let allowed = context.loaded.config.egress.allow.iter();
         host.egress.allow(allowed.filter_map(|rule| rule.parse().ok()).collect());
         let folder = folder(data, &self.id)?;
+        trust_for_fetching(context, &host.processes)?;
         let _alone = File::open(&folder).and_then(|folder| folder.lock().map(|()| folder))?;
+        installer::remove_homes(&folder);
         let name = host.ids.unique();
         let tree = folder.join(&name);
         new_folder(&tree)?;
@@ -90,6 +95,26 @@ impl Wanted<'_> {
             }
         }
     }
+}
+
+/// Tells the machine what a gateway would trust, as far as it is there, but for one folder, and what its
+/// programs may write.
+pub(super) fn trust(loaded: &Loaded, data: &Path, processes: &Processes, but: Option<&Path>) {
+    let mut list = trusted_paths(loaded, data, processes);
+    list.retain(|trusted| trusted.path.exists() && Some(trusted.path.as_path()) != but);
+    processes.trusted().replace(list);
+    processes.trusted().declare_writable(writable_folders(loaded));
+}
+
+/// The same for what fetches packages, which alone may write where these are. What it writes is not added
+/// to the list of folders that programs could write: its links count when the server is started.
+fn trust_for_fetching(context: &Context, processes: &Processes) -> anyhow::Result<()> {
+    let data = &context.data;
+    let packages = std::path::absolute(data.join(DataDir::PACKAGES))?;
+    trust(&context.loaded, data, processes, Some(&packages));
+    let list = data.join(DataDir::WRITABLE_LIST);
+    let read = processes.trusted().read_writable_from(&list);
+    read.with_context(|| format!("can't read `{}`", list.display()))
 }
 
 /// The hash of what was installed, if nothing in it leads elsewhere but the links that its installer made.

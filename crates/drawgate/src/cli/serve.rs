@@ -90,8 +90,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
         refusals: RefusalLimiter::default(),
     };
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let origin = format!("{scheme}://{address}");
-    let url = format!("{origin}/mcp");
+    let (origin, url) = (format!("{scheme}://{address}"), format!("{scheme}://{address}/mcp"));
     if let Some(auth) = config.auth.clone() {
         let origin = own.public_url.as_ref().unwrap_or(&origin);
         endpoint.callers.trust(OAuth::new(auth, origin, Arc::clone(&runtime.host)));
@@ -109,7 +108,7 @@ pub(super) async fn run(args: &ServeArgs, context: Context) -> anyhow::Result<Ex
     report_start(&context, &runtime, &url, config.grpc.enabled.then_some(&*origin)).await?;
     signals.next().await;
     ready.store(false, Ordering::Relaxed);
-    let grace = Duration::from_secs(config.server.drain_seconds);
+    let grace = Duration::from_secs(own.drain_seconds);
     drain(&runtime, &server, &mcp, grace, &mut signals).await;
     report_stop(context.out, &runtime);
     Ok(ExitCode::SUCCESS)

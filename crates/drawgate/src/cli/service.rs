@@ -110,7 +110,7 @@ fn install(args: &ServiceArgs, context: &Context) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("`{}` can't be made", folder.display()))?;
     }
-    files::put(&file, &manager.text(&command))
+    files::put(&file, manager.text(&command))
         .with_context(|| format!("can't write `{}`", file.display()))?;
     let [start, _] = manager.commands(&file);
     if !args.file_only {

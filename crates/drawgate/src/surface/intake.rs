@@ -2,7 +2,8 @@
 //!
 //! A request is charged for its bytes as they arrive, and for the values that a parser would make of them, until
 //! it is answered. What finds no room is refused at once, so that neither many unfinished requests nor a
-//! few of nothing but brackets and commas use up the machine. Bytes are copied into one buffer: a piece as it
+//! few of nothing but brackets and commas use up the machine. Small requests are not charged: the number of
+//! connections bounds them. Bytes are copied into one buffer: a piece as it
 //! came would keep the buffer alive from which it was cut.
 
 use std::collections::HashMap;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use drawgate_core::json;
 use drawgate_core::model::Principal;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
@@ -19,6 +21,8 @@ use parking_lot::Mutex;
 const MAX_ALL: usize = 512 * 1024 * 1024;
 /// Bytes of one caller's requests: some of the largest, or very many usual ones.
 const MAX_PER_CALLER: usize = 128 * 1024 * 1024;
+/// What a request may take up without being charged.
+const FREE: usize = 64 * 1024;
 /// What a value of a JSON text takes up when it is parsed.
 const VALUE_BYTES: usize = 72;
 
@@ -29,6 +33,7 @@ pub struct Intake(Arc<Budgets>);
 struct Budgets {
     max_all: usize,
     max_per_caller: usize,
+    free: usize,
     table: Mutex<Table>,
 }
 
@@ -41,7 +46,8 @@ struct Table {
 /// What a request is charged for, until this is dropped.
 pub struct Charge {
     intake: Intake,
-    caller: Principal,
+    /// Who is charged, once the request is not small any more.
+    caller: Option<Principal>,
     bytes: usize,
 }
 
@@ -95,13 +101,13 @@ impl Unread {
 
 impl Default for Intake {
     fn default() -> Self {
-        Self::new(MAX_ALL, MAX_PER_CALLER)
+        Self::new(MAX_ALL, MAX_PER_CALLER, FREE)
     }
 }
 
 impl Intake {
-    fn new(max_all: usize, max_per_caller: usize) -> Self {
-        Self(Arc::new(Budgets { max_all, max_per_caller, table: Mutex::default() }))
+    fn new(max_all: usize, max_per_caller: usize, free: usize) -> Self {
+        Self(Arc::new(Budgets { max_all, max_per_caller, free, table: Mutex::default() }))
     }
 
     /// Reads a body of at most `max` bytes, which must have arrived after `time`.
@@ -123,14 +129,17 @@ impl Intake {
         mut body: Body,
         max: usize,
     ) -> Result<Received, Unread> {
-        let mut charge = Charge { intake: self.clone(), caller: caller.clone(), bytes: 0 };
-        let mut bytes = Vec::new();
+        let mut charge = Charge { intake: self.clone(), caller: None, bytes: 0 };
+        let (mut bytes, mut parsed) = (Vec::new(), 0);
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| Unread::Broken)?.into_data() else { continue };
             if bytes.len() + data.len() > max {
                 return Err(Unread::TooLarge(max));
             }
-            charge.grow(data.len() + VALUE_BYTES * values(&data))?;
+            // No parser makes more of them: a text with more is refused by it.
+            let more = values(&data).min(json::MAX_VALUES - parsed);
+            parsed += more;
+            charge.grow(caller, data.len() + VALUE_BYTES * more)?;
             bytes.extend_from_slice(&data);
         }
         Ok(Received { bytes, charge })
@@ -151,11 +160,17 @@ fn values(text: &[u8]) -> usize {
 }
 
 impl Charge {
-    fn grow(&mut self, bytes: usize) -> Result<(), Unread> {
-        let Budgets { max_all, max_per_caller, table } = &*self.intake.0;
+    fn grow(&mut self, caller: &Principal, bytes: usize) -> Result<(), Unread> {
+        let Budgets { max_all, max_per_caller, free, table } = &*self.intake.0;
+        // Nothing has been charged while the request was small.
+        let more = if self.caller.is_some() { bytes } else { self.bytes + bytes };
+        if self.caller.is_none() && more <= *free {
+            self.bytes = more;
+            return Ok(());
+        }
         let mut table = table.lock();
-        let own = table.by_caller.get(&self.caller).copied().unwrap_or_default();
-        let (own, all) = (own.saturating_add(bytes), table.all.saturating_add(bytes));
+        let own = table.by_caller.get(caller).copied().unwrap_or_default();
+        let (own, all) = (own.saturating_add(more), table.all.saturating_add(more));
         if own > *max_per_caller {
             return Err(Unread::CallerFull);
         }
@@ -163,20 +178,22 @@ impl Charge {
             return Err(Unread::AllFull);
         }
         table.all = all;
-        table.by_caller.insert(self.caller.clone(), own);
+        table.by_caller.insert(caller.clone(), own);
         self.bytes += bytes;
+        self.caller = Some(caller.clone());
         Ok(())
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        let Some(caller) = &self.caller else { return };
         let mut table = self.intake.0.table.lock();
         table.all = table.all.saturating_sub(self.bytes);
-        if let Some(own) = table.by_caller.get_mut(&self.caller) {
+        if let Some(own) = table.by_caller.get_mut(caller) {
             *own = own.saturating_sub(self.bytes);
             if *own == 0 {
-                table.by_caller.remove(&self.caller);
+                table.by_caller.remove(caller);
             }
         }
     }

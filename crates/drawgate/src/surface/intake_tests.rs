@@ -2,7 +2,7 @@ use bytes::Bytes;
 
 use super::*;
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 fn who(name: &str) -> Principal {
     Principal::new(name).unwrap()
@@ -14,7 +14,7 @@ async fn read(intake: &Intake, name: &str, text: &str) -> Result<Received, Unrea
 
 #[tokio::test]
 async fn each_caller_and_all_together_have_a_budget_that_comes_back() {
-    let intake = Intake::new(250, 100);
+    let intake = Intake::new(250, 100, 0);
     let first = read(&intake, "ann", &"x".repeat(90)).await.unwrap();
     assert_eq!(first.len(), 90);
     assert_eq!(read(&intake, "ann", &"x".repeat(11)).await.err(), Some(Unread::CallerFull));
@@ -29,8 +29,19 @@ async fn each_caller_and_all_together_have_a_budget_that_comes_back() {
 }
 
 #[tokio::test]
+async fn what_is_small_is_not_charged() {
+    let intake = Intake::new(250, 100, 50);
+    let small = [read(&intake, "ann", &"x".repeat(50)).await, read(&intake, "ann", "x").await];
+    assert!(small.iter().all(Result::is_ok) && intake.0.table.lock().all == 0);
+    let large = read(&intake, "ann", &"x".repeat(51)).await.unwrap();
+    assert_eq!(intake.0.table.lock().all, 51, "all of it");
+    drop((small, large));
+    assert_eq!(intake.0.table.lock().all, 0);
+}
+
+#[tokio::test]
 async fn values_count_as_what_they_become() {
-    let intake = Intake::new(10_000, 1000);
+    let intake = Intake::new(10_000, 1000, 0);
     assert!(read(&intake, "ann", &"0".repeat(900)).await.is_ok());
     let many = format!("[{}0]", "0,".repeat(20));
     assert_eq!(read(&intake, "ann", &many).await.err(), Some(Unread::CallerFull));
@@ -38,7 +49,7 @@ async fn values_count_as_what_they_become() {
 
 #[tokio::test(start_paused = true)]
 async fn unfinished_bodies_count_and_end() {
-    let intake = Intake::new(1000, 100);
+    let intake = Intake::new(1000, 100, 0);
     let (sender, pieces) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     let ann = who("ann");
     let pieces = futures_util::stream::unfold(pieces, |mut pieces| async move {

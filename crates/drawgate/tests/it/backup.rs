@@ -98,3 +98,44 @@ async fn what_can_not_be_copied_or_put_back_changes_nothing() {
             .starts_with(".elsewhere"))
     );
 }
+
+#[tokio::test]
+async fn what_programs_do_in_their_folders_does_not_hinder_a_copy() {
+    let place = TestFolder::new("");
+    place.ok(&["agents", "add", "ann", "--capability", "demo"]);
+    let secret = place.path().join("secret");
+    std::fs::create_dir(&secret).unwrap();
+    std::fs::write(secret.join("key"), "secret").unwrap();
+    let room = place.data().join("servers/x");
+    std::fs::create_dir_all(room.join("closed")).unwrap();
+    std::fs::create_dir_all(room.join("fixed")).unwrap();
+    std::fs::write(room.join("fixed/file"), "kept").unwrap();
+    std::fs::write(room.join("hidden"), "hidden").unwrap();
+    std::os::unix::fs::symlink(&secret, room.join("link")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(room.join("socket")).unwrap();
+    let set = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(&room.join("closed"), 0o000);
+    set(&room.join("hidden"), 0o000);
+    set(&room.join("fixed"), 0o555);
+    place.ok(&["backup", "copy"]);
+    let copy = place.path().join("copy/servers/x");
+    assert_eq!(std::fs::read_link(copy.join("link")).unwrap(), secret);
+    assert_eq!(std::fs::read_to_string(copy.join("fixed/file")).unwrap(), "kept");
+    let fixed = std::fs::metadata(copy.join("fixed")).unwrap().permissions().mode();
+    assert_eq!(fixed & 0o777, 0o555);
+    assert!(!copy.join("socket").exists());
+
+    // A copy that is not kept is removed, whatever its modes.
+    let database = rusqlite::Connection::open(place.data().join("audit.db")).unwrap();
+    database.execute_batch("UPDATE event SET body = replace(body, 'ann', 'eve')").unwrap();
+    drop(database);
+    assert!(!place.run(&["backup", "other"]).status.success());
+    let beside = std::fs::read_dir(place.path()).unwrap().map(|it| it.unwrap().file_name());
+    assert!(!beside.into_iter().any(|it| it.to_string_lossy().contains("other")));
+    for folder in [&room, &copy] {
+        set(&folder.join("fixed"), 0o755);
+    }
+    set(&room.join("closed"), 0o755);
+}

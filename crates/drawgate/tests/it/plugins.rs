@@ -379,10 +379,14 @@ async fn a_plugin_takes_no_name_that_another_source_has() {
         ("de1egation", "`de1egation` looks like the plugin `delegation`"),
     ];
     // Without a gateway, and with one.
-    table.iter().for_each(|(name, holder)| refused(name, holder));
+    for (name, holder) in table {
+        refused(name, holder);
+    }
     let gateway = place.serve();
     offered(&gateway, "fixture__echo", true).await;
-    table.iter().for_each(|(name, holder)| refused(name, holder));
+    for (name, holder) in table {
+        refused(name, holder);
+    }
     // A server that is removed frees its name at once.
     place.ok(&["servers", "remove", "fixture"]);
     add(&place, &guard_named(&place, "fixture"));

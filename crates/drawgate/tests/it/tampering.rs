@@ -394,7 +394,7 @@ async fn forged_cut_rolled_back_and_replaced_logs() {
     std::fs::write(folder.join("audit.pub"), other.keys().public_hex()).unwrap();
     let path = folder.join("audit.pub");
     let said = format!(
-        "tampered: event 0: read the audit key: `{}`: it is not the public key of `audit.key`: it was replaced; remove it, and the next start writes the right one",
+        "tampered: event 0: read the audit key: `{}`: it is not the public key of `audit.key`: one of them was replaced; put the right one back from a backup. If `audit.key` is the right one, move `audit.pub` to another folder, and the next start writes it again",
         path.display()
     );
     table.folder("`audit.pub` replaced", &folder, (2, &said), (2, &said));

@@ -78,7 +78,7 @@ impl SupervisedSource {
         let is_registered = match registered {
             Some(Ok(_)) => true,
             Some(Err(error)) => {
-                // Whoever has its names now is told apart from it when it has been asked.
+                // Conflicts with sources that have its names now are found when it has been asked.
                 tracing::debug!(source = %id, %error, "tools are not listed before their source is there");
                 false
             }
@@ -206,6 +206,11 @@ impl SupervisedSource {
             }
             Err(error) => {
                 tracing::error!(source = %status.id, error = %error, "source refused");
+                // What is listed from its pins would wait for it in vain.
+                if self.registry.is_starting(&status.id) {
+                    self.registry.remove(&status.id);
+                    status.tools = 0;
+                }
                 self.absent(&error.to_string());
                 status.become_state(SourceState::Refused, now);
                 status.problem = Some(error.to_string());

@@ -2,9 +2,10 @@
 //! `drawgate.db`. A log that was set back below it, or removed, is found at the next start and by
 //! `drawgate audit verify`.
 //!
-//! It is written from time to time, not with every event, and lags behind the log. Nothing is synced
-//! for it: after a loss of power it may be of an event that the log has lost, and so it names the run
-//! of the machine in which it was written.
+//! It is written from time to time, not with every event, and lags behind the log. In the state it is
+//! as durable as the log. Where nothing is synced, it may after a loss of power be of an event that the
+//! log has lost, or be later in one place than in the other, and so it names the run of the machine in
+//! which it was written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -67,35 +68,54 @@ pub(super) fn may_be_lost(head: &SignedHead) -> bool {
 /// How many places there are.
 pub(super) const PLACES: usize = 2;
 
-/// Reads the records. A place that has none is left out.
+/// Reads the records. A place that has none, or that can't be read, is left out.
 pub(super) fn find(dir: &DataDir) -> Vec<HeadCopy> {
+    look(dir).0
+}
+
+/// Reads the records; also says which places can't be read.
+pub(super) fn look(dir: &DataDir) -> (Vec<HeadCopy>, Vec<Place>) {
     let places = [(Place::File, in_file(&dir.file(FILE))), (Place::State, in_state(dir))];
-    let found = places.into_iter().filter_map(|(place, body)| {
-        body.map(|body| HeadCopy { place, head: SignedHead::parse(body.trim_end()) })
-    });
-    found.collect()
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    for (place, body) in places {
+        match body {
+            Ok(Some(body)) => {
+                found.push(HeadCopy { place, head: SignedHead::parse(body.trim_end()) });
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(error = %error, "{} can't be read", place.name());
+                unreadable.push(place);
+            }
+        }
+    }
+    (found, unreadable)
 }
 
-fn in_file(path: &Path) -> Option<String> {
+fn in_file(path: &Path) -> Result<Option<String>, StoreError> {
     let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
-    file.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    match File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unavailable(OPERATION, &error)),
+    }
 }
 
-fn in_state(dir: &DataDir) -> Option<String> {
+fn in_state(dir: &DataDir) -> Result<Option<String>, StoreError> {
     let path = dir.file(DataDir::STATE);
     if !path.exists() {
-        return None;
+        return Ok(None);
     }
-    let connection = read_only(&path).ok()?;
-    connection
-        .query_row("SELECT body FROM document WHERE kind = ?1 AND id = ?2", DOCUMENT, |row| {
-            row.get(0)
-        })
-        .optional()
-        .ok()
-        .flatten()
+    let connection = read_only(&path)?;
+    let failed = |error: rusqlite::Error| unavailable(OPERATION, &error);
+    // The first schema has no such table, and a database that was not prepared yet has none.
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'document'";
+    let tables: i64 = connection.query_row(tables, [], |row| row.get(0)).map_err(failed)?;
+    if tables == 0 {
+        return Ok(None);
+    }
+    let sql = "SELECT body FROM document WHERE kind = ?1 AND id = ?2";
+    connection.query_row(sql, DOCUMENT, |row| row.get(0)).optional().map_err(failed)
 }
 
 /// Writes the copies. Within one run it only ever moves forward.
@@ -106,8 +126,8 @@ pub(super) struct HeadCopies {
 }
 
 impl HeadCopies {
-    pub(super) fn open(dir: &DataDir) -> Result<Self, StoreError> {
-        let state = open_state(dir, Durability::Process)?;
+    pub(super) fn open(dir: &DataDir, durability: Durability) -> Result<Self, StoreError> {
+        let state = open_state(dir, durability)?;
         state.busy_timeout(BUSY).map_err(|error| unavailable(OPERATION, &error))?;
         Ok(Self { path: dir.file(FILE), state, written: None })
     }

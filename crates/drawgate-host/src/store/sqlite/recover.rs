@@ -34,7 +34,7 @@ pub(super) struct Opened {
 
 /// Opens the log for its one writer.
 pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, StoreError> {
-    let found = head_copies::find(dir);
+    let (found, unreadable) = head_copies::look(dir);
     let key = key::load_or_create(dir)?;
     let connection = open_audit(dir, options.durability)?;
     let last = last_event(&connection)?;
@@ -51,7 +51,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
     let unfinished = find_open(&connection, checkpoint.as_ref())?;
     let chain = head.map_or_else(Chain::default, |head| Chain::after(head.sequence, head.head));
     let checkpointed = checkpointed(checkpoint.as_ref(), &connection)?;
-    let mut heads = HeadCopies::open(dir)?;
+    let mut heads = HeadCopies::open(dir, options.durability)?;
     let opened = opened(&options, last.as_ref(), &heads.state)?
         .text("install", &install)
         .text("previousHead", chain.head());
@@ -79,7 +79,7 @@ pub(super) fn open(dir: &DataDir, options: AuditOptions) -> Result<Opened, Store
         failed: None,
     };
     let loss = match last {
-        Some(_) => find_loss(&writer, &found)?,
+        Some(_) => find_loss(&writer, &found, &unreadable)?,
         None => missing_log(&found, key.is_new),
     };
     if writer.chain.sequence() == 0 && found.is_empty() {
@@ -129,10 +129,14 @@ enum Loss {
     Log(Option<SignedHead>),
     #[error("events are missing from the audit log: it ended at event {ended}, but its signed head outside is of event {}", .head.sequence)]
     Events { ended: u64, head: SignedHead },
-    #[error("grants, agents and approvals are of an earlier time than the audit log: the signed head in `drawgate.db` {}, but that in `audit.head` is of event {file}; stop the gateway and restore a backup, or compare `drawgate agents list` and `drawgate grants list` with the log", .state.map_or_else(|| "is gone".to_owned(), |at| format!("is of event {at}")))]
+    #[error("grants, agents and approvals are of an earlier time than the audit log: the signed head in `drawgate.db` {}, but that in `audit.head` is of event {file}; stop the gateway and restore a backup, or compare agents and grants with the log", .state.map_or_else(|| "is gone".to_owned(), |at| format!("is of event {at}")))]
     State { state: Option<u64>, file: u64 },
     #[error(
-        "the signed heads outside the audit log are gone, so events may have been removed from its end"
+        "it is not known whether grants, agents and approvals are of an earlier time than the audit log: the signed head in `drawgate.db` can't be read, and that in `audit.head` is of event {file}; compare agents and grants with the log"
+    )]
+    StateHead { file: u64 },
+    #[error(
+        "the signed heads outside the audit log are gone or can't be read, so events may have been removed from its end"
     )]
     Heads,
 }
@@ -141,7 +145,7 @@ impl Loss {
     const fn key(&self) -> &'static str {
         match self {
             Self::Log(_) | Self::Events { .. } | Self::Heads => LOST_EVENTS,
-            Self::State { .. } => LOST_STATE,
+            Self::State { .. } | Self::StateHead { .. } => LOST_STATE,
         }
     }
 
@@ -158,6 +162,7 @@ impl Loss {
             }
             Self::Events { head, .. } => with(opened, head),
             Self::Heads => opened.flag("headMissing", true),
+            Self::StateHead { .. } => opened.flag("stateHeadUnreadable", true),
             Self::State { state, .. } => {
                 opened.flag("stateSetBack", true).number("stateHead", state.unwrap_or_default())
             }
@@ -178,7 +183,11 @@ fn missing_log(found: &[HeadCopy], is_new: bool) -> Option<Loss> {
 }
 
 /// The newest head outside the log must be in it.
-fn find_loss(writer: &Writer, found: &[HeadCopy]) -> Result<Option<Loss>, StoreError> {
+fn find_loss(
+    writer: &Writer,
+    found: &[HeadCopy],
+    unreadable: &[Place],
+) -> Result<Option<Loss>, StoreError> {
     let own = writer.signer.keys().public_hex();
     let ours = found.iter().filter_map(|found| found.head.as_ref().ok());
     let ours = ours.filter(|head| head.key == own && head.install == writer.install);
@@ -190,19 +199,25 @@ fn find_loss(writer: &Writer, found: &[HeadCopy]) -> Result<Option<Loss>, StoreE
         .map_err(failed)?;
     let before_all = head.sequence < u64::try_from(first).unwrap_or_default();
     if before_all || writer.hash_at(head.sequence).map_err(failed)?.as_ref() == Some(&head.hash) {
-        return Ok(set_back(found));
+        return Ok(set_back(found, unreadable));
     }
     Ok(Some(Loss::Events { ended: writer.chain.sequence(), head: head.clone() }))
 }
 
-/// The state's copy of the head is written before that in the file, so it is never the older one.
-fn set_back(found: &[HeadCopy]) -> Option<Loss> {
-    let of = |place| {
-        let copies = found.iter().filter(|copy| copy.place == place);
-        copies.filter_map(|copy| copy.head.as_ref().ok()).map(|head| head.sequence).next()
+/// The state's copy of the head is written before that in the file, so it is never the older one, unless
+/// the machine went down before it was synced.
+fn set_back(found: &[HeadCopy], unreadable: &[Place]) -> Option<Loss> {
+    let of = |place| found.iter().find(|copy| copy.place == place).map(|copy| copy.head.as_ref());
+    let head = of(Place::File)?.ok()?;
+    let file = head.sequence;
+    let state = match of(Place::State) {
+        Some(Ok(state)) => Some(state.sequence),
+        Some(Err(_)) => return Some(Loss::StateHead { file }),
+        None if unreadable.contains(&Place::State) => return Some(Loss::StateHead { file }),
+        None => None,
     };
-    let (state, file) = (of(Place::State), of(Place::File)?);
-    (state < Some(file)).then_some(Loss::State { state, file })
+    let is_older = state < Some(file) && !head_copies::may_be_lost(head);
+    is_older.then_some(Loss::State { state, file })
 }
 
 fn recover(

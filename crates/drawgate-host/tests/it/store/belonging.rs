@@ -19,9 +19,14 @@ fn remove(dir: &DataDir, name: &str) {
     fs::remove_file(dir.file(name)).unwrap();
 }
 
+/// What becomes of a file of a store.
+type Loss = fn(&DataDir, &str);
+/// What becomes of a store, beside an earlier copy of it.
+type Change = fn(&DataDir, &DataDir);
+
 #[tokio::test]
 async fn a_store_whose_files_go_away_takes_nothing_more() {
-    let rows: [(&str, fn(&DataDir, &str)); 6] = [
+    let rows: [(&str, Loss); 6] = [
         ("audit.db", remove),
         ("audit.db", replace),
         ("audit.db-wal", remove),
@@ -76,7 +81,7 @@ async fn two_times() -> (tempfile::TempDir, DataDir, DataDir) {
 
 #[tokio::test]
 async fn a_state_that_is_older_than_the_log_is_told() {
-    let rows: [(&str, fn(&DataDir, &DataDir), bool); 3] = [
+    let rows: [(&str, Change, bool); 3] = [
         ("nothing", |_, _| {}, false),
         (
             "an older state",

@@ -22,12 +22,14 @@ use super::settings::{Operator, Settings, SettingsFile};
 
 /// How long one step may take.
 const LONGEST: Duration = Duration::from_mins(15);
-/// How much of what a program says is kept.
+/// How much of what a program says is read at once; twice that is kept.
 const MAX_OUTPUT: u64 = 64 * 1024;
 /// How many of its last lines are shown when it fails.
 const SHOWN_LINES: usize = 15;
 /// The largest file that is read of what was installed: the lock of a very large package has 2 MiB.
 const MAX_FILE: u64 = 32 << 20;
+/// How the name of the programs' home ends.
+const HOME: &str = "home";
 /// What a package manager may use. The archives that it keeps count beside what it unpacks.
 const LIMITS: ResourceLimits = ResourceLimits {
     memory_mb: 2048,
@@ -61,7 +63,7 @@ impl Installer {
     /// Installs into `tree`. The home of the programs is made beside it, and goes with this value.
     pub(super) fn new(host: Host, tree: &Path) -> anyhow::Result<Self> {
         let mut home = tree.as_os_str().to_owned();
-        home.push(".home");
+        home.push(format!(".{HOME}"));
         let home = PathBuf::from(home);
         new_folder(&home)?;
         let installer = Self { host, operator: Operator::here(), tree: tree.to_owned(), home };
@@ -117,8 +119,8 @@ impl Installer {
     }
 
     async fn start(&self, step: Step<'_>) -> anyhow::Result<Running> {
-        let parent = step.settings.and_then(|settings| self.operator.parent_proxy(settings));
-        self.host.egress.go_through(parent);
+        let parent = step.settings.map(|settings| self.operator.parent_proxy(settings));
+        self.host.egress.go_through(parent.transpose()?.flatten());
         let spawn = self.spawn(step)?;
         match self.host.start(&spawn).await {
             Ok(child) => Ok(child),
@@ -140,7 +142,7 @@ impl Installer {
             write_private(&path, text)?;
             env.insert((*variable).to_owned(), path.to_string_lossy().into_owned());
         }
-        let mut read = self.operator.named_files(settings);
+        let mut read = settings.named_files();
         read.extend(Some(self.operator.managed_pythons()).filter(|folder| folder.is_dir()));
         let (profile, reach) = match step.settings {
             Some(settings) => (Profile::Network, settings.reach()),
@@ -210,6 +212,16 @@ impl Drop for Installer {
     }
 }
 
+/// Removes the homes of fetches that were broken off, which hold logins. Only for who has locked the folder.
+pub(super) fn remove_homes(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|end| end == HOME) {
+            // What can't be removed goes with the package that is fetched now.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Puts a file in place of what is there, through no link.
 fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     let made = || {
@@ -226,12 +238,14 @@ fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Reads a stream to its end, so that the program never waits, and keeps the end of it.
 async fn heard(stream: Option<impl AsyncRead + Unpin>) -> String {
     let Some(mut stream) = stream else { return String::new() };
-    let mut kept = Vec::new();
+    let (mut before, mut kept) = (Vec::new(), Vec::new());
     loop {
         let mut next = Vec::new();
         match (&mut stream).take(MAX_OUTPUT).read_to_end(&mut next).await {
-            Ok(0) | Err(_) => return String::from_utf8_lossy(&kept).into_owned(),
-            Ok(_) => kept = next,
+            Ok(0) | Err(_) => {
+                return String::from_utf8_lossy(&[before, kept].concat()).into_owned();
+            }
+            Ok(_) => before = std::mem::replace(&mut kept, next),
         }
     }
 }

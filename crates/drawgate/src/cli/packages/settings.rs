@@ -11,6 +11,7 @@ mod python;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use drawgate_host::egress::{HostRule, ParentProxy, Reach};
 use http::Uri;
 use percent_encoding::percent_decode_str;
@@ -79,20 +80,27 @@ impl Operator {
         named.unwrap_or_else(|| share.join("uv/python"))
     }
 
-    /// Files and folders that settings name.
-    pub(super) fn named_files(&self, settings: &Settings) -> Vec<PathBuf> {
-        let words = settings.words().map(|word| word.strip_prefix("file://").unwrap_or(word));
-        let paths = words.map(PathBuf::from).filter(|path| path.is_absolute() && path.exists());
-        paths.collect::<BTreeSet<_>>().into_iter().collect()
+    /// The proxy behind which registries are: the one that is set for the package manager, or for programs.
+    pub(super) fn parent_proxy(&self, settings: &Settings) -> anyhow::Result<Option<ParentProxy>> {
+        let all = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"];
+        let set = || all.into_iter().find_map(|name| self.either(name));
+        let named = settings.proxy.as_deref().or_else(set);
+        let Some(uri) = named.and_then(|named| named.parse::<Uri>().ok()) else { return Ok(None) };
+        match uri.scheme_str() {
+            Some(scheme) if !scheme.eq_ignore_ascii_case("http") => bail!(
+                "the proxy that is set for registries is one of `{scheme}://`, and packages are fetched \
+                 through one of `http://` only; set `HTTPS_PROXY` or the package manager's `proxy` to such a one"
+            ),
+            Some(_) | None => Ok(self.proxy_at(&uri)),
+        }
     }
 
-    /// The proxy behind which registries are: the one that is set for the package manager, or for programs.
-    pub(super) fn parent_proxy(&self, settings: &Settings) -> Option<ParentProxy> {
-        let either =
-            |name: &str| self.variable(&name.to_ascii_lowercase()).or_else(|| self.variable(name));
-        let all = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"];
-        let named = settings.proxy.as_deref().or_else(|| all.into_iter().find_map(either))?;
-        let uri: Uri = named.parse().ok()?;
+    /// A variable that is written in small letters or large ones.
+    fn either(&self, name: &str) -> Option<&str> {
+        self.variable(&name.to_ascii_lowercase()).or_else(|| self.variable(name))
+    }
+
+    fn proxy_at(&self, uri: &Uri) -> Option<ParentProxy> {
         let (login, host) = match uri.authority()?.as_str().rsplit_once('@') {
             Some((login, _)) => (Some(login), uri.host()?),
             None => (None, uri.host()?),
@@ -103,7 +111,7 @@ impl Operator {
             let plain = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
             proxy = proxy.with_login(&plain(user), &plain(password));
         }
-        Some(proxy.without(either("NO_PROXY").unwrap_or_default()))
+        Some(proxy.without(self.either("NO_PROXY").unwrap_or_default()))
     }
 
     /// A value with the home folder that `~` means here.
@@ -139,6 +147,13 @@ impl Settings {
     pub(super) fn reach(&self) -> Reach {
         let named: Vec<HostRule> = self.addresses().filter_map(|uri| HostRule::of(&uri)).collect();
         Reach::public().and(named.into_iter().map(HostRule::anywhere))
+    }
+
+    /// Files and folders that they name.
+    pub(super) fn named_files(&self) -> Vec<PathBuf> {
+        let words = self.words().map(|word| word.strip_prefix("file://").unwrap_or(word));
+        let paths = words.map(PathBuf::from).filter(|path| path.is_absolute() && path.exists());
+        paths.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn addresses(&self) -> impl Iterator<Item = Uri> {

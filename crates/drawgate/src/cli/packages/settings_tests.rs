@@ -77,7 +77,7 @@ fn npm_is_told_about_registries_and_nothing_else() {
     ] {
         assert_eq!(reaches(&settings, host, port), expected, "{host}:{port}");
     }
-    assert_eq!(lab.operator.named_files(&settings), [lab.home.path().join("ca.pem")]);
+    assert_eq!(settings.named_files(), [lab.home.path().join("ca.pem")]);
     assert_eq!(settings.proxy.as_deref(), Some("http://proxy.corp.example:3128"));
 }
 
@@ -111,10 +111,7 @@ fn pip_is_told_about_indexes_and_nothing_else() {
     ] {
         assert_eq!(reaches(&settings, host, port), expected, "{host}:{port}");
     }
-    assert_eq!(
-        lab.operator.named_files(&settings),
-        [PathBuf::from("/etc/hosts"), PathBuf::from("/opt")]
-    );
+    assert_eq!(settings.named_files(), [PathBuf::from("/etc/hosts"), PathBuf::from("/opt")]);
 }
 
 #[test]

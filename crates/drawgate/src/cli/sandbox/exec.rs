@@ -16,11 +16,10 @@ use drawgate_host::store::DataDir;
 use serde_json::{Map, Value};
 
 use super::super::exit::{self, Exit};
-use super::super::{Globals, machine};
+use super::super::{Globals, machine, packages};
 use super::streams::Streams;
 use super::terminal::{self, Connected};
 use super::watch::Interruptions;
-use drawgate_runtime::assemble::{trusted_paths, writable_folders};
 use drawgate_runtime::config::{Config, DEFAULT_FILE};
 
 /// The command ran into its time limit; as `timeout` of the shell says it.
@@ -177,10 +176,7 @@ fn trust(globals: &Globals, processes: &Processes) {
     let loaded = Config::load(target.source.clone()).or_else(|_| Config::parse("", file));
     let Ok(loaded) = loaded else { return };
     let data = target.data(&loaded);
-    let mut list = trusted_paths(&loaded, &data, processes);
-    list.retain(|trusted| trusted.path.exists());
-    processes.trusted().replace(list);
-    processes.trusted().declare_writable(writable_folders(&loaded));
+    packages::trust(&loaded, &data, processes, None);
     let list = data.join(DataDir::WRITABLE_LIST);
     // A data folder that is not there, or is another user's, is not written by this command.
     if OpenOptions::new().append(true).open(&list).is_ok() {

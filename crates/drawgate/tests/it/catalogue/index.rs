@@ -74,7 +74,7 @@ const CLIENTS: &[Row] = &[
     ("hidden_tool_call", "callers", "a_hidden_tool_is_an_unknown_tool"),
     ("grant_race_revoke", "pipeline", "after_revoke_returned_nothing_starts"),
     ("grant_expiry_edge", "grants", "a_grant_ends_at_its_expiry_not_after_it"),
-    ("grant_clock_back", "clock", "a_clock_set_back_repeats_its_highest_value"),
+    ("grant_clock_back", "clock", "time_goes_on_when_the_clock_is_set_back"),
 ];
 
 /// Rows about what servers say of their tools.

@@ -32,7 +32,7 @@ async fn a_pack_can_not_take_names_from_others() {
     let server = write(&place, &commands("taken", &[("taken_tool", "ls -- {{dir}}")]));
     install(&place, &server);
     let said = refusal(&place.run(&["toolpacks", "enable", "taken"]));
-    assert!(said.contains("there is a server `taken` in the configuration"), "{said}");
+    assert!(said.contains("`taken` is a server of the gateway"), "{said}");
     let builtin = write(&place, &commands("builtin", &[("builtin_tool", "ls -- {{dir}}")]));
     let said = refusal(&place.run(&["toolpacks", "install", builtin.to_str().unwrap()]));
     assert!(said.contains("`builtin` is the gateway's own"), "{said}");
@@ -58,7 +58,10 @@ async fn a_server_that_gets_a_packs_id_or_names_later_wins_over_it() {
     let names = gateway.tool_names(&gateway.token).await;
     assert!(!names.contains(&"files_look".to_owned()), "{names:?}");
     let shown = place.json(&["toolpacks", "show", "files"]);
-    assert!(shown["problem"].as_str().unwrap().contains("there is a server `files`"), "{shown}");
+    assert!(
+        shown["problem"].as_str().unwrap().contains("`files` is a server of the gateway"),
+        "{shown}"
+    );
     place.configure("");
     listed(&gateway, "files_look").await;
 }

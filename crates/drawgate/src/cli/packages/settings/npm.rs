@@ -79,8 +79,8 @@ fn global_files(operator: &Operator, node: Option<&Path>, own: &str) -> Vec<Path
         return vec![PathBuf::from(named)];
     }
     let set = own.lines().filter_map(|line| line.split_once('='));
-    let set = set.filter(|(key, _)| key.trim() == "prefix").map(|(_, value)| value.trim());
-    let prefix = variable("prefix").or_else(|| set.last()).map(PathBuf::from);
+    let mut set = set.filter(|(key, _)| key.trim() == "prefix").map(|(_, value)| value.trim());
+    let prefix = variable("prefix").or_else(|| set.next_back()).map(PathBuf::from);
     let around = || Some(node?.canonicalize().ok()?.parent()?.parent()?.to_owned());
     let prefix = prefix.or_else(around).map(|prefix| prefix.join("etc/npmrc"));
     std::iter::once(PathBuf::from("/etc/npmrc")).chain(prefix).collect()
