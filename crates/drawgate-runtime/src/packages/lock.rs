@@ -98,7 +98,14 @@ impl PackageLock {
             problem: Some(format!("`{}`: {problem}", path.display())),
             ..Self::default()
         };
-        let text = match std::fs::read(path) {
+        let read = || {
+            if std::fs::metadata(path)?.is_file() {
+                return std::fs::read(path);
+            }
+            // A pipe would be waited for.
+            Err(io::Error::other("it is not a file"))
+        };
+        let text = match read() {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::default(),
             Err(error) => return failed(error.to_string()),

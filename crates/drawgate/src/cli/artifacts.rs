@@ -2,13 +2,14 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use drawgate_core::model::ArtifactRef;
 use drawgate_core::store::ArtifactInfo;
+use rustix::fs::OFlags;
 use serde_json::json;
 
 use super::backend::{Backend, part};
@@ -94,7 +95,11 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let is_stream = path.parent().is_some_and(|folder| streams.contains(&folder));
     let kind = path.symlink_metadata().map(|found| found.file_type());
     if is_stream || kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
-        return OpenOptions::new().append(true).open(path)?.write_all(bytes);
+        // A pipe that nothing reads is refused instead of waited for.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let mut stream = OpenOptions::new().append(true).custom_flags(flags).open(path)?;
+        rustix::fs::fcntl_setfl(&stream, OFlags::APPEND)?;
+        return stream.write_all(bytes);
     }
     files::put(path, bytes)
 }

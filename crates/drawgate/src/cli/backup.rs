@@ -1,6 +1,6 @@
 //! `drawgate backup` and `drawgate restore`: a copy of the data folder, and its way back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -11,6 +11,7 @@ use drawgate_runtime::operations::{BackUp, BackedUp};
 
 use super::Context;
 use super::backend::Backend;
+use super::progress::Progress;
 use super::running::Running;
 
 #[derive(Debug, clap::Args)]
@@ -29,9 +30,12 @@ pub(super) async fn back_up(args: &BackupArgs, context: &Context) -> anyhow::Res
     // A gateway of our own would make the folder.
     DataDir::existing(&context.data)?;
     let folder = std::path::absolute(&args.dir)?;
+    check_way(&folder)?;
     let backend = Backend::open(context, Start::Nothing).await?;
+    let progress = Progress::new("copying and verifying the data folder");
     let done = backend.post::<BackedUp>("/backup", &BackUp { folder }).await;
     backend.close().await;
+    drop(progress);
     let done = done?;
     context.out.either(&done, || {
         format!(
@@ -50,14 +54,17 @@ pub(super) async fn restore(args: &RestoreArgs, context: &Context) -> anyhow::Re
     if Running::find(&data).await.is_some() {
         bail!("a gateway runs on `{}`; stop it and move that folder away first", data.display());
     }
+    check_way(&data)?;
     if let Some(above) = data.parent() {
         super::files::make_private_folder(above)
             .with_context(|| format!("`{}` can't be made", above.display()))?;
     }
     let from = DataDir::existing(&args.dir)?;
     let destination = Destination::new(&from, &data)?;
+    let progress = Progress::new("copying and verifying the data folder");
     let copied = tokio::task::spawn_blocking(move || Snapshot::take(from)?.write(destination));
     let done = BackedUp::new(data, copied.await??);
+    drop(progress);
     context.out.either(&done, || {
         format!(
             "restored {} to {}: verified, up to audit event {}{}",
@@ -68,6 +75,11 @@ pub(super) async fn restore(args: &RestoreArgs, context: &Context) -> anyhow::Re
         )
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn check_way(folder: &Path) -> anyhow::Result<()> {
+    super::files::check_way(folder)
+        .with_context(|| format!("nothing can be copied to `{}`", folder.display()))
 }
 
 /// What is not proved of the copy's log.

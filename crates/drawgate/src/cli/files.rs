@@ -1,34 +1,48 @@
 //! Files of the user's that commands read and change: all of a file or nothing of it.
 //!
-//! They lie in folders that may have come with a project, so nothing there is trusted to be a file: no link is
-//! followed, nothing is waited for, and what is not the user's own plain file is left as it is.
+//! They lie in folders that may have come with a project, or that others may write, so nothing there is trusted
+//! to be a file: no link is followed, nothing is waited for, and what is not the user's own plain file is left as
+//! it is. The folder around a file is opened first, and the file is reached by its name in it, so that it does
+//! not matter what becomes of the path meanwhile.
 
-use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use drawgate_host::ownership;
 use drawgate_host::store::DataDir;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 use rustix::process::geteuid;
+
+use super::machine;
 
 /// The folder in the data folder with what files held before they were changed.
 const BACKUPS: &str = "backups";
 /// The largest file that is read.
 const MAX_FILE: u64 = 64 << 20;
-/// How many copies are kept of files of one name.
+/// How many copies are kept of files of one name, and how many unfinished ones may lie beside a file.
 const MAX_COPIES: usize = 9999;
+/// How many links the kernel follows.
+const MAX_LINKS: usize = 40;
 /// For its owner alone.
 const PRIVATE: u32 = 0o600;
+/// For its owner alone, a folder.
+const PRIVATE_FOLDER: Mode = Mode::RWXU;
+/// As the user's mask has it.
+const BY_MASK: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 /// Why a link is not followed.
 const IS_LINK: &str = "it is a link, which is not followed: it may have come with a project; change the file \
      that it leads to by hand";
 /// Whether its owner may write it.
 const OWNER_WRITES: u32 = 0o200;
+/// Opens whatever has a name, without waiting for it or following it.
+const AS_IT_IS: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// What was done to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,18 +63,19 @@ pub(super) fn change(
     edit: impl FnOnce(Option<&str>) -> anyhow::Result<String>,
 ) -> anyhow::Result<Change> {
     let shown = path.display();
-    let read = check_folders(path).and_then(|()| read(path));
-    let before = read.with_context(|| format!("can't read `{shown}`"))?;
+    let before = read(path).with_context(|| format!("can't read `{shown}`"))?;
     let after = edit(before.as_deref()).with_context(|| format!("`{shown}` was left as it is"))?;
     let change = match before {
         Some(before) if before == after => return Ok(Change::None),
         Some(before) => {
-            check_own(&path.symlink_metadata()?)
+            Place::of(path)
+                .and_then(|place| place.present())
+                .and_then(|found| found.as_ref().map_or(Ok(()), check_own))
                 .with_context(|| format!("`{shown}` was left as it is"))?;
             Change::Updated(keep_copy(data, path, &before)?)
         }
         None => {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            path.parent().map_or(Ok(()), make_folder)?;
             Change::Created
         }
     };
@@ -70,11 +85,14 @@ pub(super) fn change(
 
 /// Reads a file; `None` if nothing is there.
 pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    if present(path)?.is_none() {
+    let place = match Place::of(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        place => place?,
+    };
+    if place.present()?.is_none() {
         return Ok(None);
     }
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = place.open(&place.name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?;
     check_kind(&file.metadata()?)?;
     let mut text = String::new();
     if file.take(MAX_FILE + 1).read_to_string(&mut text)? as u64 > MAX_FILE {
@@ -85,22 +103,35 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
 
 /// Puts this content into a file, whole or not at all. One that is there keeps its permissions.
 pub(super) fn put(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
-    replace(path, content.as_ref(), None)
+    Place::of(path)?.replace(content.as_ref(), None)
 }
 
 /// The same for a file that only its owner may read.
 pub(super) fn put_private(path: &Path, content: &str) -> io::Result<()> {
-    replace(path, content.as_bytes(), Some(Permissions::from_mode(PRIVATE)))
+    Place::of(path)?.replace(content.as_bytes(), Some(PRIVATE))
 }
 
 /// Makes a file that is not there yet.
 pub(super) fn create(path: &Path, content: &str) -> io::Result<()> {
-    fill(path, content.as_bytes(), None)
+    Place::of(path)?.create(content.as_bytes(), None)
 }
 
-/// Makes a folder, with those above it, for its owner alone. One that is there stays as it is.
+/// Makes a folder, with those above it. One that is there stays as it is.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    open_folder(path, Absent::Made(BY_MASK)).map(drop)
+}
+
+/// The same for its owner alone.
 pub(super) fn make_private_folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    open_folder(path, Absent::Made(PRIVATE_FOLDER)).map(drop)
+}
+
+/// Refuses the path of a folder, which need not be there, that leads through a link which is not the user's.
+pub(super) fn check_way(path: &Path) -> io::Result<()> {
+    match open_folder(path, Absent::Refused) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => opened.map(drop),
+    }
 }
 
 /// Keeps what a file held, in the data folder: it may hold secrets, and must not lie where a project would
@@ -110,10 +141,8 @@ fn keep_copy(data: &Path, path: &Path, content: &str) -> anyhow::Result<PathBuf>
     make_private_folder(&folder)?;
     let name = path.file_name().unwrap_or_default();
     for number in 1..=MAX_COPIES {
-        let mut numbered = OsString::from(name);
-        numbered.push(format!(".{number}"));
-        let copy = folder.join(numbered);
-        match fill(&copy, content.as_bytes(), Some(Permissions::from_mode(PRIVATE))) {
+        let copy = folder.join(suffixed(name, &format!(".{number}")));
+        match Place::of(&copy)?.create(content.as_bytes(), Some(PRIVATE)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             done => return Ok(done.map(|()| copy)?),
         }
@@ -121,31 +150,165 @@ fn keep_copy(data: &Path, path: &Path, content: &str) -> anyhow::Result<PathBuf>
     bail!("there are too many copies in `{}`; remove some", folder.display())
 }
 
-fn replace(path: &Path, content: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
-    let now = present(path)?;
-    if let Some(found) = &now {
-        check_own(found)?;
-    }
-    let permissions = permissions.or_else(|| now.map(|found| found.permissions()));
-    let temporary = beside(path, &format!(".{}.tmp", std::process::id()));
-    let done = fill(&temporary, content, permissions).and_then(|()| fs::rename(&temporary, path));
-    if done.is_err() {
-        // The error that matters is the one above.
-        let _ = fs::remove_file(&temporary);
-    }
-    done
+/// A file, which need not be there, by its name in its folder.
+struct Place {
+    folder: File,
+    name: OsString,
 }
 
-/// What is there, if it is a file.
-fn present(path: &Path) -> io::Result<Option<Metadata>> {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        found => {
-            let found = found?;
-            check_kind(&found)?;
-            Ok(Some(found))
+impl Place {
+    fn of(path: &Path) -> io::Result<Self> {
+        let path = std::path::absolute(path)?;
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return refused("it is not a file");
+        };
+        Ok(Self { folder: open_folder(folder, Absent::Refused)?, name: name.to_owned() })
+    }
+
+    fn open(&self, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.folder, name, flags, mode)?.into())
+    }
+
+    /// What is there, if it is a file.
+    fn present(&self) -> io::Result<Option<Metadata>> {
+        match self.open(&self.name, AS_IT_IS, Mode::empty()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => {
+                let found = found?.metadata()?;
+                check_kind(&found)?;
+                Ok(Some(found))
+            }
         }
     }
+
+    fn replace(&self, content: &[u8], mode: Option<u32>) -> io::Result<()> {
+        let now = self.present()?;
+        if let Some(found) = &now {
+            check_own(found)?;
+        }
+        let mode = mode.or_else(|| now.map(|found| found.mode() & 0o7777));
+        self.write(content, mode, RenameFlags::empty())
+    }
+
+    fn create(&self, content: &[u8], mode: Option<u32>) -> io::Result<()> {
+        self.write(content, mode, RenameFlags::NOREPLACE)
+    }
+
+    /// Writes a new file under another name, and puts it in place.
+    fn write(&self, content: &[u8], mode: Option<u32>, how: RenameFlags) -> io::Result<()> {
+        let (unfinished, mut file) = self.begin(mode)?;
+        let mut fill = || {
+            file.write_all(content)?;
+            if let Some(mode) = mode {
+                file.set_permissions(Permissions::from_mode(mode))?;
+            }
+            file.sync_all()?;
+            let folder = &self.folder;
+            Ok(rustix::fs::renameat_with(folder, &unfinished, folder, &self.name, how)?)
+        };
+        let done: io::Result<()> = fill();
+        if done.is_err() {
+            // The error that matters is the one above.
+            let _ = rustix::fs::unlinkat(&self.folder, &unfinished, AtFlags::empty());
+        }
+        done
+    }
+
+    /// Makes a file beside it, under a name that no other has.
+    fn begin(&self, mode: Option<u32>) -> io::Result<(OsString, File)> {
+        // Others may see it from the first moment.
+        let mode = if mode.is_some() { Mode::from(PRIVATE) } else { BY_MASK - Mode::from(0o111) };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let own = std::process::id();
+        for number in 1..=MAX_COPIES {
+            let name = suffixed(&self.name, &format!(".{own}.{number}.tmp"));
+            match self.open(&name, flags, mode) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return Ok((name, made?)),
+            }
+        }
+        refused("there are too many unfinished files beside it; remove some")
+    }
+}
+
+/// What becomes of folders of a path that are not there.
+#[derive(Clone, Copy)]
+enum Absent {
+    Refused,
+    Made(Mode),
+}
+
+/// Opens a folder by its path. Links are followed that only the user or the system can have made, and not
+/// where a project may have brought them.
+fn open_folder(path: &Path, absent: Absent) -> io::Result<File> {
+    let project = project();
+    let root = || rustix::fs::open("/", AS_IT_IS, Mode::empty()).map(File::from);
+    let (mut folder, mut real, mut links) = (root()?, PathBuf::from("/"), 0);
+    let mut rest: VecDeque<OsString> = parts(&std::path::absolute(path)?).collect();
+    while let Some(part) = rest.pop_front() {
+        let next = File::from(match rustix::fs::openat(&folder, &part, AS_IT_IS, Mode::empty()) {
+            Err(Errno::NOENT) => make(&folder, &part, absent)?,
+            found => found?,
+        });
+        let found = next.metadata()?;
+        if !found.is_symlink() {
+            folder = next;
+            real = if part == ".." {
+                real.parent().unwrap_or(&real).to_owned()
+            } else {
+                real.join(part)
+            };
+            continue;
+        }
+        let link = real.join(&part);
+        let holder = folder.metadata()?;
+        if project.as_deref().is_some_and(|project| link.starts_with(project)) {
+            let why = "which is not followed: it may have come with a project";
+            return refused(&format!("the link `{}` is on the way to it, {why}", link.display()));
+        }
+        let is_own = ownership::is_ours(&found) && ownership::is_ours(&holder);
+        if !is_own || ownership::others_replace_in(&holder) {
+            let why = "which is not followed: another user could have put it there";
+            return refused(&format!("the link `{}` is on the way to it, {why}", link.display()));
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return Err(Errno::LOOP.into());
+        }
+        let target = rustix::fs::readlinkat(&next, "", Vec::new())?;
+        let target = Path::new(OsStr::from_bytes(target.to_bytes())).to_owned();
+        if target.is_absolute() {
+            (folder, real) = (root()?, PathBuf::from("/"));
+        }
+        for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
+            rest.push_front(part);
+        }
+    }
+    if folder.metadata()?.is_dir() { Ok(folder) } else { Err(Errno::NOTDIR.into()) }
+}
+
+fn make(folder: &File, name: &OsStr, absent: Absent) -> io::Result<std::os::fd::OwnedFd> {
+    let Absent::Made(mode) = absent else { return Err(Errno::NOENT.into()) };
+    match rustix::fs::mkdirat(folder, name, mode) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(rustix::fs::openat(folder, name, AS_IT_IS, Mode::empty())?)
+}
+
+/// The current folder, whose content may have come from elsewhere; not the home folder or one above it.
+fn project() -> Option<PathBuf> {
+    let home = machine::secrets().home().and_then(|home| home.canonicalize().ok());
+    let is_home = |folder: &PathBuf| home.as_deref().is_some_and(|home| home.starts_with(folder));
+    std::env::current_dir().ok().filter(|folder| !is_home(folder) && folder.parent().is_some())
+}
+
+fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
+    path.components().filter_map(|part| match part {
+        Component::Normal(_) | Component::ParentDir => Some(part.as_os_str().to_owned()),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    })
 }
 
 fn check_kind(found: &Metadata) -> io::Result<()> {
@@ -153,15 +316,6 @@ fn check_kind(found: &Metadata) -> io::Result<()> {
         return refused(IS_LINK);
     }
     if found.is_file() { Ok(()) } else { refused("it is not a file") }
-}
-
-/// Refuses links among the folders that lead from the current one, a project's, to a file.
-fn check_folders(path: &Path) -> io::Result<()> {
-    let (Ok(project), Some(folder)) = (std::env::current_dir(), path.parent()) else {
-        return Ok(());
-    };
-    let mut below = folder.ancestors().take_while(|it| it.starts_with(&project) && *it != project);
-    if below.any(Path::is_symlink) { refused(IS_LINK) } else { Ok(()) }
 }
 
 fn check_own(found: &Metadata) -> io::Result<()> {
@@ -178,22 +332,8 @@ fn refused<T>(why: &str) -> io::Result<T> {
     Err(io::Error::other(why))
 }
 
-fn fill(path: &Path, content: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    if permissions.is_some() {
-        options.mode(PRIVATE);
-    }
-    let mut file: File = options.open(path)?;
-    file.write_all(content)?;
-    if let Some(permissions) = permissions {
-        file.set_permissions(permissions)?;
-    }
-    file.sync_all()
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.file_name().map(OsString::from).unwrap_or_default();
+fn suffixed(name: &OsStr, suffix: &str) -> OsString {
+    let mut name = name.to_owned();
     name.push(suffix);
-    path.with_file_name(name)
+    name
 }

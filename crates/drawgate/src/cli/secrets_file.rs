@@ -5,6 +5,7 @@
 //! or `NAME='value'`, where a quote inside is written `'\''` and lines may break.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -20,6 +21,8 @@ pub(super) fn add(data: &Path, secrets: &BTreeMap<&str, &str>) -> anyhow::Result
     let folder = DataDir::open(data)?;
     let path = std::path::absolute(folder.file(FILE))?;
     let put = || {
+        // Another command may be adding others.
+        let _alone = File::open(folder.path()).and_then(|it| it.lock().map(|()| it))?;
         let mut text = files::read(&path)?.unwrap_or_default();
         let lines = secrets.iter().map(|(name, value)| line(name, value));
         let new: String = lines.filter(|line| !text.contains(line.as_str())).collect();
@@ -32,7 +35,11 @@ pub(super) fn add(data: &Path, secrets: &BTreeMap<&str, &str>) -> anyhow::Result
 
 /// The variables of the file in this data folder, in their order; none if there is no file.
 pub(super) fn read(data: &Path) -> Vec<(String, String)> {
-    std::fs::read_to_string(data.join(FILE)).map(|text| parse(&text)).unwrap_or_default()
+    let path = data.join(FILE);
+    // A pipe would be waited for.
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    let text = is_file.then(|| std::fs::read_to_string(path).ok()).flatten();
+    text.map(|text| parse(&text)).unwrap_or_default()
 }
 
 /// A variable of the file in this data folder, if it is there.

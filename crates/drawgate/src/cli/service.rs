@@ -107,7 +107,7 @@ fn install(args: &ServiceArgs, context: &Context) -> anyhow::Result<()> {
     let mut command = vec![program.to_string_lossy().into_owned(), "serve".to_owned()];
     command.extend(context.target.options(&context.data)?);
     if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder)
+        files::make_folder(folder)
             .with_context(|| format!("`{}` can't be made", folder.display()))?;
     }
     files::put(&file, manager.text(&command))

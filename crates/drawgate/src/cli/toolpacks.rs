@@ -2,7 +2,6 @@
 
 mod check;
 mod install;
-mod progress;
 mod text;
 mod update;
 
@@ -15,6 +14,7 @@ use super::Context;
 use super::backend::{Backend, part};
 use super::output::Output;
 use crate::cli::table::{cut, spare, state, whole};
+use anyhow::Context as _;
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{ToolpackList, ToolpackView};
@@ -210,6 +210,8 @@ async fn list(context: &Context, backend: &Backend) -> anyhow::Result<ExitCode> 
 
 fn new(name: &str, dir: &std::path::Path, out: Output) -> anyhow::Result<ExitCode> {
     let folder = dir.join(name);
+    super::files::check_way(&folder)
+        .with_context(|| format!("`{}` can't be made", folder.display()))?;
     let files = scaffold(&folder)?;
     out.either(&json!({ "folder": folder, "files": files }), || {
         let list: Vec<String> =
