@@ -3,7 +3,8 @@
 //! A copy is of one moment. The databases are copied by `SQLite` from transactions that begin together,
 //! never as files: opening and closing a file releases the locks that this process has on it. The
 //! signed head in `audit.head` is read before the state, and the state before the log, so that each is
-//! covered by the next. A copy is made under another name, verified, and put in place as a whole.
+//! covered by the next. A copy is made under another name, verified, and put in place as a whole; on a mount
+//! point, with the databases last.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
@@ -18,7 +19,7 @@ use std::rc::Rc;
 use drawgate_core::store::{StoreError, VerifyOptions};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::lock::{DataDir, DataDirError};
@@ -101,6 +102,17 @@ pub struct Destination {
     path: PathBuf,
     parent: PathBuf,
     name: String,
+    way: Way,
+}
+
+/// How a finished copy gets to its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Its folder is renamed.
+    Renamed,
+    /// What is in its folder is moved, since no folder can take the place of a mount point. The databases come
+    /// last: without them, it is not taken for a data folder.
+    Moved,
 }
 
 impl Destination {
@@ -118,7 +130,8 @@ impl Destination {
         }
         let parent = real.parent().unwrap_or(Path::new("/")).to_owned();
         let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { path: real, parent, name })
+        let way = if is_mount_point(&real, &parent) { Way::Moved } else { Way::Renamed };
+        Ok(Self { path: real, parent, name, way })
     }
 
     /// Makes the folder under another name.
@@ -126,11 +139,25 @@ impl Destination {
         let mut unique = [0; 8];
         let filled = getrandom::fill(&mut unique);
         filled.map_err(|error| failed(&self.path)(io::Error::other(error.to_string())))?;
-        let temporary = self.parent.join(format!(".{}.{}", self.name, hex::encode(unique)));
+        let beside = match self.way {
+            Way::Renamed => &self.parent,
+            Way::Moved => &self.path,
+        };
+        let temporary = beside.join(format!(".{}.{}", self.name, hex::encode(unique)));
         let made = DirBuilder::new().mode(0o700).create(&temporary);
         made.map_err(failed(&temporary))?;
-        Ok(Unfinished { temporary, path: self.path, parent: self.parent, modes: Vec::new() })
+        let Self { path, parent, way, .. } = self;
+        Ok(Unfinished { temporary, path, parent, way, modes: Vec::new() })
     }
+}
+
+/// Whether something is mounted there.
+fn is_mount_point(path: &Path, parent: &Path) -> bool {
+    let mount = |path: &Path| {
+        let found = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID);
+        found.ok().map(|found| found.stx_mnt_id)
+    };
+    mount(path).zip(mount(parent)).is_some_and(|(own, around)| own != around)
 }
 
 /// A copy that is being made; removed unless it is finished.
@@ -138,20 +165,49 @@ struct Unfinished {
     temporary: PathBuf,
     path: PathBuf,
     parent: PathBuf,
+    way: Way,
     /// The folders in it, each after the one that it is in, and the modes that they get in the end.
     modes: Vec<(PathBuf, Permissions)>,
 }
 
 impl Unfinished {
     fn finish(self) -> Result<(), CopyError> {
+        let sync = |path: &Path| rustix::fs::syncfs(File::open(path)?).map_err(io::Error::from);
+        match self.way {
+            Way::Renamed => {
+                self.set_modes(&self.temporary)?;
+                sync(&self.temporary).map_err(failed(&self.temporary))?;
+                fs::rename(&self.temporary, &self.path).map_err(failed(&self.path))?;
+                File::open(&self.parent).and_then(|it| it.sync_all()).map_err(failed(&self.parent))
+            }
+            Way::Moved => {
+                sync(&self.temporary).map_err(failed(&self.temporary))?;
+                self.move_entries().map_err(failed(&self.path))?;
+                self.set_modes(&self.path)?;
+                sync(&self.path).map_err(failed(&self.path))
+            }
+        }
+    }
+
+    /// Sets the modes of the folders, which are in this one by now.
+    fn set_modes(&self, place: &Path) -> Result<(), CopyError> {
         // From below: some folders can't be written or entered then.
         for (path, mode) in self.modes.iter().rev() {
-            fs::set_permissions(path, mode.clone()).map_err(failed(path))?;
+            let path = place.join(path.strip_prefix(&self.temporary).unwrap_or(path));
+            fs::set_permissions(&path, mode.clone()).map_err(failed(&path))?;
         }
-        let sync = |path: &Path| rustix::fs::syncfs(File::open(path)?).map_err(io::Error::from);
-        sync(&self.temporary).map_err(failed(&self.temporary))?;
-        fs::rename(&self.temporary, &self.path).map_err(failed(&self.path))?;
-        File::open(&self.parent).and_then(|it| it.sync_all()).map_err(failed(&self.parent))
+        Ok(())
+    }
+
+    fn move_entries(&self) -> io::Result<()> {
+        fs::set_permissions(&self.path, Permissions::from_mode(0o700))?;
+        let names = fs::read_dir(&self.temporary)?.map(|entry| Ok(entry?.file_name()));
+        let mut names = names.collect::<io::Result<Vec<_>>>()?;
+        names.sort_by_key(|name| [DataDir::STATE, DataDir::AUDIT].iter().any(|own| name == own));
+        for name in names {
+            fs::rename(self.temporary.join(&name), self.path.join(&name))?;
+        }
+        fs::remove_dir(&self.temporary)
     }
 }
 

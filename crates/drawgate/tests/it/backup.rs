@@ -139,3 +139,31 @@ async fn what_programs_do_in_their_folders_does_not_hinder_a_copy() {
     }
     set(&room.join("closed"), 0o755);
 }
+
+/// No folder can take the place of a mount point, such as the volume of a container.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "tests start the program itself")]
+fn a_copy_goes_to_a_mount_point_and_back() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped, since it needs root");
+        return;
+    }
+    let place = TestFolder::new("");
+    place.ok(&["tools", "call", "vfs_write", "path=a", "content=kept"]);
+    for folder in ["copy", "again"] {
+        std::fs::create_dir(place.path().join(folder)).unwrap();
+    }
+    let script = "mount -t tmpfs none copy; mount -t tmpfs -o mode=700 none again
+        $PROGRAM backup copy >&2; ! $PROGRAM backup copy
+        $PROGRAM --data again restore copy >&2; $PROGRAM --data again audit verify
+        cat again/workspace/a; stat -c %a copy again; ls -A again | grep -c '^[.]again' || true";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", script]).current_dir(place.path());
+    command.env("PROGRAM", crate::support::PROGRAM).env("HOME", place.path());
+    command.env("DRAWGATE_CONFIG", "drawgate.toml");
+    let output = command.output().unwrap();
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}{errors}");
+    assert!(said.starts_with("intact") && said.ends_with("kept700\n700\n0\n"), "{said}{errors}");
+    assert!(errors.contains("is not empty"), "{errors}");
+}
