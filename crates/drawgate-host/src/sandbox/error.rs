@@ -110,8 +110,8 @@ pub enum SandboxError {
     /// The profile `network` without a client to go out by.
     #[error("the profile `network` needs the gateway's egress; there is none here")]
     NoEgress,
-    /// A folder that can't be given to the program.
-    #[error("the folder `{path}` can't be used in the sandbox: {reason}")]
+    /// A file or folder that can't be given to the program.
+    #[error("`{path}` can't be used in the sandbox: {reason}")]
     Folder {
         /// Which.
         path: String,

@@ -109,9 +109,12 @@ impl Request<'_> {
         let own = self.inherited.get("PATH").map(|text| text.to_string_lossy().into_owned());
         let foreign = self.foreign(&survey);
         for further in self.programs {
-            view.open_program(further, own.as_deref(), &foreign, &survey);
+            if let Err(misled) = view.open_program(further, own.as_deref(), &foreign, &survey) {
+                tracing::debug!(program = ?further, %misled, "a further program is not opened");
+            }
         }
         let program = view.open_program(self.program, own.as_deref(), &foreign, &survey);
+        let program = program.map_err(|misled| refused(self.program, misled.to_string()))?;
         let path = self.given.get("PATH").cloned().or(own);
         let working_dir = self.working_dir.and_then(|dir| survey.resolve(dir).ok());
         let working_dir =

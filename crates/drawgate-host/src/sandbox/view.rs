@@ -73,7 +73,8 @@ impl View {
         is_system(path) || self.binds.keys().any(|bind| path.starts_with(bind))
     }
 
-    /// Opens what a program needs to run, and gives its path in the box.
+    /// Opens what a program needs to run, and gives its path in the box. If a link leads out of the box that a
+    /// program could have made, that is the error.
     ///
     /// What lies in `foreign` folders, or in any that programs may write, is not the operator's word: a
     /// script or a link there leads only to interpreters of the system and of the gateway's own `PATH`.
@@ -83,7 +84,7 @@ impl View {
         path: Option<&str>,
         foreign: &[PathBuf],
         survey: &Survey,
-    ) -> PathBuf {
+    ) -> Result<PathBuf, Misled> {
         let start = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
         let mut next = Some(start.clone());
         let mut is_trusted = true;
@@ -92,6 +93,8 @@ impl View {
             let (file, misled) = in_real_folder(&named, survey);
             is_trusted &= misled.is_none();
             if !is_trusted && !self.shows(&file) && !self.is_installed(&file, path, survey) {
+                // An interpreter that is not there is named by the system.
+                survey.resolve(&start)?;
                 break;
             }
             self.open_installation(&file);
@@ -103,9 +106,9 @@ impl View {
             is_trusted = is_trusted && next.is_some() && !is_foreign() && !survey.is_written(&file);
         }
         match in_real_folder(&start, survey) {
-            (real, None) => real,
+            (real, None) => Ok(real),
             // What is in the box follows the links there.
-            (_, Some(_)) => start,
+            (_, Some(_)) => Ok(start),
         }
     }
 

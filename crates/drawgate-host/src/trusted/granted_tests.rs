@@ -101,6 +101,40 @@ fn every_list_of_writable_folders_counts() {
 }
 
 #[test]
+fn the_list_of_writable_folders_shrinks_by_what_says_nothing() {
+    let lab = Lab::new();
+    let list = lab.path("mine/list");
+    let name = |name: &str| lab.path(name).display().to_string();
+    let lines =
+        ["mine/gone", "mine/gone/below", "elsewhere/sub", "elsewhere", "given/gone", "elsewhere"];
+    let text: String = lines.iter().map(|it| format!("\n{:?}\n", name(it))).collect();
+    std::fs::write(&list, text).unwrap();
+    let trusted = Trusted::default();
+    trusted.keep_writable_in(&list).unwrap();
+    let left = std::fs::read_to_string(&list).unwrap();
+    // The data folder is the one with the list. What is gone elsewhere may be on a disk that is not there.
+    assert_eq!(left, format!("{:?}\n{:?}\n", name("elsewhere"), name("given/gone")));
+    lab.link("secret", "elsewhere/link");
+    assert!(trusted.resolve(&lab.path("elsewhere/link")).is_err());
+    // A process that has the list open adds to the one that is there by now.
+    let other = Trusted::default();
+    other.keep_writable_in(&list).unwrap();
+    std::thread::scope(|scope| {
+        for (part, trusted) in [&trusted, &other].into_iter().enumerate() {
+            scope.spawn(move || {
+                for number in 0..20 {
+                    trusted.add_writable(Path::new(&format!("/nowhere/{part}/{number}"))).unwrap();
+                }
+            });
+        }
+        for _ in 0..20 {
+            Trusted::default().keep_writable_in(&list).unwrap();
+        }
+    });
+    assert_eq!(std::fs::read_to_string(&list).unwrap().matches("/nowhere/").count(), 40);
+}
+
+#[test]
 fn a_given_folder_that_became_a_link_is_not_followed() {
     let lab = Lab::new();
     let trusted = Trusted::default();

@@ -4,12 +4,13 @@
 //! the program that made it is gone. So the list outlives the process.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use parking_lot::RwLock;
+use serde_json::Value;
 
 /// The list.
 #[derive(Debug, Default)]
@@ -33,6 +34,7 @@ impl WritableFolders {
 
     /// Reads what was given away before, and keeps there what is given away from now on.
     pub(super) fn keep_in(&self, file: &Path) -> io::Result<()> {
+        shrink(file)?;
         self.read_from(file)?;
         self.0.write().file = Some(file.to_owned());
         Ok(())
@@ -57,8 +59,9 @@ impl WritableFolders {
         // Programs are given no folder whose name is not text.
         if let (Some(file), Some(text)) = (&known.file, folder.to_str()) {
             // Begun anew, so that a line that was cut off does not swallow it.
-            let line = format!("\n{}\n", serde_json::Value::from(text));
-            let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(file)?;
+            let line = format!("\n{}\n", Value::from(text));
+            let mut options = OpenOptions::new();
+            let mut file = locked(file, options.create(true).append(true).mode(0o600))?;
             file.write_all(line.as_bytes())?;
             file.sync_data()?;
         }
@@ -74,6 +77,52 @@ impl WritableFolders {
         given.extend(folders(&text.unwrap_or_default()));
         (given, known.declared.clone())
     }
+}
+
+/// Opens a list that no other process changes meanwhile. One that was replaced while its lock was awaited is
+/// opened again.
+fn locked(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    loop {
+        let file = options.open(path)?;
+        file.lock()?;
+        let (own, named) = (file.metadata()?, path.metadata());
+        if named.is_ok_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Leaves out of a list what says nothing any more: folders in others of it, and those of the data folder
+/// that are gone. Elsewhere a folder may be gone because its disk is.
+fn shrink(path: &Path) -> io::Result<()> {
+    let mut file = match locked(path, OpenOptions::new().read(true)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    let listed = folders(&text);
+    let all: BTreeSet<&PathBuf> = listed.iter().collect();
+    let data = path.parent().and_then(|data| data.canonicalize().ok());
+    let is_gone = |folder: &Path| {
+        data.as_deref().is_some_and(|data| folder.starts_with(data))
+            && folder.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let is_within = |folder: &Path| {
+        folder.ancestors().skip(1).any(|above| all.contains(&above.to_owned()) && !is_gone(above))
+    };
+    let left: Vec<&PathBuf> =
+        all.iter().filter(|it| !is_gone(it) && !is_within(it)).copied().collect();
+    if left.len() == listed.len() {
+        return Ok(());
+    }
+    let lines = left.iter().filter_map(|it| Some(format!("{}\n", Value::from(it.to_str()?))));
+    let unfinished = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let mut new = options.create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
+    new.write_all(lines.collect::<String>().as_bytes())?;
+    new.sync_all()?;
+    std::fs::rename(unfinished, path)
 }
 
 /// The folders of a list. A line that was cut off is none.
