@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use super::audit::Trace;
 use super::authorize::{Confirmed, PermittedCall};
@@ -78,10 +79,14 @@ impl Gateway {
         trace: &mut Trace,
     ) -> Result<Performed, Refusal> {
         let entry = Arc::clone(&call.0.entry);
+        if self.parts.registry.is_starting(entry.id.source()) {
+            Box::pin(self.await_start(&entry, call.0.limit, &options.cancel)).await?;
+        }
         let (approval, binding) = (call.0.approval.clone(), call.0.binding.clone());
         let answers = !options.client.capabilities.is_empty();
-        let (limit, began) = (call.0.limit, tokio::time::Instant::now());
-        let deadline = limit.begin();
+        let limit = call.0.limit;
+        let deadline = limit.begin(call.0.asked_until);
+        let first_end = tokio::time::Instant::from_std(deadline.at());
         let cancel = options.cancel.clone();
         let progress = options.progress.clone();
         let context = CallContext {
@@ -109,7 +114,8 @@ impl Gateway {
                 Ok(output) => output,
                 // A source may notice first that the time is over, but does not know the limit.
                 Err(NotStarted::Refused(refusal))
-                    if refusal.code == ErrorCode::Timeout && began.elapsed() >= limit.patience =>
+                    if refusal.code == ErrorCode::Timeout
+                        && tokio::time::Instant::now() >= first_end =>
                 {
                     return Err(limit.refusal(&entry, &deadline));
                 }
@@ -130,6 +136,24 @@ impl Gateway {
             binding,
             time: CallTime { limit, deadline },
         }))
+    }
+
+    /// Waits for a source that is starting, before the call's own time begins and without its slots.
+    async fn await_start(
+        &self,
+        entry: &Entry,
+        limit: TimeLimit,
+        cancel: &CancellationToken,
+    ) -> Result<(), Refusal> {
+        let id = entry.id.source();
+        tokio::select! {
+            biased;
+            () = self.parts.registry.started(id) => Ok(()),
+            () = cancel.cancelled() => Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call")),
+            () = tokio::time::sleep(limit.patience) => {
+                Err(refuse(ErrorCode::Unavailable, format!("`{id}` is starting")))
+            }
+        }
     }
 
     /// What is said when a call has taken too long: perhaps it waited for its source alone.

@@ -11,7 +11,7 @@ use crate::model::{
     Annotations, Capability, ErrorCode, McpToolSpec, SourceId, ToolAnnotations, ToolOutput,
     ToolResult,
 };
-use crate::registry::{Pins, SourceSupervisor, ToolTerms, Trust};
+use crate::registry::{Naming, Pins, SourceSupervisor, ToolTerms, Trust};
 use crate::source::{CallContext, PermittedCall, SourceError};
 use crate::testing::{TestClock, TestGate, acts, tool};
 
@@ -43,6 +43,7 @@ impl ToolSource for Slow {
 
     async fn call(&self, _: PermittedCall, _: &CallContext) -> Result<ToolOutput, SourceError> {
         self.called.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(CALL_TIME).await;
         Ok(ToolOutput::text("done"))
     }
 }
@@ -55,6 +56,8 @@ struct Met {
 }
 
 const WAIT: Duration = Duration::from_secs(1);
+/// How long a call takes: less than its limit, and more than half of it.
+const CALL_TIME: Duration = Duration::from_secs(40);
 
 impl Met {
     async fn before(first: Vec<McpToolSpec>) -> Self {
@@ -145,14 +148,21 @@ async fn annotations_are_read_by_who_wrote_them() {
         json!({ "requiresConfirmation": true, "requiredScopes": ["more"], "readOnlyHint": true });
     let own: ToolAnnotations = serde_json::from_value(said.clone()).unwrap();
     let Value::Object(said) = said else { unreachable!() };
-    for (annotations, confirm) in
-        [(Annotations::Own(own), true), (Annotations::Foreign(said), false)]
-    {
+    let scopes = |list: &[&str]| -> Vec<Capability> {
+        list.iter().map(|scope| Capability::new(scope).unwrap()).collect()
+    };
+    let ignored = json!({ "requiresConfirmation": "yes", "requiredScopes": "more" });
+    let Value::Object(ignored) = ignored else { unreachable!() };
+    for (annotations, confirm, requires) in [
+        (Annotations::Own(own), true, scopes(&["more", "use"])),
+        (Annotations::Foreign(said), true, scopes(&["more", "use"])),
+        (Annotations::Foreign(ignored), false, scopes(&["use"])),
+    ] {
         let spec = McpToolSpec { annotations: Some(annotations), ..tool("a", &Value::Null) };
         let met = Met::before(vec![spec.clone()]).await;
         let entry = || Arc::clone(met.gate.gateway.registry().available().next().unwrap());
         let live = entry();
-        assert_eq!(live.confirm, confirm);
+        assert_eq!((live.confirm, &live.requires), (confirm, &requires));
         let met = met.again(terms("one"), vec![spec]).await;
         let remembered = Arc::clone(met.gate.gateway.registry().available().next().unwrap());
         assert_eq!(remembered.definition, live.definition);
@@ -185,6 +195,47 @@ async fn a_call_of_a_source_that_is_starting_waits_for_it() {
         let (result, ()) = tokio::join!(met.gate.call("ada", "s__a", json!({})), start);
         assert_eq!(code(&result), expected, "{name}: {result:?}");
         assert_eq!(met.source.called.load(Ordering::SeqCst), calls, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_call_begins_when_its_source_is_there() {
+    let met = Met::before(tools()).await.again(terms("one"), tools()).await;
+    met.gate.grant("ada", "use", None).await;
+    let start = async {
+        tokio::time::sleep(CALL_TIME).await;
+        met.source.go.notify_one();
+    };
+    let (result, ()) = tokio::join!(met.gate.call("ada", "s__a", json!({})), start);
+    assert_eq!(code(&result), None, "{result:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_of_before_is_held_until_its_source_has_answered_and_no_longer() {
+    let flat = || SourceTerms { naming: Naming::Flat, ..terms("one") };
+    let rows = [
+        ("it comes back with the name", tools(), vec!["s:a", "s:b"]),
+        ("it comes back without", vec![tool("b", &Value::Null)], vec!["s:b", "t:a"]),
+    ];
+    for (name, now, expected) in rows {
+        let gate = TestGate::new().await;
+        let met = Met::start(gate, flat(), tools()).await;
+        met.source.go.notify_one();
+        met.supervisor.settle(WAIT).await;
+        let met = met.again(flat(), now).await;
+        let id = SourceId::new("t").unwrap();
+        let tools = vec![tool("a", &Value::Null)];
+        let other = Arc::new(Slow { id, tools, go: Notify::new(), called: AtomicUsize::new(0) });
+        met.supervisor.add(other.clone(), flat(), Origin::Discovered).unwrap();
+        other.go.notify_one();
+        tokio::time::sleep(REFRESH_PAUSE).await;
+        assert_eq!(met.listed(), ["s:a", "s:b"], "{name}");
+        met.source.go.notify_one();
+        other.go.notify_one();
+        tokio::time::sleep(REFRESH_PAUSE * 2).await;
+        let mut listed = met.listed();
+        listed.sort();
+        assert_eq!(listed, expected, "{name}");
     }
 }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::super::contents::Gone;
 use super::super::pins::{Accepted, PinStore, Remembered};
 use super::super::{
     Absence, Acceptance, BadTool, Held, Origin, Quarantined, Registration, RegistrationError,
@@ -17,7 +18,7 @@ use super::super::{
 use super::status::{SourceState, SourceStatus};
 use crate::clock::Clock;
 use crate::guard;
-use crate::model::{McpManifest, Principal, shown_name};
+use crate::model::{McpManifest, Principal, SourceId, shown_name};
 use crate::source::ToolSource;
 use crate::store::StoreError;
 
@@ -49,6 +50,17 @@ pub(super) struct SupervisedSource {
     pub(super) is_remembered: AtomicBool,
 }
 
+/// When a source is asked again.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// When it announces a change.
+    Change,
+    /// When it is time for another try.
+    Retry,
+    /// When this one has started, which holds a name that it wants.
+    Start(SourceId),
+}
+
 impl SupervisedSource {
     pub(super) async fn run(self: Arc<Self>) {
         self.remember(&mut *self.pin_store.lock().await).await;
@@ -59,12 +71,13 @@ impl SupervisedSource {
                 changes.mark_unchanged();
             }
             let asked = Instant::now();
-            let worked = self.refresh().await;
+            let next = self.refresh().await;
             self.settled.send_modify(|count| *count += 1);
-            self.wait(&mut changes, worked, pause).await;
-            let least = if worked { REFRESH_PAUSE } else { REFRESH_PAUSE.min(pause) };
+            self.wait(&mut changes, &next, pause).await;
+            let has_failed = next == Next::Retry;
+            let least = if has_failed { REFRESH_PAUSE.min(pause) } else { REFRESH_PAUSE };
             tokio::time::sleep_until(asked + least).await;
-            pause = if worked { FIRST_RETRY } else { (pause * 2).min(LAST_RETRY) };
+            pause = if has_failed { (pause * 2).min(LAST_RETRY) } else { FIRST_RETRY };
         }
     }
 
@@ -101,14 +114,9 @@ impl SupervisedSource {
         snapshot.entries().filter(|entry| entry.id.source() == self.source.id()).count()
     }
 
-    /// Until the source announces a change or, if it failed, until it is time to try again or somebody
-    /// needs it.
-    async fn wait(
-        &self,
-        changes: &mut Option<watch::Receiver<u64>>,
-        worked: bool,
-        pause: Duration,
-    ) {
+    /// Until the source announces a change; if it failed, until it is time to try again or it is needed;
+    /// and if another one holds its names that is starting, until that one has started.
+    async fn wait(&self, changes: &mut Option<watch::Receiver<u64>>, next: &Next, pause: Duration) {
         let announced = async {
             let heard = match changes {
                 Some(changes) => changes.changed().await.is_ok(),
@@ -118,24 +126,32 @@ impl SupervisedSource {
                 std::future::pending::<()>().await;
             }
         };
-        if worked {
-            announced.await;
-        } else {
-            let due = tokio::time::timeout(pause, announced);
-            tokio::select! {
-                _ = due => {}
-                () = self.again.notified() => {}
+        match next {
+            Next::Change => announced.await,
+            Next::Start(holder) => tokio::select! {
+                () = announced => {}
+                () = self.registry.started(holder) => {}
+            },
+            Next::Retry => {
+                let due = tokio::time::timeout(pause, announced);
+                tokio::select! {
+                    _ = due => {}
+                    () = self.again.notified() => {}
+                }
             }
         }
     }
 
-    /// Asks once. `true` if there is nothing to retry.
-    async fn refresh(&self) -> bool {
+    /// Asks once.
+    async fn refresh(&self) -> Next {
         let asked = self.ask().await;
         let mut pin_store = self.pin_store.lock().await;
         match asked {
             Ok(manifest) => self.register(&mut pin_store, manifest).await,
-            Err(problem) => self.failed(problem),
+            Err(problem) => {
+                self.failed(problem);
+                Next::Retry
+            }
         }
     }
 
@@ -158,8 +174,8 @@ impl SupervisedSource {
         }
     }
 
-    /// Registers what is trusted of a manifest. `true` if there is nothing to retry.
-    async fn register(&self, pin_store: &mut PinStore, manifest: McpManifest) -> bool {
+    /// Registers what is trusted of a manifest.
+    async fn register(&self, pin_store: &mut PinStore, manifest: McpManifest) -> Next {
         let server = format!("{} {}", manifest.name, manifest.version);
         *self.manifest.lock() = Some(manifest.clone());
         // What speaks for another source is refused below; nothing of it is worth a pin.
@@ -171,13 +187,26 @@ impl SupervisedSource {
         let manifest = match sifted {
             Ok(manifest) => manifest,
             Err(error) => {
-                return self.failed(format!("its definitions can't be compared: {error}"));
+                self.failed(format!("its definitions can't be compared: {error}"));
+                return Next::Retry;
             }
         };
+        let before = self.registry.snapshot();
         let result = self.registry.replace(self.registration(manifest));
+        // A name of before is given up if its holder comes back without it.
+        let taken = match &result {
+            Err(RegistrationError::Refused { taken, .. }) => taken.as_slice(),
+            Err(_) | Ok(_) => &[],
+        };
+        let holders = taken.iter().map(|conflict| conflict.holder.source());
+        let mut starting = holders.filter(|holder| {
+            before.gone(holder) == Some(Gone::NotYet) || self.registry.is_starting(holder)
+        });
+        let next = starting.next().map_or(Next::Change, |holder| Next::Start(holder.clone()));
+        drop(before);
         self.note(server, result, pin_store.held());
         pin_store.report().await;
-        true
+        next
     }
 
     pub(super) fn note(
@@ -298,7 +327,7 @@ impl SupervisedSource {
         }
     }
 
-    fn failed(&self, problem: String) -> bool {
+    fn failed(&self, problem: String) {
         self.registry.set_down(self.source.id());
         self.absent(&problem);
         let mut status = self.status.lock();
@@ -312,7 +341,6 @@ impl SupervisedSource {
         status.tools = 0;
         status.problem = Some(problem);
         status.failures += 1;
-        false
     }
 }
 
