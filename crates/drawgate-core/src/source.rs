@@ -60,6 +60,10 @@ pub trait ToolSource: Send + Sync + 'static {
         false
     }
 
+    /// Changes the definition of a tool to what one run is shown. It is validated by the definition in the
+    /// manifest all the same.
+    fn show_to_run(&self, _tool: &str, _run: &Lineage, _listing: &mut Value) {}
+
     /// Forgets a call that waits for answers which will not come, by the state that came with the
     /// questions.
     fn abandon(&self, _state: &str) {}

@@ -1,6 +1,9 @@
 //! Anthropic Messages.
 //!
 //! The raw form of a reply is its list of content blocks; thinking and its signatures are among them.
+//!
+//! Requests ask the provider to cache what the next one will begin with: tools and system prompt, and the
+//! conversation so far.
 
 use ::http::{HeaderMap, HeaderValue};
 use serde_json::{Map, Value, json};
@@ -10,11 +13,17 @@ use super::codec::{
     Codec, Decoder, Fault, Progress, Seed, below, count, object, optional, push_text, text,
 };
 use super::{
-    Api, Arguments, CallResult, Message, Part, Reply, Stop, ToolCall, Turn, TurnSink, Usage,
+    Api, Arguments, CallResult, Message, Part, Reply, Stop, ToolCall, ToolDefinition, Turn,
+    TurnSink, Usage,
 };
 
 /// The version of the API that this codec is written for.
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+
+/// Messages of the user after which the conversation is cached: the last one for the next request, and the one
+/// before it, where the request before ended. The provider takes four marks in all, and looks back only so
+/// many blocks from one.
+const CACHED_MESSAGES: usize = 2;
 
 pub(super) struct Anthropic;
 
@@ -23,16 +32,18 @@ impl Codec for Anthropic {
         let mut body = Map::new();
         body.insert("model".into(), json!(model));
         body.insert("max_tokens".into(), json!(turn.max_output));
-        if !turn.system.is_empty() {
-            body.insert("system".into(), json!(turn.system));
+        let mut tools: Vec<Value> = turn.tools.iter().map(tool).collect();
+        // Tools come before the system prompt, so that one mark covers both.
+        if turn.system.is_empty() {
+            cache_until(tools.last_mut());
+        } else {
+            let mut system = json!({"type": "text", "text": turn.system});
+            cache_until(Some(&mut system));
+            body.insert("system".into(), json!([system]));
         }
         body.insert("messages".into(), messages(turn));
-        if !turn.tools.is_empty() {
-            let tools = turn.tools.iter().map(|tool| {
-                let (name, description) = (&tool.name, &tool.description);
-                json!({"name": name, "description": description, "input_schema": tool.schema})
-            });
-            body.insert("tools".into(), tools.collect());
+        if !tools.is_empty() {
+            body.insert("tools".into(), json!(tools));
         }
         if let Some(temperature) = turn.temperature {
             body.insert("temperature".into(), json!(temperature));
@@ -63,6 +74,18 @@ impl Codec for Anthropic {
     }
 }
 
+fn tool(tool: &ToolDefinition) -> Value {
+    let (name, description) = (&tool.name, &tool.description);
+    json!({"name": name, "description": description, "input_schema": tool.schema})
+}
+
+/// Asks the provider to cache everything up to the end of this block.
+fn cache_until(block: Option<&mut Value>) {
+    if let Some(members) = block.and_then(Value::as_object_mut) {
+        members.insert("cache_control".into(), json!({"type": "ephemeral"}));
+    }
+}
+
 /// Roles must alternate, and no message may be empty.
 fn messages(turn: &Turn) -> Value {
     let mut merged: Vec<(&str, Vec<Value>)> = Vec::new();
@@ -77,6 +100,10 @@ fn messages(turn: &Turn) -> Value {
             Some(_) | None if blocks.is_empty() => {}
             Some(_) | None => merged.push((role, blocks)),
         }
+    }
+    let of_user = merged.iter_mut().rev().filter(|(role, _)| *role == "user");
+    for (_, content) in of_user.take(CACHED_MESSAGES) {
+        cache_until(content.last_mut());
     }
     merged.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }

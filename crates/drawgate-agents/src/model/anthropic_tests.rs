@@ -123,6 +123,41 @@ fn roles_alternate_even_around_an_empty_reply() {
 }
 
 #[test]
+fn what_the_next_request_begins_with_is_cached() {
+    let result = CallResult {
+        id: "toolu_1".to_owned(),
+        name: "weather".to_owned(),
+        text: "sunny".to_owned(),
+        is_error: false,
+    };
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}});
+    let mut turn = question();
+    turn.messages
+        .push(Message::Model(read(Api::Anthropic, &answer(&[(call, &[])], "tool_use")).unwrap()));
+    turn.messages.push(Message::Results(vec![result.clone(), result]));
+    let mark = json!({"type": "ephemeral"});
+    let marked = |body: &Value| -> Vec<String> {
+        let places = [
+            "/system/0",
+            "/tools/0",
+            "/messages/0/content/0",
+            "/messages/1/content/0",
+            "/messages/2/content/0",
+            "/messages/2/content/1",
+        ];
+        let is_marked =
+            |place: &&str| body.pointer(place).is_some_and(|at| at["cache_control"] == mark);
+        places.into_iter().filter(is_marked).map(str::to_owned).collect()
+    };
+    let body = Anthropic.request(&turn, "m");
+    assert_eq!(marked(&body), ["/system/0", "/messages/0/content/0", "/messages/2/content/1"]);
+    turn.system.clear();
+    let body = Anthropic.request(&turn, "m");
+    assert!(body.get("system").is_none());
+    assert_eq!(marked(&body)[0], "/tools/0");
+}
+
+#[test]
 fn ids_of_other_providers_are_made_legal() {
     for (id, expected) in [("call:1/ü", "call_1__"), ("toolu_01-A", "toolu_01-A")] {
         assert_eq!(legal_id(id), expected);

@@ -5,9 +5,14 @@
 
 use serde_json::Value;
 
-use super::{Arguments, CallResult, Message, Part, Prices, Reply, ToolDefinition, Turn, Usage};
+use super::{
+    Api, Arguments, CallResult, Message, Part, Prices, Reply, ToolDefinition, Turn, Usage,
+};
 
 const CHARS_PER_TOKEN: u64 = 4;
+/// What Anthropic asks for tokens of its cache, as a part of the price of reading without one.
+const ANTHROPIC_CACHE_READ: f64 = 0.1;
+const ANTHROPIC_CACHE_WRITE: f64 = 1.25;
 /// Members that say what a thing is or which one it is, and that providers don't count as text.
 const TAGS: [&str; 7] = ["type", "role", "id", "call_id", "tool_use_id", "tool_call_id", "status"];
 
@@ -27,6 +32,19 @@ pub const fn tokens(chars: u64) -> u64 {
 }
 
 impl Prices {
+    /// These, with what a provider is known to ask where the operator does not say.
+    #[must_use]
+    pub fn of_api(self, api: Api) -> Self {
+        match api {
+            Api::Anthropic => Self {
+                cache_read: self.cache_read.or(Some(self.input * ANTHROPIC_CACHE_READ)),
+                cache_write: self.cache_write.or(Some(self.input * ANTHROPIC_CACHE_WRITE)),
+                ..self
+            },
+            Api::Openai | Api::OpenaiChat | Api::Gemini => self,
+        }
+    }
+
     /// What tokens cost, in US dollars.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> f64 {
@@ -166,5 +184,10 @@ mod tests {
         assert!((cached.cost(&usage) - 5.1).abs() < 1e-9);
         assert!((cached.worst_cost(1_000_000, 100_000) - 5.25).abs() < 1e-9);
         assert!((plain.worst_cost(0, 0)).abs() < 1e-9);
+        let known = plain.of_api(Api::Anthropic);
+        assert!((known.cost(&usage) - 5.1).abs() < 1e-9);
+        assert!((known.worst_cost(1_000_000, 100_000) - 5.25).abs() < 1e-9);
+        assert_eq!(cached.of_api(Api::Anthropic), cached);
+        assert_eq!(plain.of_api(Api::Openai), plain);
     }
 }

@@ -385,10 +385,10 @@ pub struct Prices {
     pub input: f64,
     /// Written.
     pub output: f64,
-    /// Read from a cache; the price of reading without one.
+    /// Read from a cache; a tenth of `input` at Anthropic, and `input` elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
-    /// Written to a cache; the price of reading without one.
+    /// Written to a cache; 1.25 times `input` at Anthropic, and `input` elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
 }

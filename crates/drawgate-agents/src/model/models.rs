@@ -73,7 +73,12 @@ impl Models {
                 silence,
                 host: Arc::clone(host),
             });
-            Some((name.clone(), Configured { provider, models: config.models.clone() }))
+            let mut models = config.models.clone();
+            for limits in models.values_mut() {
+                let prices = limits.usd_per_million;
+                limits.usd_per_million = prices.map(|prices| prices.of_api(config.kind));
+            }
+            Some((name.clone(), Configured { provider, models }))
         });
         Self { providers: configured.collect(), names: names.clone() }
     }

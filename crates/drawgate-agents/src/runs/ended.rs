@@ -41,6 +41,20 @@ impl Finish {
     pub(crate) fn because(ending: Ending, reason: impl Into<String>) -> Self {
         Self { ending, answer: None, reason: Some(reason.into()) }
     }
+
+    /// The same, where so many agents end that it had started.
+    fn with_ended(self, children: usize) -> Self {
+        let ended = match children {
+            0 => return self,
+            1 => "1 agent that it had started was ended".to_owned(),
+            many => format!("{many} agents that it had started were ended"),
+        };
+        let reason = match self.reason {
+            Some(reason) => format!("{reason}; {ended}"),
+            None => ended,
+        };
+        Self { reason: Some(reason), ..self }
+    }
 }
 
 impl Runs {
@@ -102,8 +116,10 @@ impl Runs {
     /// Ends a run: what is below it first, then its open steps and itself, in one step of the store.
     async fn end(&self, run: &Arc<Live>, finish: Finish) {
         let inner = &self.0;
+        let children = inner.children(run);
+        let finish = finish.with_ended(children.len());
         run.cancel.cancel();
-        for child in inner.children(run) {
+        for child in children {
             child.ended().await;
         }
         inner.programs.stopped(&run.id).await;
@@ -136,7 +152,7 @@ impl Inner {
     }
 
     /// The runs below a run that have not ended.
-    fn children(&self, run: &Live) -> Vec<Arc<Live>> {
+    pub(crate) fn children(&self, run: &Live) -> Vec<Arc<Live>> {
         let live = self.live.lock();
         let is_child = |other: &&Arc<Live>| {
             other.above().first() == Some(&run.id) && *other.phase.borrow() != Phase::Ended
@@ -226,6 +242,7 @@ impl Inner {
                 text: end.text,
                 reason: end.reason,
                 tokens: used.tokens,
+                cached_tokens: used.cached_tokens,
                 cost_usd: used.usd(),
             },
         );
@@ -234,6 +251,9 @@ impl Inner {
     /// Whoever waits for the run goes on.
     fn over(&self, run: &Live) {
         run.set_phase(Phase::Ended, self.now());
+        if let Some(parent) = run.above().first().and_then(|parent| self.find(parent)) {
+            parent.arrived.notify_one();
+        }
         if run.above().is_empty() {
             self.forget_tree(&run.id);
         }

@@ -98,6 +98,9 @@ pub enum Happened {
         reason: Option<String>,
         /// Tokens that it and its children used.
         tokens: u64,
+        /// How many of them were read from a provider's cache.
+        #[serde(default)]
+        cached_tokens: u64,
         /// US dollars that it and its children cost, as far as prices are known.
         cost_usd: f64,
     },

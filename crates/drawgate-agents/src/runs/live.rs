@@ -25,7 +25,9 @@ pub enum Phase {
     Thinking,
     /// Tools are called.
     Acting,
-    /// A person is asked, or delegated work is awaited.
+    /// A person is asked about a call.
+    Asking,
+    /// Agents that it started, or delegated work, are awaited.
     Waiting,
     /// The store could not be written; it goes on when it is resumed, or with the next start.
     Suspended,
@@ -41,6 +43,7 @@ impl Phase {
             Self::Queued => "queued",
             Self::Thinking => "thinking",
             Self::Acting => "acting",
+            Self::Asking => "asking",
             Self::Waiting => "waiting",
             Self::Suspended => "suspended",
             Self::Ended => "ended",
@@ -132,8 +135,10 @@ impl Live {
 
     pub(crate) fn set_phase(&self, phase: Phase, now: u64) {
         let changed = self.phase.send_if_modified(|current| {
-            let is_other = *current != phase;
-            *current = phase;
+            let is_other = *current != phase && *current != Phase::Ended;
+            if is_other {
+                *current = phase;
+            }
             is_other
         });
         if changed && phase != Phase::Ended {
@@ -191,11 +196,11 @@ impl RunTime {
         Self { limit, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// A person is asked since this moment; the time goes on when the guard is dropped.
-    pub(crate) fn pause(self: &Arc<Self>, since: Instant) -> Pause {
+    /// A person is asked from now on; the time goes on when the guard is dropped.
+    pub(crate) fn pause(self: &Arc<Self>) -> Pause {
         let mut state = self.state.lock();
         if state.waiting == 0 {
-            state.since = since;
+            state.since = Instant::now();
         }
         state.waiting += 1;
         drop(state);
@@ -207,6 +212,11 @@ impl RunTime {
     pub(crate) fn waited(&self) -> Duration {
         let state = self.state.lock();
         state.waited_before + state.waited
+    }
+
+    /// Whether a person is asked.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state.lock().waiting > 0
     }
 
     /// Waits until the time is over.
@@ -269,8 +279,8 @@ mod tests {
             }
         });
         tokio::time::advance(Duration::from_secs(3)).await;
-        let pause = time.pause(Instant::now());
-        let second = time.pause(Instant::now());
+        let pause = time.pause();
+        let second = time.pause();
         tokio::time::advance(Duration::from_secs(100)).await;
         drop(pause);
         tokio::time::advance(Duration::from_secs(100)).await;

@@ -284,18 +284,32 @@ impl CallOutcome {
 }
 
 impl Step {
-    /// What the step used, open requests at the price that was reserved for them.
+    /// What the step used; of an open request that is not known yet.
     #[must_use]
     pub fn used(&self) -> Amount {
         match &self.body {
-            StepBody::Model { reserved, outcome: None, .. } => *reserved,
             StepBody::Model {
                 outcome:
                     Some(ModelOutcome::Reply { spent, .. } | ModelOutcome::Failed { spent, .. }),
                 ..
             } => *spent,
             StepBody::Call { .. } => Amount::calls(1),
-            StepBody::Message { .. }
+            StepBody::Model { outcome: None, .. }
+            | StepBody::Message { .. }
+            | StepBody::Turn { .. }
+            | StepBody::Trimmed { .. }
+            | StepBody::Summary { .. } => Amount::default(),
+        }
+    }
+
+    /// What is reserved for the step, if it is an open request.
+    #[must_use]
+    pub fn reserved(&self) -> Amount {
+        match &self.body {
+            StepBody::Model { reserved, outcome: None, .. } => *reserved,
+            StepBody::Model { outcome: Some(_), .. }
+            | StepBody::Message { .. }
+            | StepBody::Call { .. }
             | StepBody::Turn { .. }
             | StepBody::Trimmed { .. }
             | StepBody::Summary { .. } => Amount::default(),
@@ -318,6 +332,12 @@ impl Step {
 #[must_use]
 pub fn used(steps: &[Step]) -> Amount {
     steps.iter().fold(Amount::RUN, |sum, step| sum.plus(step.used()))
+}
+
+/// What is reserved for steps together.
+#[must_use]
+pub fn reserved(steps: &[Step]) -> Amount {
+    steps.iter().fold(Amount::default(), |sum, step| sum.plus(step.reserved()))
 }
 
 /// A message on its way to a run.

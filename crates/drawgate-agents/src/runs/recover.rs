@@ -9,7 +9,7 @@ use drawgate_core::store::StoreError;
 
 use super::live::{Live, Phase};
 use super::pool::Amount;
-use super::record::{RunRecord, Step, used};
+use super::record::{RunRecord, Step, reserved, used};
 use super::{Inner, Runs};
 
 impl Runs {
@@ -95,7 +95,11 @@ impl Inner {
     fn count_use(&self, restored: &[Arc<Live>]) {
         let mut spent: BTreeMap<Arc<str>, Amount> = BTreeMap::new();
         for run in restored {
-            let own = used(&run.steps.lock());
+            // Requests whose answers are lost count in full.
+            let own = {
+                let steps = run.steps.lock();
+                used(&steps).plus(reserved(&steps))
+            };
             for above in &run.path {
                 let sum = spent.entry(Arc::clone(above)).or_default();
                 *sum = sum.plus(own);

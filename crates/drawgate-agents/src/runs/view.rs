@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::live::Phase;
 use super::pool::Amount;
-use super::record::{Ending, RunRecord, Step, StepBody, TurnOutcome, used};
+use super::record::{Ending, RunRecord, Step, StepBody, TurnOutcome, reserved, used};
 use super::{Inner, Runs};
 
 /// Characters of a last step in a list.
@@ -57,6 +57,9 @@ pub struct RunSummary {
     pub ended_at: Option<u64>,
     /// What it and its children used.
     pub used: Amount,
+    /// What is reserved for requests to models that are under way, beside what was used.
+    #[serde(default, skip_serializing_if = "Amount::is_nothing")]
+    pub reserved: Amount,
     /// The same in US dollars, as far as prices are known.
     pub cost_usd: f64,
     /// Its last step, in short.
@@ -99,6 +102,13 @@ pub struct ThreadSummary {
     pub updated_at: u64,
     /// What the last run was to do.
     pub prompt: String,
+}
+
+/// What a run and its children used, and what is reserved for their open requests.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    used: Amount,
+    reserved: Amount,
 }
 
 impl Runs {
@@ -161,12 +171,12 @@ impl Runs {
     /// All runs, oldest first.
     async fn summaries(&self) -> Result<Vec<RunSummary>, StoreError> {
         let records = self.0.store.runs().await?;
-        let used = self.0.used_by(&records);
+        let sums = self.0.sums(&records);
         Ok(records
             .into_iter()
             .map(|record| {
-                let used = used.get(&record.id).copied().unwrap_or_default();
-                self.0.summary(record, used)
+                let sum = sums.get(&record.id).copied().unwrap_or_default();
+                self.0.summary(record, sum)
             })
             .collect())
     }
@@ -180,30 +190,34 @@ impl Inner {
         }
     }
 
-    /// What each run and its children used.
-    fn used_by(&self, records: &[RunRecord]) -> BTreeMap<String, Amount> {
+    /// What each run and its children used and have reserved.
+    fn sums(&self, records: &[RunRecord]) -> BTreeMap<String, Sum> {
         let parents: BTreeMap<&str, &str> = records
             .iter()
             .filter_map(|run| Some((run.id.as_str(), run.parent.as_ref()?.run.as_str())))
             .collect();
-        let mut sums: BTreeMap<String, Amount> = BTreeMap::new();
+        let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
         for record in records {
             let own = match (&record.end, self.find(&record.id)) {
-                (Some(end), _) => end.own,
-                (None, Some(live)) => used(&live.steps.lock()),
-                (None, None) => Amount::default(),
+                (Some(end), _) => Sum { used: end.own, ..Sum::default() },
+                (None, Some(live)) => {
+                    let steps = live.steps.lock();
+                    Sum { used: used(&steps), reserved: reserved(&steps) }
+                }
+                (None, None) => Sum::default(),
             };
             let mut at = Some(record.id.as_str());
             while let Some(id) = at {
                 let sum = sums.entry(id.to_owned()).or_default();
-                *sum = sum.plus(own);
+                sum.used = sum.used.plus(own.used);
+                sum.reserved = sum.reserved.plus(own.reserved);
                 at = parents.get(id).copied();
             }
         }
         sums
     }
 
-    fn summary(&self, record: RunRecord, used: Amount) -> RunSummary {
+    fn summary(&self, record: RunRecord, sum: Sum) -> RunSummary {
         let live = self.find(&record.id);
         let record = live.as_ref().map_or(record, |live| live.record.lock().clone());
         let phase = match (&record.end, &live) {
@@ -227,9 +241,10 @@ impl Inner {
             principal: record.principal,
             model: record.model,
             created_at: record.created_at,
-            cost_usd: used.usd(),
+            cost_usd: sum.used.usd(),
             phase,
-            used,
+            used: sum.used,
+            reserved: sum.reserved,
             last_step,
         }
     }

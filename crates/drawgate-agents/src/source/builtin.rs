@@ -19,10 +19,12 @@ use super::{CancelOnDrop, Profiles, not_started};
 use crate::profile::{Budget, Profile};
 use crate::runs::ended::describe_end;
 use crate::runs::live::Live;
-use crate::runs::session::{READ, STEP_KEY, started};
+use crate::runs::session::{READ, RETURN_RESULT, STEP_KEY, started};
 use crate::runs::store::Change;
 use crate::runs::{NewRun, Origin, Report, Runs};
 
+/// Characters of an agent's description that other agents see.
+const SHOWN_DESCRIPTION: usize = 200;
 /// How long `wait_agents` waits unless it is told.
 const WAIT_SECONDS: u64 = 300;
 
@@ -45,6 +47,11 @@ impl AgentTools {
         search: Option<String>,
     ) -> Self {
         Self { id, runs, profiles, search }
+    }
+
+    /// The names that are kept for tools of agents, whether or not a search is offered.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        [SPAWN, WAIT, SIGNAL, READ, SEARCH, RETURN_RESULT].into_iter()
     }
 
     /// The terms of the tools: for runs alone, and open to every run, since budgets and limits hold
@@ -262,6 +269,37 @@ impl ToolSource for AgentTools {
     fn waits(&self, tool: &str) -> bool {
         matches!(tool, SPAWN | WAIT)
     }
+
+    fn show_to_run(&self, tool: &str, run: &Lineage, listing: &mut Value) {
+        if tool != SPAWN {
+            return;
+        }
+        let Some(run) = self.runs.0.find(&run.run) else { return };
+        let own = run.record.lock().profile.clone();
+        let agents = self.profiles.names().into_iter().filter(|name| own.may_start(name));
+        let agents: Vec<_> = agents.filter_map(|name| self.profiles.get(&name)).collect();
+        if let Some(properties) = listing.pointer_mut("/inputSchema/properties") {
+            show_agents(&agents, properties);
+        }
+    }
+}
+
+/// Names the agents that can be started in the schema of `spawn_agent`.
+fn show_agents(agents: &[Arc<Profile>], properties: &mut Value) {
+    let Some(properties) = properties.as_object_mut() else { return };
+    if agents.is_empty() {
+        properties.remove("agent");
+        return;
+    }
+    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    let line = |agent: &Arc<Profile>| {
+        let words: String = agent.description.chars().take(SHOWN_DESCRIPTION).collect();
+        format!("\n- `{}`: {words}", agent.name)
+    };
+    let lines: String = agents.iter().map(line).collect();
+    let description = format!("the profile; one like yours without it. There are:{lines}");
+    let agent = json!({ "type": "string", "enum": names, "description": description });
+    properties.insert("agent".to_owned(), agent);
 }
 
 /// How a child is, for the run that waits for it.

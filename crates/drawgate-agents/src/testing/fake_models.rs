@@ -5,6 +5,7 @@
 //! for programs that can't call [`FakeModels`].
 
 mod asked;
+mod cache;
 mod events;
 mod rules;
 
@@ -18,6 +19,7 @@ use std::task::{Context, Poll};
 
 use asked::Asked;
 use bytes::Bytes;
+use cache::{Cache, Cached};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
@@ -77,6 +79,7 @@ struct Shared {
     key: Option<String>,
     received: watch::Sender<Vec<Received>>,
     served: Mutex<Served>,
+    cache: Cache,
     /// The names by which held answers were released.
     released: watch::Sender<BTreeSet<String>>,
 }
@@ -97,7 +100,8 @@ impl FakeModels {
         let address = listener.local_addr()?;
         let (received, released) = (watch::Sender::default(), watch::Sender::default());
         let served = Mutex::default();
-        let shared = Arc::new(Shared { rules, key, received, served, released });
+        let shared =
+            Arc::new(Shared { rules, key, received, served, cache: Cache::default(), released });
         let mut serving = JoinSet::new();
         serving.spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, _serving: serving })
@@ -228,7 +232,7 @@ impl Shared {
             let error = json!({"error": {"message": "no rule of the fake server fits"}});
             return Reply::Now(Pieces::status(StatusCode::NOT_FOUND, error.to_string()));
         };
-        self.follow(asked, answer)
+        self.follow(asked, answer, &received.body)
     }
 
     fn is_welcome(&self, received: &Received) -> bool {
@@ -238,10 +242,10 @@ impl Shared {
         others.into_iter().chain([bearer]).flatten().any(|given| given == key)
     }
 
-    fn follow(&self, asked: &Asked, answer: &Answer) -> Reply {
+    fn follow(&self, asked: &Asked, answer: &Answer, body: &Value) -> Reply {
         match answer {
             Answer::Hang => return Reply::Never,
-            Answer::Held { reply, .. } => return self.follow(asked, reply),
+            Answer::Held { reply, .. } => return self.follow(asked, reply, body),
             Answer::Status { code, headers, body } => {
                 let status = StatusCode::from_u16(*code).unwrap_or(StatusCode::BAD_REQUEST);
                 let mut response = Pieces::status(status, body.to_string());
@@ -259,10 +263,14 @@ impl Shared {
             | Answer::Raw(_)
             | Answer::DropAfter { .. } => {}
         }
-        let written = events::write(asked, answer);
+        let cached = match asked.api {
+            Api::Anthropic => self.cache.take(body),
+            Api::Openai | Api::OpenaiChat | Api::Gemini => Cached::default(),
+        };
+        let written = events::write(asked, answer, cached);
         {
             let mut served = self.served.lock();
-            served.input = served.input.saturating_add(written.usage.input);
+            served.input = served.input.saturating_add(written.usage.read());
             served.output = served.output.saturating_add(written.usage.output);
         }
         Reply::Now(Pieces::events(written))

@@ -10,7 +10,7 @@ use drawgate_core::policy::ApprovalState;
 use drawgate_core::testing::{FakeSource, TestGate, TestStore, tool};
 use serde_json::json;
 
-use super::support::{APIS, Bench, PATIENCE, limits, profile};
+use super::support::{APIS, Bench, limits, profile};
 
 /// A source with a tool that echoes, and one that always fails.
 fn source() -> std::sync::Arc<FakeSource> {
@@ -147,7 +147,7 @@ async fn a_stream_that_breaks_is_asked_again_once_and_counts_as_spent() {
 }
 
 #[tokio::test]
-async fn calls_go_side_by_side_and_their_errors_go_back_to_the_model() {
+async fn errors_of_calls_go_back_to_the_model() {
     let calls =
         [("t__echo", json!({ "text": "one" })), ("t__fail", json!({})), ("nosuch", json!({}))];
     let rules = vec![Rule::calls(calls).at_turn(0), Rule::text("done").after_results(3)];
@@ -175,27 +175,18 @@ async fn an_approval_stops_the_clock_and_the_call_goes_on() {
         Rule::text("done").after_results(1),
     ];
     let bench = bench("budget: {seconds: 2}", rules).await;
-    bench.gate.hold(Duration::from_millis(1));
+    // The run follows the approval itself, from the moment at which the person is asked.
+    bench.gate.hold(Duration::from_hours(1));
     bench.gate.policy(json!({
         "version": "1.0",
         "defaults": { "fallback": "allow" },
         "rules": [{ "id": "ask", "action": "*", "decision": "allow_with_confirm" }],
     }));
     let id = bench.start("a", "go").await.unwrap();
-    let mut after = 0;
-    let asked = async {
-        loop {
-            let events = bench.runs.events(&id, after, PATIENCE).await.unwrap();
-            after = events.last().map_or(after, |event| event.seq);
-            let approvals = bench.gate.gateway.approvals();
-            if let Some(approval) = approvals.iter().find(|one| one.state == ApprovalState::Pending)
-            {
-                return approval.id.clone();
-            }
-        }
-    };
-    let approval = tokio::time::timeout(PATIENCE, asked).await.unwrap();
-    bench.gate.decide(&approval, ApprovalState::Approved).await;
+    bench.phase_of(&id, "asking").await;
+    let approvals = bench.gate.gateway.approvals();
+    let approval = approvals.iter().find(|one| one.state == ApprovalState::Pending).unwrap();
+    bench.gate.decide(&approval.id, ApprovalState::Approved).await;
     let end = bench.end_of(&id).await;
     assert_eq!((end.ending, end.text.as_str()), (Ending::Done, "done"), "{end:?}");
 }

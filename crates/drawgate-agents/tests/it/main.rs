@@ -18,3 +18,4 @@ mod support;
 mod tasks;
 mod tasks_restart;
 mod tools;
+mod turns;

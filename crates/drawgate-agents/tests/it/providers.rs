@@ -3,9 +3,9 @@
 use drawgate_agents::runs::Ending;
 use drawgate_agents::testing::fake_models::Rule;
 use drawgate_core::audit::EventKind;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::support::{APIS, Bench};
+use super::support::{APIS, Bench, profile};
 
 fn research(model: &str) -> String {
     format!(
@@ -74,7 +74,52 @@ async fn a_search_is_an_array_of_titles_addresses_and_snippets() {
     let found = bench.gate.call("local", "web_search", json!({ "query": "a" })).await;
     assert!(found.success, "{found:?}");
     let text = found.content[0]["text"].as_str().unwrap();
-    let array: serde_json::Value = serde_json::from_str(text).unwrap();
+    let array: Value = serde_json::from_str(text).unwrap();
     let expected = json!([{ "title": "A", "url": "http://localhost/a", "snippet": "about a" }]);
     assert_eq!(array, expected);
+}
+
+/// A body without the marks of what is to be cached.
+fn unmarked(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(members) => {
+            members.remove("cache_control");
+            members.values_mut().for_each(|member| *member = unmarked(member.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = unmarked(item.take())),
+        _ => {}
+    }
+    value
+}
+
+#[tokio::test]
+async fn a_request_begins_with_the_one_before_so_that_it_can_be_cached() {
+    let call = |turn: usize| {
+        Rule::calls([("signal_parent", json!({ "message": format!("turn {turn}") }))]).at_turn(turn)
+    };
+    for (_, model) in APIS {
+        let profile = profile("a", &format!("model: {model}/fake"));
+        let rules = vec![call(0), call(1), call(2), Rule::text("done")];
+        let bench = Bench::new(&[&profile], rules).await;
+        let (id, end) = bench.run("a", "go").await;
+        assert_eq!(end.ending, Ending::Done, "{model}: {end:?}");
+        let bodies: Vec<Value> =
+            bench.fake.requests().into_iter().map(|request| unmarked(request.body)).collect();
+        assert_eq!(bodies.len(), 4, "{model}");
+        for pair in bodies.windows(2) {
+            for member in ["tools", "system", "instructions", "systemInstruction"] {
+                assert_eq!(pair[0][member], pair[1][member], "{model}");
+            }
+            for member in ["messages", "input", "contents"] {
+                let [before, after] = [0, 1].map(|at| pair[at][member].as_array().cloned());
+                let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+                assert!(after.starts_with(&before), "{model}: {before:?}, {after:?}");
+            }
+        }
+        let shown = bench.runs.show(&id).await.unwrap().unwrap();
+        let used = shown.run.used;
+        assert_eq!(used.tokens, bench.fake.served().input + bench.fake.served().output, "{model}");
+        // The others cache by themselves; the fake server does not.
+        assert_eq!(used.cached_tokens > 500, model == "anthropic", "{model}: {used:?}");
+    }
 }

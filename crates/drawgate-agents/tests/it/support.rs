@@ -11,7 +11,8 @@ use drawgate_agents::plugins::{PluginTerms, Plugins};
 use drawgate_agents::profile::{Budget, Profile, parse};
 use drawgate_agents::runs::record::StepBody;
 use drawgate_agents::runs::{
-    ConfiguredModels, End, NewRun, Origin, RunSettings, Runs, RunsParts, StartError,
+    ConfiguredModels, End, Happened, NewRun, Origin, RunEvent, RunSettings, Runs, RunsParts,
+    StartError,
 };
 use drawgate_agents::source::{AgentTools, ProfileTools, Profiles};
 use drawgate_agents::testing::fake_models::{FakeModels, Rule};
@@ -173,6 +174,25 @@ impl Bench {
             }
         };
         tokio::time::timeout(PATIENCE, started).await.expect("no child is started")
+    }
+
+    /// Waits until a run is in this phase.
+    pub(crate) async fn phase_of(&self, id: &str, wanted: &str) {
+        let mut after = 0;
+        let reached = async {
+            loop {
+                let events = self.runs.events(id, after, PATIENCE).await.unwrap_or_default();
+                after = events.last().map_or(after, |event| event.seq);
+                let is_wanted = |event: &RunEvent| {
+                    let Happened::Phase { phase } = event.body else { return false };
+                    event.run == id && phase.as_str() == wanted
+                };
+                if events.iter().any(is_wanted) {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, reached).await.expect("the run does not come to this");
     }
 
     /// What the calls of a run were answered, in order.

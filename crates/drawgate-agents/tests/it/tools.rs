@@ -116,6 +116,8 @@ async fn signal_parent_reaches_the_run_above_and_no_other() {
     assert_eq!(text(&sent), "sent", "{sent:?}");
     let nobody = at_work.call("signal_parent", json!({ "message": "hello" })).await;
     refused(&nobody, "EXECUTION_FAILED", "no agent started you; say it in your answer");
+    assert!(at_work.bench.runs.cancel(&child, "half way is enough"));
+    at_work.bench.end_of(&child).await;
     at_work.bench.fake.release(RELEASED);
     let end = at_work.bench.end_of(&at_work.run).await;
     assert_eq!(end.text, "heard: half way", "{end:?}");

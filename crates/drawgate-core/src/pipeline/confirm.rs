@@ -1,11 +1,13 @@
 //! Confirm: a person's yes to a call that needs one, waited for or asked for on a page.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::audit::Trace;
 use super::authorize::hash_of;
 use super::continuation::{Bound, Carried};
-use super::gateway::{ApprovalPage, CallOptions, Gateway, PageRequest};
+use super::gateway::{ApprovalPage, CallOptions, Gateway, PageRequest, WhileAsked};
 use super::{Refusal, refuse};
 use crate::canonical;
 use crate::model::{Caller, ErrorCode, InputRequired, PolicyDecision};
@@ -68,6 +70,10 @@ impl Gateway {
         if let Some(page) = page.filter(|_| asked.state == ApprovalState::Pending) {
             return self.show(asking, &asked, &page).map(Answer::Ask);
         }
+        let hold = match options.while_asked {
+            WhileAsked::Wait => config.hold,
+            WhileAsked::Return => Duration::ZERO,
+        };
         let waiting = self.held_calls.wait(&asked.id);
         let answered = async {
             loop {
@@ -84,7 +90,7 @@ impl Gateway {
             () = options.cancel.cancelled() => {
                 return Err(refuse(ErrorCode::Cancelled, "the caller gave up waiting"));
             }
-            () = tokio::time::sleep(config.hold) => return Err(self.needs_approval(&asked)),
+            () = tokio::time::sleep(hold) => return Err(self.needs_approval(&asked)),
         };
         drop(waiting);
         // Not inside the wait: an approval must not be used up by a call that is given up meanwhile.

@@ -25,7 +25,7 @@ use crate::audit::{EventDraft, EventKind};
 use crate::clock::{Clock, Ids};
 use crate::hooks::Hooks;
 use crate::model::{
-    Caller, Client, ErrorCode, Operation, Principal, SourceId, ToolError, ToolInvocation,
+    Caller, Client, ErrorCode, Lineage, Operation, Principal, SourceId, ToolError, ToolInvocation,
     ToolResult, TraceParent, check_narrowing,
 };
 use crate::policy::{Approval, Approvals, ApprovalsConfig, Expose, Exposures, Grants, Rules};
@@ -122,6 +122,16 @@ pub struct ApprovalPage<'a> {
     pub message: &'a str,
 }
 
+/// What a call does while a person is asked about it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhileAsked {
+    /// It waits for the decision, as long as `approvals` say.
+    #[default]
+    Wait,
+    /// It returns at once: the caller follows the approval itself.
+    Return,
+}
+
 /// How a caller wants a call to be performed.
 #[derive(Clone, Default)]
 pub struct CallOptions {
@@ -137,6 +147,8 @@ pub struct CallOptions {
     pub page_request: Option<PageRequest>,
     /// The call is a task: it may take as long as tasks may.
     pub as_task: bool,
+    /// What it does while a person is asked about it.
+    pub while_asked: WhileAsked,
     /// Takes up a call that was permitted and begun before a restart, by its source's handle. From the
     /// gateway's own records only, never from a caller.
     pub resume: Option<Arc<str>>,
@@ -342,7 +354,7 @@ impl Gateway {
     #[must_use]
     pub fn listings(&self, view: &View, snapshot: &Snapshot) -> Vec<Value> {
         let visible = snapshot.available().filter(|entry| view.admits(entry));
-        visible.map(|entry| self.listing(entry, snapshot)).collect()
+        visible.map(|entry| self.shown(entry, snapshot, view.lineage())).collect()
     }
 
     /// The definitions that fit some words best, among those that a caller with this view may see.
@@ -355,14 +367,21 @@ impl Gateway {
         limit: usize,
     ) -> Vec<Value> {
         let found = snapshot.search(query, |entry| view.admits(entry), limit);
-        found.iter().map(|entry| self.listing(entry, snapshot)).collect()
+        found.iter().map(|entry| self.shown(entry, snapshot, view.lineage())).collect()
     }
 
     /// The definition of one tool as it is listed: what the gateway knows to be secret is masked in it.
     #[must_use]
     pub fn listing(&self, entry: &Entry, snapshot: &Snapshot) -> Value {
+        self.shown(entry, snapshot, None)
+    }
+
+    fn shown(&self, entry: &Entry, snapshot: &Snapshot, run: Option<&Lineage>) -> Value {
         let mut listing = entry.listing.clone();
         snapshot.show_uris(entry.id.source(), &mut listing);
+        if let Some(run) = run {
+            entry.source.show_to_run(entry.own_name(), run, &mut listing);
+        }
         self.parts.redactor.load().mask_known_in(&mut listing);
         listing
     }

@@ -31,6 +31,7 @@ pub use authorize::PermittedCall;
 pub use control::GatewayControl;
 pub use gateway::{
     ApprovalPage, CallOptions, Gateway, GatewayParts, GatewaySettings, PageRequest, UNREAD,
+    WhileAsked,
 };
 pub use meter::Meter;
 pub use view::View;

@@ -26,6 +26,11 @@ impl View {
         &self.held
     }
 
+    /// The run that calls, if it is one.
+    pub(super) fn lineage(&self) -> Option<&Lineage> {
+        self.lineage.as_deref()
+    }
+
     /// What decides about the tools that a run is shown, beside what it holds.
     fn run(&self) -> Option<(&str, &ToolPatterns)> {
         self.lineage.as_ref().map(|run| (&*run.profile, &run.bounds.tools))

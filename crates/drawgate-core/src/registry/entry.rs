@@ -246,6 +246,14 @@ impl Entry {
         self.audience.includes(lineage) && lineage.is_none_or(|run| run.bounds.tools.admits(self))
     }
 
+    /// Whether its definition says that it changes nothing.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        let annotations = self.listing.get("annotations");
+        let says = |name: &str| annotations.and_then(|all| all.get(name)) == Some(&Value::Bool(true));
+        says("readOnly") || says("readOnlyHint")
+    }
+
     /// Whether its calls spend their time waiting for other runs.
     #[must_use]
     pub fn waits(&self) -> bool {

@@ -157,6 +157,7 @@ impl Operations {
             | Phase::Queued
             | Phase::Thinking
             | Phase::Acting
+            | Phase::Asking
             | Phase::Waiting => Err(AgentError::NotResumable(shown.run.id).into()),
         }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use drawgate_agents::profile::Budget;
-use drawgate_agents::runs::{Ending, Happened, RunDetails, RunEvent};
+use drawgate_agents::runs::{Ending, Happened, Phase, RunDetails, RunEvent};
 use drawgate_core::registry::visible_text;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{RunEvents, StartRun, StartedRun};
@@ -205,18 +205,26 @@ fn line(event: &RunEvent) -> Option<String> {
         Happened::Retry { reason, pause_ms } => {
             Some(format!("asking the model again in {pause_ms} ms: {}", short(reason)))
         }
-        Happened::Phase { phase: drawgate_agents::runs::Phase::Waiting } => Some(
+        Happened::Phase { phase: Phase::Asking } => Some(
             "waiting for a person: `drawgate approvals list` shows what is to be decided"
                 .to_owned(),
         ),
+        Happened::Phase { phase: Phase::Waiting } => {
+            Some("waiting for agents that it started".to_owned())
+        }
         Happened::Phase { .. } | Happened::Started { .. } | Happened::Text { .. } => None,
-        Happened::Ended { ending, reason, tokens, cost_usd, .. } => {
+        Happened::Ended { ending, reason, tokens, cached_tokens, cost_usd, .. } => {
             let reason = reason.as_ref().map(|reason| format!(", {reason}")).unwrap_or_default();
             let cost = if *cost_usd > 0.0 { format!(", ${cost_usd:.4}") } else { String::new() };
-            let tokens = count(*tokens, "token");
+            let tokens = format!("{}{}", count(*tokens, "token"), cached(*cached_tokens));
             Some(format!("{}: {tokens}{cost}{reason} (run {})", ending.as_str(), event.run))
         }
     }
+}
+
+/// How many of some tokens came from a cache, if any did.
+pub(super) fn cached(tokens: u64) -> String {
+    if tokens == 0 { String::new() } else { format!(" ({tokens} from the cache)") }
 }
 
 /// The beginning of a text, in one line.

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
-use super::run::{follow, short};
+use super::run::{cached, follow, short};
 use crate::cli::table::{self, cut, spare, whole};
 
 #[derive(Debug, clap::Subcommand)]
@@ -259,18 +259,22 @@ fn below(run: &RunSummary) -> String {
 /// What a run used of what it may use.
 fn used(details: &RunDetails) -> String {
     let (used, budget) = (&details.run.used, &details.budget);
+    let reserved = &details.run.reserved;
     let of = |used: String, limit: Option<String>, unit: &str| match limit {
         Some(limit) => format!("{used} of {limit} {unit}"),
         None => format!("{used} {unit}"),
     };
     let text = |number: u64| number.to_string();
-    [
-        of(text(used.tokens), budget.tokens.map(text), "tokens"),
+    let open = (reserved.tokens > 0)
+        .then(|| format!("; {} tokens are reserved for requests under way", reserved.tokens));
+    let used = [
+        of(text(used.tokens), budget.tokens.map(text), "tokens") + &cached(used.cached_tokens),
         of(text(used.tool_calls), budget.tool_calls.map(text), "tool calls"),
         of(text(used.runs), budget.runs.map(text), "runs"),
         of(format!("${:.4}", used.usd()), budget.cost_usd.map(|usd| format!("${usd}")), "cost"),
     ]
-    .join(", ")
+    .join(", ");
+    format!("{used}{}", open.unwrap_or_default())
 }
 
 /// A step in one line.
@@ -314,9 +318,10 @@ fn model_outcome(outcome: Option<&ModelOutcome>) -> String {
         None => "…".to_owned(),
         Some(ModelOutcome::Failed { message, .. }) => format!("failed: {}", short(message)),
         Some(ModelOutcome::Reply { reply, .. }) => {
-            let calls = reply.calls().count();
-            let text = short(&reply.text());
-            if calls == 0 { text } else { format!("{} {text}", count(calls, "call")) }
+            let (usage, calls) = (&reply.usage, reply.calls().count());
+            let calls = if calls == 0 { String::new() } else { count(calls, "call") + ", " };
+            let tokens = format!("{}{}", count(usage.total(), "token"), cached(usage.cache_read));
+            format!("[{calls}{tokens}] {}", short(&reply.text()))
         }
     }
 }

@@ -203,7 +203,8 @@ pub(super) fn tone_of(word: &str) -> Tone {
         | "enabled" | "accepted" | "active" | "done" => Tone::Good,
         "failed" | "refused" | "denied" | "deny" | "has" | "broken" | "invalid" | "unusable"
         | "cancelled" => Tone::Bad,
-        "pending" | "starting" | "waiting" | "waits" | "away" | "changed" | "new" | "asked" => {
+        "pending" | "starting" | "waiting" | "waits" | "away" | "changed" | "new" | "asked"
+        | "asking" => {
             Tone::Open
         }
         "expired" | "disabled" => Tone::Faint,

@@ -113,12 +113,16 @@ fn details(details: &TaskDetails) -> String {
 /// What a plugin was asked, and what it answered.
 fn question(question: &Question) -> String {
     let answer = match &question.answer {
-        None => "…".to_owned(),
-        Some(Said::Nothing) => "nothing".to_owned(),
-        Some(Said::Accepted) => "accepted".to_owned(),
-        Some(Said::Rejected { feedback }) => format!("rejected: {}", short(feedback)),
-        Some(Said::Failed { reason }) => format!("failed: {}", short(reason)),
+        None => format!("has not answered `{}` yet", question.hook),
+        Some(Said::Nothing) => format!("was asked at `{}` and said nothing", question.hook),
+        Some(Said::Accepted) => "accepted the result".to_owned(),
+        Some(Said::Rejected { feedback }) if feedback.is_empty() => {
+            "rejected the result and did not say why".to_owned()
+        }
+        Some(Said::Rejected { feedback }) => format!("rejected the result: {}", short(feedback)),
+        Some(Said::Failed { reason }) => {
+            format!("failed at `{}`: {}", question.hook, short(reason))
+        }
     };
-    let hook = format!("{:?}", question.hook);
-    format!("try {}  {}  {hook}: {answer}", question.iteration, question.plugin)
+    format!("try {}: plugin `{}` {answer}", question.iteration, question.plugin)
 }

@@ -68,12 +68,13 @@ async fn an_agent_runs_from_its_file_to_its_result() {
     assert!(ok, "{out}{err}");
     assert_eq!(out.trim(), "It is written down.");
     assert!(err.contains("-> vfs_write") && err.contains("<- vfs_write"), "{err}");
-    assert!(err.contains("done: ") && err.contains(" tokens, $"), "{err}");
+    assert!(err.contains("done: ") && err.contains(" from the cache), $"), "{err}");
     let runs = place.json(&["runs", "list"]);
     let id = runs[0]["id"].as_str().unwrap();
     assert_eq!((&runs[0]["ending"], &runs[0]["profile"]), (&json!("done"), &json!("helper")));
     let shown = place.ok(&["runs", "show", id]);
     assert!(shown.contains("called vfs_write") && shown.contains("It is written down."), "{shown}");
+    assert!(shown.contains(" from the cache)] It is written down."), "{shown}");
     let log = place.ok(&["audit", "export", "--events-only"]);
     let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let calls: Vec<&Value> = events.iter().filter(|event| event["kind"] == "outcome").collect();

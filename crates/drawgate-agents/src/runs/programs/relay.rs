@@ -152,11 +152,12 @@ impl Program {
             max_output: relayed.max_output(),
             prices: prices.as_ref(),
         };
-        let (reserved, output) = pools.reserve_turn(path, &wanted).map_err(|error| {
+        let reservation = pools.reserve_turn(path, &wanted).await.map_err(|error| {
             self.finish(Ok(Finish::because(Ending::Budget, error.to_string())));
             Unsent::Exhausted(error.to_string())
         })?;
-        relayed.limit_output(output);
+        let reserved = reservation.amount;
+        relayed.limit_output(reservation.output);
         let body = StepBody::Model {
             purpose: Purpose::Relayed,
             model: relayed.model(),
@@ -164,9 +165,11 @@ impl Program {
             outcome: None,
         };
         match self.begin(body).await {
-            Ok(seq) => Ok(Order { relayed, step: Some((seq, reserved)) }),
+            Ok(seq) => {
+                reservation.keep();
+                Ok(Order { relayed, step: Some((seq, reserved)) })
+            }
             Err(error) => {
-                pools.settle(path, reserved, Amount::default());
                 self.finish(Err(error));
                 Err(Unsent::Failed("the request can't be stored, and is not made"))
             }

@@ -1,20 +1,21 @@
-//! Making the calls that a model asks for, side by side, through the gate like any other caller.
+//! Making the calls that a model asks for, through the gate like any other caller. They are made in the order
+//! of the model; side by side only where no call could change what another one finds.
 
 use std::sync::Arc;
 
 use drawgate_core::model::{ErrorCode, ToolInvocation, ToolResult};
-use drawgate_core::pipeline::CallOptions;
+use drawgate_core::pipeline::{CallOptions, WhileAsked};
 use drawgate_core::policy::ApprovalState;
 use drawgate_core::store::{NewArtifact, StoreError};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Map, Value};
-use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Session;
 use super::answer::{CORRECTIONS, RETURN_RESULT};
-use crate::model::{Arguments, Reply, ToolCall};
+use super::conversation::work_reply;
+use crate::model::{Arguments, Reply, Stop, ToolCall};
 use crate::runs::ended::{Finish, describe_end};
 use crate::runs::feed::Happened;
 use crate::runs::live::{Live, Phase};
@@ -39,6 +40,17 @@ pub(crate) const READ: &str = "artifact_read";
 
 /// The member of a call's metadata that holds the step it belongs to.
 pub(crate) const STEP_KEY: &str = "drawgate/step";
+
+/// With what a call may overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overlap {
+    /// It changes nothing: with others that change nothing.
+    Reads,
+    /// It starts an agent and waits for it: with other agents, which is what they are started for.
+    Agents,
+    /// With nothing.
+    None,
+}
 
 impl Session {
     /// Stores the calls of a reply; none of them has begun yet.
@@ -76,7 +88,18 @@ impl Session {
         taken_up: bool,
     ) -> Result<Option<Finish>, StoreError> {
         self.run.set_phase(Phase::Acting, self.now());
-        let mut waiting = open.iter().copied();
+        let calls = self.overlaps(&open);
+        for batch in calls.chunk_by(|one, next| one.1 == next.1 && one.1 != Overlap::None) {
+            self.perform_at_once(batch.iter().map(|(seq, _)| *seq), taken_up).await?;
+        }
+        Ok(self.given_answer(&open).or_else(|| self.stuck(&open)))
+    }
+
+    async fn perform_at_once(
+        &self,
+        mut waiting: impl Iterator<Item = u32>,
+        taken_up: bool,
+    ) -> Result<(), StoreError> {
         let mut running = FuturesUnordered::new();
         loop {
             while running.len() < CALLS_AT_ONCE
@@ -86,22 +109,41 @@ impl Session {
             }
             match running.next().await {
                 Some(outcome) => outcome?,
-                None => break,
+                None => return Ok(()),
             }
         }
-        drop(running);
-        Ok(self.given_answer(&open).or_else(|| self.stuck(&open)))
+    }
+
+    /// With which of its neighbours each of these calls may overlap.
+    fn overlaps(&self, open: &[u32]) -> Vec<(u32, Overlap)> {
+        let entries = self.runs.0.gateway.tools(&self.caller);
+        let overlap = |name: &str| {
+            let entry = entries.iter().find(|entry| entry.wire.as_str() == name);
+            match entry {
+                Some(entry) if entry.is_read_only() => Overlap::Reads,
+                Some(entry) if entry.waits() => Overlap::Agents,
+                Some(_) | None => Overlap::None,
+            }
+        };
+        let of = |seq: &u32| {
+            let call = self.call_of(*seq);
+            (*seq, call.map_or(Overlap::None, |call| overlap(&call.name)))
+        };
+        open.iter().map(of).collect()
     }
 
     async fn perform_one(&self, seq: u32, taken_up: bool) -> Result<(), StoreError> {
         let Some(call) = self.call_of(seq) else { return Ok(()) };
         // Held until the outcome is stored.
-        let (outcome, _acting) = match &call.arguments {
-            Arguments::Malformed(_) => {
+        let (outcome, _acting) = match (self.cut(&call), &call.arguments) {
+            (Some(message), _) => {
+                (CallOutcome::failed(ErrorCode::InvalidArguments, &message), None)
+            }
+            (None, Arguments::Malformed(_)) => {
                 let message = "the arguments are not a JSON object; write them again";
                 (CallOutcome::failed(ErrorCode::InvalidArguments, message), None)
             }
-            Arguments::Object(arguments) => {
+            (None, Arguments::Object(arguments)) => {
                 self.show_call(seq, &call, arguments);
                 self.outcome_of(seq, &call, arguments, taken_up).await
             }
@@ -127,6 +169,28 @@ impl Session {
             | StepBody::Trimmed { .. }
             | StepBody::Summary { .. } => None,
         }
+    }
+
+    /// What the model is told of a call that was cut: the last one of a reply that reached the limit of output,
+    /// unless its arguments are there. Without any, they may not have been begun.
+    fn cut(&self, call: &ToolCall) -> Option<String> {
+        let is_whole = match &call.arguments {
+            Arguments::Object(arguments) => !arguments.is_empty(),
+            Arguments::Malformed(_) => false,
+        };
+        if is_whole {
+            return None;
+        }
+        let steps = self.run.steps.lock();
+        let (_, reply) = steps.iter().rev().find_map(work_reply)?;
+        let is_last = reply.calls().last().is_some_and(|last| last.id == call.id);
+        (is_last && reply.stop == Stop::MaxOutput).then(|| {
+            format!(
+                "your reply was cut at its limit of output, after {} tokens, before the arguments were complete; \
+                nothing was called. Write less in one reply, or split the work into several calls",
+                reply.usage.output
+            )
+        })
     }
 
     async fn outcome_of(
@@ -194,20 +258,21 @@ impl Session {
     ) -> (ToolResult, Option<TaskTrackerToken>) {
         let gateway = &self.runs.0.gateway;
         loop {
-            let began = Instant::now();
             let entries = gateway.tools(&self.caller);
             let waits =
                 entries.iter().any(|entry| entry.wire.as_str() == call.tool_id && entry.waits());
             let options = CallOptions {
                 trace: self.runs.0.call_context(&self.run, seq).or_else(|| options.trace.clone()),
                 as_task: waits,
+                // The run's time stands still from the moment at which a person is asked.
+                while_asked: WhileAsked::Return,
                 ..options.clone()
             };
             let acting = (!waits).then(|| self.runs.0.acting.token());
             let result = gateway.call(&self.caller, call.clone(), options).await;
             let Some(approval) = awaited_approval(&result) else { return (result, acting) };
             drop(acting);
-            if !self.is_approved(approval, began).await {
+            if !self.is_approved(approval).await {
                 return (result, None);
             }
         }
@@ -215,9 +280,9 @@ impl Session {
 
     /// Waits until a person has decided, while the run's time stands still; `false` if nobody did in
     /// time. A call that was denied is made again all the same, and hears so from the gate.
-    async fn is_approved(&self, approval: &str, began: Instant) -> bool {
-        let pause = self.run.time.pause(began);
-        self.run.set_phase(Phase::Waiting, self.now());
+    async fn is_approved(&self, approval: &str) -> bool {
+        let pause = self.run.time.pause();
+        self.run.set_phase(Phase::Asking, self.now());
         let gateway = &self.runs.0.gateway;
         let mut decisions = gateway.approval_changes();
         let decided = loop {
@@ -236,7 +301,9 @@ impl Session {
             }
         };
         drop(pause);
-        self.run.set_phase(Phase::Acting, self.now());
+        if !self.run.time.is_paused() {
+            self.run.set_phase(Phase::Acting, self.now());
+        }
         decided
     }
 

@@ -11,6 +11,9 @@ pub(crate) const RETURN_RESULT: &str = "return_result";
 /// The argument that holds an answer that is not an object.
 const WRAPPED: &str = "result";
 
+/// Characters of an answer that is not JSON that are shown.
+const SHOWN: usize = 40;
+
 /// How often a model is told what is wrong with its answer.
 pub(crate) const CORRECTIONS: usize = 2;
 
@@ -59,8 +62,15 @@ impl AnswerForm {
 
     /// The answer that a text is, or what is wrong with it. A fence of code around it is ignored.
     pub(crate) fn of_text(&self, text: &str) -> Result<Value, String> {
-        let parsed = drawgate_core::json::parse(unfenced(text).as_bytes());
-        self.check(parsed.map_err(|error| format!("the answer is not JSON: {error}"))?)
+        let text = unfenced(text);
+        let parsed = drawgate_core::json::parse(text.as_bytes());
+        self.check(parsed.map_err(|error| {
+            if text.starts_with(['{', '[', '"']) {
+                return format!("the answer is not valid JSON: {error}");
+            }
+            let beginning: String = text.chars().take(SHOWN).collect();
+            format!("the answer is not JSON: it begins with `{}`", beginning.escape_debug())
+        })?)
     }
 
     fn check(&self, value: Value) -> Result<Value, String> {
@@ -108,10 +118,12 @@ mod tests {
             assert_eq!(form.of_text(text), Ok(good.clone()), "{text}");
         }
         for (text, fault) in [
-            ("here you are", "not JSON"),
+            ("here you are", "the answer is not JSON: it begins with `here you are`"),
+            ("the answer", "the answer is not JSON: it begins with `the answer`"),
+            ("{\"bullets\": [", "the answer is not valid JSON: "),
             ("{}", "bullets"),
             (r#"{"bullets":[1]}"#, "breaks its schema"),
-            (r#"{"bullets":["a"],"bullets":["b"]}"#, "not JSON"),
+            (r#"{"bullets":["a"],"bullets":["b"]}"#, "not valid JSON"),
         ] {
             let said = form.of_text(text).unwrap_err();
             assert!(said.contains(fault), "{text}: {said}");

@@ -16,6 +16,7 @@ use drawgate_core::model::Caller;
 use drawgate_core::store::StoreError;
 
 pub(crate) use self::act::{READ, STEP_KEY, outlined, started};
+pub(crate) use self::answer::RETURN_RESULT;
 use self::answer::{AnswerForm, CORRECTIONS};
 pub(crate) use self::conversation::{GATEWAY, conversation, last_text};
 use self::conversation::{Next, next};
@@ -246,12 +247,13 @@ impl Session {
         self.add(StepBody::Message { from: Some(GATEWAY.to_owned()), text }).await.map(drop)
     }
 
-    /// Waits for a message as long as delegated work is not over; `false` if there is none to wait for.
-    /// The run's time bounds this.
+    /// Waits for a message as long as agents that it started or delegated work are not over; `false` if
+    /// there are none to wait for. The run's time bounds this.
     pub(crate) async fn awaits_message(&self) -> Result<bool, StoreError> {
         loop {
             // The last message is there before the work counts as over, so that this order misses none.
-            let is_awaited = self.runs.0.awaited_by(&self.run.id) > 0;
+            let is_awaited = self.runs.0.awaited_by(&self.run.id) > 0
+                || !self.runs.0.children(&self.run).is_empty();
             if self.deliver(Begins::Turn).await? {
                 return Ok(true);
             }

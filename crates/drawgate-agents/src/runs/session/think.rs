@@ -165,20 +165,16 @@ impl Session {
         let prices = self.model.limits().usd_per_million;
         let wanted = TurnEstimate { input, max_output: turn.max_output, prices: prices.as_ref() };
         let pools = &self.runs.0.pools;
-        let (reserved, output) = match pools.reserve_turn(&self.run.path, &wanted) {
-            Ok(granted) => granted,
+        let reservation = match pools.reserve_turn(&self.run.path, &wanted).await {
+            Ok(reservation) => reservation,
             Err(error) => return Ok(Requested::Exhausted(error)),
         };
-        turn.max_output = output;
+        let reserved = reservation.amount;
+        turn.max_output = reservation.output;
         let model = self.model.name().to_owned();
         let body = StepBody::Model { purpose, model, reserved, outcome: None };
-        let step = match self.begin(body).await {
-            Ok(step) => step,
-            Err(error) => {
-                pools.settle(&self.run.path, reserved, Amount::default());
-                return Err(error);
-            }
-        };
+        let step = self.begin(body).await?;
+        reservation.keep();
         let watched = Watched { run: &self.run, session: self };
         let sink: &dyn TurnSink = match purpose {
             Purpose::Work => &watched,
@@ -198,13 +194,16 @@ impl Session {
                 (outcome, spent, Requested::Failed(error))
             }
         };
+        let finished = self
+            .finish_step(step, |body| {
+                if let StepBody::Model { outcome: kept, .. } = body {
+                    *kept = Some(outcome);
+                }
+            })
+            .await;
+        // Not before: the end of the run settles what is open, and nothing may be settled twice.
         pools.settle(&self.run.path, reserved, spent);
-        self.finish_step(step, |body| {
-            if let StepBody::Model { outcome: kept, .. } = body {
-                *kept = Some(outcome);
-            }
-        })
-        .await?;
+        finished?;
         if let (Requested::Replied(reply), Purpose::Work) = (&requested, purpose) {
             self.runs.0.tell_message(&self.run, Role::Assistant, &reply.text());
         }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::asked::{Asked, Form};
+use super::cache::Cached;
 use super::rules::{Answer, Call, Page};
 use crate::model::estimate::{chars, json_chars, tokens};
 use crate::model::{Api, Usage};
@@ -29,13 +30,13 @@ struct Content {
     is_full: bool,
 }
 
-pub(super) fn write(asked: &Asked, answer: &Answer) -> Written {
+pub(super) fn write(asked: &Asked, answer: &Answer, cached: Cached) -> Written {
     match answer {
         Answer::Raw(pieces) => {
             Written { pieces: pieces.clone(), is_stream: true, ..Written::default() }
         }
-        Answer::DropAfter { bytes, reply } => cut(write(asked, reply), *bytes),
-        Answer::Text(_) | Answer::Calls(_) | Answer::Search(_) => compose(asked, answer),
+        Answer::DropAfter { bytes, reply } => cut(write(asked, reply, cached), *bytes),
+        Answer::Text(_) | Answer::Calls(_) | Answer::Search(_) => compose(asked, answer, cached),
         Answer::Status { .. } | Answer::Held { .. } | Answer::Hang => Written::default(),
     }
 }
@@ -56,14 +57,16 @@ fn cut(written: Written, bytes: usize) -> Written {
     Written { pieces, is_cut: true, ..written }
 }
 
-fn compose(asked: &Asked, answer: &Answer) -> Written {
+fn compose(asked: &Asked, answer: &Answer, cached: Cached) -> Written {
     let content = content(asked, answer);
     let of_calls = content
         .calls
         .iter()
         .map(|(_, call)| chars(&call.name).saturating_add(json_chars(&call.arguments)));
     let output = tokens(chars(&content.text).saturating_add(of_calls.sum()));
-    let usage = Usage { input: asked.input, output, ..Usage::default() };
+    let Cached { read: cache_read, written: cache_write } = cached;
+    let input = asked.input.saturating_sub(cache_read).saturating_sub(cache_write);
+    let usage = Usage { input, cache_read, cache_write, output, ..Usage::default() };
     let events = match asked.api {
         Api::Anthropic => anthropic(asked, &content, usage),
         Api::Openai => responses(asked, &content, usage),
@@ -137,7 +140,7 @@ fn anthropic(asked: &Asked, content: &Content, usage: Usage) -> Vec<Value> {
         json!({"type": "message_start", "message": {
             "id": "msg_fake", "type": "message", "role": "assistant", "model": asked.model,
             "content": [], "stop_reason": null, "stop_sequence": null,
-            "usage": {"input_tokens": usage.input, "output_tokens": 1},
+            "usage": anthropic_usage(Usage { output: 1, ..usage }),
         }}),
         json!({"type": "ping"}),
     ];
@@ -170,6 +173,15 @@ fn anthropic(asked: &Asked, content: &Content, usage: Usage) -> Vec<Value> {
     }));
     events.push(json!({"type": "message_stop"}));
     events
+}
+
+fn anthropic_usage(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input,
+        "cache_read_input_tokens": usage.cache_read,
+        "cache_creation_input_tokens": usage.cache_write,
+        "output_tokens": usage.output,
+    })
 }
 
 fn responses(asked: &Asked, content: &Content, usage: Usage) -> Vec<Value> {
@@ -238,7 +250,7 @@ fn whole_message(asked: &Asked, content: &Content, usage: Usage) -> Value {
         "id": "msg_fake", "type": "message", "role": "assistant", "model": asked.model,
         "content": std::iter::once(text).chain(calls).collect::<Vec<_>>(),
         "stop_reason": content.stop("end_turn", "tool_use", "max_tokens"),
-        "usage": {"input_tokens": usage.input, "output_tokens": usage.output},
+        "usage": anthropic_usage(usage),
     })
 }
 

@@ -7,7 +7,7 @@ use drawgate_core::model::{
     Client, Disclosure, ErrorCode, Narrowing, OWN_META, ToolError, ToolInvocation, ToolResult,
     TraceParent, shown_name,
 };
-use drawgate_core::pipeline::CallOptions;
+use drawgate_core::pipeline::{CallOptions, WhileAsked};
 use drawgate_core::source::ProgressSink;
 use http::StatusCode;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -175,6 +175,7 @@ fn options(peer: &Peer, call: &ToolInvocation) -> Result<CallOptions, RpcError> 
         page_request: client::page_request(&peer.client),
         client: Arc::clone(&peer.client),
         as_task: false,
+        while_asked: WhileAsked::Wait,
         resume: None,
     })
 }

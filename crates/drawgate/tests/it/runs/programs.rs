@@ -100,7 +100,7 @@ async fn a_program_whose_budget_is_used_up_is_answered_402() {
     assert_eq!(shown["ending"], "budget", "{shown}");
     let found: Value = serde_json::from_str(shown["text"].as_str().unwrap()).unwrap();
     assert_eq!(found["status"], json!(402));
-    assert!(found["said"].as_str().unwrap().contains("tokens is used up"), "{found}");
+    assert!(found["said"].as_str().unwrap().contains("tokens has no room"), "{found}");
     let served = fake.served();
     assert!(served.input + served.output <= 500 && served.output > 0, "{served:?}");
     let shown = run(&place, "work", &["--tool-calls", "1"]).await;

@@ -138,7 +138,9 @@ async fn kills_in_every_state_lose_no_task() {
     check_tasks(&place, tasks.as_array().unwrap(), KILLS);
     let good = tasks.as_array().unwrap().iter().find(|task| task["state"] == "complete").unwrap();
     let shown = place.ok(&["tasks", "show", good["id"].as_str().unwrap()]);
-    for part in ["state     complete", "try       2 of 2", "rejected: too short", "\nsecond try"] {
+    for part in
+        ["state     complete", "try       2 of 2", "rejected the result: too short", "\nsecond try"]
+    {
         assert!(shown.contains(part), "{part} in {shown}");
     }
 }

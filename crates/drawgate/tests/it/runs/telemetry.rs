@@ -148,7 +148,8 @@ fn check_metrics(spans: &[Value], fake: &FakeModels, shown: &str) {
     for line in lines {
         assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
     }
-    assert!(sum(&runs, "drawgate.cost_micro_usd") >= served.input * 3 + served.output * 15);
+    // A part of the input comes from the cache, at a tenth of the price.
+    assert!(sum(&runs, "drawgate.cost_micro_usd") > served.input * 3 / 10 + served.output * 15);
 }
 
 fn tokens_line(direction: &str, count: u64) -> String {
