@@ -35,9 +35,9 @@ pub use grants::{IssueGrant, NewGrant};
 pub use keys::{AddKey, GatewayKey, KeyFaultView, KeyListView, KeyOwner, KeyView, RemoveKeys};
 pub use packs::PackDetails;
 pub use plugins::{
-    AddPlugin, ConfigurePlugin, PluginPreview, PluginSource, PluginState, ShownPlugin,
+    AddPlugin, ConfigurePlugin, FileChange, PluginPreview, PluginSource, PluginState, ShownPlugin,
 };
-pub use profiles::{AcceptProfile, ShownProfile};
+pub use profiles::{AcceptProfile, ProfileChange, ShownProfile};
 pub use providers::{ProviderReport, ProviderState};
 pub use reset::ResetSummary;
 pub use runs::{RunEvents, RunEventsQuery, StartRun, StartedRun};

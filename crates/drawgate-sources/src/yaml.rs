@@ -52,8 +52,18 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], limits: YamlLimits) -> Result<T,
     };
     serde_saphyr::from_slice_with_options(bytes, options).map_err(|error| YamlError {
         line: error.location().and_then(|place| known_line(place.line())),
-        message: error.without_snippet().to_string().chars().take(SHOWN).collect(),
+        message: words(error.without_snippet()).chars().take(SHOWN).collect(),
     })
+}
+
+/// What is wrong, for the author of the document.
+fn words(error: &serde_saphyr::Error) -> String {
+    match error {
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key `{}` is there twice; remove one", key.escape_debug())
+        }
+        other => other.render_with_formatter(&serde_saphyr::UserMessageFormatter),
+    }
 }
 
 /// A line that is known; the parser calls others 0.

@@ -27,6 +27,8 @@ pub struct Found {
     pub parsed: Result<Parsed, Vec<Problem>>,
     /// SHA-256 of the file, if it could be read.
     pub hash: Option<String>,
+    /// The file's text, if it is one.
+    pub text: Option<String>,
 }
 
 /// Reads the profiles in these folders, without those below, in the order of their paths.
@@ -63,13 +65,14 @@ pub fn read_file(path: &Path) -> Found {
         Ok(parsed) => parsed.profile.name.clone(),
         Err(_) => stem(path),
     };
-    Found { path: path.to_owned(), name, parsed, hash }
+    Found { path: path.to_owned(), name, parsed, hash, text: Some(text) }
 }
 
 impl Found {
     fn unread(path: &Path, message: String) -> Self {
         let problem = Problem { field: String::new(), tool: None, line: None, message };
-        Self { path: path.to_owned(), name: stem(path), parsed: Err(vec![problem]), hash: None }
+        let (path, name) = (path.to_owned(), stem(path));
+        Self { path, name, parsed: Err(vec![problem]), hash: None, text: None }
     }
 }
 

@@ -206,7 +206,10 @@ fn files_without_front_matter_say_what_is_missing() {
         ("---", "the front matter has no end; add a line `---`"),
         ("---\n- a\n---\n", "the front matter must consist of `field: value` lines"),
         ("---\na: [\n---\n", "line 2: the front matter is not valid YAML: "),
-        ("---\nname: a\nname: b\n---\n", "line 3: the front matter is not valid YAML: "),
+        (
+            "---\nname: a\nname: b\n---\n",
+            "line 3: the front matter is not valid YAML: the key `name` is there twice; remove one",
+        ),
     ] {
         let found = lines(&parse("a.md", text).unwrap_err());
         assert!(found.starts_with(expected), "{text:?}: {found}");

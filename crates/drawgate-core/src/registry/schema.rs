@@ -129,7 +129,7 @@ impl CompiledSchema {
         let validator = jsonschema::options()
             .with_pattern_options(options)
             .build(&copy)
-            .map_err(|error| SchemaError::Invalid(cut(&error.masked().to_string())))?;
+            .map_err(|error| SchemaError::Invalid(misfit(&error).to_string()))?;
         Ok(Self { validator, visits: weight.visits, recursion })
     }
 
@@ -164,6 +164,21 @@ impl CompiledSchema {
             })
             .collect())
     }
+}
+
+/// Why a schema is not one, and where.
+fn misfit(error: &jsonschema::ValidationError<'_>) -> Fault {
+    let place = cut(&error.instance_path().to_string());
+    let what = match error.instance().as_ref() {
+        Value::String(kind) if place.ends_with("/type") => {
+            format!(
+                "`{}` is not a type; use `array`, `boolean`, `integer`, `null`, `number`, `object` or `string`",
+                cut(&kind.escape_debug().to_string())
+            )
+        }
+        _ => cut(&error.masked().to_string()),
+    };
+    Fault { place, what }
 }
 
 impl Recursion {

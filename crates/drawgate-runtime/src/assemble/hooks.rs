@@ -1,7 +1,5 @@
 //! Hooks of the configuration, and what runs plugins.
 
-use std::path::PathBuf;
-
 use drawgate_core::model::SourceId;
 use drawgate_sources::oneshot::Exchange;
 
@@ -12,21 +10,12 @@ use crate::plugins::{CONFIGURED_PREFIX, Runtimes};
 impl Runtime {
     /// Brings the hooks in line with the configuration.
     pub(super) async fn apply_hooks(&self, loaded: &Loaded) {
-        let config = &loaded.config.plugins;
-        let resolve = |path: &Option<PathBuf>| {
-            path.as_ref().map(|path| loaded.resolve(path).to_string_lossy().into_owned())
-        };
-        let runtimes = Runtimes {
-            node: resolve(&config.node),
-            python: resolve(&config.python),
-            resources: loaded.config.sandbox,
-        };
         let hooks = loaded.config.hooks.iter();
         let hooks = hooks.map(|hook| {
             let exchange = self.exchange(loaded, hook).map_err(|error| format!("{error:#}"));
             (hook.clone(), exchange)
         });
-        self.operations.plugins.configure(runtimes, hooks.collect()).await;
+        self.operations.plugins.configure(Runtimes::of(loaded), hooks.collect()).await;
     }
 
     fn exchange(&self, loaded: &Loaded, hook: &HookConfig) -> anyhow::Result<Exchange> {

@@ -20,7 +20,7 @@ use crate::config::HookSettings;
 use crate::plugins::{
     CONFIGURED_PREFIX, KIND, KnownPlugin, PluginFault, PluginFiles, PluginFolder, PluginRecord,
 };
-use crate::toolpacks::Installed;
+use crate::toolpacks::{Installed, ToolpackError, texts};
 
 /// A plugin, for people.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -71,6 +71,20 @@ pub struct PluginPreview {
     pub hash: String,
     /// What is there of this name already.
     pub replaces: Option<PluginRecord>,
+    /// The files in which it differs from that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<FileChange>,
+}
+
+/// A file that differs between two versions of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// Its path in the plugin's folder.
+    pub path: String,
+    /// Its text before, if it was there.
+    pub before: Option<String>,
+    /// Its text now, if it is there.
+    pub now: Option<String>,
 }
 
 /// A plugin that a person has seen.
@@ -111,12 +125,22 @@ impl Operations {
         &self,
         source: PluginSource,
     ) -> Result<PluginPreview, OperationError> {
-        let read = spawn_blocking(move || read_folder(&source.path)).await;
+        let path = source.path.clone();
+        let read = spawn_blocking(move || read_folder(&path)).await;
         let (manifest, hash) = read.map_err(anyhow::Error::from)??;
         self.check_plugin_name(&manifest.name).await?;
         let replaces = self.known_plugin(&manifest.name).ok().map(|known| known.record);
         let replaces = replaces.filter(|record| record.files.is_some());
-        Ok(PluginPreview { manifest, hash, replaces })
+        let files = replaces.as_ref().and_then(|record| record.files.as_ref());
+        let changes =
+            match files.map(|files| self.plugins.folder().path(&manifest.name, &files.hash)) {
+                Some(before) => {
+                    let compared = spawn_blocking(move || changes(&before, &source.path)).await;
+                    compared.map_err(anyhow::Error::from)?.map_err(PluginFault::from)?
+                }
+                None => Vec::new(),
+            };
+        Ok(PluginPreview { manifest, hash, replaces, changes })
     }
 
     /// Adds a plugin whose files are what a person was shown, and puts it to work. One of the same name, also
@@ -296,6 +320,21 @@ impl Operations {
 fn put(record: &PluginRecord) -> Result<Write, OperationError> {
     let body = serde_json::to_value(record).map_err(anyhow::Error::from)?;
     Ok(Write::PutDocument { kind: KIND, id: record.name.clone(), body })
+}
+
+/// The files in which two versions of a plugin differ. Of one whose copy is gone, all are new.
+fn changes(before: &Path, now: &Path) -> Result<Vec<FileChange>, ToolpackError> {
+    let mut old = texts(before).unwrap_or_default();
+    let mut changes = Vec::new();
+    for (path, now) in texts(now)? {
+        let before = old.remove(&path);
+        if before.as_ref() != Some(&now) {
+            changes.push(FileChange { path, before, now: Some(now) });
+        }
+    }
+    let gone = |(path, text)| FileChange { path, before: Some(text), now: None };
+    changes.extend(old.into_iter().map(gone));
+    Ok(changes)
 }
 
 fn read_folder(folder: &Path) -> Result<(PluginManifest, String), PluginFault> {

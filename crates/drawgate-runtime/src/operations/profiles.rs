@@ -34,6 +34,18 @@ pub struct ShownProfile {
     /// What has no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Problem>,
+    /// What has changed since it was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<ProfileChange>,
+}
+
+/// The texts of a profile that was accepted and has changed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProfileChange {
+    /// The text that was accepted.
+    pub before: String,
+    /// The text now.
+    pub now: String,
 }
 
 /// A profile that a person has seen.
@@ -76,6 +88,7 @@ impl Operations {
             hash: accept.hash,
             path: std::path::absolute(&found.path).unwrap_or(found.path),
             accepted_at: self.gateway.clock().now_ms(),
+            text: found.text,
         };
         let outcome = self
             .draft(actor, EventKind::ProfileAccepted)
@@ -126,11 +139,24 @@ fn shown(known: KnownProfile) -> ShownProfile {
     let Some(found) = found else {
         let path = acceptance.map(|acceptance| acceptance.path).unwrap_or_default();
         let (problems, warnings) = (Vec::new(), Vec::new());
-        return ShownProfile { name, state, path, accepted_at, profile: None, problems, warnings };
+        return ShownProfile {
+            name,
+            state,
+            path,
+            accepted_at,
+            profile: None,
+            problems,
+            warnings,
+            change: None,
+        };
+    };
+    let change = match (state, acceptance.and_then(|acceptance| acceptance.text), found.text) {
+        (ProfileState::Changed, Some(before), Some(now)) => Some(ProfileChange { before, now }),
+        _ => None,
     };
     let (profile, problems, warnings) = match found.parsed {
         Ok(parsed) => (Some(parsed.profile), Vec::new(), parsed.warnings),
         Err(problems) => (None, problems, Vec::new()),
     };
-    ShownProfile { name, state, path: found.path, accepted_at, profile, problems, warnings }
+    ShownProfile { name, state, path: found.path, accepted_at, profile, problems, warnings, change }
 }

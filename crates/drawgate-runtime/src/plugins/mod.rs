@@ -5,12 +5,13 @@
 //! guard that is not there.
 
 mod absent;
+mod check;
 mod configured;
 mod files;
 mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -30,12 +31,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use self::absent::AbsentPlugin;
+pub use self::check::check_folder;
 pub use self::configured::CONFIGURED_PREFIX;
 use self::configured::ConfiguredHook;
 pub(crate) use self::files::PluginFolder;
 pub(crate) use self::record::KIND;
 pub use self::record::{PluginFiles, PluginRecord};
-use crate::config::HookConfig;
+use crate::config::{HookConfig, Loaded};
 use crate::toolpacks::ToolpackError;
 
 /// Why a plugin can't be used.
@@ -98,6 +100,21 @@ pub(crate) struct Runtimes {
     pub(crate) python: Option<String>,
     /// How much a plugin's process may use.
     pub(crate) resources: ResourceLimits,
+}
+
+impl Runtimes {
+    /// What a configuration says about them.
+    pub(crate) fn of(loaded: &Loaded) -> Self {
+        let config = &loaded.config.plugins;
+        let resolve = |path: &Option<PathBuf>| {
+            path.as_ref().map(|path| loaded.resolve(path).to_string_lossy().into_owned())
+        };
+        Self {
+            node: resolve(&config.node),
+            python: resolve(&config.python),
+            resources: loaded.config.sandbox,
+        }
+    }
 }
 
 /// A plugin as it is.

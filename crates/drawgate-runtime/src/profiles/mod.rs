@@ -3,6 +3,7 @@
 //! Folders come with repositories. A file counts while it has the hash with which an operator accepted
 //! its profile, and not a byte else.
 
+mod check;
 mod follow;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+pub use self::check::check_configured;
 use crate::config::Loaded;
 
 /// The kind of the documents that say which profiles are accepted.
@@ -31,6 +33,9 @@ pub struct Acceptance {
     pub path: PathBuf,
     /// When it was accepted, in milliseconds since the epoch.
     pub accepted_at: u64,
+    /// The file's text, to show what has changed since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// Whether a profile counts.

@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
-use drawgate_agents::plugin::PluginManifest;
 use drawgate_core::hooks::{HookMode, HookPoint, OnFailure};
 use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::backend::{Backend, part};
-use super::output::{Consent, Output};
+use super::machine;
+use super::output::Consent;
 use crate::cli::table::{cut, spare, state, whole};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::HookSettings;
 use drawgate_runtime::operations::{
     AddPlugin, ConfigurePlugin, PluginPreview, PluginSource, ShownPlugin,
 };
+use drawgate_runtime::plugins::check_folder;
 
 const HELP: &str = "\
 A plugin is a folder with `drawgate-plugin.json` and a program in TypeScript, JavaScript, Python or any other
@@ -27,7 +28,7 @@ runs in the sandbox. Adding one copies its folder, so that what runs is what you
 `validation` come with the gateway: enable them.
 
 Examples:
-  drawgate plugins check ./notes                 all problems, each with its place
+  drawgate plugins check ./notes                 loads it, and shows all problems
   drawgate plugins add ./notes                   shows what it asks for, and asks
   drawgate plugins enable delegation             agents can delegate tasks
   drawgate plugins set notes --settings '{\"folder\": \"inbox\"}'
@@ -43,7 +44,8 @@ pub(super) enum PluginsCommand {
         /// The plugin
         name: String,
     },
-    /// Check a plugin's folder; every problem with its field. Needs no gateway; exits 1 if there is one
+    /// Load a plugin in the sandbox, and show every problem with its field. Needs no gateway; exits 1 if there
+    /// is one
     Check {
         /// The folder with `drawgate-plugin.json`
         folder: PathBuf,
@@ -119,24 +121,12 @@ fn word<T: serde::de::DeserializeOwned>(text: &str, advice: &str) -> Result<T, S
     serde_json::from_value(text.into()).map_err(|_| advice.to_owned())
 }
 
-/// What needs neither a configuration nor a gateway.
-pub(super) fn run_alone(command: &PluginsCommand, out: Output) -> Option<anyhow::Result<ExitCode>> {
-    match command {
-        PluginsCommand::Check { folder } => Some(check(folder, out)),
-        PluginsCommand::List
-        | PluginsCommand::Show { .. }
-        | PluginsCommand::Add { .. }
-        | PluginsCommand::Enable { .. }
-        | PluginsCommand::Disable { .. }
-        | PluginsCommand::Set(_)
-        | PluginsCommand::Remove { .. } => None,
-    }
-}
-
-fn check(folder: &Path, out: Output) -> anyhow::Result<ExitCode> {
-    match PluginManifest::read(folder) {
-        Ok(found) => {
-            out.either(&found, || words::asks_for(&found))?;
+/// Loads a plugin in the sandbox to see whether that works.
+async fn check(folder: &Path, context: &Context) -> anyhow::Result<ExitCode> {
+    let out = context.out;
+    match check_folder(folder, context.whole()?, machine::host()?).await {
+        Ok(checked) => {
+            out.either(&checked, || words::checked(&checked))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) => {
@@ -147,6 +137,9 @@ fn check(folder: &Path, out: Output) -> anyhow::Result<ExitCode> {
 }
 
 pub(super) async fn run(command: PluginsCommand, context: Context) -> anyhow::Result<ExitCode> {
+    if let PluginsCommand::Check { folder } = &command {
+        return check(folder, &context).await;
+    }
     let backend = Backend::open(&context, Start::Nothing).await?;
     let done = perform(command, &context, &backend).await;
     backend.close().await;
@@ -160,7 +153,7 @@ async fn perform(
 ) -> anyhow::Result<ExitCode> {
     let out = context.out;
     match command {
-        PluginsCommand::Check { folder } => return check(&folder, out),
+        PluginsCommand::Check { folder } => return check(&folder, context).await,
         PluginsCommand::List => list(context, backend).await?,
         PluginsCommand::Show { name } => {
             let shown: ShownPlugin = backend.get(&path(&name, "")).await?;

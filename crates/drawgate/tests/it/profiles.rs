@@ -64,6 +64,47 @@ fn a_profile_is_shown_accepted_and_removed_without_a_gateway() {
     assert!(text(&unknown.stderr).contains("`drawgate profiles list` shows them"));
 }
 
+#[test]
+fn a_check_finds_unknown_models_and_taken_names() {
+    let tool =
+        |name: &str, more: &str| format!("  - {{name: {name}, description: d, prompt: p{more}}}\n");
+    let one = format!(
+        "---\nname: one\ndescription: d\nmodel: nowhere/big\ntools:\n{}{}{}---\nHelp.\n",
+        tool("vfs_read", ""),
+        tool("spawn_agent", ""),
+        tool("shared", ", public: true"),
+    );
+    let other = format!(
+        "---\nname: other\ndescription: d\ntools:\n{}---\nHelp.\n",
+        tool("shared", ", model: none")
+    );
+    let place = place(&[("one.md", &one), ("other.md", &other)]);
+    let output = place.run(&["profiles", "check"]);
+    assert!(!output.status.success());
+    let said = text(&output.stdout);
+    for expected in [
+        "problem: `model`: unknown model `nowhere/big`",
+        "tool `vfs_read`: `name`: `vfs_read` is the name of a built-in tool; choose another",
+        "tool `spawn_agent`: `name`: `spawn_agent` is the name of a tool of all agents",
+        "tool `shared`: `name`: `shared` is the name of a public tool of the profile `one`",
+        "tool `shared`: `model`: unknown model `none`",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+#[test]
+fn a_profile_that_is_accepted_again_shows_what_has_changed() {
+    let place = place(&[("helper.md", HELPER)]);
+    place.ok(&["profiles", "accept", "helper", "--yes"]);
+    fs::write(place.path().join("agents/helper.md"), HELPER.replace("Help.", "Harm.")).unwrap();
+    let shown = place.ok(&["profiles", "accept", "helper", "--yes"]);
+    assert!(
+        shown.contains("what has changed:\n") && shown.contains("\n  - Help.\n  + Harm.\n"),
+        "{shown}"
+    );
+}
+
 #[tokio::test]
 async fn a_running_gateway_follows_the_files() {
     let place = place(&[("helper.md", HELPER)]);

@@ -48,6 +48,11 @@ impl Child {
             biased;
             reason = child.lost(&shared.limits) => Err(reason),
             outcome = introduce => match outcome {
+                // It says itself why not.
+                Ok(Err(SourceError::Failed { message, .. })) => {
+                    child.running.kill_tree();
+                    return Err(message);
+                }
                 Ok(outcome) => outcome.map_err(|error| error.to_string()),
                 Err(_) => Err(format!(
                     "it did not say what it offers within {} s",

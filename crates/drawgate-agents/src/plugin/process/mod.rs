@@ -7,6 +7,7 @@
 mod answers;
 mod asks;
 mod call_hooks;
+mod check;
 mod child;
 mod inbox;
 mod launch;
@@ -37,6 +38,8 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::call_hooks::CallHooks;
+pub use self::check::Checked;
+use self::check::NoGateway;
 use self::child::Child;
 use self::observed::Observed;
 use self::report::Journal;
@@ -47,7 +50,7 @@ use super::declared::{self, Declared};
 use super::problems::Problems;
 use super::{
     CallMeta, Hook, HookAnswer, HookEvent, Plugin, PluginContext, PluginError, PluginManifest,
-    PluginTool, wire,
+    PluginPermissions, PluginTool, wire,
 };
 
 /// How long a call waits for a process that is being started again.
@@ -179,12 +182,41 @@ impl ProcessPlugin {
         context: Arc<dyn PluginContext>,
     ) -> Result<Self, LoadError> {
         let manifest = PluginManifest::read(&settings.folder)?;
+        let spawn = launch::spawn(&manifest, &settings, &host)?;
+        let (shared, declared, child) =
+            Self::introduced(manifest, spawn, &settings, host, context).await?;
+        Ok(Self::serving(shared, declared, child))
+    }
+
+    /// Starts a plugin's process, asks what it offers, and ends it. No operator has agreed to it: it reads its
+    /// own folder and nothing else, whatever its manifest asks for.
+    pub async fn check(settings: ProcessSettings, host: Arc<Host>) -> Result<Checked, LoadError> {
+        let manifest = PluginManifest::read(&settings.folder)?;
+        let permissions = PluginPermissions::default();
+        let without = PluginManifest { permissions, ..manifest.clone() };
+        let spawn = launch::spawn(&without, &settings, &host)?;
+        let context = Arc::new(NoGateway);
+        let (shared, declared, child) =
+            Self::introduced(manifest, spawn, &settings, host, context).await?;
+        child.end(&shared.limits).await;
+        let tools = declared.tools.into_iter().map(|tool| tool.name).collect();
+        Ok(Checked { manifest: shared.manifest.clone(), tools, hooks: declared.hooks })
+    }
+
+    /// A process that has said what it offers, which is as it should be.
+    async fn introduced(
+        manifest: PluginManifest,
+        spawn: Spawn,
+        settings: &ProcessSettings,
+        host: Arc<Host>,
+        context: Arc<dyn PluginContext>,
+    ) -> Result<(Arc<Shared>, Declared, Child), LoadError> {
         let failed =
             |plugin: &str, reason: String| LoadError::Start { plugin: plugin.to_owned(), reason };
         let id = SourceId::new(&manifest.name)
             .map_err(|error| failed(&manifest.name, error.to_string()))?;
         let shared = Arc::new(Shared {
-            spawn: launch::spawn(&manifest, &settings, &host)?,
+            spawn,
             id,
             manifest,
             host,
@@ -198,7 +230,7 @@ impl ProcessPlugin {
         let (child, statement) =
             Child::start(&shared).await.map_err(|reason| failed(shared.id.as_str(), reason))?;
         let declared = declared::check(&shared.manifest, &shared.id, statement)?;
-        Ok(Self::serving(shared, declared, child))
+        Ok((shared, declared, child))
     }
 
     fn serving(shared: Arc<Shared>, declared: Declared, child: Child) -> Self {

@@ -4,7 +4,9 @@
 // it, the text of `@drawgate/plugin`. Standard output belongs to the protocol: what the plugin prints goes to
 // the gateway's log.
 
+import { spawnSync } from 'node:child_process';
 import * as modules from 'node:module';
+import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
 
@@ -77,14 +79,36 @@ function messageOf(error) {
   return error instanceof Error ? error.message : format(error);
 }
 
+/** What Node says about the syntax of the plugin: errors of `import` have no place. */
+function syntaxCheck() {
+  return spawnSync(process.execPath, ['--check', main], { encoding: 'utf8', timeout: 5000 }).stderr;
+}
+
+/** An error with the line of the plugin's own code that it comes from. */
+function withPlace(error) {
+  if (!(error instanceof Error)) return error;
+  const folder = dirname(main);
+  const starts = [pathToFileURL(folder).href, folder];
+  const text = `${error.stack}\n${error instanceof SyntaxError ? syntaxCheck() : ''}`;
+  const rests = starts.flatMap((start) => text.split(`${start}/`).slice(1));
+  // This text counts as a file in the current folder, `[eval1]`.
+  const place = rests.map((rest) => rest.match(/^[^\s():[]+:\d+/)?.[0]).find(Boolean);
+  if (place) error.message += ` (${place})`;
+  return error;
+}
+
 // --- what the gateway asks for ---
 
 const methods = {
   initialize: async (params) => {
     const { settings } = params.capabilities.extensions[EXTENSION];
     context = contextWith(settings);
-    definition = await load();
-    hooks = (await definition.register?.(context)) ?? {};
+    try {
+      definition = await load();
+      hooks = (await definition.register?.(context)) ?? {};
+    } catch (error) {
+      throw withPlace(error);
+    }
     const { name, version } = definition;
     return {
       protocolVersion: params.protocolVersion,

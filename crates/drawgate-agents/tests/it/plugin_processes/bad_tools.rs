@@ -1,6 +1,6 @@
 //! Plugins whose definitions are wrong, in real Node: each is refused when it is loaded, and told why.
 
-use drawgate_agents::plugin::process::{LoadError, ProcessSettings};
+use drawgate_agents::plugin::process::{LoadError, ProcessPlugin, ProcessSettings};
 
 use super::{Machine, fixture};
 
@@ -129,15 +129,50 @@ async fn what_does_not_load_says_why() {
             "export default {register: () => ({onMessage: 7})}",
             "the hook `onMessage` is not a function",
         ),
-        ("throw new Error('no luck')", "no luck"),
-        ("export default {register() { throw new Error('no luck') }}", "no luck"),
+        ("\n\nthrow new Error('no luck')", "no luck (main.mjs:3)"),
+        ("export default {\n  register() { throw new Error('no luck') }}", "no luck (main.mjs:2)"),
+        ("export default {\n  name: {{", "Unexpected token '{' (main.mjs:2)"),
     ];
     for (text, expected) in rows {
         let folder =
             machine.write("bad", &[("drawgate-plugin.json", MANIFEST), ("main.mjs", text)]);
         let error = machine.load(&folder).await.err().unwrap().to_string();
-        assert!(error.starts_with(&format!("plugin `bad` did not start: {expected}")), "{error}");
+        assert_eq!(error, format!("plugin `bad` did not start: {expected}"));
     }
+    let rows = [
+        ("import sys\nif True:\nprint(1)\n", "main.py:3: IndentationError: "),
+        ("def work():\n    return nothing\nwork()\n", "main.py:2: NameError: "),
+    ];
+    let manifest = MANIFEST.replace("main.mjs", "main.py").replace("\"node\"", "\"python\"");
+    for (text, expected) in rows {
+        let folder =
+            machine.write("worse", &[("drawgate-plugin.json", &manifest), ("main.py", text)]);
+        let error = machine.load(&folder).await.err().unwrap().to_string();
+        let exited = "plugin `bad` did not start: it exited with code 1; its last line of stderr: ";
+        assert!(error.starts_with(&format!("{exited}{expected}")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_check_loads_a_plugin_and_gives_it_nothing() {
+    let machine = Machine::new();
+    let secret = machine.folder.path().join("secret.txt");
+    std::fs::write(&secret, "secret").unwrap();
+    let text = format!(
+        "import {{ existsSync }} from 'node:fs';
+        export const plugin = {{
+          name: 'bad', version: '1.0.0', tools: [{TOOL}],
+          register: async () => {{ if (existsSync('{}')) throw new Error('it sees more'); }},
+        }};",
+        secret.display()
+    );
+    let mut manifest: serde_json::Value = serde_json::from_str(MANIFEST).unwrap();
+    manifest["permissions"] = serde_json::json!({ "read": [secret] });
+    let manifest = manifest.to_string();
+    let folder = machine.write("bad", &[("drawgate-plugin.json", &manifest), ("main.mjs", &text)]);
+    let host = std::sync::Arc::clone(&machine.host);
+    let checked = ProcessPlugin::check(machine.settings(&folder), host).await.unwrap();
+    assert_eq!(checked.tools, ["a"]);
 }
 
 #[tokio::test]

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use crate::cli::screen::local_time as time;
 use drawgate_agents::plugin::PluginManifest;
-use drawgate_runtime::operations::{PluginPreview, PluginState, ShownPlugin};
+use drawgate_agents::plugin::process::Checked;
+use drawgate_runtime::operations::{FileChange, PluginPreview, PluginState, ShownPlugin};
+
+use crate::cli::diff;
 
 /// One line of the list.
 pub(super) fn row(shown: &ShownPlugin) -> Vec<String> {
@@ -106,12 +109,28 @@ pub(super) fn preview(preview: &PluginPreview) -> String {
         None => format!("{} {}, new\n", manifest.name, manifest.version),
     };
     text.push_str(&permissions(manifest));
+    for FileChange { path, before, now } in &preview.changes {
+        let what = match (before, now) {
+            (None, _) => "new",
+            (Some(_), None) => "removed",
+            (Some(_), Some(_)) => "changed",
+        };
+        let _ = writeln!(text, "{what} file `{path}`:");
+        let [before, now] = [before, now].map(|text| text.as_deref().unwrap_or_default());
+        for (mark, line) in diff::lines(before, now) {
+            let _ = writeln!(text, "  {} {line}", mark.sign());
+        }
+    }
     text
 }
 
-/// What a plugin asks for.
-pub(super) fn asks_for(manifest: &PluginManifest) -> String {
-    format!("{} {}: no problems\n{}", manifest.name, manifest.version, permissions(manifest))
+/// A plugin that can be loaded, and what it asks for.
+pub(super) fn checked(checked: &Checked) -> String {
+    let Checked { manifest, tools, hooks } = checked;
+    let mut text = format!("{} {}: no problems\n", manifest.name, manifest.version);
+    let _ = writeln!(text, "tools         {}", list(tools.iter().map(String::as_str)));
+    let _ = writeln!(text, "hooks         {}", list(hooks.iter().map(|hook| hook.as_str())));
+    text + &permissions(manifest)
 }
 
 fn permissions(manifest: &PluginManifest) -> String {

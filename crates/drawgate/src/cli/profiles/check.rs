@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use drawgate_agents::profile::{Found, read_file, read_folders};
 use drawgate_runtime::config::Loaded;
-use drawgate_runtime::profiles::read_configured;
+use drawgate_runtime::profiles::check_configured;
 use serde_json::{Value, json};
 
 use super::words;
+use crate::cli::machine;
 use crate::cli::output::Output;
 
 /// Checks these files and folders.
@@ -20,9 +22,9 @@ pub(super) fn files(paths: &[PathBuf], out: Output) -> anyhow::Result<ExitCode> 
     report(&all, out)
 }
 
-/// Checks the folders of a configuration.
+/// Checks the folders of a configuration, against it and each other.
 pub(super) fn configured(loaded: &Loaded, out: Output) -> anyhow::Result<ExitCode> {
-    report(&read_configured(loaded), out)
+    report(&check_configured(loaded, &Arc::new(machine::host()?)), out)
 }
 
 fn report(all: &[Found], out: Output) -> anyhow::Result<ExitCode> {

@@ -8,6 +8,7 @@ use drawgate_runtime::operations::ShownProfile;
 use drawgate_runtime::profiles::ProfileState;
 
 use crate::cli::agents::joined;
+use crate::cli::diff;
 
 /// One line of the list.
 pub(super) fn row(shown: &ShownProfile) -> Vec<String> {
@@ -56,6 +57,12 @@ pub(super) fn abilities(shown: &ShownProfile, profile: &Profile) -> String {
     let mut text = format!("{} ({change}), {}\n", shown.name, shown.path.display());
     text.push_str(&terms(profile));
     text.push_str(&warnings(&shown.warnings));
+    if let Some(change) = &shown.change {
+        text.push_str("what has changed:\n");
+        for (mark, line) in diff::lines(&change.before, &change.now) {
+            let _ = writeln!(text, "  {} {line}", mark.sign());
+        }
+    }
     let _ = writeln!(text, "`drawgate profiles show {}` shows its instructions", shown.name);
     text
 }
