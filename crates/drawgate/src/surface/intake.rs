@@ -63,6 +63,12 @@ impl Received {
     pub fn into_charge(self) -> Charge {
         self.charge
     }
+
+    /// The bytes, and the charge for what is made of them.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<u8>, Charge) {
+        (self.bytes, self.charge)
+    }
 }
 
 /// Why a body was not read.

@@ -117,18 +117,19 @@ async fn relay(
     request: Request<Body>,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let Some(_slot) = program.relay_slot() else {
+    let Some(slot) = program.relay_slot() else {
         let message = "too many requests of this program are under way; try again later";
         return refused(StatusCode::TOO_MANY_REQUESTS, message);
     };
     let caller = program.caller().principal;
-    let body = match intake.read(&caller, body, (MAX_BODY, BODY_TIME)).await {
-        Ok(body) => body,
+    let (body, charge) = match intake.read(&caller, body, (MAX_BODY, BODY_TIME)).await {
+        Ok(body) => body.into_parts(),
         Err(error) => return refused(error.status(), &error.to_string()),
     };
     let request =
         ProgramRequest { method: &head.method, path, headers: &head.headers, body: &body };
-    let RelayReply { status, headers, body } = program.relay(provider, &request).await;
+    let held = (slot, charge);
+    let RelayReply { status, headers, body } = program.relay(provider, &request, held).await;
     let body = match body {
         RelayBody::Whole(bytes) => Body::from(bytes),
         RelayBody::Stream(pieces) => {

@@ -85,8 +85,14 @@ impl RunProgram {
         Arc::clone(&self.0.requests).try_acquire_owned().ok()
     }
 
-    /// Answers a request of the program to a provider.
-    pub async fn relay(&self, provider: &str, request: &ProgramRequest<'_>) -> RelayReply {
+    /// Answers a request of the program to a provider. What is `held` for it is given back when its model has
+    /// answered or has been given up, which may be long after the program has.
+    pub async fn relay(
+        &self,
+        provider: &str,
+        request: &ProgramRequest<'_>,
+        held: impl Send + 'static,
+    ) -> RelayReply {
         let program = &self.0;
         program.note_request();
         let models = program.runs().0.models.models();
@@ -103,7 +109,7 @@ impl RunProgram {
             Err(refusal) => Err(Unsent::Refused(refusal)),
         };
         match prepared {
-            Ok(order) => Program::passed(program, api, order).await,
+            Ok(order) => Program::passed(program, api, order, held).await,
             Err(Unsent::Refused(refusal)) => {
                 let status = match &refusal {
                     RelayRefusal::Path { .. } => StatusCode::NOT_FOUND,
@@ -186,12 +192,20 @@ impl Program {
 
     /// Sends a request, and passes its answer on as it comes. It is counted to its end, whether or not
     /// the program reads it.
-    async fn passed(this: &Arc<Self>, api: Option<Api>, order: Order) -> RelayReply {
+    async fn passed(
+        this: &Arc<Self>,
+        api: Option<Api>,
+        order: Order,
+        held: impl Send + 'static,
+    ) -> RelayReply {
         let (head_sender, head) = oneshot::channel();
         let (pieces_sender, pieces) = mpsc::channel(PIECES);
         let passing = Passing { head: Some(head_sender), pieces: pieces_sender };
         let program = Arc::clone(this);
-        this.tasks.spawn(async move { program.pass(order, passing).await });
+        this.tasks.spawn(async move {
+            program.pass(order, passing).await;
+            drop(held);
+        });
         match head.await {
             Ok(Ok((status, kind))) => {
                 let kind = kind.map(|kind| (header::CONTENT_TYPE, kind));

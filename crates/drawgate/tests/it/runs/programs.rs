@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use drawgate_agents::testing::fake_models::{FakeModels, Rule};
+use drawgate_agents::testing::fake_models::{Answer, FakeModels, Rule};
 use serde_json::{Value, json};
 
 use super::{KEY, config, folder_with};
@@ -106,5 +106,25 @@ async fn a_program_whose_budget_is_used_up_is_answered_402() {
     let shown = run(&place, "work", &["--tool-calls", "1"]).await;
     assert_eq!(shown["ending"], "budget", "{shown}");
     assert!(shown["reason"].as_str().unwrap().contains("tool calls"), "{shown}");
+    drop(gateway);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_a_program_gave_up_takes_its_place_until_its_model_has_answered() {
+    let reply = Box::new(Answer::Text("late".to_owned()));
+    let held = Rule::new(Answer::Held { until: "given up".to_owned(), reply });
+    let fake = FakeModels::start_with_key(vec![held], KEY.1).await.unwrap();
+    let place = workplace(&fake);
+    let gateway = place.serve_with(|command| {
+        command.env(KEY.0, KEY.1);
+    });
+    let release = async {
+        let then = place.data().join("workspace/then.json");
+        let then = eventually("it tries again", async || fs::read_to_string(&then).ok()).await;
+        assert_eq!(then, json!(vec![429; 10]).to_string().replace(',', ", "));
+        fake.release("given up");
+    };
+    let (shown, ()) = tokio::join!(run(&place, "give up", &["--tokens", "10000000"]), release);
+    assert_eq!(shown["ending"], "done", "{shown}");
     drop(gateway);
 }

@@ -3,11 +3,14 @@
 import json
 import os
 import sys
+import threading
 import urllib.error
 import urllib.request
 
 GATEWAY = "http://drawgate.internal"
 TOKEN = os.environ["DRAWGATE_RUN_TOKEN"]
+# Seconds that an answer is waited for.
+PATIENCE = 20
 
 
 def post(path, body, token=TOKEN, **headers):
@@ -16,7 +19,7 @@ def post(path, body, token=TOKEN, **headers):
         headers["authorization"] = f"Bearer {token}"
     request = urllib.request.Request(GATEWAY + path, json.dumps(body).encode(), headers)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(), {}
@@ -46,6 +49,23 @@ if "for ever" in prompt:
     while status == 200:
         status, text, _ = ask()
     found = {"status": status, "said": text}
+elif "give up" in prompt:
+    PATIENCE = 1
+
+    def tried(_):
+        try:
+            return ask()[0]
+        except OSError:
+            return "given up"
+
+    threads = [threading.Thread(target=tried, args=[number]) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    then = [tried(number) for number in range(10)]
+    PATIENCE = 20
+    call("vfs_write", {"path": "then.json", "content": json.dumps(then)})
 else:
     found["asked"] = [ask()[0], ask(stream=False)[0]]
     found["called"] = call("vfs_write", {"path": "note.txt", "content": "by the worker"})
