@@ -5,7 +5,9 @@ import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import { describe, test } from "node:test";
 import { until } from "../clients/lib/until.mjs";
-import { GatewayError, ToolGateway, call, events, manifest, open, outcomes, spec, text, tool } from "./lib/gateway.mjs";
+import {
+  GatewayError, ToolGateway, asksInBothOrders, call, events, manifest, open, outcomes, spec, text, tool,
+} from "./lib/gateway.mjs";
 
 const NEEDS_BOTH = { requiredScopes: ["notes"], policyAction: "file.read" };
 
@@ -56,6 +58,16 @@ describe("manifests", () => {
     assert.equal(text(await call(gateway, "zoo:a")), "now");
   });
 
+  test("hold over functions, in whichever order the two come", async (t) => {
+    await asksInBothOrders(t, "zoo", "a", {}, (gateway) => gateway.registerTools("zoo", [tool("a", () => "ran")]));
+    const gateway = open(t, { capabilities: ["own", "notes"] });
+    gateway.registerTools("zoo", [tool("a", () => "ran", { annotations: { requiredScopes: ["own"] } }), tool("b", () => "")]);
+    gateway.registerManifest(manifest("zoo", [spec("a", { requiredScopes: ["notes"] })]));
+    const [a, b] = gateway.listTools();
+    assert.deepEqual([a.requires, b.requires], [["notes", "own"], ["source.zoo"]]);
+    assert.equal(text(await call(gateway, "zoo:a")), "ran");
+  });
+
   test("with an id that is taken are refused", (t) => {
     const gateway = open(t);
     gateway.registerManifest(manifest("zoo", [spec("a")]));
@@ -77,6 +89,13 @@ describe("manifests", () => {
     const { details } = refused("VALIDATION_ERROR", () => gateway.registerManifest(manifest("zoo", faulty)));
     const said = JSON.stringify(details);
     for (const name of ["silent", "bad", "unknown"]) assert.match(said, new RegExp(name));
+    const { inputSchema, ...bare } = spec("bare");
+    const worse = { serverId: "zoo", version: 1, colour: "red", tools: [bare, ...faulty] };
+    const all = refused("VALIDATION_ERROR", () => gateway.registerManifest(worse)).details.faults;
+    const reasons = all.map(({ reason }) => reason).join("\n");
+    for (const word of ["`name`", "`version`", "`colour`", "bare", "silent", "bad", "unknown"]) {
+      assert.ok(reasons.includes(word), `${word} in ${reasons}`);
+    }
     assert.deepEqual(gateway.listTools(), []);
   });
 
@@ -132,7 +151,8 @@ describe("capabilities", () => {
     const soon = gateway.grantCapability({ capability: "file.read", expiresAt: Date.now() + 300 });
     assert.equal((await call(gateway, "notes:read", {}, { grantIds: [soon] })).error?.code, "PERMISSION_DENIED");
     await until("the grant has ended", () => !gateway.getSnapshot().grants.some((grant) => grant.grantId === soon));
-    gateway.grantCapability({ capability: "file.read", scope: "session:another" });
+    gateway.grantCapability({ capability: "file.read", scope: "user:local" });
+    refused("VALIDATION_ERROR", () => gateway.grantCapability({ capability: "file.read", scope: "session:another" }));
     assert.equal((await call(gateway, "notes:read")).error?.code, "PERMISSION_DENIED");
     gateway.grantCapability({ capability: "file.read", scope: "user:embedded", expiresAt: Date.now() + 600_000 });
     assert.equal((await call(gateway, "notes:read")).success, true);
@@ -243,6 +263,10 @@ describe("calls", () => {
     const [artifact] = result.artifacts;
     assert.equal(artifact.uri, `drawgate://artifacts/${artifact.sha256}`);
     assert.deepEqual(result.meta.outputSpool, artifact);
+    for (const name of [artifact.uri, artifact.sha256]) assert.equal(gateway.readArtifact(name).toString(), long);
+    for (const wrong of ["drawgate://artifacts/0", "", undefined]) {
+      refused("RESOURCE_NOT_FOUND", () => gateway.readArtifact(wrong));
+    }
   });
 });
 
@@ -328,6 +352,34 @@ describe("the snapshot and the reset", () => {
     assert.equal(snapshot.auditCursor, events(gateway).at(-1).sequence);
     gateway.revokeCapability(grantId);
     assert.ok(!gateway.getSnapshot().grants.some((one) => one.grantId === grantId));
+  });
+
+  test("a snapshot's grants are given back to another gateway, whole", async (t) => {
+    const first = withNotes(t, { session: "s1" });
+    const end = Date.now() + 60_000;
+    first.grantCapability({ capability: "notes", scope: "session:s1", expiresAt: end });
+    first.grantCapability({ capability: "file.read", scope: "user:embedded", approvalId: "ticket-7" });
+    const { grants } = first.getSnapshot();
+    const second = withNotes(t, { session: "s1" });
+    for (const grant of grants) assert.equal(second.grantCapability(grant), grant.grantId);
+    assert.deepEqual(second.getSnapshot().grants, grants);
+    assert.equal(text(await call(second, "notes:read")), "a note");
+    const [own] = grants.filter((grant) => grant.capability === "notes");
+    second.grantCapability(own);
+    refused("CONFLICT", () => second.grantCapability({ ...own, capability: "other" }));
+    second.revokeCapability(own.grantId);
+    assert.equal((await call(second, "notes:read")).error?.code, "PERMISSION_DENIED");
+  });
+
+  test("a grant that can't be issued is refused with all that is wrong with it", (t) => {
+    const gateway = open(t, { session: "s1" });
+    const wrong = { capability: "no spaces", scope: "session:other", expiresAt: 1, issuedAt: 9_999_999_999_999, grantId: "g" };
+    const { details } = refused("VALIDATION_ERROR", () => gateway.grantCapability(wrong));
+    assert.deepEqual(details.faults.map(({ field }) => field), ["capability", "scope", "expiresAt", "issuedAt"]);
+    refused("VALIDATION_ERROR", () => gateway.grantCapability({ capability: "a", issuedAt: 1 }));
+    refused("VALIDATION_ERROR", () => gateway.grantCapability({ capability: "a", grantId: "standing:eve:*" }));
+    refused("RESOURCE_NOT_FOUND", () => gateway.grantCapability({ capability: "a", scope: "user:nobody" }));
+    assert.throws(() => new ToolGateway({ session: "" }), (error) => error.code === "VALIDATION_ERROR");
   });
 
   test("a reset ends calls, tools and grants, and is in the log, which stays", async (t) => {

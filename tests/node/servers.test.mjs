@@ -6,7 +6,7 @@ import { copyFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
-import { call, folder, manifest, open, spec, text } from "./lib/gateway.mjs";
+import { asksInBothOrders, call, folder, manifest, open, spec, text } from "./lib/gateway.mjs";
 import { everything, npm } from "./lib/paths.mjs";
 import { run, start } from "./lib/program.mjs";
 
@@ -40,6 +40,34 @@ describe("a server that is a program", { timeout: 120_000 }, () => {
     assert.equal(result.meta.sandboxed, true);
     const sum = await call(gateway, "everything:get-sum", { a: 19, b: 23 });
     assert.match(text(sum), /42/);
+  });
+
+  test("is held to a manifest, which holds for what it lists", async (t) => {
+    const server = { serverId: "everything", transport: "stdio", protocol: "mcp", ...everything };
+    await asksInBothOrders(t, "everything", "echo", { message: "hello" }, (gateway) => gateway.registerServer(server));
+    const gateway = open(t, { capabilities: ["notes", "source.everything"] });
+    const narrow = { type: "object", properties: { message: { const: "hello" } }, required: ["message"] };
+    const echo = { ...spec("echo", { requiredScopes: ["notes"] }), inputSchema: narrow };
+    gateway.registerServer({ ...server, manifest: manifest("everything", [echo, spec("no-such-tool")]) });
+    await gateway.ready("everything");
+    const listed = gateway.listTools();
+    const entry = listed.find((one) => one.toolId === "everything:echo");
+    assert.deepEqual(entry.requires, ["notes"]);
+    assert.equal(entry.tool.description, "The tool echo.");
+    assert.ok(!listed.some((one) => one.toolId === "everything:no-such-tool"));
+    assert.equal(text(await call(gateway, "everything:echo", { message: "hello" })), "Echo: hello");
+    const other = await call(gateway, "everything:echo", { message: "other" });
+    assert.equal(other.error?.code, "INVALID_ARGUMENTS");
+    assert.match(text(await call(gateway, "everything:get-sum", { a: 19, b: 23 })), /42/);
+  });
+
+  test("that answers one call has a manifest, and takes no second one", async (t) => {
+    const { manifest: declared, ...server } = shell();
+    const gateway = open(t, { capabilities: ["*"] });
+    gateway.registerManifest(declared);
+    gateway.registerServer(server);
+    assert.match(text(await call(gateway, "shell:run", { command: "echo fine" })), /fine/);
+    assert.throws(() => gateway.registerManifest(declared), (error) => error.code === "CONFLICT");
   });
 
   test("that answers one call is started for each, in the sandbox", async (t) => {

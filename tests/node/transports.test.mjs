@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { freePort } from "../clients/lib/gateway.mjs";
 import { clients, python } from "../clients/lib/paths.mjs";
 import { until } from "../clients/lib/until.mjs";
-import { call, open } from "./lib/gateway.mjs";
+import { asksInBothOrders, call, open } from "./lib/gateway.mjs";
 import { everything } from "./lib/paths.mjs";
 
 const PYTHON = join(clients, "servers/transports.py");
@@ -58,5 +58,7 @@ for (const [transport, { start, url, asked: [tool, args, answer] }] of Object.en
     const result = await call(gateway, `remote:${tool}`, args);
     assert.equal(result.content[0]?.text, answer, JSON.stringify(result));
     assert.equal(result.meta.sandboxed, false);
+    const server = { serverId: "remote", transport, protocol: "mcp", url: url(port) };
+    await asksInBothOrders(t, "remote", tool, args, (gateway) => gateway.registerServer(server));
   });
 }

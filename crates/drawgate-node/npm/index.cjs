@@ -98,6 +98,14 @@ class ToolGateway {
     return events;
   }
 
+  readArtifact(uri) {
+    try {
+      return this.#native.artifact(String(uri));
+    } catch (error) {
+      throw asGatewayError(error);
+    }
+  }
+
   getSnapshot() {
     return this.#request("getSnapshot", null);
   }

@@ -23,8 +23,9 @@ export declare class ToolGateway {
   constructor(options?: GatewayOptions);
 
   /**
-   * Lists tools. They answer `UNAVAILABLE` until `registerServer` or `registerTools` is called with the same id.
-   * Throws `GatewayError`; its `details` name all faults.
+   * Lists tools, which answer `UNAVAILABLE` until `registerServer` or `registerTools` is called with the same id, and holds
+   * over what that server or those functions say: in whichever order the two come. Throws `GatewayError`; its `details` name
+   * all faults.
    */
   registerManifest(manifest: McpManifest): void;
 
@@ -43,7 +44,10 @@ export declare class ToolGateway {
    */
   callTool(invocation: ToolInvocation, options?: CallOptions): Promise<ToolResult>;
 
-  /** Issues a grant, and returns its id. */
+  /**
+   * Issues a grant, and returns its id. With its `grantId` a grant that was issued before is given back, such as those of a
+   * snapshot; one that is there already stays. Throws `GatewayError`; its `details` name all faults.
+   */
   grantCapability(grant: CapabilityGrantInput): string;
 
   /** Revokes a grant: it covers no further call. */
@@ -57,6 +61,9 @@ export declare class ToolGateway {
    * removed from the log. The limit is 1,000 if it is not given, and 10,000 at most.
    */
   drainAuditEvents(after?: number, limit?: number): ToolAuditEvent[];
+
+  /** The bytes of an artifact, by the `uri` or the `sha256` that a result has of it. */
+  readArtifact(uri: string): Buffer;
 
   /** Tools, live grants, and the sequence of the newest audit event. */
   getSnapshot(): ToolGatewaySnapshot;
@@ -107,6 +114,8 @@ export interface GatewayOptions {
   config?: string | Record<string, unknown>;
   /** The name in whose right this object calls. Default: `embedded`. */
   principal?: string;
+  /** The session in which it calls, for grants to `session:ID`. Default: none. */
+  session?: string;
   /** Capabilities that it holds without grants. Default: none. */
   capabilities?: Capability[];
   /** The variables that `env:NAME` references mean, and programs inherit from. Default: a copy of `process.env`. */
@@ -144,9 +153,12 @@ export interface McpServerConfig {
   headers?: Record<string, string>;
   /** How to log in at it. */
   auth?: Record<string, unknown>;
-  /** What it speaks: MCP, or one JSON call in and one JSON result out. Default: `call` with a manifest. */
+  /**
+   * What it speaks: MCP, or one JSON call in and one JSON result out. Default: `call` with a manifest, unless only MCP has
+   * the transport.
+   */
   protocol?: "mcp" | "call";
-  /** Its tools, for `call`. Default: those of `registerManifest`. */
+  /** For `call` its tools; for `mcp` what holds over what it says about them. Default: that of `registerManifest`. */
   manifest?: McpManifest;
   /** What a caller needs for all of its tools. */
   capabilities?: Capability[];
@@ -179,9 +191,13 @@ export interface Progress {
 }
 
 export interface CapabilityGrantInput {
+  /** The id of a grant that was issued before. Default: a new grant, with an id of its own. */
+  grantId?: string;
+  /** When that was, in milliseconds since the epoch. */
+  issuedAt?: number;
   /** What it allows. */
   capability: Capability;
-  /** Who may use it: `workspace`, `user:NAME` or `session:ID`. Default: `workspace`. */
+  /** Who may use it: `workspace`, `user:NAME` or `session:ID` of this gateway. Default: `workspace`. */
   scope?: GrantScope;
   /** When it ends by itself, in milliseconds since the epoch. */
   expiresAt?: number;

@@ -7,8 +7,12 @@ use drawgate_core::model::{Caller, Capability, CapabilityGrant, Principal, Surfa
 /// Prefix of the ids of grants that the program has given itself.
 const GRANT_PREFIX: &str = "embedded:";
 
-/// A caller of this name that always holds these capabilities.
-pub(crate) fn caller(principal: Principal, capabilities: &[Capability]) -> Caller {
+/// A caller of this name that always holds these capabilities, in the session that the program named.
+pub(crate) fn caller(
+    principal: Principal,
+    session: Option<&str>,
+    capabilities: &[Capability],
+) -> Caller {
     let grants = capabilities.iter().map(|capability| {
         Arc::new(CapabilityGrant {
             grant_id: format!("{GRANT_PREFIX}{capability}").into(),
@@ -21,7 +25,7 @@ pub(crate) fn caller(principal: Principal, capabilities: &[Capability]) -> Calle
     });
     Caller {
         principal,
-        session: None,
+        session: session.map(Into::into),
         surface: Surface::EMBEDDED,
         carried: grants.collect(),
         lineage: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drawgate_core::model::SourceId;
-use napi::bindgen_prelude::Function;
+use napi::bindgen_prelude::{Buffer, Function};
 use napi::{CleanupEnvHook, Env, Error};
 use napi_derive::napi;
 use serde_json::Value;
@@ -60,6 +60,13 @@ impl NativeGateway {
             Ok(events) => format!("{{\"ok\":{events}}}"),
             Err(fault) => fault::text(Err(fault)),
         }
+    }
+
+    /// The bytes of an artifact. A failure has JSON as its message.
+    #[napi]
+    pub fn artifact(&self, name: String) -> napi::Result<Buffer> {
+        let bytes = self.gateway.artifact(&name);
+        bytes.map(Buffer::from).map_err(|fault| Error::from_reason(fault::text(Err(fault))))
     }
 
     /// Begins a call; `["result", id, …]` comes later.

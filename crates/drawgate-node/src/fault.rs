@@ -13,6 +13,8 @@ use drawgate_runtime::operations::OperationError;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::registered::bad_tool;
+
 /// Why something was not done.
 #[derive(Debug, Serialize)]
 pub(crate) struct Fault {
@@ -53,6 +55,13 @@ impl Fault {
         Self::new(ErrorCode::ExecutionFailed, "the gateway failed inside")
     }
 
+    /// Everything that is wrong with what was given: objects with a `reason`.
+    pub(crate) fn of_faults(faults: &[Value]) -> Self {
+        let reasons = faults.iter().filter_map(|fault| fault["reason"].as_str());
+        let message = reasons.collect::<Vec<_>>().join("; ");
+        Self::invalid(message).with(json!({ "faults": faults }))
+    }
+
     pub(crate) fn with(self, details: Value) -> Self {
         Self { details: Some(details), ..self }
     }
@@ -87,12 +96,15 @@ impl From<RegistrationError> for Fault {
     fn from(error: RegistrationError) -> Self {
         let message = error.to_string();
         match error {
-            RegistrationError::Refused { faults, taken } if faults.is_empty() => {
+            RegistrationError::Refused { faults, taken } => {
+                let code = if faults.is_empty() {
+                    ErrorCode::Conflict
+                } else {
+                    ErrorCode::ValidationError
+                };
+                let faults: Vec<Value> = faults.iter().map(bad_tool).collect();
                 let names: Vec<_> = taken.iter().map(|it| it.name.as_str()).collect();
-                Self::new(ErrorCode::Conflict, message).with(json!({ "names": names }))
-            }
-            RegistrationError::Refused { faults, .. } => {
-                Self::invalid(message).with(json!({ "faults": faults }))
+                Self::new(code, message).with(json!({ "faults": faults, "names": names }))
             }
             RegistrationError::SourceTaken(_) | RegistrationError::Reserved(_) => {
                 Self::new(ErrorCode::Conflict, message)
@@ -107,8 +119,10 @@ impl From<OperationError> for Fault {
         let code = match &error {
             OperationError::Grant(GrantError::Unknown(_))
             | OperationError::Approval(ApprovalError::Unknown(_))
+            | OperationError::UnknownArtifact(_)
             | OperationError::UnknownGrantee(_) => ErrorCode::ResourceNotFound,
             OperationError::Approval(ApprovalError::Settled { .. })
+            | OperationError::GrantExists(_)
             | OperationError::Act(ActError::Conflict(_))
             | OperationError::ConfiguredGrant(_) => ErrorCode::Conflict,
             OperationError::Act(_) | OperationError::Store(_) => ErrorCode::Unavailable,

@@ -90,7 +90,7 @@ impl Gateway {
         Ok(Arc::new(Self {
             threads,
             runtime: Mutex::new(Some(runtime)),
-            caller: caller(principal, &options.capabilities),
+            caller: caller(principal, options.session()?, &options.capabilities),
             registered: tokio::sync::Mutex::new(Registered::new(document)),
             mailbox,
             tool_calls: Arc::default(),

@@ -12,6 +12,7 @@ pub mod class;
 mod events;
 mod fault;
 mod gateway;
+mod grant;
 mod invocation;
 mod mailbox;
 mod methods;

@@ -2,19 +2,26 @@
 
 use std::sync::Arc;
 
-use drawgate_core::model::{ErrorCode, McpManifest, SourceId};
+use drawgate_core::model::SourceId;
 use drawgate_core::policy::ApprovalState;
 use drawgate_core::registry::SourceState;
+use drawgate_core::source::ToolSource;
 use drawgate_runtime::Runtime;
 use drawgate_runtime::config::{Config, Loaded};
-use drawgate_runtime::operations::NewGrant;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::fault::{self, Fault};
 use crate::gateway::{Gateway, METHOD_TIME};
-use crate::registered::{GivenManifest, Registered, server_table, source_id};
+use crate::grant::{GivenGrant, Grant};
+use crate::registered::{
+    Declared, Registered, has_manifest, read_manifest, read_tools, server_table, source_id,
+    with_manifest,
+};
 use crate::source::{JsSource, Promised};
+
+/// What the URIs of artifacts begin with.
+const ARTIFACTS: &str = "drawgate://artifacts/";
 
 /// The most audit events that are read at once.
 const MOST_EVENTS: usize = 10_000;
@@ -24,15 +31,6 @@ const MOST_EVENTS: usize = 10_000;
 struct GivenTools {
     server_id: String,
     tools: Vec<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct GivenGrant {
-    capability: String,
-    scope: Option<String>,
-    expires_at: Option<u64>,
-    approval_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -65,17 +63,26 @@ impl Gateway {
         }
     }
 
-    fn register_manifest(self: &Arc<Self>, given: GivenManifest) -> Result<Value, Fault> {
+    /// A manifest waits for its server or functions, or holds over those that are there.
+    fn register_manifest(self: &Arc<Self>, given: Map<String, Value>) -> Result<Value, Fault> {
         let (runtime, own) = (self.runtime()?, Arc::clone(self));
-        let manifest = given.read()?;
+        let manifest = read_manifest(given, &runtime)?;
         self.wait(async move {
             let mut registered = own.registered.lock().await;
-            registered.check_free(&manifest.server_id)?;
-            if registered.declared.contains_key(&manifest.server_id) {
-                let message = format!("server id `{}` has a manifest already", manifest.server_id);
-                return Err(Fault::new(ErrorCode::Conflict, message));
+            let id = manifest.server_id.clone();
+            if let Some(table) = registered.server(&id) {
+                let table = with_manifest(table, &manifest)?;
+                let loaded = Config::from_document(registered.document(Some((&id, &table))))?;
+                runtime.apply(&loaded).await?;
+                registered.add_server(id, table);
+                return Ok(Value::Null);
             }
-            promise(&runtime, &mut registered, manifest).await
+            if registered.promised(&id).is_some() {
+                return Err(has_manifest(&id));
+            }
+            let functions = registered.declared.get(&id).and_then(|it| it.functions.clone());
+            let declared = Declared { manifest: Some(manifest), functions };
+            own.declare(&runtime, &mut registered, id, declared).await
         })
     }
 
@@ -85,19 +92,34 @@ impl Gateway {
             let mut registered = own.registered.lock().await;
             let id = source_id(&given.server_id)?;
             registered.check_free(&id)?;
-            let promised = registered.promised(&id);
-            let manifest =
-                GivenManifest::of_tools(given.server_id, given.tools, promised).read()?;
-            let source = Arc::new(JsSource {
-                manifest: manifest.clone(),
-                mailbox: Arc::clone(&own.mailbox),
-                calls: Arc::clone(&own.tool_calls),
-                clock: Arc::clone(&runtime.host.clock),
-            });
-            runtime.declare(source, manifest).await?;
-            registered.declared.insert(id, None);
-            Ok(Value::Null)
+            let functions = read_tools(&id, given.tools, &runtime);
+            let functions = Some(functions.map_err(|faults| Fault::of_faults(&faults))?);
+            let declared = Declared { manifest: registered.promised(&id).cloned(), functions };
+            own.declare(&runtime, &mut registered, id, declared).await
         })
+    }
+
+    /// Registers a source that is a part of the program.
+    async fn declare(
+        &self,
+        runtime: &Runtime,
+        registered: &mut Registered,
+        id: SourceId,
+        declared: Declared,
+    ) -> Result<Value, Fault> {
+        let manifest = declared.offered(&id);
+        let source: Arc<dyn ToolSource> = match declared.functions {
+            None => Arc::new(Promised(manifest.clone())),
+            Some(_) => Arc::new(JsSource {
+                manifest: manifest.clone(),
+                mailbox: Arc::clone(&self.mailbox),
+                calls: Arc::clone(&self.tool_calls),
+                clock: Arc::clone(&runtime.host.clock),
+            }),
+        };
+        runtime.declare(source, manifest).await?;
+        registered.declared.insert(id, declared);
+        Ok(Value::Null)
     }
 
     fn register_server(self: &Arc<Self>, mut given: Map<String, Value>) -> Result<Value, Fault> {
@@ -108,17 +130,17 @@ impl Gateway {
         self.wait(async move {
             let mut registered = own.registered.lock().await;
             registered.check_free(&id)?;
-            let table = server_table(&id, given, registered.promised(&id))?;
+            let table = server_table(&id, given, registered.promised(&id), &runtime)?;
             let loaded = Config::from_document(registered.document(Some((&id, &table))))?;
-            let promised = registered.declared.remove(&id).flatten();
+            let promised = registered.declared.remove(&id);
             if promised.is_some() {
                 runtime.supervisor().remove(&id).await;
             }
             if let Err(fault) = start_server(&runtime, &id, &table, &loaded).await {
                 let before = Config::from_document(registered.document(None))?;
                 runtime.apply(&before).await?;
-                if let Some(manifest) = promised {
-                    promise(&runtime, &mut registered, manifest).await?;
+                if let Some(promised) = promised {
+                    own.declare(&runtime, &mut registered, id, promised).await?;
                 }
                 return Err(fault);
             }
@@ -142,21 +164,22 @@ impl Gateway {
 
     fn grant(&self, given: GivenGrant) -> Result<Value, Fault> {
         let runtime = self.runtime()?;
-        let now = runtime.host.clock.now_ms();
-        if given.expires_at.is_some_and(|end| end <= now) {
-            return Err(Fault::invalid("the grant: `expiresAt` is in the past"));
-        }
-        let new = NewGrant {
-            capability: given.capability,
-            scope: given.scope.unwrap_or_else(|| "workspace".to_owned()),
-            lifetime_ms: None,
-            expires_at: given.expires_at,
-            approval_id: given.approval_id,
-        };
+        let grant = given.read(runtime.host.clock.now_ms(), &self.caller)?;
         self.wait(async move {
-            let grant = runtime.operations.issue_grant(&Self::actor(), new).await?;
+            let (operations, actor) = (&runtime.operations, Self::actor());
+            let grant = match grant {
+                Grant::New(new) => operations.issue_grant(&actor, new).await?,
+                Grant::Earlier(grant) => operations.restore_grant(&actor, grant).await?,
+            };
             Ok(json!(grant.grant_id))
         })
+    }
+
+    /// The bytes of an artifact, by its URI or its hash.
+    pub(crate) fn artifact(&self, name: &str) -> Result<Vec<u8>, Fault> {
+        let runtime = self.runtime()?;
+        let hash = name.strip_prefix(ARTIFACTS).unwrap_or(name).to_owned();
+        self.wait(async move { Ok(runtime.operations.artifact(&hash).await?.1) })
     }
 
     fn revoke(&self, id: String) -> Result<Value, Fault> {
@@ -207,17 +230,6 @@ impl Gateway {
     }
 }
 
-/// Registers a manifest whose calls nobody performs yet.
-async fn promise(
-    runtime: &Runtime,
-    registered: &mut Registered,
-    manifest: McpManifest,
-) -> Result<Value, Fault> {
-    runtime.declare(Arc::new(Promised(manifest.clone())), manifest.clone()).await?;
-    registered.declared.insert(manifest.server_id.clone(), Some(manifest));
-    Ok(Value::Null)
-}
-
 /// Puts a configuration with one more server into force. Fails if that server can't be used.
 async fn start_server(
     runtime: &Runtime,
@@ -226,8 +238,8 @@ async fn start_server(
     loaded: &Loaded,
 ) -> Result<(), Fault> {
     runtime.apply(loaded).await?;
-    if table.get("manifest").is_some() {
-        // Its tools are known, and need nobody to be asked.
+    if table.get("protocol").is_some_and(|protocol| protocol == "call") {
+        // Its tools are known, and need not be asked for.
         runtime.supervisor().settle_one(id, METHOD_TIME).await;
     }
     match refused(runtime, id) {

@@ -25,6 +25,8 @@ pub(crate) struct Options {
     /// The name under which the program calls.
     #[serde(default = "embedded")]
     principal: String,
+    /// The session in which it calls, for grants to `session:ID`.
+    session: Option<String>,
     /// What it always holds.
     #[serde(default)]
     pub(crate) capabilities: Vec<Capability>,
@@ -48,6 +50,16 @@ impl Options {
     pub(crate) fn principal(&self) -> Result<Principal, Fault> {
         Principal::new(&self.principal)
             .map_err(|error| Fault::invalid(format!("principal: {error}")))
+    }
+
+    /// The session in which the program calls.
+    pub(crate) fn session(&self) -> Result<Option<&str>, Fault> {
+        match self.session.as_deref() {
+            Some(id) if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                Err(Fault::invalid("session: use visible ASCII characters without spaces"))
+            }
+            id => Ok(id),
+        }
     }
 
     /// How many threads, if that is said.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use arc_swap::ArcSwap;
-use drawgate_core::model::GrantScope;
+use drawgate_core::model::{CapabilityGrant, GrantScope};
 use drawgate_core::policy::{ApprovalState, Expose};
 use drawgate_core::redact::Redactor;
 use drawgate_host::Host;
@@ -183,4 +183,34 @@ async fn a_grant_ends_at_the_earlier_of_two_times() {
     assert!(ends(Some(1000), Some(far)).await.is_some_and(|end| end < far));
     assert_eq!(ends(Some(1000), Some(1)).await, Some(1));
     runtime.close().await;
+}
+
+#[tokio::test]
+async fn a_grant_is_given_back_under_its_own_id_once() {
+    let place = tempfile::tempdir().unwrap();
+    let runtime = open(place.path()).await;
+    let (operations, local) = (&runtime.operations, Principal::local());
+    let lasting = NewGrant { lifetime_ms: None, ..approved_grant("a1") };
+    let issued = operations.issue_grant(&local, lasting).await.unwrap();
+    operations.revoke_grant(&local, &issued.grant_id).await.unwrap();
+    let back = operations.restore_grant(&local, issued.clone()).await.unwrap();
+    assert_eq!((&back, operations.grants().contains(&issued)), (&issued, true));
+    let events = acts(&runtime).await.len();
+    operations.restore_grant(&local, issued.clone()).await.unwrap();
+    assert_eq!(acts(&runtime).await.len(), events, "it is there already");
+    let other = CapabilityGrant { expires_at: Some(u64::MAX), ..issued.clone() };
+    let taken = operations.restore_grant(&local, other).await.unwrap_err();
+    assert!(taken.to_string().contains("another grant"), "{taken}");
+    // Those of registrations come with them.
+    for standing in operations.grants().into_iter().filter(|it| it.grant_id.contains(':')) {
+        operations.restore_grant(&local, standing.clone()).await.unwrap();
+        let elsewhere = CapabilityGrant { grant_id: "standing:eve:*".into(), ..standing };
+        let refused = operations.restore_grant(&local, elsewhere).await.unwrap_err();
+        assert!(refused.to_string().contains("not the id of a grant"), "{refused}");
+    }
+    runtime.close().await;
+    drop(runtime);
+    let again = open(place.path()).await;
+    assert!(again.operations.grants().contains(&issued), "it is stored");
+    again.close().await;
 }

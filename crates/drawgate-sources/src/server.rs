@@ -277,7 +277,7 @@ pub trait ServerSettings {
         Vec::new()
     }
 
-    /// The definitions of tools, where the configuration has them; otherwise the server is asked.
+    /// The definitions of tools, where the configuration has some.
     fn declared(&self) -> Option<DeclaredTools<'_>> {
         None
     }
@@ -309,6 +309,37 @@ pub struct DeclaredTools<'a> {
     pub list: &'static str,
     /// The definitions.
     pub items: &'a [Value],
+    /// What they are to a server.
+    pub role: DeclaredRole,
+}
+
+/// What definitions of tools in a configuration are to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeclaredRole {
+    /// Its tools: it can't be asked for them.
+    Tools,
+    /// The operator's word about some of the tools that it is asked for.
+    Terms,
+}
+
+impl<'a> DeclaredTools<'a> {
+    /// Those of the key `manifest`: an array of tools, or a table with `tools`.
+    #[must_use]
+    pub fn of_manifest(manifest: &'a Value, role: DeclaredRole) -> Self {
+        let (list, tools) = match manifest.get("tools") {
+            Some(tools) => ("manifest.tools", tools),
+            None => ("manifest", manifest),
+        };
+        Self { key: "manifest", list, items: tools.as_array().map_or(&[], Vec::as_slice), role }
+    }
+
+    /// What is wrong with a list without tools.
+    #[must_use]
+    pub fn fault(&self) -> Option<ServerFault> {
+        let hint = "make it an array of tools with `name`, `description` and `inputSchema`";
+        let fault = || ServerFault::new(self.key, format!("`{}` lists no tool", self.key), hint);
+        self.items.is_empty().then(fault)
+    }
 }
 
 /// What is wrong with one key of a server.

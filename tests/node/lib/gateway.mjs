@@ -1,5 +1,6 @@
 // Gateways in this process that are closed when their test ends, and what tests look at.
 
+import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -64,3 +65,26 @@ export function outcomes(gateway, requestId) {
 
 /** The text of a result's first block. */
 export const text = (result) => result.content[0]?.text;
+
+/**
+ * Registers a manifest with a tool that needs a person's yes, and what performs it, in both orders, and checks that a
+ * person is asked each time. `register` registers the server or the functions.
+ */
+export async function asksInBothOrders(t, serverId, name, args, register) {
+  const declared = manifest(serverId, [spec(name, { requiresConfirmation: true })]);
+  for (const order of ["manifest first", "manifest last"]) {
+    const gateway = open(t, { capabilities: ["*"] });
+    const asked = [];
+    gateway.on("approval", ({ id, toolId }) => {
+      asked.push(toolId);
+      gateway.decideApproval(id, false);
+    });
+    const steps = [() => gateway.registerManifest(declared), () => register(gateway)];
+    for (const step of order === "manifest first" ? steps : steps.reverse()) step();
+    await gateway.ready();
+    const result = await call(gateway, `${serverId}:${name}`, args);
+    assert.equal(result.error?.code, "PERMISSION_DENIED", `${order}: ${JSON.stringify(result)}`);
+    assert.deepEqual(asked, [`${serverId}:${name}`], order);
+    assert.throws(() => gateway.registerManifest(declared), (error) => error.code === "CONFLICT", order);
+  }
+}

@@ -8,7 +8,7 @@ import type {
 } from "@drawgate/gateway";
 
 export const sameClass: typeof ToolGateway = gateway.ToolGateway;
-export const options: GatewayOptions = { dataDir: "data", config: { limits: { timeout_seconds: 5 } }, env: process.env };
+export const options: GatewayOptions = { dataDir: "data", session: "s1", config: { limits: { timeout_seconds: 5 } }, env: process.env };
 export const manifest: McpManifest = {
   serverId: "notes",
   name: "Notes",
@@ -54,7 +54,9 @@ export async function use(gate: ToolGateway): Promise<MCPToolResult> {
   const entries: ToolRegistryEntry[] = gate.listTools();
   const snapshot: ToolGatewaySnapshot = gate.getSnapshot();
   const grants: CapabilityGrant[] = snapshot.grants;
-  console.log(entries[0]?.tool.inputSchema, grants[0]?.expiresAt?.toFixed(), snapshot.auditCursor + 1);
+  for (const grant of grants) gate.grantCapability(grant);
+  const whole: Buffer[] = (result.artifacts ?? []).map(({ uri }) => gate.readArtifact(uri));
+  console.log(whole.length, entries[0]?.tool.inputSchema, grants[0]?.expiresAt?.toFixed(), snapshot.auditCursor + 1);
   for (const event of gate.drainAuditEvents()) report(event);
   gate.revokeCapability(grantId);
   gate.reset();

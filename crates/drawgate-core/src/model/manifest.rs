@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Capability, CapabilityGrant, Offer, SourceId, ToolId};
+use super::{Capability, CapabilityGrant, Offer, SourceId, ToolId, shape};
 
 /// One tool, as its author describes it. What protocols put on a tool beyond these
 /// fields (`title`, `outputSchema`, `icons`, `_meta` …) is kept as it is.
@@ -55,20 +55,30 @@ impl McpToolSpec {
         let mut annotations = None;
         if let Value::Object(members) = &mut definition {
             annotations = members.remove("annotations");
-            if members.get("description").is_some_and(Value::is_null) {
+            if members.get("description").is_some_and(|text| !text.is_string()) {
                 members.remove("description");
             }
         }
         let mut spec: Self = serde_json::from_value(definition)?;
         if let Some(Value::Object(mut said)) = annotations {
-            said.retain(|key, value| match key.as_str() {
-                "title" => value.is_string(),
-                key if HINTS.contains(&key) => value.is_boolean(),
-                _ => true,
-            });
+            shape::fit_members(shape::TOOL_ANNOTATIONS, &mut said);
             spec.annotations = Some(Annotations::Foreign(said));
         }
         Ok(spec)
+    }
+
+    /// This definition under an operator's one of the same tool: what that one says holds, and what it leaves open
+    /// stays. Both are heard where they demand something of callers.
+    #[must_use]
+    pub fn held_to(self, declared: Self) -> Self {
+        let annotations = match (self.annotations, declared.annotations) {
+            (Some(said), Some(Annotations::Own(own))) => Some(Annotations::Own(own.over(said))),
+            (said, declared) => declared.or(said),
+        };
+        let mut rest = self.rest;
+        rest.extend(declared.rest);
+        let metadata = declared.metadata.or(self.metadata);
+        Self { annotations, metadata, rest, ..declared }
     }
 
     /// What the author says to Drawgate.
@@ -112,6 +122,54 @@ pub struct ToolAnnotations {
     /// Hints that protocols define.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl ToolAnnotations {
+    /// These, and what others demand or add about the same tool.
+    fn over(self, others: Annotations) -> Self {
+        let others = match others {
+            Annotations::Own(own) => own,
+            Annotations::Foreign(said) => Self::of_server(said),
+        };
+        let scopes = [self.required_scopes, others.required_scopes];
+        let mut scopes: Vec<Capability> = scopes.into_iter().flatten().flatten().collect();
+        scopes.sort();
+        scopes.dedup();
+        let mut rest = others.rest;
+        rest.extend(self.rest);
+        let confirms =
+            [self.requires_confirmation, others.requires_confirmation].contains(&Some(true));
+        Self {
+            category: self.category.or(others.category),
+            requires_confirmation: confirms.then_some(true).or(self.requires_confirmation),
+            read_only: self.read_only.or(others.read_only),
+            concurrency: self.concurrency.or(others.concurrency),
+            estimated_duration: self.estimated_duration.or(others.estimated_duration),
+            required_scopes: (!scopes.is_empty()).then_some(scopes),
+            policy_action: self.policy_action.or(others.policy_action),
+            rest,
+        }
+    }
+
+    /// The first annotation that neither Drawgate nor a protocol defines.
+    #[must_use]
+    pub fn unknown(&self) -> Option<&str> {
+        let is_hint = |key: &&str| *key == "title" || HINTS.contains(key);
+        self.rest.keys().map(String::as_str).find(|key| !is_hint(key))
+    }
+
+    /// What a server says: its demands, and hints that protocols define.
+    pub(crate) fn of_server(said: Map<String, Value>) -> Self {
+        let scopes = said.get("requiredScopes").and_then(Value::as_array).into_iter().flatten();
+        let scopes = scopes.filter_map(|scope| Capability::new(scope.as_str()?).ok());
+        let is_hint = |key: &String| key == "title" || HINTS.contains(&key.as_str());
+        Self {
+            requires_confirmation: said.get("requiresConfirmation").and_then(Value::as_bool),
+            required_scopes: Some(scopes.collect()),
+            rest: said.into_iter().filter(|(key, _)| is_hint(key)).collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The kind of a tool.

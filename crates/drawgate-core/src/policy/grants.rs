@@ -118,6 +118,12 @@ impl Grants {
         });
     }
 
+    /// The grant with this id, whether or not it has ended.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<Arc<CapabilityGrant>> {
+        self.index.load().by_id.get(id).cloned()
+    }
+
     /// The id of a grant that can be revoked by itself.
     pub fn revocable(&self, id: &str) -> Result<GrantId, GrantError> {
         if id.starts_with(STANDING) {

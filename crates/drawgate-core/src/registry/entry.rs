@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::demands::{ServerAnnotations, ServerDemands};
 use super::offered::{self, Offered};
 use super::schema::{CompiledSchema, normalised};
 use super::{Audience, Snapshot, Trust, names, visible};
 use crate::canonical;
 use crate::fair::FairSlots;
 use crate::model::{
-    Capability, Concurrency, HINTS, IdError, Lineage, McpManifest, McpToolSpec, Operation,
-    SourceId, ToolId, ToolRegistryEntry, WireName, shown_name,
+    Capability, Concurrency, IdError, Lineage, McpManifest, McpToolSpec, Operation, SourceId,
+    ToolAnnotations, ToolId, ToolRegistryEntry, WireName, shape, shown_name,
 };
 use crate::source::ToolSource;
 
@@ -78,7 +79,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            timeout: Duration::from_secs(30),
+            // As long as most clients wait.
+            timeout: Duration::from_mins(1),
             max_output_bytes: 1024 * 1024,
             max_output_lines: usize::MAX,
         }
@@ -108,6 +110,27 @@ pub struct ToolTerms {
     pub max_output_lines: Option<usize>,
     /// Whom it is for.
     pub audience: Option<Audience>,
+    /// The operator's own definition, which holds over that of a running server.
+    pub declared: Option<McpToolSpec>,
+}
+
+impl ToolTerms {
+    /// The terms with what the operator's own definition demands, for a tool of a source with these terms.
+    pub(super) fn in_full(&self, source: &SourceTerms) -> Self {
+        let mut full = self.clone();
+        let said = self.declared.as_ref().and_then(McpToolSpec::own_annotations);
+        let Some(said) = said else { return full };
+        let scopes = said.required_scopes.iter().flatten().filter(|scope| !scope.is_public());
+        let scopes: Vec<Capability> = scopes.cloned().collect();
+        if !scopes.is_empty() {
+            full.capabilities.get_or_insert_with(|| source.capabilities.clone()).extend(scopes);
+        }
+        if said.requires_confirmation == Some(true) {
+            full.requires_confirmation = Some(true);
+        }
+        full.policy_action = full.policy_action.or_else(|| said.policy_action.clone());
+        full
+    }
 }
 
 /// The operator's terms for a source.
@@ -133,6 +156,8 @@ pub struct SourceTerms {
     pub trust: Trust,
     /// Who decides whether arguments fit.
     pub validation: Validation,
+    /// What becomes of the annotations that a running server sends.
+    pub annotations: ServerAnnotations,
     /// What the operator configured it to be: with another one, it is another server.
     pub identity: String,
     /// Whom its tools are for.
@@ -154,6 +179,7 @@ impl Default for SourceTerms {
             require_action: false,
             trust: Trust::Pin,
             validation: Validation::Gate,
+            annotations: ServerAnnotations::Tighten,
             identity: String::new(),
             audience: Audience::Everyone,
         }
@@ -204,6 +230,8 @@ pub struct Entry {
     pub claimed: Option<String>,
     /// A person must confirm each call.
     pub confirm: bool,
+    /// What its server's own annotations demand, which the above has if it counts.
+    pub demands: Option<ServerDemands>,
     /// May be called again without harm.
     pub idempotent: bool,
     /// Bounds of a call.
@@ -250,7 +278,8 @@ impl Entry {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         let annotations = self.listing.get("annotations");
-        let says = |name: &str| annotations.and_then(|all| all.get(name)) == Some(&Value::Bool(true));
+        let says =
+            |name: &str| annotations.and_then(|all| all.get(name)) == Some(&Value::Bool(true));
         says("readOnly") || says("readOnlyHint")
     }
 
@@ -294,6 +323,7 @@ impl Entry {
             && self.requires == other.requires
             && self.listing == other.listing
             && self.confirm == other.confirm
+            && self.demands == other.demands
             && self.action == other.action
             && self.claimed == other.claimed
     }
@@ -315,12 +345,19 @@ pub(super) fn build(registration: Registration) -> (Vec<Entry>, Offered, Vec<Bad
     let mut specs = manifest.tools;
     specs.sort_by(|a, b| a.name.cmp(&b.name));
     let mut entries: Vec<Entry> = Vec::with_capacity(specs.len());
-    let mut bad = Vec::new();
+    let mut bad = not_offered(&manifest.server_id, &terms, &specs);
     let mut seen = BTreeMap::new();
-    for spec in specs {
-        let own = terms.tools.get(&spec.name).cloned().unwrap_or_default();
+    for mut spec in specs {
+        let own = terms.tools.get(&spec.name).map(|own| own.in_full(&terms));
+        let mut own = own.unwrap_or_default();
         if own.disabled {
             continue;
+        }
+        if let Some(declared) = own.declared.take() {
+            if terms.annotations == ServerAnnotations::Ignore {
+                spec.annotations = None;
+            }
+            spec = spec.held_to(declared);
         }
         let name = spec.name.clone();
         let part = Part {
@@ -348,6 +385,16 @@ pub(super) fn build(registration: Registration) -> (Vec<Entry>, Offered, Vec<Bad
     (entries, offered, bad)
 }
 
+/// The operator's own definitions of tools that the source does not have. `specs` are in the order of their names.
+fn not_offered(id: &SourceId, terms: &SourceTerms, specs: &[McpToolSpec]) -> Vec<BadTool> {
+    let declared = terms.tools.iter().filter(|(_, own)| own.declared.is_some() && !own.disabled);
+    let missing = declared.filter(|(name, _)| {
+        specs.binary_search_by(|spec| spec.name.as_str().cmp(name.as_str())).is_err()
+    });
+    let reason = "its `manifest` has it, and the server does not offer it, or it waits for review";
+    missing.map(|(name, _)| fault(id, name.clone(), reason.to_owned())).collect()
+}
+
 fn fault(source_id: &SourceId, tool: String, reason: String) -> BadTool {
     BadTool { source_id: source_id.clone(), tool, reason }
 }
@@ -371,10 +418,16 @@ impl Part<'_> {
         let arguments = CompiledSchema::for_arguments(&spec.input_schema)
             .map_err(|error| format!("`inputSchema`: {error}"))?;
         let output = self.output(&spec)?;
-        let annotations = spec.own_annotations().cloned().unwrap_or_default();
+        let demands = ServerDemands::of(&spec, self.terms);
+        let annotations = match &demands {
+            Some(demands) => demands.annotations(),
+            None => spec.own_annotations().cloned().unwrap_or_default(),
+        };
         let (action, claimed) = self.action(annotations.policy_action.as_deref())?;
         let exclusive = annotations.concurrency == Some(Concurrency::Exclusive);
         let limits = &self.terms.limits;
+        let described = self.own.description.as_deref();
+        let listing = self.fitted(listing(&spec, &wire, described, output.is_some())?)?;
         Ok(Entry {
             requires: self.requires(
                 annotations.required_scopes,
@@ -391,9 +444,10 @@ impl Part<'_> {
                 max_output_lines: self.own.max_output_lines.unwrap_or(limits.max_output_lines),
             },
             definition: definition_hash(self.id, &spec),
-            listing: listing(&spec, &wire, self.own.description.as_deref(), output.is_some())?,
+            listing,
             meter: crate::pipeline::Meter::new(&id),
             operation: Operation::CallTool,
+            demands,
             action,
             claimed,
             id,
@@ -429,6 +483,19 @@ impl Part<'_> {
         Ok((id, wire))
     }
 
+    /// A definition whose members have the types that clients expect. A running server's others are left out; an
+    /// author is told.
+    fn fitted(&self, mut listing: Value) -> Result<Value, String> {
+        let unfit = match self.origin {
+            Origin::Discovered => shape::fit(shape::TOOL, &mut listing).err(),
+            Origin::Declared | Origin::Admitted => match shape::misfits(shape::TOOL, &listing) {
+                Ok(misfits) => misfits.into_iter().next(),
+                Err(unfit) => Some(unfit),
+            },
+        };
+        unfit.map_or(Ok(listing), |misfit| Err(misfit.to_string()))
+    }
+
     /// The schema of its results. A running server's that can't be used is left out: the tool is worth more.
     fn output(&self, spec: &McpToolSpec) -> Result<Option<CompiledSchema>, String> {
         let Some(schema) = spec.rest.get(OUTPUT_SCHEMA) else { return Ok(None) };
@@ -456,8 +523,7 @@ impl Part<'_> {
         if spec.description.trim().is_empty() {
             return Err("`description` is missing".to_owned());
         }
-        let mut unknown = spec.own_annotations().into_iter().flat_map(|own| own.rest.keys());
-        match unknown.find(|key| *key != "title" && !HINTS.contains(&key.as_str())) {
+        match spec.own_annotations().and_then(ToolAnnotations::unknown) {
             Some(key) => Err(format!("annotation `{}` is not supported", key.escape_debug())),
             None => Ok(()),
         }

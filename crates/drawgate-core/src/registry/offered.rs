@@ -74,14 +74,14 @@ fn common(terms: &SourceTerms) -> Vec<Capability> {
         return terms.capabilities.clone();
     }
     let restricted =
-        |own: &&ToolTerms| own.capabilities.is_some() || own.requires_confirmation == Some(true);
+        |own: &ToolTerms| own.capabilities.is_some() || own.requires_confirmation == Some(true);
     let tools = terms.tools.iter().filter(|(name, _)| !name.starts_with('@'));
     let all: BTreeSet<Capability> = tools
-        .map(|(_, own)| own)
+        .map(|(_, own)| own.in_full(terms))
         .filter(restricted)
         .flat_map(|own| {
             let action = own.policy_action.as_deref().and_then(|text| Capability::new(text).ok());
-            own.capabilities.iter().flatten().cloned().chain(action)
+            own.capabilities.into_iter().flatten().chain(action)
         })
         // A tool that is open to every caller opens nothing else.
         .filter(|capability| !capability.is_public())

@@ -226,34 +226,106 @@ fn a_server_may_tighten_and_the_operator_decides() {
     assert!(!lies.idempotent, "a server's hint does not make a retry safe");
 }
 
-/// Words of ours in the mouth of a server mean something else, whatever their values are.
+/// The operator's own definition of a tool holds over what its server says, which may tighten it further.
 #[test]
-fn what_an_mcp_server_says_is_shown_and_decides_nothing() {
-    let said = [
-        json!({ "category": "input", "readOnlyHint": false }),
-        json!({ "category": "core", "requiresConfirmation": true, "requiredScopes": ["disk"] }),
-        json!({ "requiresConfirmation": "yes", "requiredScopes": "disk", "concurrency": 3 }),
-        json!({ "policyAction": "no.such", "concurrency": "exclusive", "estimatedDuration": null }),
-        json!({ "anything": { "nested": ["else"] }, "🙂": 1 }),
-        json!({}),
+fn an_operators_definition_holds_over_what_is_discovered() {
+    let foreign = |name: &str, said: Value| {
+        McpToolSpec::foreign(json!({
+            "name": name,
+            "description": "the server's",
+            "title": "Title",
+            "inputSchema": { "type": "object" },
+            "annotations": said,
+        }))
+        .unwrap()
+    };
+    let strict = json!({ "type": "object", "properties": { "n": { "maximum": 3 } } });
+    let declared = |name: &str, annotations: Value| ToolTerms {
+        declared: Some(McpToolSpec { input_schema: strict.clone(), ..tool(name, &annotations) }),
+        ..ToolTerms::default()
+    };
+    let mut terms = SourceTerms::default();
+    let demands = json!({ "requiresConfirmation": true, "requiredScopes": ["own"], "policyAction": "file.write" });
+    terms.tools.insert("held".to_owned(), declared("held", demands));
+    terms.tools.insert("bare".to_owned(), declared("bare", json!({})));
+    terms.tools.insert("gone".to_owned(), declared("gone", json!({})));
+    let said = json!({ "readOnlyHint": true, "requiresConfirmation": false, "requiredScopes": ["theirs"] });
+    let specs =
+        vec![foreign("held", said.clone()), foreign("bare", said), foreign("other", json!({}))];
+    let registry = Registry::default();
+    let left_out = put(&registry, "s", specs, terms, Origin::Discovered).unwrap();
+    assert!(matches!(&left_out[..], [one] if one.tool == "gone"), "{left_out:?}");
+    let snapshot = registry.snapshot();
+    let entry = |name: &str| snapshot.get(&ToolId::new(&sid("s"), name).unwrap()).unwrap();
+    let requires = |name: &str| {
+        entry(name).requires.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    let held = entry("held");
+    assert!(held.confirm);
+    assert_eq!(held.action.as_deref(), Some("file.write"));
+    assert_eq!(requires("held"), "file.write own theirs");
+    assert_eq!(held.listing["inputSchema"]["properties"], strict["properties"]);
+    assert_eq!(held.listing["description"], tool("held", &Value::Null).description);
+    assert_eq!(
+        (&held.listing["title"], &held.listing["annotations"]["readOnlyHint"]),
+        (&json!("Title"), &json!(true))
+    );
+    assert!(held.arguments.check(&json!({ "n": 4 })).is_err());
+    // What the operator's definition does not demand is as it is without one.
+    assert!(!entry("bare").confirm && !entry("other").confirm);
+    assert_eq!(requires("bare"), "source.s theirs");
+    assert_eq!(requires("other"), "source.s");
+    assert_eq!(entry("other").listing["description"], "the server's");
+}
+
+/// The annotations of a server, and what they amount to: confirmation, scopes, a claimed action.
+type Said = (Value, bool, &'static [&'static str], Option<&'static str>);
+
+#[test]
+fn what_a_server_says_tightens_unless_the_operator_ignores_it_and_never_opens_anything() {
+    let said: [Said; 8] = [
+        (json!({ "category": "input", "readOnlyHint": false }), false, &[], None),
+        (
+            json!({ "requiresConfirmation": true, "requiredScopes": ["disk"] }),
+            true,
+            &["disk"],
+            None,
+        ),
+        (json!({ "requiresConfirmation": "yes", "requiredScopes": "disk" }), false, &[], None),
+        (json!({ "requiredScopes": ["public", 7, "", "disk"] }), false, &["disk"], None),
+        (json!({ "policyAction": "no.such", "concurrency": "exclusive" }), false, &[], None),
+        (json!({ "policyAction": "file.write" }), false, &["file.write"], Some("file.write")),
+        (json!({ "anything": { "nested": ["else"] }, "🙂": 1 }), false, &[], None),
+        (json!({}), false, &[], None),
     ];
     let definition = |index: usize, annotations: &Value| json!({ "name": format!("t{index}"), "inputSchema": { "type": "object" }, "annotations": annotations });
-    let specs: Vec<McpToolSpec> = said
-        .iter()
-        .enumerate()
-        .map(|(index, said)| McpToolSpec::foreign(definition(index, said)).unwrap())
+    let all = said.iter().enumerate();
+    let specs: Vec<McpToolSpec> = all
+        .map(|(index, (said, ..))| McpToolSpec::foreign(definition(index, said)).unwrap())
         .collect();
-    let registry = Registry::default();
-    let left_out = put(&registry, "s", specs, SourceTerms::default(), Origin::Discovered).unwrap();
-    assert_eq!(left_out, []);
-    let snapshot = registry.snapshot();
-    for (entry, said) in snapshot.entries().zip(&said) {
-        assert_eq!(entry.listing["annotations"], *said);
-        assert_eq!(entry.requires, [Capability::of_source(&sid("s"))]);
-        assert!(!entry.confirm && entry.exclusive.is_none());
-        assert_eq!((&entry.action, &entry.claimed), (&None, &None));
+    for annotations in [ServerAnnotations::Tighten, ServerAnnotations::Ignore] {
+        let registry = Registry::default();
+        let terms = SourceTerms { annotations, ..SourceTerms::default() };
+        let left_out = put(&registry, "s", specs.clone(), terms, Origin::Discovered).unwrap();
+        assert_eq!(left_out, []);
+        let snapshot = registry.snapshot();
+        assert_eq!(snapshot.entries().count(), said.len());
+        let counts = annotations == ServerAnnotations::Tighten;
+        for (entry, (said, confirm, scopes, claimed)) in snapshot.entries().zip(&said) {
+            assert_eq!(entry.listing["annotations"], *said);
+            let scopes = scopes.iter().filter(|_| counts).map(|it| Capability::new(it).unwrap());
+            let mut requires: Vec<Capability> = scopes.collect();
+            requires.push(Capability::of_source(&sid("s")));
+            requires.sort();
+            assert_eq!(entry.requires, requires, "{said}");
+            assert_eq!(entry.confirm, *confirm && counts, "{said}");
+            let claimed = claimed.filter(|_| counts);
+            assert_eq!((&entry.action, entry.claimed.as_deref()), (&None, claimed), "{said}");
+            let demands = entry.demands.as_ref();
+            assert!(demands.is_none_or(|demands| demands.in_force == counts), "{said}");
+            assert!(entry.exclusive.is_none());
+        }
     }
-    assert_eq!(snapshot.entries().count(), said.len());
 }
 
 #[test]

@@ -30,11 +30,13 @@ use arc_swap::ArcSwap;
 use drawgate_agents::runs::RunsParts;
 use drawgate_agents::runs::programs::ProgramParts;
 use drawgate_core::acts::{Acts, ActsParts};
-use drawgate_core::model::{CapabilityGrant, McpManifest, Principal, SourceId};
+use drawgate_core::model::{CapabilityGrant, McpManifest, McpToolSpec, Principal, SourceId};
 use drawgate_core::pipeline::{Gateway, GatewayControl, GatewayParts, GatewaySettings};
 use drawgate_core::policy::{Approvals, ApprovalsConfig, Expose, Grants, Rules, standing_grants};
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::{Pins, RegistrationError, Registry, SourceSupervisor, SourceTerms};
+use drawgate_core::registry::{
+    BadTool, Pins, RegistrationError, Registry, SourceSupervisor, SourceTerms, declared_faults,
+};
 use drawgate_core::secret::Secret;
 use drawgate_core::source::ToolSource;
 use drawgate_core::store::{
@@ -305,6 +307,12 @@ impl Runtime {
     ) -> Result<(), RegistrationError> {
         let terms = base_terms(&self.in_force.lock().config);
         self.supervisor().declare(source, manifest, terms).await.map(drop)
+    }
+
+    /// Everything for which [`declare`](Self::declare) would refuse these tools, but names that others have.
+    #[must_use]
+    pub fn declared_faults(&self, id: &SourceId, tools: Vec<McpToolSpec>) -> Vec<BadTool> {
+        declared_faults(id, tools, base_terms(&self.in_force.lock().config))
     }
 
     /// Its audit log.

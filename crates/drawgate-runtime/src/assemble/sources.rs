@@ -10,7 +10,7 @@ use drawgate_core::store::StoreError;
 use drawgate_host::sandbox::ResourceLimits;
 use drawgate_sources::builtin::{BuiltinConfig, BuiltinSource};
 use drawgate_sources::confine::check_writable;
-use drawgate_sources::server::ServerConfig;
+use drawgate_sources::server::{DeclaredRole, ServerConfig};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -35,7 +35,7 @@ pub(super) struct ServerPlan {
 impl ServerPlan {
     fn of(loaded: &Loaded, id: &SourceId, server: &Server) -> Self {
         Self {
-            server: server.without_terms(),
+            server: server.without_terms(loaded.config.kinds),
             sandbox: loaded.config.sandbox,
             package: InstalledPackage::of(loaded, id, server),
             terms: terms(loaded, server),
@@ -238,7 +238,15 @@ fn own_ids() -> impl Iterator<Item = SourceId> {
 }
 
 fn terms(loaded: &Loaded, server: &Server) -> SourceTerms {
-    SourceTerms { identity: identity(loaded, server), ..declared_terms(&loaded.config, server) }
+    let mut terms = declared_terms(&loaded.config, server);
+    // A configuration in force has been read, its definitions too.
+    if let Ok((tools, DeclaredRole::Terms)) = server.declared_tools(loaded.config.kinds) {
+        for tool in tools {
+            let own = terms.tools.entry(tool.name.clone()).or_default();
+            own.declared = Some(tool);
+        }
+    }
+    SourceTerms { identity: identity(loaded, server), ..terms }
 }
 
 /// Which server it is: what is started, or where it is.

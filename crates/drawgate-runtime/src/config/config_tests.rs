@@ -207,7 +207,7 @@ fn a_manifest_is_an_array_or_a_table_with_tools() {
         let text =
             format!("[servers.a]\ncommand = \"x\"\nprotocol = \"call\"\nmanifest = {manifest}");
         let config = parse(&text);
-        let tools = config.servers["a"].declared_tools(config.kinds).unwrap().unwrap();
+        let (tools, _) = config.servers["a"].declared_tools(config.kinds).unwrap();
         assert_eq!(tools.len(), 1);
         assert_eq!(tools[0].input_schema, serde_json::json!({ "type": "object" }));
     }

@@ -571,9 +571,10 @@ env = { A = "env:" }"#,
         name: "a reference in a command line",
         text: r#"[servers.a]
 command = "env:SERVER"
-args = ["--token", "env:TOKEN"]"#,
-        said: "drawgate.toml:2:1: error: `env:NAME` can't stand in a command line, which other users of this machine can read; pass the variable in `env`, and let the program read it there
-drawgate.toml:3:20: error: `env:NAME` can't stand in a command line, which other users of this machine can read; pass the variable in `env`, and let the program read it there
+args = ["--token", "env:TOKEN", "--key=env:KEY", "--mode=env"]"#,
+        said: "drawgate.toml:2:1: error: `env:NAME` can't stand in a command line, which other users of this machine can read; write it in `env`, in a header of a server with `url`, or in a file that the program reads
+drawgate.toml:3:20: error: `env:NAME` can't stand in a command line, which other users of this machine can read; write it in `env`, in a header of a server with `url`, or in a file that the program reads
+drawgate.toml:3:33: error: `env:NAME` can't stand in a command line, which other users of this machine can read; write it in `env`, in a header of a server with `url`, or in a file that the program reads
 ",
     },
     Case {
@@ -706,9 +707,9 @@ manifest = [
   { name = "b", description = "p", inputSchema = { type = "object" }, annotations = { policyAction = "no.such" } },
   { name = "c", description = "p", inputSchema = { type = "object" }, annotations = { colour = "red" } },
 ]"#,
-        said: "drawgate.toml:4:1: error: the tool `a` can't be offered: `inputSchema`: the schema must have type `object`
-drawgate.toml:4:1: error: the tool `b` can't be offered: `annotations.policyAction` is `no.such`, which is not known; add it to `policy.actions`
-drawgate.toml:4:1: error: the tool `c` can't be offered: annotation `colour` is not supported
+        said: "drawgate.toml:5:3: error: the tool `a` can't be offered: `inputSchema`: the schema must have type `object`
+drawgate.toml:6:3: error: the tool `b` can't be offered: `annotations.policyAction` is `no.such`, which is not known; add it to `policy.actions`
+drawgate.toml:7:3: error: the tool `c` can't be offered: annotation `colour` is not supported
 ",
     },
     Case {
@@ -773,12 +774,24 @@ protocol = "call""#,
 "#,
     },
     Case {
-        name: "manifest for mcp",
+        name: "empty manifest for mcp",
         text: r#"[servers.a]
 command = "x"
 manifest = []"#,
-        said: r#"drawgate.toml:3:1: error: `manifest` has no meaning for `protocol = "mcp"`; remove it
-"#,
+        said: "drawgate.toml:3:1: error: `manifest` lists no tool; make it an array of tools with `name`, `description` and `inputSchema`
+",
+    },
+    Case {
+        name: "manifest for mcp, whose other tools are not known",
+        text: r#"[servers.a]
+command = "x"
+manifest = [
+  { name = "a", description = "p", inputSchema = { type = "object" } },
+  { name = "b", description = "p", inputSchema = { type = "object" }, annotations = { colour = "red" } },
+]
+tools.other.enabled = false"#,
+        said: "drawgate.toml:5:3: error: the tool `b` can't be offered: annotation `colour` is not supported
+",
     },
     Case {
         name: "empty manifest",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drawgate_core::model::{Capability, McpToolSpec};
 use drawgate_host::sandbox::Profile;
 use drawgate_sources::Kinds;
-use drawgate_sources::server::{Connection, ServerSettings};
+use drawgate_sources::server::{Connection, DeclaredRole, ServerSettings};
 use drawgate_sources::setting::MASK;
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -43,6 +43,8 @@ pub struct Server {
     pub trust: Trust,
     /// Who decides whether the arguments of a call fit the tool's schema.
     pub validation: Validation,
+    /// What becomes of the annotations that it sends about its tools.
+    pub annotations: ServerAnnotations,
     /// What a caller needs for all of its tools. With none, they are for the local user, and for agents
     /// that are granted `source.NAME`; `public` opens them to every agent that has a token.
     #[schemars(with = "Vec<CapabilityText>")]
@@ -82,6 +84,7 @@ impl Default for Server {
             names: Names::Qualified,
             trust: Trust::Pin,
             validation: Validation::Schema,
+            annotations: ServerAnnotations::Tighten,
             capabilities: Vec::new(),
             description: None,
             limits: CallLimits::default(),
@@ -97,12 +100,20 @@ impl Server {
     /// What its process or connection is made from: everything but the operator's terms for its
     /// tools, which can change while it runs.
     #[must_use]
-    pub fn without_terms(&self) -> Self {
+    pub fn without_terms(&self, kinds: Kinds) -> Self {
         let defaults = Self::default();
+        let mut own = self.own.clone();
+        if let Some(declared) = self.settings(kinds).ok().as_ref().and_then(|it| it.declared())
+            && declared.role == DeclaredRole::Terms
+        {
+            own.shift_remove(declared.key);
+        }
         Self {
+            own,
             names: defaults.names,
             trust: defaults.trust,
             validation: defaults.validation,
+            annotations: defaults.annotations,
             capabilities: defaults.capabilities,
             description: None,
             limits: CallLimits::default(),
@@ -121,11 +132,17 @@ impl Server {
         kind.read(&self.own)
     }
 
-    /// The tools that the configuration itself defines; `None` where the server is asked for them.
-    pub fn declared_tools(&self, kinds: Kinds) -> serde_json::Result<Option<Vec<McpToolSpec>>> {
+    /// The tools that the configuration itself defines, and what they are to the server.
+    pub fn declared_tools(
+        &self,
+        kinds: Kinds,
+    ) -> serde_json::Result<(Vec<McpToolSpec>, DeclaredRole)> {
         let settings = self.settings(kinds)?;
-        let Some(declared) = settings.declared() else { return Ok(None) };
-        declared.items.iter().map(McpToolSpec::deserialize).collect::<Result<_, _>>().map(Some)
+        let Some(declared) = settings.declared() else {
+            return Ok((Vec::new(), DeclaredRole::Terms));
+        };
+        let tools = declared.items.iter().map(McpToolSpec::deserialize);
+        Ok((tools.collect::<Result<_, _>>()?, declared.role))
     }
 
     /// Fills in the defaults of its protocol's keys.
@@ -186,6 +203,17 @@ pub enum Validation {
     /// The server, which may accept more than its schema says. Rules that deny or ask by arguments then
     /// hold for all arguments that do not fit, and rules that allow by them do not.
     Server,
+}
+
+/// What becomes of the annotations that a server sends about its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerAnnotations {
+    /// Those that only restrict a tool count: `requiresConfirmation: true`, `requiredScopes`, and
+    /// `policyAction` for rules that deny or ask.
+    Tighten,
+    /// Clients see them, and they decide nothing.
+    Ignore,
 }
 
 /// What a server speaks.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use drawgate_core::registry::{Limits, Naming, SourceTerms, ToolTerms, Trust, Validation};
+use drawgate_core::registry::{
+    Limits, Naming, ServerAnnotations, SourceTerms, ToolTerms, Trust, Validation,
+};
 
 use super::{Config, Names, Server, ToolSettings};
 
@@ -61,6 +63,10 @@ pub(crate) fn declared_terms(config: &Config, server: &Server) -> SourceTerms {
             super::Validation::Schema => Validation::Gate,
             super::Validation::Server => Validation::Source,
         },
+        annotations: match server.annotations {
+            super::ServerAnnotations::Tighten => ServerAnnotations::Tighten,
+            super::ServerAnnotations::Ignore => ServerAnnotations::Ignore,
+        },
         ..base
     }
 }
@@ -79,5 +85,6 @@ pub(crate) fn tool_terms(own: &ToolSettings) -> ToolTerms {
         max_output_bytes: own.limits.max_output_bytes,
         max_output_lines: own.limits.max_output_lines,
         audience: None,
+        declared: None,
     }
 }

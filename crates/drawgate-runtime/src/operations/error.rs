@@ -30,6 +30,12 @@ pub enum OperationError {
     /// What should name an approval does not.
     #[error("`{}` is not the id of an approval; use 1 to 128 visible ASCII characters without spaces", .0.escape_debug())]
     ApprovalId(String),
+    /// What should name a grant does not.
+    #[error("`{}` is not the id of a grant; use 1 to 128 visible ASCII characters without spaces and `:`", .0.escape_debug())]
+    GrantId(String),
+    /// Another grant has the id.
+    #[error("there is another grant `{}` already; revoke that one first", .0.escape_debug())]
+    GrantExists(String),
     /// A pattern means no tool.
     #[error("no tool is called `{0}`")]
     NoSuchTool(String),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use drawgate_core::acts::Turn;
 use drawgate_core::audit::EventKind;
 use drawgate_core::model::{Capability, CapabilityGrant, GrantScope, Principal};
 use drawgate_core::policy::{GrantError, standing_grants};
@@ -17,6 +18,9 @@ const GRANT_ID: usize = 12;
 
 /// Bytes of the id of an approval.
 const MAX_APPROVAL_ID: usize = 128;
+
+/// Bytes of the id of a grant that is given back.
+const MAX_GRANT_ID: usize = 128;
 
 /// A new grant.
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,6 +82,43 @@ impl Operations {
             scope: Some(scope),
             approval_id,
         };
+        self.put_grant(turn, actor, grant.clone()).await?;
+        Ok(grant)
+    }
+
+    /// Gives back a grant that was issued before, under its own id: by this gateway or by another one. One that is
+    /// there already stays.
+    pub async fn restore_grant(
+        &self,
+        actor: &Principal,
+        grant: CapabilityGrant,
+    ) -> Result<CapabilityGrant, OperationError> {
+        let approval_id = grant.approval_id.map(check_approval_id).transpose()?;
+        let grant = CapabilityGrant { approval_id, ..grant };
+        if let Some(scope) = &grant.scope {
+            self.check_grantee(scope).await?;
+        }
+        let turn = self.acts.turn().await;
+        if let Some(found) = self.control.parts().grants.get(&grant.grant_id) {
+            let is_same = CapabilityGrant { issued_at: found.issued_at, ..grant.clone() } == *found;
+            let taken = OperationError::GrantExists(grant.grant_id.to_string());
+            return if is_same { Ok(grant) } else { Err(taken) };
+        }
+        if !is_grant_id(&grant.grant_id) {
+            return Err(OperationError::GrantId(
+                grant.grant_id.chars().take(MAX_GRANT_ID).collect(),
+            ));
+        }
+        self.put_grant(turn, actor, grant.clone()).await?;
+        Ok(grant)
+    }
+
+    async fn put_grant(
+        &self,
+        turn: Turn,
+        actor: &Principal,
+        grant: CapabilityGrant,
+    ) -> Result<(), OperationError> {
         let scope = grant.scope.clone().map(String::from);
         let draft = self
             .draft(actor, EventKind::GrantIssued)
@@ -89,10 +130,9 @@ impl Operations {
             Some(end) => draft.number("expiresAt", end),
             None => draft,
         };
-        let (grants, issued) = (Arc::clone(&parts.grants), grant.clone());
+        let (grants, issued) = (Arc::clone(&self.control.parts().grants), grant.clone());
         let memory = async move { grants.issue(issued).await };
-        turn.act(vec![draft], vec![Write::PutGrant(grant.clone())], memory).await?;
-        Ok(grant)
+        Ok(turn.act(vec![draft], vec![Write::PutGrant(grant)], memory).await?)
     }
 
     /// Revokes a grant: it covers no further call. One that stands by an agent's registration leaves
@@ -161,6 +201,12 @@ impl Operations {
         });
         Ok((with_token, by_key.collect()))
     }
+}
+
+/// Whether a grant can have this id by itself: with a colon it is one of a registration's.
+fn is_grant_id(id: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b':';
+    id.bytes().all(is_plain) && (1..=MAX_GRANT_ID).contains(&id.len())
 }
 
 /// Ids come from the operator's own records, so only their form is checked.

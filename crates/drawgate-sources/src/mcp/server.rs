@@ -14,7 +14,8 @@ use super::config::{McpConfig, Sessions};
 use super::requests::ClientRequest;
 use crate::kind::ConfigError;
 use crate::server::{
-    Connection, KeyedKind, ServerConfig, ServerFault, ServerSettings, Transport, keys_of,
+    Connection, DeclaredRole, DeclaredTools, KeyedKind, ServerConfig, ServerFault, ServerSettings,
+    Transport, keys_of,
 };
 
 /// `protocol = "mcp"`.
@@ -41,6 +42,10 @@ pub(super) struct Keys {
     /// Absent: `elicitation` and `roots`.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_requests: Option<Vec<ClientRequest>>,
+    /// An array of tools, or a table with `tools`; each has `name`, `description` and `inputSchema`. With
+    /// `protocol = "call"` these are its tools. With `mcp` they hold over what the server says about them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manifest: Option<Value>,
 }
 
 impl ServerSettings for Keys {
@@ -49,13 +54,19 @@ impl ServerSettings for Keys {
     }
 
     fn check(&self, connection: &Connection) -> Vec<ServerFault> {
+        let mut faults = Vec::from_iter(self.declared().and_then(|declared| declared.fault()));
         let transport = connection.transport();
-        if self.idle_shutdown_seconds.is_none() || transport == Transport::Stdio {
-            return Vec::new();
+        if self.idle_shutdown_seconds.is_some() && transport != Transport::Stdio {
+            let key = "idle_shutdown_seconds";
+            let message = format!("`{key}` has no meaning for a `{}` server", transport.as_str());
+            faults.push(ServerFault::new(key, message, "remove it, or change `transport`"));
         }
-        let key = "idle_shutdown_seconds";
-        let message = format!("`{key}` has no meaning for a `{}` server", transport.as_str());
-        vec![ServerFault::new(key, message, "remove it, or change `transport`")]
+        faults
+    }
+
+    fn declared(&self) -> Option<DeclaredTools<'_>> {
+        let manifest = self.manifest.as_ref()?;
+        Some(DeclaredTools::of_manifest(manifest, DeclaredRole::Terms))
     }
 
     fn build(

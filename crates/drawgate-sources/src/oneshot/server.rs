@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use super::{OneshotConfig, OneshotManifest, OneshotSource};
 use crate::kind::ConfigError;
 use crate::server::{
-    Connection, DeclaredTools, KeyedKind, ServerConfig, ServerFault, ServerSettings, Transport,
-    keys_of,
+    Connection, DeclaredRole, DeclaredTools, KeyedKind, ServerConfig, ServerFault, ServerSettings,
+    Transport, keys_of,
 };
 
 /// `protocol = "call"`.
@@ -26,18 +26,10 @@ pub(super) const CALL: KeyedKind<Keys> = KeyedKind::new(
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Keys {
-    /// Its tools, for `protocol = "call"`: an array of tools, or a table with `tools`. Each has
-    /// `name`, `description` and `inputSchema`.
+    /// An array of tools, or a table with `tools`; each has `name`, `description` and `inputSchema`. With
+    /// `protocol = "call"` these are its tools. With `mcp` they hold over what the server says about them.
     #[serde(skip_serializing_if = "Option::is_none")]
     manifest: Option<Value>,
-}
-
-impl Keys {
-    /// The entries of `manifest`, in either of its two forms.
-    fn tools(&self) -> &[Value] {
-        let listed = self.manifest.as_ref().and_then(|given| given.get("tools").or(Some(given)));
-        listed.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-    }
 }
 
 impl ServerSettings for Keys {
@@ -52,20 +44,19 @@ impl ServerSettings for Keys {
             let message = format!("transport `{}` is for MCP alone", transport.as_str());
             faults.push(ServerFault::new("transport", message, "use `stdio` or `streamable_http`"));
         }
-        if self.manifest.is_none() {
-            let message = "needs `manifest`, for `protocol = \"call\"`";
-            faults.push(ServerFault::new("", message, "list the tools"));
-        } else if self.tools().is_empty() {
-            let hint = "make it an array of tools with `name`, `description` and `inputSchema`";
-            faults.push(ServerFault::new("manifest", "`manifest` lists no tool", hint));
+        match self.declared() {
+            Some(declared) => faults.extend(declared.fault()),
+            None => {
+                let message = "needs `manifest`, for `protocol = \"call\"`";
+                faults.push(ServerFault::new("", message, "list the tools"));
+            }
         }
         faults
     }
 
     fn declared(&self) -> Option<DeclaredTools<'_>> {
-        let is_array = self.manifest.as_ref().is_some_and(Value::is_array);
-        let list = if is_array { "manifest" } else { "manifest.tools" };
-        Some(DeclaredTools { key: "manifest", list, items: self.tools() })
+        let manifest = self.manifest.as_ref()?;
+        Some(DeclaredTools::of_manifest(manifest, DeclaredRole::Tools))
     }
 
     fn build(
@@ -74,8 +65,8 @@ impl ServerSettings for Keys {
         server: ServerConfig,
         host: &Arc<Host>,
     ) -> Result<Arc<dyn ToolSource>, ConfigError> {
-        let manifest =
-            OneshotManifest { tools: self.tools().to_vec(), ..OneshotManifest::default() };
+        let tools = self.declared().map(|declared| declared.items.to_vec()).unwrap_or_default();
+        let manifest = OneshotManifest { tools, ..OneshotManifest::default() };
         Ok(Arc::new(OneshotSource::new(id, OneshotConfig { server, manifest }, host)?))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drawgate_core::policy::{KNOWN_ACTIONS, Pattern, Rule, Rules};
 use drawgate_sources::builtin;
+use drawgate_sources::server::DeclaredRole;
 use drawgate_sources::shape::list;
 use drawgate_sources::suggest::nearest;
 
@@ -46,10 +47,14 @@ impl<'a> KnownTools<'a> {
     }
 
     fn add(&mut self, id: &str, server: &Server) {
-        let listed = server.declared_tools(self.config.kinds).ok().flatten();
-        self.is_open |= listed.is_none();
+        let names = match server.declared_tools(self.config.kinds) {
+            Ok((tools, DeclaredRole::Tools)) => {
+                Some(tools.into_iter().map(|tool| tool.name).collect())
+            }
+            Ok((_, DeclaredRole::Terms)) | Err(_) => None,
+        };
+        self.is_open |= names.is_none();
         self.actions.extend(actions(self.config, server));
-        let names = listed.map(|tools| tools.into_iter().map(|tool| tool.name).collect());
         self.sources.insert(id.to_owned(), names);
     }
 
@@ -169,7 +174,8 @@ impl<'a> KnownTools<'a> {
 /// What the tools of a server do, by the operator's word or by their definitions.
 fn actions(config: &Config, server: &Server) -> BTreeSet<String> {
     let own = server.tools.values().filter_map(|tool| tool.policy_action.clone());
-    let listed = server.declared_tools(config.kinds).ok().flatten().unwrap_or_default().into_iter();
+    let declared = server.declared_tools(config.kinds).map(|(tools, _)| tools);
+    let listed = declared.unwrap_or_default().into_iter();
     own.chain(listed.filter_map(|tool| tool.own_annotations()?.policy_action.clone())).collect()
 }
 

@@ -6,7 +6,7 @@ use drawgate_core::model::{McpToolSpec, SourceId};
 use drawgate_core::policy::KNOWN_ACTIONS;
 use drawgate_core::registry::{declared_faults, skeleton};
 use drawgate_host::sandbox::Profile;
-use drawgate_host::secrets::{NOT_IN_COMMAND_LINES, is_reference};
+use drawgate_host::secrets::{NOT_IN_COMMAND_LINES, has_reference};
 use http::HeaderName;
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ use crate::config::servers::Server;
 use crate::config::setting::{is_key_shaped, looks_like_secret};
 use crate::config::tree::{child, element, is_within};
 use crate::config::{Config, declared_terms};
-use drawgate_sources::server::{DeclaredTools, Transport};
+use drawgate_sources::server::{DeclaredRole, DeclaredTools, Transport};
 use drawgate_sources::setting::Setting;
 use drawgate_sources::shape::list;
 use drawgate_sources::suggest::nearest;
@@ -84,7 +84,7 @@ fn check_stdio(table: &str, server: &Server, found: &mut Vec<Problem>) {
     check_sandbox(table, server, found);
     check_environment(&child(table, "env"), &connection.env, found);
     for (index, arg) in connection.args.iter().enumerate() {
-        if is_reference(arg) {
+        if has_reference(arg) {
             let key = element(&child(table, "args"), index);
             found.push(Problem::error(key, NOT_IN_COMMAND_LINES));
         }
@@ -127,7 +127,7 @@ fn check_sandbox(table: &str, server: &Server, found: &mut Vec<Problem>) {
 
 /// No shell splits the command, a habit from other files.
 fn check_command(table: &str, command: &str, server: &Server, found: &mut Vec<Problem>) {
-    if is_reference(command) {
+    if has_reference(command) {
         found.push(Problem::error(child(table, "command"), NOT_IN_COMMAND_LINES));
     }
     let has_args = !server.connection.args.is_empty();
@@ -276,7 +276,9 @@ fn check_declared(
     let tools = items.filter_map(|(_, item)| McpToolSpec::deserialize(item).ok()).collect();
     for fault in declared_faults(name, tools, declared_terms(config, server)) {
         let message = format!("the tool `{}` can't be offered: {}", fault.tool, fault.reason);
-        found.push(Problem::error(child(&table, declared.key), message));
+        let place = declared.items.iter().rposition(|item| item["name"] == fault.tool.as_str());
+        let key = place.map_or_else(|| child(&table, declared.key), |index| element(&list, index));
+        found.push(Problem::error(key, message));
     }
 }
 
@@ -294,6 +296,9 @@ fn check_tools(
             Ok(tool) => check_tool(&path, tool, &mut names, found),
             Err(error) => found.push(Problem::error(path, format!("not a tool: {error}"))),
         }
+    }
+    if declared.role == DeclaredRole::Terms {
+        return;
     }
     for tool in server.tools.keys().filter(|tool| !names.contains(*tool)) {
         let path = child(&child(table, "tools"), tool);

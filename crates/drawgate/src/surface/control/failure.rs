@@ -157,6 +157,8 @@ fn advice(error: &OperationError) -> Option<String> {
         OperationError::Toolpack(error) => toolpack_advice(error),
         OperationError::NameIsLocal
         | OperationError::ApprovalId(_)
+        | OperationError::GrantId(_)
+        | OperationError::GrantExists(_)
         | OperationError::NameIsReserved(_)
         | OperationError::NameIsPlugins(_)
         | OperationError::ConfiguredGrant(_)
