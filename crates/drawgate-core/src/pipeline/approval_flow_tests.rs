@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::tests::{Probe, change, code, invocation, message, of_kind, on_log};
 use super::*;
 use crate::audit::EventKind;
-use crate::model::{Capability, CapabilityGrant, McpToolSpec, ToolOutput, ToolResult};
+use crate::model::{
+    Capability, CapabilityGrant, McpToolSpec, ToolInvocation, ToolOutput, ToolResult,
+};
 use crate::policy::{Approval, ApprovalState};
 use crate::registry::{Origin, SourceTerms};
 use crate::source::ToolSource;
@@ -124,6 +126,36 @@ async fn unanswered_it_names_the_approval_and_a_retry_succeeds_once() {
     assert_eq!(fixture.source.starts(), 1);
 }
 
+/// The time that a caller gives a call goes on while a person is asked; the tool's own begins with the tool.
+#[tokio::test(start_paused = true)]
+async fn a_callers_time_counts_while_a_person_is_asked() {
+    let source = Probe::new("s", vec![confirmed()], |_, cx| {
+        let left = cx.deadline.latest() - tokio::time::Instant::now().into_std();
+        Box::pin(async move { Ok(ToolOutput::text(left.as_millis().to_string())) })
+    });
+    let gate = TestGate::new().await;
+    gate.register(source.clone()).await.unwrap();
+    gate.grant("ann", "*", None).await;
+    let call = || {
+        let call = ToolInvocation { timeout_ms: Some(700), ..invocation(json!({})) };
+        let gateway = gate.gateway.clone();
+        tokio::spawn(
+            async move { gateway.call(&caller("ann"), call, CallOptions::default()).await },
+        )
+    };
+    let began = tokio::time::Instant::now();
+    let late = call().await.unwrap();
+    assert_eq!(began.elapsed(), Duration::from_millis(700));
+    assert_eq!(code(&late), Some(ErrorCode::Timeout), "{late:?}");
+    assert!(message(&late).contains("700 ms") && message(&late).contains(&id_in(&late)));
+    assert_eq!(source.starts(), 0);
+    let held = call();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    gate.decide(&id_in(&late), ApprovalState::Approved).await;
+    let result = held.await.unwrap();
+    assert_eq!(result.content[0]["text"], "400", "what is left of it: {result:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_caller_is_told_where_a_person_decides_and_not_how() {
     for page in [None, Some("http://here/approvals")] {
@@ -169,6 +201,38 @@ async fn a_person_can_see_the_exact_call_until_they_decide() {
     assert_eq!(control.exact_arguments(&id), None);
     fixture.call("ann", arguments).await;
     assert!(control.exact_arguments(&id).is_some(), "the same call brings them back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_never_begins_keeps_its_arguments_too() {
+    let fixture = fixture().await;
+    fixture.gate.hold(Duration::ZERO);
+    let arguments = json!({ "x": 1, "password": "hunter2" });
+    let expected = json!({ "x": 1, "password": "[REDACTED]" });
+    // Who calls what, and the events of it that have the arguments.
+    let cases = [
+        ("ann", "s:t", &[EventKind::ApprovalRequired, EventKind::Outcome][..]),
+        ("eve", "s:t", &[EventKind::Outcome]),
+        ("ann", "s:unknown", &[EventKind::Outcome]),
+    ];
+    for (who, name, kinds) in cases {
+        let before = fixture.gate.events().await.len();
+        assert!(!fixture.gate.call(who, name, arguments.clone()).await.success);
+        let events = fixture.gate.events().await.split_off(before);
+        let kept: Vec<EventKind> = events
+            .iter()
+            .filter(|event| event.rest.get("input") == Some(&expected))
+            .map(|event| event.kind)
+            .collect();
+        assert_eq!(kept, kinds, "{who} {name}: {events:?}");
+        let outcome = events.last().unwrap();
+        assert!(outcome.input_hash.is_some());
+        assert!(outcome.rest["masked"][0].as_str().unwrap().starts_with("/password: 7 characters"));
+    }
+    fixture.decide(&fixture.only().id, ApprovalState::Approved).await;
+    assert!(fixture.call("ann", arguments).await.success);
+    let outcome = of_kind(&fixture.gate, EventKind::Outcome).await.pop().unwrap();
+    assert!(!outcome.rest.contains_key("input"), "the decision has them: {outcome:?}");
 }
 
 #[tokio::test(start_paused = true)]

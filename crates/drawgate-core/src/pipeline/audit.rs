@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Instant;
 
@@ -55,6 +56,10 @@ pub(crate) struct Trace {
     /// For hooks behind the tool, where there are some.
     exact: Option<Map<String, Value>>,
     output_hash: Option<String>,
+    /// What the gate found wrong with the tool's answer, which is an error for that reason.
+    fault: Option<ToolError>,
+    /// Whether the log has a decision about the call, with its arguments.
+    is_decided: AtomicBool,
     started: bool,
     finished: bool,
     /// The outcome on its way into the log. The lock is never contended; it makes the trace `Sync`.
@@ -92,6 +97,8 @@ impl Trace {
             input: None,
             exact: None,
             output_hash: None,
+            fault: None,
+            is_decided: AtomicBool::new(false),
             started: false,
             finished: false,
             writing: Mutex::new(None),
@@ -343,18 +350,18 @@ impl Trace {
                 self.redact_keys.iter().map(|key| label(&redactor, key)).collect();
             draft = draft.texts("redactKeys", keys.iter().map(String::as_str));
         }
-        if let Some(input) = &self.input {
-            draft = draft.text("inputHash", &input.hash);
-            if !input.masked.is_empty() {
-                draft = draft.texts("masked", input.masked.iter().map(String::as_str));
-            }
-            draft = self.keep_input(draft, input);
-        }
-        self.append(draft).await
+        self.append(self.keep_input(draft)).await?;
+        self.is_decided.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Keeps the redacted arguments in the event, or beside it when they are large.
-    fn keep_input(&self, draft: EventDraft, input: &Input) -> EventDraft {
+    fn keep_input(&self, draft: EventDraft) -> EventDraft {
+        let Some(input) = &self.input else { return draft };
+        let mut draft = draft.text("inputHash", &input.hash);
+        if !input.masked.is_empty() {
+            draft = draft.texts("masked", input.masked.iter().map(String::as_str));
+        }
         let settings = self.gate.parts.settings.load();
         let size = input.canonical.len();
         if !settings.keep_payloads {
@@ -379,9 +386,8 @@ impl Trace {
             .draft(EventKind::ApprovalRequired)
             .text("approvalId", &approval.id)
             .text("reason", &approval.reason)
-            .number("expiresAt", approval.expires_at)
-            .maybe_text("inputHash", self.input.as_ref().map(|input| input.hash.as_str()));
-        self.append(draft).await
+            .number("expiresAt", approval.expires_at);
+        self.append(self.keep_input(draft)).await
     }
 
     /// What a caller is told when the gateway stops during the call.
@@ -397,6 +403,11 @@ impl Trace {
         self.started = true;
     }
 
+    /// The answer breaks what the tool itself promised.
+    pub(super) fn answer_is_at_fault(&mut self, fault: ToolError) {
+        self.fault = Some(fault);
+    }
+
     /// Writes the outcome and makes the answer.
     pub(super) async fn finish(
         mut self: Box<Self>,
@@ -405,7 +416,7 @@ impl Trace {
         let took = self.began.elapsed();
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let mut result = match outcome {
-            Ok(spooled) => succeeded(spooled),
+            Ok(spooled) => succeeded(spooled, self.fault.take()),
             Err(refusal) => self.refused(refusal),
         };
         result.meta.duration_ms = duration_ms;
@@ -456,15 +467,21 @@ impl Trace {
         failed(ToolError { message, details, ..refusal }, ResultMeta::default())
     }
 
+    /// The outcome. That of a call without a decision, which was refused before or never approved, has the arguments.
     fn outcome(&self, ending: Ending, duration_ms: u64) -> EventDraft {
         let success = ending == Ending::Done;
-        self.draft(EventKind::Outcome)
+        let draft = self
+            .draft(EventKind::Outcome)
             .flag("success", success)
             .flag("started", self.started)
             .maybe_text("code", (!success).then_some(ending.as_str()))
             .number("durationMs", duration_ms)
-            .maybe_text("inputHash", self.input.as_ref().map(|input| input.hash.as_str()))
-            .maybe_text("outputHash", self.output_hash.as_deref())
+            .maybe_text("outputHash", self.output_hash.as_deref());
+        if self.is_decided.load(Ordering::Relaxed) {
+            draft.maybe_text("inputHash", self.input.as_ref().map(|input| input.hash.as_str()))
+        } else {
+            self.keep_input(draft)
+        }
     }
 
     fn draft(&self, kind: EventKind) -> EventDraft {
@@ -594,13 +611,14 @@ fn decision_json(decision: &PolicyDecision) -> String {
     canonical::into_text(out)
 }
 
-fn succeeded(spooled: Spooled) -> ToolResult {
+fn succeeded(spooled: Spooled, fault: Option<ToolError>) -> ToolResult {
     let Spooled { output, artifact } = spooled;
     // The tool's own words stay in the content; the code lets programs act.
-    let error = output.is_error.then(|| {
+    let reported = || {
         let text = output.content.iter().find_map(|block| block.get("text")?.as_str());
         ToolError::new(ErrorCode::ExecutionFailed, text.unwrap_or("the tool reports a failure"))
-    });
+    };
+    let error = fault.or_else(|| output.is_error.then(reported));
     ToolResult {
         success: !output.is_error && output.input_required.is_none(),
         content: output.content,

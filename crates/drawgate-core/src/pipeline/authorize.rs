@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::audit::Trace;
 use super::confirm::{Answer, Asking, Page};
@@ -48,6 +49,8 @@ pub(super) struct Permitted {
     arguments: Map<String, Value>,
     pub(super) meta: Map<String, Value>,
     pub(super) limit: TimeLimit,
+    /// When the time is over that the caller gave it.
+    pub(super) asked_until: Option<Instant>,
     pub(super) grant_ids: Option<Vec<GrantId>>,
     pub(super) confirmed_by: Confirmed,
     /// Another name, for a source within a bundle.
@@ -148,13 +151,15 @@ impl Gateway {
         let (resume, resumed_by) = resume.transpose()?.unzip();
         let before = self.continued(caller, &entry, &mut call, &binding)?;
         let was_approved = before.approval.is_some() || resumed_by == Some(Confirmed::Person);
+        let limit = self.time_for(&entry, &call, options);
         let permitted = Permitted {
             rules,
             hooks,
             approval: before.approval,
             binding,
             call_id: trace.call_id().to_owned(),
-            limit: self.time_for(&entry, &call, options),
+            limit,
+            asked_until: limit.asked_until(),
             arguments: call.arguments,
             meta: call.meta,
             input: call.input,
@@ -254,6 +259,7 @@ impl Gateway {
                     entry: &call.0.entry,
                     arguments: &call.0.arguments,
                     decision: &decision,
+                    time: (call.0.limit, call.0.asked_until),
                 };
                 match Box::pin(self.confirm(&asking, options, page, trace)).await? {
                     Answer::Yes(Some(approval)) => {

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use super::audit::Trace;
 use super::authorize::hash_of;
 use super::continuation::{Bound, Carried};
 use super::gateway::{ApprovalPage, CallOptions, Gateway, PageRequest, WhileAsked};
+use super::time::TimeLimit;
 use super::{Refusal, refuse};
 use crate::canonical;
 use crate::model::{Caller, ErrorCode, InputRequired, PolicyDecision};
@@ -20,6 +22,8 @@ pub(super) struct Asking<'a> {
     pub(super) entry: &'a Entry,
     pub(super) arguments: &'a Map<String, Value>,
     pub(super) decision: &'a PolicyDecision,
+    /// The time of the call, and when that is over which the caller gave it.
+    pub(super) time: (TimeLimit, Option<Instant>),
 }
 
 /// Where a caller can send a person, and how it is asked to.
@@ -90,6 +94,9 @@ impl Gateway {
             () = options.cancel.cancelled() => {
                 return Err(refuse(ErrorCode::Cancelled, "the caller gave up waiting"));
             }
+            () = until(asking.time.1) => {
+                return Err(asking.time.0.too_late(self.needs_approval(&asked)));
+            }
             () = tokio::time::sleep(hold) => return Err(self.needs_approval(&asked)),
         };
         drop(waiting);
@@ -156,6 +163,13 @@ impl Gateway {
             ApprovalState::Approved => Some(Ok(approval)),
             ApprovalState::Pending | ApprovalState::Used | ApprovalState::Expired => None,
         }
+    }
+}
+
+async fn until(end: Option<Instant>) {
+    match end {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::tests::{Probe, change, code, gate_under, invocation, message, of_kind, with};
 use super::*;
 use crate::audit::EventKind;
-use crate::model::{Bounds, Narrowing, ToolInvocation, ToolOutput, ToolResult};
+use crate::model::{Bounds, Disclosure, Narrowing, ToolInvocation, ToolOutput, ToolResult};
 use crate::registry::SourceTerms;
 use crate::store::Artifacts;
 use crate::testing::{TestGate, caller, run_of, tool};
@@ -94,6 +94,35 @@ async fn what_is_out_of_bounds_is_refused_and_has_its_outcome() {
         assert!(!format!("{events:?}").contains(PIN), "what was to be hidden is not known");
     }
     assert_eq!(source.starts(), 0);
+}
+
+#[tokio::test]
+async fn a_call_that_is_narrowed_too_far_is_denied_and_not_unknown() {
+    let spec = tool("t", &json!({ "requiredScopes": ["use"] }));
+    let source = Probe::new("s", vec![spec], |_, _| Box::pin(async { Ok(ToolOutput::text("ok")) }));
+    let gate = gate_under(&source, SourceTerms::default()).await;
+    gate.grant("ann", "*", None).await;
+    let cases = [
+        ("ann", Some(Vec::new())),
+        ("ann", Some(vec!["g_other".into()])),
+        ("eve", Some(Vec::new())),
+        ("eve", None),
+    ];
+    for name in ["s:t", "s__t", "t"] {
+        for (who, grant_ids) in cases.clone() {
+            let shown = format!("{who} {name} {grant_ids:?}");
+            let tool_id = name.to_owned();
+            let call = ToolInvocation { grant_ids, tool_id, ..invocation(json!({})) };
+            let result = gate.gateway.call(&caller(who), call, CallOptions::default()).await;
+            let error = result.error.unwrap();
+            let is_hidden = error.disclosure == Disclosure::ToolIsHidden
+                || error.code == ErrorCode::ResourceNotFound;
+            assert_eq!(is_hidden, who == "eve", "{shown}: {error:?}");
+            if who == "ann" {
+                assert_eq!(error.code, ErrorCode::PermissionDenied, "{shown}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -34,9 +34,9 @@ impl Gateway {
         let now = self.parts.clock.now_ms();
         let grants = &self.parts.grants;
         let lineage = caller.lineage.as_deref();
+        // A name means the same tool however a call is narrowed.
         let visible = |entry: &Entry| {
-            entry.is_for(lineage)
-                && grants.cover(caller, &entry.requires, call.grant_ids.as_deref(), now).is_ok()
+            entry.is_for(lineage) && grants.cover(caller, &entry.requires, None, now).is_ok()
         };
         let registry = self.parts.registry.peek();
         let resolution = match call.operation {
@@ -64,8 +64,19 @@ impl Gateway {
         }
         let cover = grants.cover(caller, &entry.requires, call.grant_ids.as_deref(), now);
         trace.resolved(&entry, cover.as_ref().ok());
-        let cover = cover.map_err(|Missing(missing)| uncovered(caller, &call, &entry, &missing))?;
-        Ok(Resolved { entry, call, cover })
+        match cover {
+            Ok(cover) => Ok(Resolved { entry, call, cover }),
+            Err(Missing(missing)) => {
+                let refusal = uncovered(caller, &call, &entry, &missing);
+                // Who narrowed the call knows the tool.
+                let is_known = call.grant_ids.is_some() && visible(&entry);
+                Err(if is_known {
+                    Refusal { disclosure: Disclosure::Open, ..refusal }
+                } else {
+                    refusal
+                })
+            }
+        }
     }
 
     /// No tool has this name. Who may use a source that offers nothing now hears why, and has it tried
@@ -78,9 +89,7 @@ impl Gateway {
         let Some((id, absence)) = self.parts.registry.absent(&call.tool_id) else {
             return unknown();
         };
-        let cover =
-            self.parts.grants.cover(caller, &absence.requires, call.grant_ids.as_deref(), now);
-        if cover.is_err() {
+        if self.parts.grants.cover(caller, &absence.requires, None, now).is_err() {
             return unknown();
         }
         if let Some(again) = &absence.again {

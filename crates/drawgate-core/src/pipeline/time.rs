@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Refusal, refuse};
@@ -36,15 +37,29 @@ pub(super) enum Longest {
 impl TimeLimit {
     /// A caller may only shorten the time.
     pub(super) fn new(own: Duration, most: (Duration, Longest), asked: Option<Duration>) -> Self {
-        let (in_all, longest) = match asked {
-            Some(asked) if asked < most.0 => (asked, Longest::Asked),
-            _ => most,
-        };
+        let asked = asked.filter(|asked| *asked < most.0);
+        let (in_all, longest) = asked.map_or(most, |asked| (asked, Longest::Asked));
         Self { patience: own.min(in_all), in_all, longest }
     }
 
-    pub(super) fn begin(self) -> Deadline {
-        Deadline::new(self.patience, self.in_all)
+    /// When the time is over that the caller asked for, if it did, for a call that begins now. It goes on while a
+    /// person is asked.
+    pub(super) fn asked_until(self) -> Option<Instant> {
+        (self.longest == Longest::Asked).then(|| Instant::now() + self.in_all)
+    }
+
+    /// The time of the tool itself, which begins now.
+    pub(super) fn begin(self, asked_until: Option<Instant>) -> Deadline {
+        let left = asked_until.map(|end| end.saturating_duration_since(Instant::now()));
+        let in_all = left.unwrap_or(self.in_all);
+        Deadline::new(self.patience.min(in_all), in_all)
+    }
+
+    /// The refusal of a call whose own time ended before a person had decided.
+    pub(super) fn too_late(self, refusal: Refusal) -> Refusal {
+        let time = shown(self.in_all);
+        let message = format!("the call had {time}, which the caller gave it: {}", refusal.message);
+        Refusal { code: ErrorCode::Timeout, message, ..refusal }
     }
 
     /// The answer when the time is over: which limit it was, and how to raise it.

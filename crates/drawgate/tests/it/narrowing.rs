@@ -156,6 +156,11 @@ async fn a_caller_narrows_its_call_on_every_surface_and_widens_it_on_none() {
         let outcome = callers.call(surface, echo_tool, &echo, &json!({ "grantIds": [] })).await;
         assert_eq!(outcome["code"], denied, "{surface:?}");
     }
+    // Who narrowed the call knows the tool, and hears what it lacks.
+    let meta = json!({ "drawgate/call": { "grantIds": [] } });
+    let params = json!({ "name": echo_tool, "arguments": echo, "_meta": meta });
+    let answer = callers.peers.gateway.rpc(&callers.token, "tools/call", params).await;
+    assert_eq!(answer["result"]["_meta"]["drawgate/error"]["code"], denied, "{answer}");
 }
 
 #[tokio::test]

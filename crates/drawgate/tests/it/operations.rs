@@ -49,6 +49,8 @@ async fn health_readiness_and_metrics() {
     for line in lines {
         assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
     }
+    let calls = shown.lines().filter(|line| line.starts_with("drawgate_calls_total"));
+    assert_eq!(calls.count(), 3, "what never happened has no series: {shown}");
     assert!(!shown.contains("no_such_tool"), "what callers make up must not become a label");
     // Health is for everybody, numbers are not.
     let bare = async |path: &str| gateway.send(Method::GET, path, &[], "").await.status;
