@@ -147,6 +147,17 @@ describe("the bridge in front of the official server", { timeout: 120_000 }, () 
     assert.ok(image.content.some((block) => block.type === "image" && block.data.length > 100));
   });
 
+  test("passes on every report of progress, the last one too", async () => {
+    const tool = "ev_trigger-long-running-operation";
+    const told = Array.from({ length: 8 }, async () => {
+      const reports = [];
+      const onprogress = ({ progress }) => reports.push(progress);
+      await call(client, tool, { duration: 0.2, steps: 4 }, { onprogress });
+      return reports;
+    });
+    for (const reports of await Promise.all(told)) assert.deepEqual(reports, [1, 2, 3, 4]);
+  });
+
   test("serves an agent over gRPC, by capability", async () => {
     const key = await place.key("adder", "--agent", "adder", "--capability", "maths");
     const listed = await place.agent("adder", key);

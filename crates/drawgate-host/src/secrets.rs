@@ -16,12 +16,20 @@ const REFERENCE: &str = "env:";
 
 /// Why a reference can't stand in a command line, and what to do.
 pub const NOT_IN_COMMAND_LINES: &str = "`env:NAME` can't stand in a command line, which other users of \
-     this machine can read; pass the variable in `env`, and let the program read it there";
+     this machine can read; write it in `env`, in a header of a server with `url`, or in a file that the \
+     program reads";
 
 /// Whether a string is a reference to a variable, good or bad.
 #[must_use]
 pub fn is_reference(text: &str) -> bool {
     text.starts_with(REFERENCE)
+}
+
+/// Whether a word of a command line refers to a variable: as a whole, or behind `=` as in `--key=env:NAME`.
+#[must_use]
+pub fn has_reference(word: &str) -> bool {
+    let value = word.split_once('=').and_then(|(_, value)| value.strip_prefix(REFERENCE));
+    is_reference(word) || value.is_some_and(is_name)
 }
 
 /// Where variables come from.

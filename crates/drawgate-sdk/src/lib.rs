@@ -117,7 +117,7 @@ pub mod statement;
 
 #[cfg(feature = "client")]
 pub use agent::{
-    Agent, AgentClient, AgentTool, Artifact, CallError, Progress, ToolCall, ToolOutput,
+    Agent, AgentClient, AgentTool, Artifact, CallError, McpAccess, Progress, ToolCall, ToolOutput,
 };
 #[cfg(feature = "client")]
 pub use gateway::{AddressError, Backoff, ConnectionError, Event, Gateway, MAX_MESSAGE};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use drawgate_host::egress::address::{AddressError, parse, to_uri};
 use drawgate_host::egress::{Admission, Reach};
 use drawgate_host::process::Spawn;
-use drawgate_host::secrets::{NOT_IN_COMMAND_LINES, Resolved, Secrets, is_reference};
+use drawgate_host::secrets::{NOT_IN_COMMAND_LINES, Resolved, Secrets, has_reference};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use crate::confine::rules;
@@ -48,7 +48,7 @@ pub(crate) fn spawn(
 
 /// A word of a command line, which holds no secret.
 fn word(field: &str, text: &str) -> Result<String, ConfigError> {
-    if is_reference(text) {
+    if has_reference(text) {
         return Err(ConfigError::value(field, NOT_IN_COMMAND_LINES));
     }
     Ok(text.to_owned())

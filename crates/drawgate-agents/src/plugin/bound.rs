@@ -37,7 +37,11 @@ impl BoundCommand {
         let body = message.to_string().into_bytes();
         let deadline = Instant::now() + LONGEST;
         let answer = self.exchange.send(body, deadline, Silence::Passes).await;
-        let answer = answer.map_err(|error| PluginError(error.to_string()))?;
+        let reply = answer.map_err(|error| PluginError(error.to_string()))?;
+        if let Some(refusal) = reply.refusal() {
+            return Err(PluginError(refusal));
+        }
+        let answer = reply.body;
         if answer.trim_ascii().is_empty() {
             return Ok(Map::new());
         }

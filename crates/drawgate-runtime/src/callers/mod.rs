@@ -13,6 +13,7 @@ mod tokens;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use drawgate_core::clock::Ids;
 use drawgate_core::model::{CapabilityGrant, Lineage, Principal};
 use drawgate_core::secret::Secret;
 use drawgate_core::store::Agent;
@@ -21,7 +22,7 @@ use http::{HeaderMap, Uri};
 
 pub use jwt::Rejection;
 pub use oauth::{OAuth, challenge, is_metadata_path};
-pub use tokens::new_token;
+pub use tokens::{SessionToken, new_token};
 
 use crate::config::Auth;
 
@@ -75,6 +76,7 @@ impl From<Principal> for Identity {
 #[derive(Default)]
 pub struct Callers {
     known: ArcSwap<tokens::KnownTokens>,
+    sessions: tokens::SessionTokens,
     reserved: Option<String>,
     oauth: OnceLock<OAuth>,
 }
@@ -121,7 +123,22 @@ impl Callers {
         let token = bearer(headers)?;
         match (self.oauth.get(), is_dotted(token)) {
             (Some(oauth), true) => Box::pin(self.identify_foreign(oauth, token)).await,
-            (None, _) | (_, false) => self.known.load().find(token).map(Identity::from),
+            (None, _) | (_, false) => self.identify_own(token),
+        }
+    }
+
+    /// Gives out a token for somebody who has proved who they are in another way.
+    pub fn open_session(&self, ids: &dyn Ids, identity: Identity) -> SessionToken {
+        self.sessions.open(ids, identity)
+    }
+
+    fn identify_own(&self, token: &str) -> Result<Identity, Unauthenticated> {
+        match self.known.load().find(token) {
+            Ok(principal) => Ok(Identity::from(principal)),
+            Err(Unauthenticated::Unknown) => {
+                self.sessions.find(token).ok_or(Unauthenticated::Unknown)
+            }
+            Err(error) => Err(error),
         }
     }
 

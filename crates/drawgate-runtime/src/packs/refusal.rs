@@ -1,6 +1,6 @@
 //! Why a pack is refused, in words that fit into the status of an answer.
 
-use drawgate_core::model::shown_name;
+use drawgate_core::model::{SourceId, shown_name};
 use drawgate_core::registry::{BadTool, Holder, IdTaken, NameConflict, RegistrationError};
 
 /// Bytes of a refusal. It travels in a header, percent-encoded, and many clients take 8 KiB of them.
@@ -31,6 +31,7 @@ pub enum PackRefusal {
 
 /// Says what is wrong with a manifest, each fault on a line of its own; nothing if there is none.
 pub(super) fn refused(
+    pack: &SourceId,
     mut faults: Vec<BadTool>,
     error: Option<RegistrationError>,
 ) -> Result<(), PackRefusal> {
@@ -54,8 +55,8 @@ pub(super) fn refused(
         faults.iter().map(fault_line).chain(taken.iter().map(conflict_line)).collect();
     match (faults.is_empty(), taken.is_empty()) {
         (true, true) => Ok(()),
-        (true, false) => Err(PackRefusal::NameTaken(within_bounds(&lines))),
-        (false, _) => Err(PackRefusal::InvalidManifest(within_bounds(&lines))),
+        (true, false) => Err(PackRefusal::NameTaken(within_bounds(pack, &lines))),
+        (false, _) => Err(PackRefusal::InvalidManifest(within_bounds(pack, &lines))),
     }
 }
 
@@ -82,26 +83,46 @@ fn conflict_line(conflict: &NameConflict) -> String {
     format!("tool `{}`: the name `{name}` is taken by `{holder}`", shown_name(own))
 }
 
-/// As many lines as fit, and how many more there are.
-fn within_bounds(lines: &[String]) -> String {
+/// As much as fits, and where the rest is: the gateway's log gets all of a refusal that is cut.
+fn within_bounds(pack: &SourceId, lines: &[String]) -> String {
     let mut text = String::new();
-    for (index, line) in lines.iter().enumerate() {
-        if text.len() + line.len() > MAX_REFUSAL && index > 0 {
-            return format!("{text}\nand {} more", lines.len() - index);
+    let mut shown = 0;
+    for line in lines {
+        if text.len() + line.len() > MAX_REFUSAL {
+            break;
         }
-        if index > 0 {
-            text.push('\n');
-        }
+        text.push_str(line);
+        text.push('\n');
+        shown += 1;
+    }
+    if shown == lines.len() {
+        text.pop();
+        return text;
+    }
+    for fault in lines {
+        tracing::warn!(%pack, fault, "a manifest is refused");
+    }
+    if let (0, Some(line)) = (shown, lines.first()) {
         text.extend(line.chars().take(MAX_REFUSAL));
+        text.push_str("…\n");
+        shown = 1;
+    }
+    match lines.len() - shown {
+        0 => text.push_str("the gateway's log has all of it"),
+        left => text.push_str(&format!("and {left} more; the gateway's log has all of them")),
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use drawgate_core::model::{SourceId, ToolId, WireName};
+    use drawgate_core::model::{ToolId, WireName};
 
     use super::*;
+
+    fn refused(faults: Vec<BadTool>, error: Option<RegistrationError>) -> Result<(), PackRefusal> {
+        super::refused(&SourceId::new("p").unwrap(), faults, error)
+    }
 
     fn fault(tool: &str, reason: &str) -> BadTool {
         let source_id = SourceId::new("p").unwrap();
@@ -145,8 +166,11 @@ mod tests {
         assert!(message.len() < MAX_REFUSAL + 100, "{}", message.len());
         let last = message.lines().last().unwrap();
         let shown = message.lines().count() - 1;
-        assert_eq!(last, format!("and {} more", 1000 - shown));
+        let rest = 1000 - shown;
+        assert_eq!(last, format!("and {rest} more; the gateway's log has all of them"));
         let one = refused(vec![fault("t", &"x".repeat(10_000))], None).unwrap_err();
-        assert_eq!(one.to_string().len(), MAX_REFUSAL);
+        let said = one.to_string();
+        assert!(said.ends_with("…\nthe gateway's log has all of it"), "{said}");
+        assert!(said.len() < MAX_REFUSAL + 100, "{}", said.len());
     }
 }

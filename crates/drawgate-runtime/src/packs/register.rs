@@ -69,7 +69,7 @@ impl Packs {
         Ok(outgoing)
     }
 
-    /// The faults themselves are for the pack; the log says that there were some, and whose.
+    /// The faults themselves are for the pack; the audit log says that there were some, and whose.
     async fn note_refused(&self, peer: &Peer) {
         let refused = Refused {
             refusal: Refusal::Manifest,
@@ -107,7 +107,7 @@ impl Packs {
         } else {
             self.supervisor.check_admission(offered, manifest, terms)
         };
-        refused(faults, admitted.err())?;
+        refused(id, faults, admitted.err())?;
         Ok(AdmittedPack { source, outgoing, calls, id_taken })
     }
 

@@ -21,7 +21,7 @@ pub use artifact::Artifact;
 pub use call::ToolCall;
 pub use client::AgentClient;
 pub use outcome::{CallError, Progress, ToolOutput};
-pub use state::AgentTool;
+pub use state::{AgentTool, McpAccess};
 
 use state::State;
 
@@ -78,6 +78,13 @@ impl Agent {
     #[must_use]
     pub fn capabilities(&self) -> Vec<String> {
         self.inner.state.capabilities()
+    }
+
+    /// Where the gateway serves MCP, and a token for it that stands for this agent. `None` while there is no
+    /// connection; each connection has a token of its own.
+    #[must_use]
+    pub fn mcp(&self) -> Option<McpAccess> {
+        self.inner.state.mcp()
     }
 
     /// Whether there is a connection now.

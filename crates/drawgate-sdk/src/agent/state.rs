@@ -53,6 +53,21 @@ impl From<proto::ToolDefinition> for AgentTool {
     }
 }
 
+/// How programs of an agent reach the same tools over MCP, as long as the agent is connected.
+#[derive(Clone, PartialEq, Eq)]
+pub struct McpAccess {
+    /// The address.
+    pub endpoint: String,
+    /// The bearer token: whoever has it is the agent.
+    pub token: String,
+}
+
+impl std::fmt::Debug for McpAccess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpAccess").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
 pub(super) type Outcome = Result<ToolOutput, CallError>;
 pub(super) type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
@@ -86,6 +101,7 @@ struct Table {
     /// What can't wait for room in the queue: cancellations and answers to heartbeats.
     urgent: VecDeque<Message>,
     capabilities: Vec<String>,
+    mcp: Option<McpAccess>,
     last_id: u64,
 }
 
@@ -111,6 +127,8 @@ impl State {
             table.outgoing = Some(outgoing);
             table.client = Some(client);
             table.capabilities = welcome.capabilities;
+            let (endpoint, token) = (welcome.mcp_endpoint, welcome.mcp_token);
+            table.mcp = (!token.is_empty()).then_some(McpAccess { endpoint, token });
         }
         self.set_tools(welcome.tools);
         self.phase.send_replace(Phase::Connected);
@@ -129,6 +147,7 @@ impl State {
             let mut table = self.table();
             table.outgoing = None;
             table.client = None;
+            table.mcp = None;
             table.urgent.clear();
             std::mem::take(&mut table.pending)
         };
@@ -169,6 +188,10 @@ impl State {
 
     pub(super) fn capabilities(&self) -> Vec<String> {
         self.table().capabilities.clone()
+    }
+
+    pub(super) fn mcp(&self) -> Option<McpAccess> {
+        self.table().mcp.clone()
     }
 
     /// What requests beside the conversation are made with.

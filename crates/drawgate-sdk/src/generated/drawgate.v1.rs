@@ -57,7 +57,7 @@ pub struct ToolDefinition {
     /// What a caller must hold: all of them.
     #[prost(string, repeated, tag = "4")]
     pub required_capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// How long a call may take; 0 means the gateway's default, 30 seconds.
+    /// How long a call may take; 0 means the gateway's default, 60 seconds.
     #[prost(int32, tag = "5")]
     pub timeout_seconds: i32,
     /// JSON Schema of the structured output, if there is one.
@@ -264,6 +264,13 @@ pub struct Welcome {
     pub tools: ::prost::alloc::vec::Vec<ToolDefinition>,
     #[prost(uint64, tag = "4")]
     pub revision: u64,
+    /// Where the gateway serves MCP, for programs of the agent that speak it.
+    #[prost(string, tag = "5")]
+    pub mcp_endpoint: ::prost::alloc::string::String,
+    /// A bearer token for that address. It stands for the agent with these capabilities, as long as this
+    /// stream is open.
+    #[prost(string, tag = "6")]
+    pub mcp_token: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolCallResult {

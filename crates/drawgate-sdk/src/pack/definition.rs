@@ -58,7 +58,7 @@ impl Definition {
         self
     }
 
-    /// How long a call may take, in whole seconds; the gateway's default is 30 seconds.
+    /// How long a call may take, in whole seconds; the gateway's default is 60 seconds.
     #[must_use]
     pub const fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);

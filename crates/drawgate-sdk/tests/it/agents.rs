@@ -50,6 +50,8 @@ impl AgentHere {
             capabilities: register.capabilities,
             tools: tools.iter().map(|name| definition(name)).collect(),
             revision: 1,
+            mcp_endpoint: "http://127.0.0.1:1/mcp".to_owned(),
+            mcp_token: "dg_token".to_owned(),
         }));
     }
 
@@ -89,6 +91,7 @@ async fn the_welcome_says_what_the_agent_may_do() {
     assert_eq!(names(&agent), ["read_file"]);
     assert_eq!(agent.tools().borrow()[0].input_schema, json!({ "type": "object" }));
     assert_eq!(agent.capabilities(), ["web"]);
+    assert_eq!(agent.mcp().unwrap().endpoint, "http://127.0.0.1:1/mcp");
     assert!(agent.is_connected());
 }
 

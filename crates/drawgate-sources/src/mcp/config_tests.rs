@@ -81,8 +81,8 @@ fn mistakes_are_explained() {
         (json!({ "command": "x", "env": { "A": "env:ABSENT" } }), "that refers to it (in `env.A`)"),
         (json!({ "command": "env:SERVER" }), "`command`: `env:NAME` can't stand in a command line"),
         (
-            json!({ "command": "x", "args": ["--token", "env:TOKEN"] }),
-            "`args`: `env:NAME` can't stand in a command line, which other users of this machine can read; pass the variable in `env`",
+            json!({ "command": "x", "args": ["--mode=env:", "--token=env:TOKEN"] }),
+            "`args`: `env:NAME` can't stand in a command line, which other users of this machine can read; write it in `env`, in a header of a server",
         ),
         (json!({ "command": "x", "concurrency": 0 }), "must be at least 1"),
         (json!({ "command": "x", "idle_shutdown_ms": 0 }), "must be at least 1"),

@@ -34,6 +34,22 @@ pub enum Silence {
     Passes,
 }
 
+/// What came back.
+pub struct Reply {
+    /// The answer.
+    pub body: Bytes,
+    /// The HTTP status, if it says that the address did not do what was asked.
+    pub refused: Option<u16>,
+}
+
+impl Reply {
+    /// What is wrong with an answer that is refused by its status.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        self.refused.map(|status| format!("the address answered with HTTP {status}"))
+    }
+}
+
 impl Exchange {
     /// An exchange with a server as configured.
     pub fn new(server: ServerConfig, host: &Arc<Host>) -> Result<Self, ConfigError> {
@@ -53,10 +69,11 @@ impl Exchange {
         message: Vec<u8>,
         deadline: Instant,
         silence: Silence,
-    ) -> Result<Bytes, SourceError> {
+    ) -> Result<Reply, SourceError> {
         match &self.target {
             Target::Program(spawn) => {
-                Ok(stdio::perform(&self.host, spawn, &message, silence).await?.into())
+                let body = stdio::perform(&self.host, spawn, &message, silence).await?.into();
+                Ok(Reply { body, refused: None })
             }
             Target::Http(address) => http::perform(&self.host, address, message, deadline).await,
         }

@@ -9,6 +9,7 @@ use drawgate_host::Host;
 use drawgate_host::egress::{Body, read_body};
 
 use super::MAX_RESULT;
+use super::exchange::Reply;
 use crate::failed_request::source_error;
 use crate::server::Address;
 
@@ -21,7 +22,7 @@ pub(super) async fn perform(
     target: &Address,
     call: Vec<u8>,
     deadline: Instant,
-) -> Result<Bytes, SourceError> {
+) -> Result<Reply, SourceError> {
     let mut request = Request::new(Body::new(call.into()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = target.uri.clone();
@@ -34,15 +35,11 @@ pub(super) async fn perform(
         .await
         .map_err(|error| source_error(&error))?;
     let status = response.status();
+    let refused = (!status.is_success()).then_some(status.as_u16());
     let body = read_body(response.into_body(), MAX_RESULT, deadline)
         .await
         .map_err(|error| source_error(&error))?;
-    // A failing tool may say so with a status of its own and still send a result.
-    let is_result = body.trim_ascii_start().starts_with(b"{");
-    if status.is_success() || is_result {
-        return Ok(body);
-    }
-    Err(SourceError::lost(format!("the address answered with HTTP {}", status.as_u16())))
+    Ok(Reply { body, refused })
 }
 
 /// Checks that a server answers, with whatever status. Sends no credentials.

@@ -16,7 +16,7 @@ pub use config::{OneshotConfig, OneshotManifest};
 use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, ToolSource};
 use drawgate_host::Host;
-pub use exchange::{Exchange, Silence};
+pub use exchange::{Exchange, Reply, Silence};
 use tokio::time::timeout_at;
 
 use crate::call_deadline::CallDeadline;
@@ -47,8 +47,8 @@ impl OneshotSource {
         cx: &CallContext,
     ) -> Result<ToolOutput, SourceError> {
         let body = wire::call(call)?;
-        let result = self.exchange.send(body, cx.deadline.at(), Silence::Fails).await?;
-        wire::result(&result)
+        let reply = self.exchange.send(body, cx.deadline.at(), Silence::Fails).await?;
+        wire::result(&reply)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Offers the tools of any MCP server as a Drawgate pack.
 //!
-//! `options` is the command line, `upstream` the MCP server, `tools` what becomes of its tools, and
-//! `bridge` keeps both ends together.
+//! `options` is the command line, `upstream` the MCP server, `news` its reports of progress, `tools` what becomes
+//! of its tools, and `bridge` keeps both ends together.
 
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod news;
 mod options;
 mod tools;
 mod upstream;

@@ -74,7 +74,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TOOL=CAPABILITY", value_parser = tool_capability)]
     tool_capability: Vec<(String, String)>,
 
-    /// How long a call may take; the gateway's default is 30 seconds
+    /// How long a call may take; the gateway's default is 60 seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     timeout: Option<u32>,
 

@@ -2,14 +2,14 @@
 
 use anyhow::{Result, bail};
 use drawgate_sdk::{Answer, Call, Definition, Pack, Tool, ToolError, tool};
-use futures_util::StreamExt as _;
-use rmcp::handler::client::progress::ProgressDispatcher;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult, Tool as McpTool,
+    CallToolRequest, CallToolRequestParams, ClientRequest, ProgressNotificationParam, ServerResult,
+    Tool as McpTool,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value;
 
+use crate::news::News;
 use crate::options::Options;
 use crate::upstream::Upstream;
 
@@ -22,7 +22,7 @@ pub(crate) fn pack(options: &Options, upstream: &Upstream, tools: Vec<McpTool>) 
             definition,
             name: tool.name.into_owned(),
             peer: upstream.peer.clone(),
-            progress: upstream.progress.clone(),
+            news: upstream.news.clone(),
         });
     }
     pack
@@ -74,7 +74,7 @@ struct BridgedTool {
     /// The server's own name for it.
     name: String,
     peer: Peer<RoleClient>,
-    progress: ProgressDispatcher,
+    news: News,
 }
 
 impl Tool for BridgedTool {
@@ -88,22 +88,28 @@ impl Tool for BridgedTool {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
         let mut handle = sent.await.map_err(|error| told(&error))?;
-        let mut news = self.progress.subscribe(handle.progress_token.clone()).await;
+        let news = self.news.of(handle.progress_token.clone());
         let response = loop {
             tokio::select! {
                 response = &mut handle.rx => break response,
-                Some(news) = news.next() => {
-                    let message = news.message.unwrap_or_default();
-                    call.progress(news.progress, news.total, &message).await;
-                }
+                report = news.next() => tell(&call, report).await,
                 () = call.cancelled() => {
                     handle.cancel(Some("cancelled by the caller".to_owned())).await?;
                     return Err(ToolError::new("cancelled"));
                 }
             }
         };
+        // What came before the result is told before it.
+        while let Some(report) = news.take() {
+            tell(&call, report).await;
+        }
         answer(response.unwrap_or(Err(ServiceError::TransportClosed)))
     }
+}
+
+async fn tell(call: &Call, report: ProgressNotificationParam) {
+    let message = report.message.unwrap_or_default();
+    call.progress(report.progress, report.total, &message).await;
 }
 
 fn answer(response: Result<ServerResult, ServiceError>) -> Result<Answer, ToolError> {

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use drawgate_sdk::CancellationToken;
-use rmcp::handler::client::progress::ProgressDispatcher;
-use rmcp::model::{ClientConfig, Implementation, ProgressNotificationParam, Tool};
+use rmcp::model::{ClientConfig, Implementation, Tool};
 use rmcp::service::{NotificationContext, Peer, RoleClient, RunningServiceCancellationToken};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ServiceExt as _};
 use tokio::sync::Notify;
 
+use crate::news::{News, WithNews};
 use crate::options::Options;
 
 /// A server that has answered.
 pub(crate) struct Upstream {
     pub(crate) peer: Peer<RoleClient>,
-    pub(crate) progress: ProgressDispatcher,
+    pub(crate) news: News,
     /// Told when the server says that its list of tools is another one.
     pub(crate) changed: Arc<Notify>,
     /// Cancelled when the server is gone.
@@ -27,19 +27,10 @@ pub(crate) struct Upstream {
 
 #[derive(Clone, Default)]
 struct Handler {
-    progress: ProgressDispatcher,
     changed: Arc<Notify>,
 }
 
 impl ClientHandler for Handler {
-    async fn on_progress(
-        &self,
-        news: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        self.progress.handle_notification(news).await;
-    }
-
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changed.notify_one();
     }
@@ -55,7 +46,7 @@ impl Upstream {
     /// Starts or dials the server.
     pub(crate) async fn connect(options: &Options) -> Result<Self> {
         let handler = Handler::default();
-        let (progress, changed) = (handler.progress.clone(), Arc::clone(&handler.changed));
+        let (news, changed) = (News::default(), Arc::clone(&handler.changed));
         let running = if let Some(url) = &options.url {
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.clone());
             if let Some(token) = &options.bearer_token {
@@ -63,13 +54,13 @@ impl Upstream {
             }
             let transport = StreamableHttpClientTransport::from_config(config);
             let failed = || format!("cannot talk to the MCP server at `{url}`");
-            handler.serve(transport).await.with_context(failed)?
+            handler.serve(WithNews::new(transport, news.clone())).await.with_context(failed)?
         } else {
             let words = options.command.join(" ");
             let transport = TokioChildProcess::new(command(&options.command)?)
                 .with_context(|| format!("cannot start `{words}`"))?;
             let failed = || format!("`{words}` does not answer as an MCP server");
-            handler.serve(transport).await.with_context(failed)?
+            handler.serve(WithNews::new(transport, news.clone())).await.with_context(failed)?
         };
         let peer = running.peer().clone();
         let close = running.cancellation_token();
@@ -80,7 +71,7 @@ impl Upstream {
             let _ = running.waiting().await;
             drop(guard);
         });
-        Ok(Self { peer, progress, changed, gone, close })
+        Ok(Self { peer, news, changed, gone, close })
     }
 
     pub(crate) async fn tools(&self) -> Result<Vec<Tool>> {

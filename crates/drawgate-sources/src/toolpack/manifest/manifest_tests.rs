@@ -251,8 +251,9 @@ fn references_stand_in_no_command_line() {
         with("/connectors/0/mcp", json!({ "command": command, "args": [arg], "env": env }))
     };
     assert_eq!(problems(&server("node", "x")), []);
-    let (message, advice) = ("can't stand in a command line", "pass the variable in `env`");
+    let (message, advice) = ("can't stand in a command line", "write it in `env`");
     check(&server("node", "env:KEY"), "$.connectors[0].mcp.args[0]", message, advice);
+    check(&server("node", "--key=env:KEY"), "$.connectors[0].mcp.args[0]", message, advice);
     check(&server("env:SERVER", "x"), "$.connectors[0].mcp.command", message, advice);
 }
 

@@ -8,6 +8,7 @@ mod calls;
 mod conversation;
 mod convert;
 mod lists;
+mod mcp;
 mod open_conversations;
 mod outbox;
 mod register;
@@ -26,9 +27,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::conversation::{Conversation, Ended};
+pub use self::mcp::McpAddress;
 use self::open_conversations::OpenConversations;
 use self::outbox::{Outbox, Outgoing};
-use super::login;
+use super::login::{self, Authority};
 use crate::telemetry::Spans;
 use drawgate_runtime::peers::{DisconnectReason, Peer};
 
@@ -49,6 +51,7 @@ struct Shared {
     spans: Spans,
     lists: lists::Lists,
     open: OpenConversations,
+    mcp: Option<McpAddress>,
 }
 
 /// An agent that has proved itself, as far as a conversation needs to know it.
@@ -58,34 +61,33 @@ struct Agent {
     allowed: Vec<Capability>,
     /// The connection's id, for grants and the audit log.
     connection: String,
+    /// The host and port that it dialled.
+    authority: Option<Arc<str>>,
     /// Cancelled when the connection must end.
     cut: CancellationToken,
 }
 
-impl Agents {
-    /// A service in front of a gate. `stop` is cancelled when the gateway ends; `heartbeat` is how
-    /// often a silent agent is asked whether it is there.
-    #[must_use]
-    pub fn new(gateway: Gateway, stop: CancellationToken, heartbeat: Duration) -> Self {
-        Self::with_spans(gateway, stop, heartbeat, Spans::default())
-    }
+/// What the agents' service is made from.
+pub struct AgentsParts {
+    /// The gate.
+    pub gateway: Gateway,
+    /// Cancelled when the gateway ends.
+    pub stop: CancellationToken,
+    /// How often a silent agent is asked whether it is there.
+    pub heartbeat: Duration,
+    /// Where traces of calls go.
+    pub spans: Spans,
+    /// How programs of agents reach MCP, where that is served.
+    pub mcp: Option<McpAddress>,
+}
 
-    /// The same, with a trace of every call.
+impl Agents {
+    /// A service in front of a gate.
     #[must_use]
-    pub fn with_spans(
-        gateway: Gateway,
-        stop: CancellationToken,
-        heartbeat: Duration,
-        spans: Spans,
-    ) -> Self {
-        Self(Arc::new(Shared {
-            gateway,
-            stop,
-            heartbeat,
-            spans,
-            lists: lists::Lists::default(),
-            open: OpenConversations::default(),
-        }))
+    pub fn new(parts: AgentsParts) -> Self {
+        let AgentsParts { gateway, stop, heartbeat, spans, mcp } = parts;
+        let (lists, open) = (lists::Lists::default(), OpenConversations::default());
+        Self(Arc::new(Shared { gateway, stop, heartbeat, spans, lists, open, mcp }))
     }
 
     /// Makes a conversation and the agent's end of it.
@@ -122,6 +124,7 @@ impl FoldService for Agents {
             name: principal(&peer)?,
             allowed: peer.terms.capabilities.clone(),
             connection: peer.session.clone(),
+            authority: request.extensions().get::<Authority>().map(|it| Arc::clone(&it.0)),
             cut: peer.cut.clone(),
         };
         let (conversation, outgoing) = self.open(agent)?;

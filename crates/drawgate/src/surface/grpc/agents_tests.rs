@@ -75,7 +75,13 @@ impl Fixture {
         let manifest = slow.manifest().await.unwrap();
         gate.declare(slow.clone(), manifest, flat(), Origin::Discovered).unwrap();
         let stop = CancellationToken::new();
-        let agents = Agents::new(gate.gateway.clone(), stop.clone(), HEARTBEAT);
+        let agents = Agents::new(AgentsParts {
+            gateway: gate.gateway.clone(),
+            stop: stop.clone(),
+            heartbeat: HEARTBEAT,
+            spans: Spans::default(),
+            mcp: None,
+        });
         let fixture = Self { gate, agents, stop, slow };
         fixture.offer("file-tools", file_tools());
         fixture
@@ -101,6 +107,7 @@ impl Fixture {
             name: Principal::new(name).unwrap(),
             allowed: allowed.iter().map(|text| Capability::new(text).unwrap()).collect(),
             connection: name.to_owned(),
+            authority: None,
             cut: CancellationToken::new(),
         };
         let (conversation, from) = self.agents.open(agent).unwrap();
@@ -245,7 +252,7 @@ async fn agents_see_and_call_what_they_hold_all_capabilities_for() {
     assert_eq!(welcome.capabilities, ["filesystem", "web"]);
     let read = &welcome.tools[0];
     assert_eq!(read.required_capabilities, ["filesystem"]);
-    assert_eq!((read.description.as_str(), read.timeout_seconds), ("a tool", 30));
+    assert_eq!((read.description.as_str(), read.timeout_seconds), ("a tool", 60));
     let schema: Value = serde_json::from_str(&read.input_schema_json).unwrap();
     assert_eq!(schema["type"], "object");
 
@@ -604,6 +611,7 @@ async fn a_cut_connection_ends_its_conversation() {
         name: Principal::new("a").unwrap(),
         allowed: Vec::new(),
         connection: "c".to_owned(),
+        authority: None,
         cut: cut.clone(),
     };
     let cut = CancellationToken::new();

@@ -17,7 +17,7 @@ use drawgate_core::pipeline::Gateway;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use self::agents::Agents;
+use self::agents::{Agents, AgentsParts, McpAddress};
 use self::services::Services;
 use super::guard::Guard;
 use crate::telemetry::Spans;
@@ -55,6 +55,8 @@ pub struct GrpcParts {
     pub packs: Arc<Packs>,
     /// Where traces of agents' calls go.
     pub spans: Spans,
+    /// How programs of agents reach MCP.
+    pub mcp: McpAddress,
 }
 
 /// The gRPC surface.
@@ -80,7 +82,13 @@ impl Grpc {
         // Better no gateway than one that nobody can log in at.
         parts.authenticator.identity()?;
         let heartbeat = Duration::from_secs(config.heartbeat_seconds);
-        let agents = Agents::with_spans(parts.gateway, stop.clone(), heartbeat, parts.spans);
+        let agents = Agents::new(AgentsParts {
+            gateway: parts.gateway,
+            stop: stop.clone(),
+            heartbeat,
+            spans: parts.spans,
+            mcp: Some(parts.mcp),
+        });
         Ok(Arc::new(Self {
             authenticator: parts.authenticator,
             guard: parts.guard,

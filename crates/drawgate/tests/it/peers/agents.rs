@@ -8,6 +8,7 @@ use drawgate_sdk::proto::execute_tool_response::Result as Outcome;
 use drawgate_sdk::proto::gateway_message::Message as Heard;
 use drawgate_sdk::proto::{Heartbeat, MessageKind, PackFeature, ToolCall};
 use drawgate_sdk::{Call, CallError, Pack, ToolError, tool};
+use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -128,6 +129,37 @@ async fn over_mcp(peers: &Peers, some: &[&str], all: &[&str]) {
     assert_eq!(answer["error"]["message"], "unknown tool `delete_file`");
     assert_eq!(text(&gateway.call(&admin, "read_file", file.clone()).await), "mcp");
     assert_eq!(text(&gateway.call(&admin, "delete_file", file).await), "deleted 3 bytes");
+}
+
+/// What a welcome says of MCP leads to the same tools by the same rules, and ends with the agent.
+#[tokio::test]
+async fn the_welcome_leads_to_mcp_as_long_as_the_agent_is_there() {
+    let peers = Peers::start(&lines());
+    let pack = peers.serve(&key(PACK), file_tools(&Files::default())).await;
+    let research = peers.join("research-bot", &key(RESEARCH)).await;
+    let mcp = research.mcp().unwrap();
+    let gateway = &peers.gateway;
+    assert_eq!(mcp.endpoint, format!("http://{}/mcp", gateway.address));
+    assert!(!format!("{mcp:?}").contains(&mcp.token), "{mcp:?}");
+    assert_eq!(gateway.tool_names(&mcp.token).await, ["read_file", "write_file"]);
+    let file = json!({ "path": "c.txt", "content": "by its program" });
+    let written = gateway.call(&mcp.token, "write_file", file.clone()).await;
+    assert_eq!(written["content"][0]["text"], "written");
+    assert_eq!(call(&research, "read_file", file).await, Ok(json!("by its program")));
+    let by_mcp = events(&peers.place).into_iter().find(|event| {
+        event["kind"] == "outcome" && event["surface"] == "mcp_http" && event["success"] == true
+    });
+    assert_eq!(by_mcp.unwrap()["principal"], "research-bot");
+    let again = peers.join("research-bot", &key(RESEARCH)).await;
+    assert_ne!(again.mcp().unwrap().token, mcp.token, "each connection has its own");
+    drop(research);
+    let refused = async || {
+        let answer = gateway.stateless(&mcp.token, "tools/list", json!({})).await;
+        (answer.status == StatusCode::UNAUTHORIZED).then_some(())
+    };
+    eventually("the token is worth nothing", refused).await;
+    assert_eq!(gateway.tool_names(&again.mcp().unwrap().token).await.len(), 2);
+    pack.leave().await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use drawgate_core::model::shown_name;
 use drawgate_core::registry::visible_text;
 use drawgate_host::egress::ranges::is_public;
+use drawgate_host::secrets::has_reference;
 use http::{HeaderName, HeaderValue};
 use unicode_script::{Script, UnicodeScript as _};
 use unicode_security::MixedScript as _;
@@ -93,9 +94,9 @@ pub(super) fn check_value(path: &str, text: &str, sink: &mut Sink) {
 
 /// A word of a command line, which holds no secret.
 pub(super) fn check_word(path: &str, text: &str, sink: &mut Sink) {
-    if text.starts_with(REFERENCE) {
+    if has_reference(text) {
         let message = "`env:NAME` can't stand in a command line, which other users can read";
-        let advice = "pass the variable in `env`, and let the program read it there";
+        let advice = "write it in `env`, in a header of a connector with `url`, or in a file that the program reads";
         return sink.add(path, message, advice);
     }
     check_value(path, text, sink);

@@ -92,7 +92,9 @@ impl Conversation {
             Ok(caller) => Arc::new(caller),
             Err(status) => return Stop::Refused(status),
         };
-        let mut registered = Registered::new(&self.shared, &self.outbox, caller);
+        let mcp = self.shared.mcp.as_ref().zip(self.agent.authority.as_deref());
+        let mcp = mcp.map(|(mcp, authority)| mcp.open(&self.shared.gateway, &caller, authority));
+        let mut registered = Registered::new(&self.shared, &self.outbox, caller, mcp);
         match registered.run(incoming).await {
             Ok(()) => Stop::Done,
             Err(stop) => stop,

@@ -12,6 +12,7 @@ use drawgate_sdk::proto::{ToolDefinition, ToolsChanged, Welcome};
 use parking_lot::Mutex;
 
 use super::convert;
+use super::mcp::McpSession;
 
 /// Bytes of a list. A message of gRPC has a limit at its reader, in our own clients 16 MiB.
 const MAX_BYTES: usize = 12 * 1024 * 1024;
@@ -105,8 +106,11 @@ impl Listed {
     }
 
     /// The answer to a registration.
-    pub(super) fn welcome(&self, caller: &Caller) -> Welcome {
+    pub(super) fn welcome(&self, caller: &Caller, mcp: Option<&McpSession>) -> Welcome {
+        let token = |mcp: &McpSession| mcp.token.secret().expose().clone();
         Welcome {
+            mcp_endpoint: mcp.map(|mcp| mcp.endpoint.clone()).unwrap_or_default(),
+            mcp_token: mcp.map(token).unwrap_or_default(),
             name: caller.principal.to_string(),
             capabilities: self.view.held().iter().map(ToString::to_string).collect(),
             tools: self.tools(),

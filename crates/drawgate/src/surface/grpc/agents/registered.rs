@@ -17,6 +17,7 @@ use tonic::{Code, Status};
 use super::calls::Calls;
 use super::conversation::{Stop, stopping};
 use super::lists::Listed;
+use super::mcp::McpSession;
 use super::outbox::Outbox;
 use super::{MAX_MISSED_HEARTBEATS, Shared};
 
@@ -34,6 +35,8 @@ pub(super) struct Registered<'a> {
     caller: Arc<Caller>,
     calls: Calls,
     known: Listed,
+    /// The way to MCP for the agent's programs.
+    mcp: Option<McpSession>,
     registry: watch::Receiver<u64>,
     grants: watch::Receiver<u64>,
     /// When to check the list of tools again, and when that was done last.
@@ -48,13 +51,19 @@ pub(super) struct Registered<'a> {
 }
 
 impl<'a> Registered<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, outbox: &'a Outbox, caller: Arc<Caller>) -> Self {
+    pub(super) fn new(
+        shared: &'a Arc<Shared>,
+        outbox: &'a Outbox,
+        caller: Arc<Caller>,
+        mcp: Option<McpSession>,
+    ) -> Self {
         Self {
             // Before the first look, so that nothing is missed.
             registry: shared.gateway.registry_changes(),
             grants: shared.gateway.grant_changes(),
             calls: Calls::new(Arc::clone(shared), Arc::clone(&caller), outbox.clone()),
             known: shared.lists.of(&shared.gateway, &caller),
+            mcp,
             shared,
             outbox,
             caller,
@@ -72,7 +81,8 @@ impl<'a> Registered<'a> {
     where
         I: Stream<Item = Result<AgentMessage, Status>> + Unpin,
     {
-        self.outbox.send(Message::Welcome(self.known.welcome(&self.caller))).await?;
+        let welcome = self.known.welcome(&self.caller, self.mcp.as_ref());
+        self.outbox.send(Message::Welcome(welcome)).await?;
         let heartbeat = self.shared.heartbeat;
         let mut ticks = tokio::time::interval_at(Instant::now() + heartbeat, heartbeat);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

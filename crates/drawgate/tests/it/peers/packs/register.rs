@@ -111,6 +111,11 @@ async fn a_refusal_names_every_fault_and_leaves_nothing() {
     let log = peers.place.ok(&["audit", "export", "--json"]);
     let noted = log.lines().filter(|line| line.contains("peer_refused")).collect::<Vec<_>>();
     assert!(matches!(noted[..], [one] if one.contains(r#""reason":"manifest""#)), "{log}");
+    let many = (0..200).map(|number| tool(&format!("foreign_{number}"), &[])).collect();
+    let cut = pack.connect(manifest("one", many)).await.unwrap_err();
+    assert!(cut.message().ends_with(" more; the gateway's log has all of them"), "{cut:?}");
+    let log = peers.place.log();
+    assert!((0..200).all(|number| log.contains(&format!("`foreign_{number}`"))), "{log}");
     // The connection is still good for a manifest that is.
     let _calls = pack.connect(full("one", &["good"])).await.unwrap();
     assert!(is_listed(&peers.gateway, "good").await);
