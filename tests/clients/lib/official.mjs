@@ -26,17 +26,23 @@ async function converse(client, transport, calls) {
 
 const headersOf = (token) => ({ requestInit: { headers: { authorization: `Bearer ${token}` } } });
 
-const typescript2 = (mode) => (url, token, calls) => {
-  const client = new Client(INFO, { versionNegotiation: { mode } });
-  return converse(client, new StreamableHTTPClientTransport(new URL(url), headersOf(token)), calls);
+const typescript2 = (mode) => (url, token) => [
+  new Client(INFO, { versionNegotiation: { mode } }),
+  new StreamableHTTPClientTransport(new URL(url), headersOf(token)),
+];
+
+/** Each gives a client and its transport, which are not connected yet. */
+export const TYPESCRIPT = {
+  "TypeScript v1": (url, token) =>
+    [new ClientV1(INFO), new TransportV1(new URL(url), headersOf(token))],
+  "TypeScript v2 (2025-11-25)": typescript2("legacy"),
+  "TypeScript v2 (2026-07-28)": typescript2({ pin: "2026-07-28" }),
 };
 
 /** Each lists the tools, makes the calls and returns `{ tools, results }`; it rejects where its client does. */
 export const OFFICIAL = {
-  "TypeScript v1": (url, token, calls) =>
-    converse(new ClientV1(INFO), new TransportV1(new URL(url), headersOf(token)), calls),
-  "TypeScript v2 (2025-11-25)": typescript2("legacy"),
-  "TypeScript v2 (2026-07-28)": typescript2({ pin: "2026-07-28" }),
+  ...Object.fromEntries(Object.entries(TYPESCRIPT).map(([name, make]) =>
+    [name, (url, token, calls) => converse(...make(url, token), calls)])),
   "Python (2025-11-25)": (...where) => pythonOverHttp("legacy", ...where),
   "Python (2026-07-28)": (...where) => pythonOverHttp("auto", ...where),
 };

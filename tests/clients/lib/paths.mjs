@@ -19,6 +19,8 @@ const pinned = join(modules, `node-linux-${process.arch}/bin/node`);
 export const node = existsSync(pinned) ? pinned : process.execPath;
 
 export const python = join(venv, "python");
+/** The same with the first version of the SDK. */
+export const python1 = join(clients, ".venv-sqlite/bin/python");
 export const inspector = join(
   modules,
   "@modelcontextprotocol/inspector/clients/launcher/build/index.js",

@@ -50,7 +50,7 @@ if (process.arch !== "x64") delete WORKERS.opencode;
 
 const quoted = (value) => JSON.stringify(value);
 
-function configuration(url, seen) {
+function configuration(url, seen, more) {
   const look = join(clients, "servers/look_around.sh");
   const limits = "models.fake = { context_tokens = 200000, max_output = 4000 }";
   const provider = (name, kind, address) =>
@@ -65,6 +65,7 @@ function configuration(url, seen) {
     provider("gemini", "gemini", url),
     provider("other", "anthropic", url),
     ...Object.entries(WORKERS).map(([name, worker]) => invoker(name, worker)),
+    more,
   ].join("\n");
 }
 
@@ -74,14 +75,15 @@ function profile(name, fields, text) {
 
 /** A gateway with one profile for each program, beside a helper that the gateway runs itself. */
 export class WorkerGateway {
-  constructor(models) {
+  /** `more` are further tables of its configuration. */
+  constructor(models, more = "") {
     this.home = mkdtempSync(join(tmpdir(), "drawgate-workers-"));
     this.data = join(this.home, "data");
     this.seen = join(this.home, "seen");
     this.config = join(this.home, "drawgate.toml");
     mkdirSync(this.seen);
     mkdirSync(join(this.home, "agents"));
-    writeFileSync(this.config, configuration(models.url, this.seen));
+    writeFileSync(this.config, configuration(models.url, this.seen, more));
     const add = (file, text) => writeFileSync(join(this.home, "agents", `${file}.md`), text);
     for (const [name, { model }] of Object.entries(WORKERS)) {
       const fields = [`model: ${model}`, `invoker: ${name}`];

@@ -10,6 +10,7 @@ mod lineage;
 mod manifest;
 mod narrowing;
 mod policy;
+pub mod shape;
 
 pub use call::{
     ArtifactRef, Caller, Disclosure, Ending, ErrorCode, ResultMeta, Surface, ToolError,

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::entry::Naming;
 use super::names::visible_text;
 use super::visible::show_all;
+use crate::model::shape::{self, Form};
 use crate::model::{Offer, SourceId};
 
 /// What stands in front of a URI that two sources have, before the source's id.
@@ -89,19 +90,13 @@ impl SourceCatalog {
             };
             catalog
                 .resources
-                .extend(items(source, &offer.resources, "uri", MAX_URI, |own| uri(&uris, own)));
-            catalog.templates.extend(items(
-                source,
-                &offer.templates,
-                "uriTemplate",
-                MAX_URI,
-                |own| uri(&templates, own),
-            ));
-            catalog.prompts.extend(items(source, &offer.prompts, "name", MAX_NAME, |own| {
-                match naming {
-                    Naming::Flat if !names.contains(own) => own.to_owned(),
-                    Naming::Flat | Naming::Qualified => qualified_name(source, own),
-                }
+                .extend(items(source, &offer.resources, RESOURCES, |own| uri(&uris, own)));
+            catalog
+                .templates
+                .extend(items(source, &offer.templates, TEMPLATES, |own| uri(&templates, own)));
+            catalog.prompts.extend(items(source, &offer.prompts, PROMPTS, |own| match naming {
+                Naming::Flat if !names.contains(own) => own.to_owned(),
+                Naming::Flat | Naming::Qualified => qualified_name(source, own),
             }));
         }
         let names = &mut catalog.names;
@@ -279,11 +274,16 @@ fn shared<'a>(each: impl Iterator<Item = BTreeSet<&'a str>>) -> BTreeSet<String>
     count.into_iter().filter(|(_, n)| *n > 1).map(|(text, _)| text.to_owned()).collect()
 }
 
+/// How definitions of one kind look: the member that is their name, how long that may be, and all members.
+type Definitions = (&'static str, usize, Form);
+const RESOURCES: Definitions = ("uri", MAX_URI, shape::RESOURCE);
+const TEMPLATES: Definitions = ("uriTemplate", MAX_URI, shape::TEMPLATE);
+const PROMPTS: Definitions = ("name", MAX_NAME, shape::PROMPT);
+
 fn items(
     source: &SourceId,
     definitions: &[Value],
-    key: &str,
-    longest: usize,
+    (key, longest, form): Definitions,
     shown: impl Fn(&str) -> String,
 ) -> Vec<Item> {
     let mut seen = BTreeSet::new();
@@ -298,6 +298,12 @@ fn items(
         let mut listing = definition.clone();
         if let Value::Object(listing) = &mut listing {
             listing.insert(key.to_owned(), name.as_str().into());
+        }
+        if shape::fit(form, &mut listing).is_err() {
+            continue;
+        }
+        if let Value::Object(listing) = &mut listing {
+            listing.entry("name").or_insert_with(|| own.into());
         }
         if show_all(&mut listing).is_err() {
             continue;

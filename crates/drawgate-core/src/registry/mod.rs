@@ -9,6 +9,7 @@ mod catalog;
 mod contents;
 mod declared;
 mod definitions;
+mod demands;
 mod entry;
 mod names;
 mod offered;
@@ -31,6 +32,7 @@ pub use audience::Audience;
 pub use catalog::{Item, ItemMatch};
 pub use declared::declared_faults;
 pub use definitions::Provider;
+pub use demands::{ServerAnnotations, ServerDemands};
 pub use entry::{
     BadTool, Entry, Limits, Naming, Origin, Registration, SourceTerms, ToolTerms, Validation,
     definition_hash,

@@ -55,7 +55,9 @@ pub use sections::{
     Approvals, ApprovalsMode, Artifacts, Audit, AuditFailure, Builtin, Durability, Limits, Local,
     LogFormat, LogLevel, Payloads, Policy, PolicyDefaults, Telemetry, Webhook,
 };
-pub use servers::{CallLimits, Names, Protocol, Server, ToolSettings, Trust, Validation};
+pub use servers::{
+    CallLimits, Names, Protocol, Server, ServerAnnotations, ToolSettings, Trust, Validation,
+};
 pub use setting::{is_key_shaped, looks_like_secret};
 pub use starter::STARTER;
 pub(crate) use terms::{base_terms, declared_terms, tool_terms};

@@ -118,7 +118,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            timeout_seconds: 30,
+            timeout_seconds: 60,
             max_timeout_seconds: 600,
             max_task_seconds: 3600,
             task_after_seconds: 5,

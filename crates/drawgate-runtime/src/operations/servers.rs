@@ -7,7 +7,9 @@ use std::time::Duration;
 use drawgate_core::audit::EventKind;
 use drawgate_core::model::{Capability, Principal, SourceId, shown_name};
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::{Acceptance, Held, ReviewError, SourceState, SourceStatus};
+use drawgate_core::registry::{
+    Acceptance, Held, ReviewError, ServerDemands, SourceState, SourceStatus,
+};
 pub use drawgate_sources::mcp::Refusal;
 use drawgate_sources::mcp::oauth::{LoginState, LoginSummary, ServerLogin};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -51,6 +53,9 @@ pub struct ServerReport {
     /// What its tools require, each combination once.
     #[serde(default)]
     pub requires: BTreeSet<Vec<Capability>>,
+    /// What the annotations that it sends demand, by the names of its tools.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub demands: BTreeMap<String, ServerDemands>,
     /// The login at it, if that matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginState>,
@@ -124,6 +129,7 @@ impl Operations {
                 source: self.source_report(status),
                 fault: faults.remove(&id),
                 requires: self.required(&id),
+                demands: self.demanded(&id),
                 login: self.login_state(&id),
             };
             // A server's own words may hold anything.
@@ -143,6 +149,13 @@ impl Operations {
         let registry = self.gateway.registry();
         let own = registry.entries().filter(|entry| entry.id.source() == id);
         own.map(|entry| entry.requires.clone()).collect()
+    }
+
+    fn demanded(&self, id: &SourceId) -> BTreeMap<String, ServerDemands> {
+        let registry = self.gateway.registry();
+        let own = registry.entries().filter(|entry| entry.id.source() == id);
+        own.filter_map(|entry| Some((shown_name(entry.own_name()), entry.demands.clone()?)))
+            .collect()
     }
 
     fn login_state(&self, id: &SourceId) -> Option<LoginState> {

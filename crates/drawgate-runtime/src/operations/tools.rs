@@ -5,7 +5,7 @@ use drawgate_core::model::{
 };
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::policy::Expose;
-use drawgate_core::registry::{Entry, Provider, SourceState, SourceStatus};
+use drawgate_core::registry::{Entry, Provider, ServerDemands, SourceState, SourceStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,6 +23,15 @@ pub struct ListedTool {
     pub wire_name: WireName,
     /// What a caller needs.
     pub requires: Vec<Capability>,
+    /// Whether a person must confirm each call.
+    #[serde(default)]
+    pub requires_confirmation: bool,
+    /// The policy action by which all rules know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_action: Option<String>,
+    /// What its server's own annotations demand; the above has it if it is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_demands: Option<ServerDemands>,
     /// The definition, as its author wrote it.
     pub tool: Value,
     /// How the agent comes by it whose list this is.
@@ -125,6 +134,9 @@ fn listed(entry: &Entry, source: Option<&SourceStatus>) -> Result<ListedTool, Op
         server_id: entry.id.source().clone(),
         wire_name: entry.wire.clone(),
         requires: entry.requires.clone(),
+        requires_confirmation: entry.confirm,
+        policy_action: entry.action.clone(),
+        server_demands: entry.demands.clone(),
         access: None,
         tool: serde_json::to_value(&entry.spec).map_err(anyhow::Error::from)?,
         served_by: source.map(|SourceStatus { server, state, since, .. }| ServedBy {

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
+use drawgate_core::model::shape::{self, Form, Misfit};
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::refusals::Refusal;
@@ -12,6 +14,9 @@ use crate::excerpt::{excerpt, masked};
 
 /// How many lines of a server's complaints are kept: at most 1 MiB of them.
 const TAIL_LINES: usize = 256;
+
+/// How many odd members of one list are remembered.
+const MAX_MISFITS: usize = 256;
 
 /// The state of a source, for `doctor` and for the console.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -51,6 +56,9 @@ pub struct SourceDiagnostics {
     pub protocol_version: Option<String>,
     /// Tools that are not offered, and why.
     pub left_out: Vec<LeftOut>,
+    /// Members of definitions that are not shown to callers, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub misfits: Vec<LeftOut>,
     /// Messages that were ignored: not JSON, or answers to nothing.
     pub ignored_messages: u64,
 }
@@ -81,13 +89,44 @@ pub struct ClientConnections {
     pub limit: usize,
 }
 
-/// A tool that is not offered.
+/// A tool or other thing that is not offered, or not whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// Its name, if it has one.
     pub tool: String,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// What of a server's lists does not reach callers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Omissions {
+    /// Bad definitions. They do not spoil the others.
+    pub(super) left_out: Vec<LeftOut>,
+    /// Members of definitions that have the wrong type.
+    pub(super) misfits: Vec<LeftOut>,
+}
+
+impl Omissions {
+    /// Notes the members of a definition that callers are not shown; an error if it does not fit as a whole.
+    pub(super) fn inspect(
+        &mut self,
+        name: &str,
+        form: Form,
+        definition: &Value,
+    ) -> Result<(), Misfit> {
+        let room = MAX_MISFITS.saturating_sub(self.misfits.len());
+        let found = shape::misfits(form, definition)?.into_iter().take(room);
+        self.misfits.extend(
+            found.map(|misfit| LeftOut { tool: name.to_owned(), reason: misfit.to_string() }),
+        );
+        Ok(())
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.left_out.extend(other.left_out);
+        self.misfits.extend(other.misfits);
+    }
 }
 
 impl SourceDiagnostics {
@@ -172,8 +211,10 @@ impl Journal {
         self.facts.lock().pid = None;
     }
 
-    pub(super) fn left_out(&self, left_out: Vec<LeftOut>) {
-        self.facts.lock().left_out = left_out;
+    pub(super) fn listed(&self, omissions: Omissions) {
+        let mut facts = self.facts.lock();
+        facts.left_out = omissions.left_out;
+        facts.misfits = omissions.misfits;
     }
 
     pub(super) fn ignored(&self) {

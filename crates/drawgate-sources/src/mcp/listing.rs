@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use drawgate_core::model::McpToolSpec;
+use drawgate_core::model::{McpToolSpec, shape};
 use drawgate_core::source::SourceError;
 use serde_json::{Map, Value};
 
-use super::Peer;
-use super::diagnostics::LeftOut;
+use super::diagnostics::{LeftOut, Omissions};
 use super::parameters::{self, ParameterHeader};
 use super::wire::{self, ServerInfo};
+use super::{Peer, SHOWN_NAME};
 
 /// Bounds for a list: what is beyond them is left out.
 const MAX_PAGES: usize = 1_000;
@@ -20,15 +20,13 @@ pub(super) const MAX_ITEMS: usize = 5_000;
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// What a server declares that makes tasks of calls, in revision 2025-11-25.
 const TOOL_TASKS: &str = "tasks.requests.tools.call";
-/// How much of a bad tool's name is shown.
-const SHOWN_NAME: usize = 128;
 
 /// What a server offers.
 #[derive(Default)]
 pub(super) struct Listing {
     pub(super) tools: Vec<McpToolSpec>,
-    /// Bad definitions. They do not spoil the others.
-    pub(super) left_out: Vec<LeftOut>,
+    /// What of it does not reach callers.
+    pub(super) omissions: Omissions,
     /// For tools that want arguments repeated in headers.
     pub(super) headers: BTreeMap<String, Vec<ParameterHeader>>,
     /// Tools that work as tasks only.
@@ -52,7 +50,7 @@ pub(super) async fn list(
     if info.can("tools") || info.declares_nothing() {
         let add = |tools| listing.add(tools);
         if pages(peer, ("tools/list", "tools"), deadline, add).await? == Extent::Cut {
-            listing.left_out.push(cut("tools/list", "tools"));
+            listing.omissions.left_out.push(cut("tools/list", "tools"));
         }
     }
     if !info.can(TOOL_TASKS) {
@@ -111,7 +109,7 @@ impl Listing {
     /// Adds a page, as far as there is room.
     fn add(&mut self, tools: Vec<Value>) -> ControlFlow<()> {
         for tool in tools {
-            if self.tools.len() + self.left_out.len() >= MAX_ITEMS {
+            if self.tools.len() + self.omissions.left_out.len() >= MAX_ITEMS {
                 return ControlFlow::Break(());
             }
             self.add_tool(tool);
@@ -127,6 +125,8 @@ impl Listing {
             .chars()
             .take(SHOWN_NAME)
             .collect();
+        // What does not fit as a whole can't be read either.
+        let _unfit = self.omissions.inspect(&name, shape::TOOL, &tool);
         let spec = McpToolSpec::foreign(tool).map_err(|error| error.to_string());
         let checked = spec.and_then(|spec| {
             let headers = parameters::headers(&spec.input_schema);
@@ -144,7 +144,7 @@ impl Listing {
             }
             Err(reason) => {
                 tracing::warn!(tool = name, reason, "a tool is left out");
-                self.left_out.push(LeftOut { tool: name, reason });
+                self.omissions.left_out.push(LeftOut { tool: name, reason });
             }
         }
     }

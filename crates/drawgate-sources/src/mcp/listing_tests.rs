@@ -25,7 +25,8 @@ fn bad_tools_are_left_out_and_the_others_stay() {
     let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "foreign", "headed"]);
     assert_eq!(listing.tools[0].rest["title"], "Kept");
-    let left_out: Vec<&str> = listing.left_out.iter().map(|left| left.tool.as_str()).collect();
+    let left_out: Vec<&str> =
+        listing.omissions.left_out.iter().map(|left| left.tool.as_str()).collect();
     assert_eq!(left_out, ["no_schema", "", "", "injected"]);
     assert_eq!(listing.headers.keys().collect::<Vec<_>>(), ["headed"]);
 }
@@ -38,5 +39,5 @@ fn a_list_that_is_too_long_is_cut() {
     assert!(listing.add(many).is_break());
     assert_eq!(listing.tools.len(), MAX_ITEMS);
     assert!(listing.add(vec![json!({})]).is_break());
-    assert_eq!(listing.left_out.len(), 0);
+    assert_eq!(listing.omissions.left_out.len(), 0);
 }

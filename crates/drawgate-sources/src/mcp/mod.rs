@@ -241,8 +241,8 @@ impl ToolSource for McpSource {
         let mut listing = listing::list(&peer, &info, Instant::now() + LIST_TIMEOUT).await?;
         let changes = &self.supervisor.context().changes;
         let (offer, missing) = self.beside.ask(&peer, &info, changes).await;
-        listing.left_out.extend(missing);
-        self.supervisor.journal().left_out(listing.left_out);
+        listing.omissions.extend(missing);
+        self.supervisor.journal().listed(listing.omissions);
         self.supervisor.context().set_parameters(listing.headers);
         self.supervisor.context().set_tasks(listing.as_tasks);
         let shown = |text: &str| text.chars().take(SHOWN_NAME).collect::<String>();

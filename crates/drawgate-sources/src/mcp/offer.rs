@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use drawgate_core::model::shape::{self, Form};
 use drawgate_core::model::{Offer, Operation};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -12,10 +13,10 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::changes::Changes;
-use super::diagnostics::LeftOut;
+use super::diagnostics::{LeftOut, Omissions};
 use super::listing::{self, Extent, MAX_ITEMS};
 use super::wire::{Era, ServerInfo, method_of};
-use super::{LIST_TIMEOUT, Peer};
+use super::{LIST_TIMEOUT, Peer, SHOWN_NAME};
 
 /// How long the tools wait for lists of other things.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,7 +32,7 @@ struct Inner {
     /// What the server said last.
     last: Option<Offer>,
     /// Lists that came late and have not been handed out yet.
-    fresh: Option<(Offer, Vec<LeftOut>)>,
+    fresh: Option<(Offer, Omissions)>,
     late: Option<AbortHandle>,
 }
 
@@ -43,7 +44,7 @@ impl Lists {
         peer: &Peer,
         info: &Arc<ServerInfo>,
         changes: &Changes,
-    ) -> (Offer, Vec<LeftOut>) {
+    ) -> (Offer, Omissions) {
         if let Some(fresh) = self.0.lock().fresh.take() {
             return fresh;
         }
@@ -70,7 +71,7 @@ impl Lists {
         }
         let known = inner.last.clone().unwrap_or_default();
         let Offer { operations, instructions, .. } = at_once(info);
-        (Offer { operations, instructions, pending: true, ..known }, Vec::new())
+        (Offer { operations, instructions, pending: true, ..known }, Omissions::default())
     }
 
     /// Gives up what is on its way.
@@ -83,23 +84,16 @@ impl Lists {
 
 /// Asks for everything that the server says it has. A list that can't be had leaves the others
 /// alone, and a note on what is missing.
-async fn list(peer: &Peer, info: &ServerInfo, deadline: Instant) -> (Offer, Vec<LeftOut>) {
+async fn list(peer: &Peer, info: &ServerInfo, deadline: Instant) -> (Offer, Omissions) {
     let (resources, prompts) = (info.can("resources"), info.can("prompts"));
     let (resources, templates, prompts) = tokio::join!(
-        items(peer, resources, "resources/list", "resources", "uri", deadline),
-        items(
-            peer,
-            resources,
-            "resources/templates/list",
-            "resourceTemplates",
-            "uriTemplate",
-            deadline
-        ),
-        items(peer, prompts, "prompts/list", "prompts", "name", deadline),
+        items(peer, resources, RESOURCES, deadline),
+        items(peer, resources, TEMPLATES, deadline),
+        items(peer, prompts, PROMPTS, deadline),
     );
-    let mut left_out = Vec::new();
-    let mut keep = |(items, missing): (Vec<Value>, Vec<LeftOut>)| {
-        left_out.extend(missing);
+    let mut omissions = Omissions::default();
+    let mut keep = |(items, missing): (Vec<Value>, Omissions)| {
+        omissions.extend(missing);
         items
     };
     let offer = Offer {
@@ -108,7 +102,7 @@ async fn list(peer: &Peer, info: &ServerInfo, deadline: Instant) -> (Offer, Vec<
         prompts: keep(prompts),
         ..at_once(info)
     };
-    (offer, left_out)
+    (offer, omissions)
 }
 
 /// What the handshake tells by itself.
@@ -139,40 +133,51 @@ fn operations(info: &ServerInfo) -> BTreeMap<Operation, String> {
     .collect()
 }
 
+/// How things of one kind are listed: the method, the member of the answer that holds them, the member of
+/// each that is its name, and all members.
+type Kind = (&'static str, &'static str, &'static str, Form);
+const RESOURCES: Kind = ("resources/list", "resources", "uri", shape::RESOURCE);
+const TEMPLATES: Kind =
+    ("resources/templates/list", "resourceTemplates", "uriTemplate", shape::TEMPLATE);
+const PROMPTS: Kind = ("prompts/list", "prompts", "name", shape::PROMPT);
+
 /// One list, and what is wrong with it.
 async fn items(
     peer: &Peer,
     has: bool,
-    method: &'static str,
-    key: &'static str,
-    name: &'static str,
+    (method, key, name, form): Kind,
     deadline: Instant,
-) -> (Vec<Value>, Vec<LeftOut>) {
-    let (mut items, mut left_out) = (Vec::new(), Vec::new());
+) -> (Vec<Value>, Omissions) {
+    let (mut items, mut omissions) = (Vec::new(), Omissions::default());
     if !has {
-        return (items, left_out);
+        return (items, omissions);
     }
     let add = |page: Vec<Value>| {
         for item in page {
-            if items.len() + left_out.len() >= MAX_ITEMS {
+            if items.len() + omissions.left_out.len() >= MAX_ITEMS {
                 return ControlFlow::Break(());
             }
-            match item.get(name).and_then(Value::as_str) {
-                Some(_) => items.push(item),
-                None => left_out.push(missing(method, format!("an entry has no `{name}`"))),
+            let named = item.get(name).and_then(Value::as_str).unwrap_or_default();
+            let shown: String = named.chars().take(SHOWN_NAME).collect();
+            match omissions.inspect(&shown, form, &item) {
+                Ok(()) => items.push(item),
+                Err(misfit) => {
+                    let reason = format!("the entry `{shown}` {misfit}");
+                    omissions.left_out.push(missing(method, reason));
+                }
             }
         }
         ControlFlow::Continue(())
     };
     match listing::pages(peer, (method, key), deadline, add).await {
         Ok(Extent::Whole) => {}
-        Ok(Extent::Cut) => left_out.push(listing::cut(method, key)),
+        Ok(Extent::Cut) => omissions.left_out.push(listing::cut(method, key)),
         Err(error) => {
             tracing::warn!(method, %error, "a list can't be had");
-            left_out.push(missing(method, error.to_string()));
+            omissions.left_out.push(missing(method, error.to_string()));
         }
     }
-    (items, left_out)
+    (items, omissions)
 }
 
 fn missing(method: &str, reason: String) -> LeftOut {

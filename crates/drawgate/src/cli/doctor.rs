@@ -1,5 +1,7 @@
 //! What a server's state means, in sentences.
 
+use std::collections::BTreeMap;
+
 use drawgate_core::model::SourceId;
 use drawgate_core::registry::SourceState;
 use drawgate_runtime::operations::{ServerReport, SourceReport};
@@ -12,6 +14,10 @@ use super::tools::callers;
 
 /// How many of a server's last lines are shown; `servers logs` has more.
 const STDERR_LINES: usize = 20;
+/// How many names one line lists.
+const SHOWN_NAMES: usize = 3;
+/// For how many tools the demands of annotations are listed.
+const SHOWN_DEMANDS: usize = 10;
 
 /// Whether nothing needs a person.
 pub(super) fn is_ok(server: &ServerReport) -> bool {
@@ -33,6 +39,7 @@ pub(super) fn explain(server: &ServerReport) -> String {
     let supervision = supervision(diagnostics, status.problem.as_deref());
     lines.extend(supervision.into_iter().map(|line| format!("  {line}")));
     lines.extend(access(server).map(|line| format!("  {line}")));
+    lines.extend(demands(server));
     for held in &status.quarantined {
         let (kind, name, reason) = (held.kind.as_str(), &held.name, held.reason.as_str());
         let command = format!("drawgate servers review {}", status.id);
@@ -41,6 +48,7 @@ pub(super) fn explain(server: &ServerReport) -> String {
     for (tool, reason) in left_out(&server.source) {
         lines.push(format!("  left out: `{tool}`: {reason}"));
     }
+    lines.extend(misfits(diagnostics));
     let stderr = list(&diagnostics["stderrTail"]);
     if status.state != SourceState::Ready && !stderr.is_empty() {
         lines.push("  last lines of stderr:".to_owned());
@@ -78,6 +86,45 @@ pub(super) fn left_out(source: &SourceReport) -> Vec<(&str, &str)> {
     let missing = list(&diagnostics(source)["leftOut"]).iter();
     let missing = missing.map(|tool| (word(tool, "tool"), word(tool, "reason")));
     refused.chain(missing).collect()
+}
+
+/// What the server's own annotations demand, and whether that counts.
+fn demands(server: &ServerReport) -> Vec<String> {
+    let id = &server.source.status.id;
+    let mut lines = Vec::new();
+    for (name, demands) in server.demands.iter().take(SHOWN_DEMANDS) {
+        let counts = if demands.in_force { "in force" } else { "ignored" };
+        let confirmation = demands.requires_confirmation.then(|| "a confirmation".to_owned());
+        let scopes = demands.required_scopes.iter().map(|scope| format!("`{scope}`"));
+        let action = demands.policy_action.iter().map(|action| format!("the action `{action}`"));
+        let all: Vec<String> = confirmation.into_iter().chain(scopes).chain(action).collect();
+        lines.push(format!("  its annotations, {counts}: `{name}` demands {}", all.join(", ")));
+    }
+    if let Some(more) = server.demands.len().checked_sub(SHOWN_DEMANDS).filter(|more| *more > 0) {
+        lines.push(format!("  and those of {}", count(more, "more tool")));
+    }
+    if server.demands.values().any(|demands| demands.in_force) {
+        let key = "`annotations = \"ignore\"`";
+        lines.push(format!("  {key} in `[servers.{id}]` switches its annotations off"));
+    }
+    lines
+}
+
+/// Members of definitions that callers are not shown, each reason once.
+fn misfits(diagnostics: &Value) -> Vec<String> {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for misfit in list(&diagnostics["misfits"]) {
+        by_reason.entry(word(misfit, "reason")).or_default().push(word(misfit, "tool"));
+    }
+    let line = |(reason, names): (&str, Vec<&str>)| {
+        let shown = names.iter().take(SHOWN_NAMES).copied().collect::<Vec<_>>().join("`, `");
+        let more = match names.len().saturating_sub(SHOWN_NAMES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("  not shown to callers: {reason}; in `{shown}`{more}")
+    };
+    by_reason.into_iter().map(line).collect()
 }
 
 /// Who may call its tools.
@@ -119,8 +166,21 @@ fn state(source: &SourceReport) -> String {
 /// Why a server is not used, with the command that helps.
 pub(super) fn advised_server(id: &SourceId, problem: &str) -> String {
     let is_fetched = ![NOT_FETCHED, NOT_PINNED].iter().any(|reason| problem.contains(reason));
-    let fetch = (!is_fetched).then(|| format!("; run `drawgate servers fetch {id}`"));
-    format!("{problem}{}", fetch.unwrap_or_default())
+    let advice = match missing_variable(problem) {
+        Some(name) => format!(
+            "; `drawgate secrets set {name}` stores it, and `drawgate servers restart {id}` uses it"
+        ),
+        None if is_fetched => String::new(),
+        None => format!("; run `drawgate servers fetch {id}`"),
+    };
+    format!("{problem}{advice}")
+}
+
+/// The variable that a problem is about, if it is one that is not set.
+fn missing_variable(problem: &str) -> Option<&str> {
+    let (_, rest) = problem.split_once("the environment variable `")?;
+    let (name, rest) = rest.split_once('`')?;
+    rest.starts_with(" is not set").then_some(name)
 }
 
 /// How its connection is looked after.
@@ -174,6 +234,7 @@ fn list(value: &Value) -> &[Value] {
 
 #[cfg(test)]
 mod tests {
+    use drawgate_host::secrets::SecretError;
     use serde_json::json;
 
     use super::*;
@@ -200,6 +261,13 @@ mod tests {
             "diagnostics": {
                 "state": "ready", "transport": "stdio", "protocolVersion": "2025-11-25", "restarts": 0,
                 "leftOut": [{ "tool": "x", "reason": "it has no name" }], "stderrTail": ["hello"],
+                "misfits": [
+                    { "tool": "a", "reason": "`title` must be a text" },
+                    { "tool": "b", "reason": "`icons[0]` has no `src`" },
+                    { "tool": "b", "reason": "`title` must be a text" },
+                    { "tool": "c", "reason": "`title` must be a text" },
+                    { "tool": "d", "reason": "`title` must be a text" },
+                ],
             },
         }));
         check(
@@ -207,7 +275,9 @@ mod tests {
             "files: ready, 3 tools, fs 1.2\n  \
              reached by `stdio`, protocol revision 2025-11-25\n  \
              left out: `rm`: its schema is no schema\n  \
-             left out: `x`: it has no name",
+             left out: `x`: it has no name\n  \
+             not shown to callers: `icons[0]` has no `src`; in `b`\n  \
+             not shown to callers: `title` must be a text; in `a`, `b`, `c` and 1 more",
         );
         assert!(is_ok(&server));
     }
@@ -242,6 +312,30 @@ mod tests {
             let said = format!("a: ready, 1 tool, s 1\n  callers: {expected}");
             check(&with(&requires), &said);
         }
+    }
+
+    #[test]
+    fn what_annotations_demand_is_said_and_whether_it_counts() {
+        let demands = |in_force: bool| {
+            report(json!({
+                "id": "a", "state": "ready", "tools": 1, "server": "s 1",
+                "demands": { "wipe": {
+                    "inForce": in_force, "requiresConfirmation": true, "requiredScopes": ["disk"],
+                    "policyAction": "file.write",
+                } },
+            }))
+        };
+        check(
+            &demands(true),
+            "a: ready, 1 tool, s 1\n  \
+             its annotations, in force: `wipe` demands a confirmation, `disk`, the action `file.write`\n  \
+             `annotations = \"ignore\"` in `[servers.a]` switches its annotations off",
+        );
+        check(
+            &demands(false),
+            "a: ready, 1 tool, s 1\n  \
+             its annotations, ignored: `wipe` demands a confirmation, `disk`, the action `file.write`",
+        );
     }
 
     #[test]
@@ -324,6 +418,13 @@ mod tests {
         check(
             &report(json!({ "id": "a", "state": "starting" })),
             "a: starting; it has not answered yet",
+        );
+        let unset = SecretError::Missing("KEY".to_owned()).to_string();
+        check(
+            &report(json!({ "id": "a", "state": "refused", "problem": unset })),
+            &format!(
+                "a: can't be used until the configuration changes: {unset}; `drawgate secrets set KEY` stores it, and `drawgate servers restart a` uses it"
+            ),
         );
         check(
             &report(json!({ "id": "a", "state": "refused", "problem": "two tools `x`" })),

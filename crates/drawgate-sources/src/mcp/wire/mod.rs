@@ -5,6 +5,7 @@ mod results;
 mod server;
 
 pub(super) use crate::line_rpc::{Request, Whose, cancelled, failure, read};
+use drawgate_core::model::shape;
 use drawgate_core::source::SourceError;
 pub use params::method_of;
 pub(super) use params::{CallParams, Form, Meta, PlainParams};
@@ -117,6 +118,7 @@ fn notification(method: &str, params: Option<Value>) -> Incoming {
             Some(Value::Object(mut message)) => {
                 // It speaks about the hop from the server, if about anything.
                 message.shift_remove(META);
+                shape::fit_members(shape::LOG_MESSAGE, &mut message);
                 Incoming::Log(message)
             }
             Some(_) | None => Incoming::Nonsense,
@@ -131,6 +133,7 @@ fn text<'a>(value: Option<&'a Value>, key: &str) -> Option<&'a str> {
 
 fn progress(params: Option<Value>) -> Incoming {
     let Some(Value::Object(mut report)) = params else { return Incoming::Nonsense };
+    shape::fit_members(shape::PROGRESS, &mut report);
     match report.shift_remove(PROGRESS_TOKEN).as_ref().and_then(Value::as_u64) {
         Some(token) => Incoming::Progress { token, report },
         None => Incoming::Nonsense,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use drawgate_core::model::{ToolAnnotations, shown_name};
+use drawgate_core::model::{ToolAnnotations, shape, shown_name};
 use drawgate_core::registry::{CompiledSchema, skeleton};
 use serde_json::Value;
 
@@ -230,10 +230,21 @@ fn check_parameters(tool: &Tool, path: &str, sink: &mut Sink) {
 
 fn check_annotations(tool: &Tool, path: &str, sink: &mut Sink) {
     let Some(annotations) = &tool.annotations else { return };
-    let read = serde_json::from_value::<ToolAnnotations>(Value::Object(annotations.clone()));
-    if let Err(error) = read {
-        let advice = "use hints such as `\"readOnlyHint\": true`";
-        sink.add(&member(path, "annotations"), error.to_string(), advice);
+    let path = member(path, "annotations");
+    let value = Value::Object(annotations.clone());
+    let advice = "use `requiresConfirmation`, `requiredScopes`, `policyAction`, or hints such as \
+                  `\"readOnlyHint\": true`";
+    for misfit in shape::misfits(shape::TOOL_ANNOTATIONS, &value).unwrap_or_default() {
+        sink.add(&path, misfit.to_string(), advice);
+    }
+    match serde_json::from_value::<ToolAnnotations>(value) {
+        Ok(read) => {
+            if let Some(unknown) = read.unknown() {
+                let message = format!("annotation `{}` is not supported", shown_name(unknown));
+                sink.add(&path, message, advice);
+            }
+        }
+        Err(error) => sink.add(&path, error.to_string(), advice),
     }
 }
 
