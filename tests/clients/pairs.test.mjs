@@ -114,6 +114,7 @@ for (const [title, server] of Object.entries(SERVERS)) {
 
         const about = {
           label, notFound, connect: open, connectOther: openOther, tellsApart: server.tellsApart,
+          server: server.revision,
         };
         for (const [what, check] of Object.entries(checks)) {
           // A process of its own has nobody else to tell, and the list is that of another process.

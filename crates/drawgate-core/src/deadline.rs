@@ -27,6 +27,10 @@ pub struct Passed;
 impl Deadline {
     /// No clock reaches further than this without overflow.
     const LONGEST: Duration = Duration::from_hours(365 * 24);
+    /// A timer that is so late was not looked at: the program was stopped, or the machine slept.
+    const OVERSLEPT: Duration = Duration::from_secs(1);
+    /// The time for what came while the program stood still.
+    const GRACE: Duration = Duration::from_secs(1);
 
     /// Begins now.
     #[must_use]
@@ -64,14 +68,16 @@ impl Deadline {
 
     /// Returns when the time is over.
     pub async fn passed(&self) {
-        let mut at = self.at();
+        let mut at = self.at().max(now());
         loop {
             tokio::time::sleep_until(at.into()).await;
-            let later = self.at();
-            if later <= at {
-                return;
-            }
-            at = later;
+            let (later, now) = (self.at(), now());
+            at = match now.saturating_duration_since(at) {
+                _ if later > at => later,
+                // The program stood still: what came meanwhile is read before it is called late.
+                overslept if overslept > Self::OVERSLEPT => now + Self::GRACE,
+                _ => return,
+            };
         }
     }
 
@@ -134,6 +140,24 @@ mod tests {
         assert_eq!(deadline.bound(work).await, Ok(()));
         assert!(timeout(9 * SECOND, deadline.passed()).await.is_err());
         assert!(timeout(2 * SECOND, deadline.passed()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_came_while_the_program_stood_still_is_not_late() {
+        let deadline = Deadline::new(10 * SECOND, 60 * SECOND);
+        let (send, answer) = tokio::sync::oneshot::channel();
+        let mut bound = std::pin::pin!(deadline.bound(answer));
+        assert!(timeout(SECOND, &mut bound).await.is_err());
+        advance(20 * SECOND).await;
+        // Whatever reads the answer has its turn after the timer.
+        let read = async {
+            tokio::task::yield_now().await;
+            send.send(7).unwrap();
+        };
+        assert_eq!(tokio::join!(bound, read).0, Ok(Ok(7)));
+        let began = now();
+        assert_eq!(deadline.bound(std::future::pending::<()>()).await, Err(Passed));
+        assert_eq!(now(), began, "who begins to wait when it is over does not wait");
     }
 
     #[tokio::test]

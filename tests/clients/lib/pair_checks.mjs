@@ -73,6 +73,13 @@ async function tellsErrors(client) {
   await assert.rejects(call(client, "no_such_tool"), { code: -32602 });
 }
 
+/** Only servers of the newer era refuse a call that its caller could not follow as a task. */
+async function demandsTasks(client, { server }) {
+  if (server !== "2026-07-28") return;
+  const { isError, content } = await call(client, "failing_job");
+  assert.deepEqual([isError, content[0].text], [true, "the job failed"]);
+}
+
 // --- resources ---
 
 async function listsResources(client) {
@@ -357,6 +364,7 @@ export const CHECKS = {
   "lists tools as they are defined": listsTools,
   "calls tools": callsTools,
   "tells that a tool failed, and that there is none": tellsErrors,
+  "calls a tool that works as a task only": demandsTasks,
   "lists resources and families of them": listsResources,
   "reads resources": readsResources,
   "tells that a resource is not there": missesResources,

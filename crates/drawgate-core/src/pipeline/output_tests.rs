@@ -249,6 +249,7 @@ async fn structured_results_keep_to_the_output_schema() {
         (structured(json!({})), Some(ErrorCode::ValidationError)),
         (structured(json!([1])), Some(ErrorCode::ValidationError)),
         (ToolOutput::text("only text"), None),
+        (structured(Value::Null), None),
         (failure(json!({ "why": 1 })), Some(ErrorCode::ExecutionFailed)),
     ];
     for (output, expected) in cases {
@@ -256,7 +257,12 @@ async fn structured_results_keep_to_the_output_schema() {
         let result = gate.call("ann", "s:t", json!({})).await;
         assert_eq!(code(&result), expected, "{output:?}");
         if expected == Some(ErrorCode::ValidationError) {
-            assert!(result.content.is_empty() && result.structured_content.is_none());
+            assert!(result.structured_content.is_none());
+            let [mark, own, json] = result.content.as_slice() else { panic!("{result:?}") };
+            let mark = mark["text"].as_str().unwrap();
+            assert!(mark.starts_with("[`s:t` returned what breaks its own output schema"), "{mark}");
+            assert_eq!(own["text"], "see there");
+            assert_eq!(json["text"], output.structured.unwrap().to_string());
             assert!(
                 !message(&result).contains("one\""),
                 "the value is not echoed: {}",

@@ -537,8 +537,8 @@ async fn progress_extends_the_time_up_to_the_longest() {
     let advice = "an operator can raise `timeout_seconds` of its server or in `[limits]`";
     let longest = "an operator can raise `max_timeout_seconds` in `[limits]`";
     let cases = [
-        (40, None, true, None),
-        (40, None, false, Some((30, advice))),
+        (70, None, true, None),
+        (70, None, false, Some((60, advice))),
         (700, None, true, Some((600, longest))),
         (40, Some(35_000), true, Some((35, "the time that the caller gave it"))),
     ];

@@ -14,7 +14,9 @@ use super::continuation::{Bound, Carried};
 use super::execute::Executed;
 use super::gateway::Gateway;
 use super::{Refusal, questions, refuse};
-use crate::model::{ArtifactRef, Caller, ErrorCode, InputRequired, Operation, ToolOutput};
+use crate::model::{
+    ArtifactRef, Caller, ErrorCode, InputRequired, Operation, ToolError, ToolOutput, shape,
+};
 use crate::registry::Entry;
 
 /// The largest resource or prompt that is passed on.
@@ -50,6 +52,7 @@ impl Gateway {
         if let Some(required) = output.input_required.take() {
             return self.interrupted(caller, &entry, *required, approval, &binding);
         }
+        shape::fit_output(entry.operation, &mut output);
         self.mask(&mut output);
         let mut output = self.review(caller, &entry, output, trace).await?;
         let size = Size::of(&output);
@@ -57,8 +60,8 @@ impl Gateway {
             return pass(&entry, output, &size, trace);
         }
         self.parts.registry.peek().show_links(entry.id.source(), &mut output.content);
-        if let (Some(schema), false) = (&entry.output, output.is_error) {
-            check_structured(&entry, schema, &output)?;
+        if let Some(fault) = check_structured(&entry, &mut output) {
+            trace.answer_is_at_fault(fault);
         }
         let heavy = size.text + size.binary > HEAVY;
         let output =
@@ -149,19 +152,27 @@ fn unfit_question() -> Refusal {
     refuse(ErrorCode::ExecutionFailed, message)
 }
 
-fn check_structured(
-    entry: &Entry,
-    schema: &crate::registry::CompiledSchema,
-    output: &ToolOutput,
-) -> Result<(), Refusal> {
-    let Some(structured) = &output.structured else { return Ok(()) };
-    schema.check(structured).map_err(|faults| {
-        let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        let message = format!(
-            "`{}` returned what breaks its own output schema: {}",
-            entry.id,
-            list.join("; ")
-        );
-        refuse(ErrorCode::ValidationError, message).with_details(json!({ "faults": faults }))
-    })
+/// Compares a structured result with the tool's own output schema. One that breaks it stays readable as
+/// text, marked, in an error of the tool: clients that validate results refuse anything else.
+fn check_structured(entry: &Entry, output: &mut ToolOutput) -> Option<ToolError> {
+    let structured = output.structured.as_ref()?;
+    let faults = match &entry.output {
+        Some(schema) => schema.check(structured).err(),
+        None => structured.is_null().then(Vec::new),
+    }?;
+    // Many servers write `null` for a result that they do not have.
+    let structured = output.structured.take().filter(|value| !value.is_null())?;
+    if !cut::repeats(&structured, output) {
+        output.content.push(json!({ "type": "text", "text": structured.to_string() }));
+    }
+    if output.is_error {
+        return None;
+    }
+    output.is_error = true;
+    let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let list = list.join("; ");
+    let message = format!("`{}` returned what breaks its own output schema: {list}", entry.id);
+    let mark = format!("[{message}. What it returned follows as text.]");
+    output.content.insert(0, json!({ "type": "text", "text": mark }));
+    Some(refuse(ErrorCode::ValidationError, message).with_details(json!({ "faults": faults })))
 }

@@ -27,6 +27,8 @@ const ROUND_PAUSE: Duration = Duration::from_millis(50);
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The server wants other arguments repeated in headers than it did when it was listed.
 const HEADER_MISMATCH: i64 = -32020;
+/// The server needs what its caller has not declared.
+const MISSING_CAPABILITY: i64 = -32021;
 
 impl McpSource {
     /// Asks a server for what a caller wants.
@@ -280,7 +282,13 @@ async fn rounds(
     let mut again = None;
     for round in 0..MAX_ROUNDS {
         let input = again.as_ref().or(cx.input.as_ref());
-        let (_exchange, turn) = first_turn(peer, call, Form::Plain(input), cx).await?;
+        let (_exchange, turn) = match first_turn(peer, call, Form::Plain(input), cx).await {
+            Err(error) if demands_task(peer, call, &error) => {
+                peer.context().add_task(call.tool());
+                continue;
+            }
+            turn => turn?,
+        };
         let Turn::Reply(reply) = turn else {
             return Err(SourceError::Protocol("the server asked in a way of old".to_owned()));
         };
@@ -306,6 +314,17 @@ async fn rounds(
     Err(SourceError::Protocol(format!(
         "the server asked {MAX_ROUNDS} times in a row to be called again"
     )))
+}
+
+/// Whether the server refused a call because it would make a task of it, which its caller can't follow. The
+/// gateway can.
+fn demands_task(peer: &Peer, call: &PermittedCall, error: &SourceError) -> bool {
+    let SourceError::Failed { details: Some(details), .. } = error else { return false };
+    let needed = &details["data"]["requiredCapabilities"]["extensions"];
+    wire::error_code(error) == Some(MISSING_CAPABILITY)
+        && needed.get(tasks::EXTENSION).is_some()
+        && call.operation() == Operation::CallTool
+        && !peer.context().wants_task(call.tool())
 }
 
 /// Follows a task, whose questions are under the same rule as any others.

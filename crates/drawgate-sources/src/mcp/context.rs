@@ -78,6 +78,11 @@ impl SourceContext {
         *self.as_tasks.write() = tools;
     }
 
+    /// Notes a tool that works as a task only.
+    pub(super) fn add_task(&self, tool: &str) {
+        self.as_tasks.write().insert(tool.to_owned());
+    }
+
     /// Whether a tool works as a task only.
     pub(super) fn wants_task(&self, tool: &str) -> bool {
         self.as_tasks.read().contains(tool)

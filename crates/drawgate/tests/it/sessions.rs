@@ -78,9 +78,27 @@ async fn a_session_is_needed_and_ends_when_told() {
         bare(&gateway, Method::DELETE, &gateway.token, &session).await,
         StatusCode::NO_CONTENT
     );
-    assert_eq!(ask(&gateway, &gateway.token, &session, "ping").await.status, StatusCode::NOT_FOUND);
+    is_gone(&gateway, &session).await;
+    drop(gateway);
+    let gateway = ready(&place).await;
+    let session = gateway.open_session(&gateway.token).await;
+    drop(gateway);
+    is_gone(&ready(&place).await, &session).await;
+}
+
+/// Every message of a session that is gone is answered so that clients begin a new one.
+async fn is_gone(gateway: &Gateway, session: &str) {
+    let named = [("mcp-session-id", session)];
+    for message in [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" }),
+        json!({ "jsonrpc": "2.0", "id": 1, "result": {} }),
+    ] {
+        let answer = gateway.post_as(&gateway.token, &named, &message).await;
+        assert_eq!((answer.status, answer.rpc_code()), (StatusCode::NOT_FOUND, Some(-32001)));
+    }
     for method in [Method::GET, Method::DELETE] {
-        assert_eq!(bare(&gateway, method, &gateway.token, &session).await, StatusCode::NOT_FOUND);
+        assert_eq!(bare(gateway, method, &gateway.token, session).await, StatusCode::NOT_FOUND);
     }
 }
 

@@ -22,16 +22,25 @@ async fn ask(
     token: &str,
     capabilities: &Value,
     method: &str,
-    mut params: Value,
+    params: Value,
+) -> Answer {
+    let named =
+        params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default().to_owned();
+    ask_as(gateway, token, capabilities, method, (params, Some(&named))).await
+}
+
+/// The same, with this name in the header that repeats it.
+async fn ask_as(
+    gateway: &Gateway,
+    token: &str,
+    capabilities: &Value,
+    method: &str,
+    (mut params, named): (Value, Option<&str>),
 ) -> Answer {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
-    let named =
-        params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default().to_owned();
     let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
-    if !named.is_empty() {
-        headers.push(("mcp-name", &named));
-    }
+    headers.extend(named.filter(|named| !named.is_empty()).map(|named| ("mcp-name", named)));
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     gateway.post_as(token, &headers, &message).await
 }
@@ -107,6 +116,27 @@ async fn a_long_call_becomes_a_task_and_its_result_outlives_the_gateway() {
     let wal = std::fs::read(place.data().join("drawgate.db-wal")).unwrap_or_default();
     let found = [database, wal].iter().any(|bytes| bytes.windows(7).any(|part| part == b"at last"));
     assert!(!found, "a result is sealed");
+}
+
+#[tokio::test]
+async fn a_task_is_found_without_the_header_that_names_it_and_not_with_another_name() {
+    let place = TestFolder::new(&configuration());
+    let pipe = pipe(place.path());
+    let gateway = ready(&place).await;
+    let id = begin(&gateway, "q__hold", json!({ "pipe": pipe })).await;
+    for (method, more) in [
+        ("tasks/get", json!({})),
+        ("tasks/update", json!({ "inputResponses": {} })),
+        ("tasks/cancel", json!({})),
+    ] {
+        for (named, code) in [(Some("another"), json!(-32020)), (None, Value::Null)] {
+            let mut params = more.clone();
+            params["taskId"] = json!(id);
+            let asked = (params, named);
+            let answer = ask_as(&gateway, &gateway.token, &takes_tasks(), method, asked).await;
+            assert_eq!(answer.json()["error"]["code"], code, "{method} {named:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ impl Gateway {
 
 /// Whether a structured result has nothing that the one text block does not have: it is the only string
 /// of an object, as typed SDKs wrap plain text, or the JSON in the text.
-fn repeats(structured: &Value, output: &ToolOutput) -> bool {
+pub(super) fn repeats(structured: &Value, output: &ToolOutput) -> bool {
     let [block] = output.content.as_slice() else { return false };
     let Some(text) = text_of(block) else { return false };
     let wrapped = structured.as_object().filter(|map| map.len() == 1);

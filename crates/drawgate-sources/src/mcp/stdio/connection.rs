@@ -57,7 +57,8 @@ impl Connection {
         cx: &CallContext,
     ) -> Result<Exchange, SourceError> {
         let id = self.link.id();
-        let meta = Meta::of_call(self.era(), self.allowed(), cx, id);
+        let meta = Meta::of_call(self.era(), self.allowed(), cx, id)
+            .following_tasks(self.context().wants_task(call.tool()));
         let params = CallParams::new(call, form, meta);
         let bytes = Request::new(id, form.method(call), &params).to_bytes()?;
         self.exchange(id, bytes, Some(self.callers.enter(id, cx)), Ending::Cancel).await

@@ -4,10 +4,11 @@ use drawgate_core::model::{Client, InputGiven, OWN_META, Operation, TraceParent}
 use drawgate_core::source::{CallContext, PermittedCall};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{CLIENT, Era, META, PROGRESS_TOKEN, REQUEST_STATE, STATELESS};
 use crate::mcp::requests::Allowed;
+use crate::mcp::tasks;
 
 /// Members of `_meta` that speak about one hop; the gateway writes its own.
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -120,12 +121,21 @@ pub(in crate::mcp) struct Meta<'a> {
     progress: Option<u64>,
     allowed: Allowed,
     client: Option<&'a Client>,
+    follows_tasks: bool,
 }
 
 impl<'a> Meta<'a> {
     /// For the gateway's own requests.
     pub(in crate::mcp) const fn own(era: Era, allowed: Allowed) -> Self {
-        Self { era, caller: None, trace: None, progress: None, allowed, client: None }
+        Self {
+            era,
+            caller: None,
+            trace: None,
+            progress: None,
+            allowed,
+            client: None,
+            follows_tasks: false,
+        }
     }
 
     /// For a caller's call, whose progress is known by `token`.
@@ -142,14 +152,25 @@ impl<'a> Meta<'a> {
             progress: cx.progress.is_some().then_some(token),
             allowed,
             client: Some(&cx.client),
+            follows_tasks: false,
         }
     }
 
+    /// The gateway follows the task of a tool that works as one only, if the caller does not.
+    pub(in crate::mcp) const fn following_tasks(self, follows_tasks: bool) -> Self {
+        Self { follows_tasks, ..self }
+    }
+
     fn capabilities(&self) -> Map<String, Value> {
-        match self.client {
+        let mut declared = match self.client {
             Some(client) => self.allowed.of_client(client),
             None => self.allowed.declared(),
+        };
+        if self.follows_tasks {
+            let extensions = declared.entry("extensions").or_insert_with(|| json!({}));
+            extensions[tasks::EXTENSION] = json!({});
         }
+        declared
     }
 
     fn passed_on(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {

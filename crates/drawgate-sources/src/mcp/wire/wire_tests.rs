@@ -205,6 +205,34 @@ fn results_that_can_not_be_understood_are_errors() {
 }
 
 #[test]
+fn tasks_are_declared_for_a_caller_that_does_not_follow_them_where_the_tool_demands_one() {
+    let cx = context(json!({}));
+    let declared = |follows: bool| {
+        let meta = Meta::of_call(Era::Stateless, usual(), &cx, 7).following_tasks(follows);
+        let mut meta = serde_json::to_value(meta).unwrap();
+        meta["io.modelcontextprotocol/clientCapabilities"].take()
+    };
+    assert_eq!(declared(false), json!({}));
+    assert_eq!(declared(true), json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }));
+}
+
+#[test]
+fn odd_members_of_reports_and_log_messages_are_left_out() {
+    let heard = |method: &str, params: Value| {
+        sort(json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+    };
+    let odd =
+        json!({ "progressToken": 7, "progress": 1, "total": null, "message": 5, "later": null });
+    let Incoming::Progress { token: 7, report } = heard("notifications/progress", odd) else {
+        panic!("no report")
+    };
+    assert_eq!(Value::Object(report), json!({ "progress": 1, "later": null }));
+    let odd = json!({ "level": "info", "logger": null, "data": null });
+    let Incoming::Log(message) = heard("notifications/message", odd) else { panic!("no message") };
+    assert_eq!(Value::Object(message), json!({ "level": "info", "data": null }));
+}
+
+#[test]
 fn what_is_not_a_tool_is_asked_with_its_own_members_only() {
     let arguments = object(json!({ "uri": "a:b", "_meta": { "x": 1 }, "requestState": "forged" }));
     let input = InputGiven { responses: object(json!({ "k": {} })), state: Some("s".to_owned()) };

@@ -362,7 +362,11 @@ impl View<'_> {
             let (key, value) = super::methods::stateless_meta();
             meta.insert(key, value);
         }
-        if let Some(error) = self.result.error.as_ref().filter(|_| self.result.content.is_empty()) {
+        // Of a failure of the tool's own, the content says all.
+        let is_own = |error: &&ToolError| {
+            error.code == ErrorCode::ExecutionFailed && !self.result.content.is_empty()
+        };
+        if let Some(error) = self.result.error.as_ref().filter(|error| !is_own(error)) {
             meta.insert(META_ERROR.to_owned(), serde_json::to_value(error).unwrap_or_default());
         }
         meta

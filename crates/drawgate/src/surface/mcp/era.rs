@@ -89,7 +89,10 @@ fn check_headers(
     let named = match method {
         "tools/call" | "prompts/get" => params.get("name"),
         "resources/read" => params.get("uri"),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => params.get("taskId"),
+        // Some clients leave it out here, and would lose every call that has become a task.
+        "tasks/get" | "tasks/update" | "tasks/cancel" if headers.contains_key(NAME_HEADER) => {
+            params.get("taskId")
+        }
         _ => None,
     };
     match named {

@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 
 use super::call_request::{self, CallRequest};
 use super::era::{self, Era, Headers, LAST_EVENT_ID, SESSION_HEADER};
-use super::message::{self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError};
+use super::message::{
+    self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError, SESSION_NOT_FOUND,
+};
 use super::reply::{ReplyChannel, Streaming};
 use super::session::Session;
 use super::{Mcp, client, event_buffer, sse, watch};
@@ -126,13 +128,16 @@ async fn answer(
     let charge = body.into_charge();
     match message {
         Message::Response { id, result } => {
-            if let Ok(session) = find_session(mcp, &identity.principal, headers).await {
+            if let Some(session) = named_session(mcp, &identity.principal, headers).await? {
                 session.questions.answered(&id, result);
             }
             Ok(empty(StatusCode::ACCEPTED))
         }
         Message::Notification { method, params } => {
-            Box::pin(notification(mcp, &identity.principal, headers, &method, params)).await;
+            let session = Box::pin(named_session(mcp, &identity.principal, headers)).await?;
+            if let (Some(session), Params::Given(params)) = (session, params) {
+                notification(&session, &method, &params);
+            }
             Ok(empty(StatusCode::ACCEPTED))
         }
         Message::Request { id, method, params } => {
@@ -257,18 +262,7 @@ async fn respond(
     reply.respond(id, streaming, work).await
 }
 
-async fn notification(
-    mcp: &Mcp,
-    principal: &Principal,
-    headers: &HeaderMap,
-    method: &str,
-    params: Params,
-) {
-    let (Params::Given(params), Ok(session)) =
-        (params, find_session(mcp, principal, headers).await)
-    else {
-        return;
-    };
+fn notification(session: &Session, method: &str, params: &Map<String, Value>) {
     if method == "notifications/cancelled" {
         let id = match params.get("requestId") {
             Some(Value::String(text)) => RequestId::Text(text.clone()),
@@ -277,6 +271,19 @@ async fn notification(
         };
         session.cancel(&id);
     }
+}
+
+/// The session that a message names, if it names one. One that has ended is an error, by which a client learns
+/// that it must begin anew.
+async fn named_session(
+    mcp: &Mcp,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<Session>>, RpcError> {
+    if !headers.contains_key(SESSION_HEADER) {
+        return Ok(None);
+    }
+    find_session(mcp, principal, headers).await.map(Some)
 }
 
 async fn find_session(
@@ -302,7 +309,8 @@ async fn no_such_session(mcp: &Mcp, principal: &Principal, id: &str) -> RpcError
     if mcp.inner.sessions.is_foreign(id, principal) {
         mcp.inner.gateway.record_refused_caller(Some(principal), "foreign_session").await;
     }
-    RpcError::new(INVALID_REQUEST, "no such session; send `initialize` again")
+    // As the SDKs' servers say it: clients know by status, code and words that they must begin anew.
+    RpcError::new(SESSION_NOT_FOUND, "Session not found; send `initialize` again")
         .with_status(StatusCode::NOT_FOUND)
 }
 

@@ -19,6 +19,8 @@ pub(super) const INTERNAL_ERROR: i64 = -32603;
 pub(super) const HEADER_MISMATCH: i64 = -32020;
 /// Revision 2026-07-28: the protocol version is not supported.
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
+/// Revisions with sessions: no such session.
+pub(super) const SESSION_NOT_FOUND: i64 = -32001;
 /// Revisions with sessions: no such resource.
 pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
 
