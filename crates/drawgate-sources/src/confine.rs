@@ -104,7 +104,7 @@ pub(crate) fn note(spawn: &Spawn) -> String {
         }
     };
     format!(
-        "; it runs in the sandbox `{}`: {may_not}; if it needs more, widen `permissions` or change `sandbox`",
+        "; it runs in the sandbox `{}`: {may_not}; if its own words show that it lacks one of these, widen `permissions` or change `sandbox`",
         profile(spawn)
     )
 }

@@ -52,7 +52,7 @@ use drawgate_core::model::{McpManifest, SourceId, ToolOutput};
 use drawgate_core::source::{CallContext, PermittedCall, SourceError, SourceEvent, ToolSource};
 use drawgate_host::Host;
 use drawgate_host::sandbox::Profile;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, watch};
 pub use wire::method_of;
 
@@ -194,13 +194,20 @@ impl McpSource {
         outcome
     }
 
-    /// What a program says about a failure may tell what its sandbox did not give it.
-    fn look_for_refusals(&self, outcome: &Result<ToolOutput, SourceError>) {
+    /// What a program says about a failure may tell what its sandbox did not give it. The caller is told, too.
+    fn tell_refusals(&self, outcome: &mut Result<ToolOutput, SourceError>, mark: u64) {
         let Some(refusals) = &self.supervisor.context().refusals else { return };
-        match outcome {
+        let mut found = match &outcome {
             Ok(output) if output.is_error => refusals.hear_content(&output.content),
             Err(SourceError::Failed { message, .. }) => refusals.hear(message),
-            Ok(_) | Err(_) => {}
+            Ok(_) | Err(_) => return,
+        };
+        found.extend(refusals.hosts_since(mark));
+        let Some(told) = refusals.told(&found) else { return };
+        match outcome {
+            Ok(output) => output.content.push(json!({ "type": "text", "text": told })),
+            Err(SourceError::Failed { message, .. }) => message.extend(["\n", &told]),
+            Err(_) => {}
         }
     }
 
@@ -261,13 +268,14 @@ impl ToolSource for McpSource {
         // Cancelled calls are dropped by the gate, which knows to call them cancelled; the guards
         // below tell the server.
         let is_answered = cx.input.as_ref().is_some_and(|input| input.state.is_some());
+        let mark = self.supervisor.context().refusals.as_ref().map_or(0, |known| known.mark());
         let waited = if is_answered { Box::pin(self.go_on(&call, cx)).await } else { Ok(None) };
-        let outcome = match waited {
+        let mut outcome = match waited {
             Ok(None) => self.perform(&call, cx).await,
             Ok(Some(output)) => Ok(output),
             Err(error) => Err(error),
         };
-        self.look_for_refusals(&outcome);
+        self.tell_refusals(&mut outcome, mark);
         let allowed = self.supervisor.context().allowed;
         let outcome = outcome.map_err(|error| self.named(error));
         outcome.map_err(|error| pages::screen(error, allowed, &cx.client, &self.id))

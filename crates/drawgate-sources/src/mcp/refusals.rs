@@ -2,10 +2,12 @@
 //! sandbox's proxy; files, folders and variables by what the program says about its failures.
 //!
 //! A program's words are believed only where they fit: the path must be there and closed to it, the
-//! variable must be set where the gateway runs. Nothing is opened here; an operator is told.
+//! variable must be set where the gateway runs. Nothing is opened here; the operator is told, and the caller
+//! whose call failed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use drawgate_host::egress::{HostRule, RefusedHosts};
 use drawgate_host::process::Spawn;
 use drawgate_host::sandbox::protected::is_secret;
 use drawgate_host::sandbox::{Confinement, Profile};
+use drawgate_host::store::DataDir;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -27,8 +30,14 @@ const MAX_TEXT: usize = 16 * 1024;
 /// The longest path and the longest name of a variable.
 const MAX_PATH: usize = 1024;
 const MAX_NAME: usize = 128;
-/// Folders that every sandbox has of its own, so that those of the machine can't be given.
+/// How many refusals one caller is told about.
+const MAX_TOLD: usize = 4;
+/// Folders that every sandbox has of its own, so that nothing in those of the machine can be given for writing.
 const OWN: [&str; 6] = ["/boot", "/dev", "/etc", "/proc", "/run", "/sys"];
+/// The one of them of which files and folders can be given for reading.
+const SETTINGS: &str = "/etc";
+/// Whether everybody may read a file.
+const ALL_READ: u32 = 0o004;
 /// Ports that a host without one means.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
@@ -44,6 +53,8 @@ pub enum Refusal {
     Write(PathBuf),
     /// A variable of the gateway's environment.
     Variable(String),
+    /// A folder of its own package, for writing. Nothing can allow it: packages stay as they were fetched.
+    OwnPackage(PathBuf),
 }
 
 impl fmt::Display for Refusal {
@@ -53,6 +64,9 @@ impl fmt::Display for Refusal {
             Self::Read(path) => write!(f, "reading `{}`", path.display()),
             Self::Write(path) => write!(f, "writing in `{}`", path.display()),
             Self::Variable(name) => write!(f, "the variable `{name}`"),
+            Self::OwnPackage(path) => {
+                write!(f, "writing in its own package, `{}`", path.display())
+            }
         }
     }
 }
@@ -63,6 +77,8 @@ pub(super) struct Refusals {
     host: Arc<Host>,
     spawn: Spawn,
     known: Mutex<BTreeSet<Refusal>>,
+    /// The hosts that were refused last, each with its number.
+    hosts: Mutex<VecDeque<(u64, Refusal)>>,
 }
 
 impl Refusals {
@@ -71,7 +87,7 @@ impl Refusals {
         let confinement = spawn.confinement.as_ref()?;
         (confinement.profile != Profile::None).then(|| {
             let (id, host, spawn) = (id.clone(), Arc::clone(host), spawn.clone());
-            Arc::new(Self { id, host, spawn, known: Mutex::default() })
+            Arc::new(Self { id, host, spawn, known: Mutex::default(), hosts: Mutex::default() })
         })
     }
 
@@ -81,44 +97,121 @@ impl Refusals {
     }
 
     /// Looks for reasons in what the program says about a failure.
-    pub(super) fn hear(&self, text: &str) {
+    pub(super) fn hear(&self, text: &str) -> BTreeSet<Refusal> {
         let end = text.floor_char_boundary(MAX_TEXT);
         let text = text.get(..end).unwrap_or_default();
-        let Some(confinement) = &self.spawn.confinement else { return };
-        for path in paths(text) {
-            if let Some(refusal) = self.file(confinement, path, text) {
-                self.note(&refusal);
-            }
+        let Some(confinement) = &self.spawn.confinement else { return BTreeSet::new() };
+        let files = paths(text).into_iter().filter_map(|path| self.file(confinement, path, text));
+        let variables = variables(text)
+            .into_iter()
+            .filter(|name| !self.spawn.env.contains_key(*name) && self.host.secrets.is_set(name));
+        let mut found: BTreeSet<Refusal> =
+            files.chain(variables.map(|name| Refusal::Variable(name.to_owned()))).collect();
+        if says_any(text, &READ_ONLY_DATABASE) {
+            found.extend(self.databases(confinement));
         }
-        for name in variables(text) {
-            if !self.spawn.env.contains_key(name) && self.host.secrets.is_set(name) {
-                self.note(&Refusal::Variable(name.to_owned()));
-            }
-        }
+        found.iter().for_each(|refusal| self.note(refusal));
+        found
     }
 
     /// The same for the content of a result.
-    pub(super) fn hear_content(&self, content: &[Value]) {
-        for text in content.iter().filter_map(|block| block["text"].as_str()) {
-            self.hear(text);
-        }
+    pub(super) fn hear_content(&self, content: &[Value]) -> BTreeSet<Refusal> {
+        let texts = content.iter().filter_map(|block| block["text"].as_str());
+        texts.flat_map(|text| self.hear(text)).collect()
+    }
+
+    /// A mark before a call, for [`hosts_since`](Self::hosts_since).
+    pub(super) fn mark(&self) -> u64 {
+        self.hosts.lock().back().map_or(0, |(number, _)| *number)
+    }
+
+    /// The hosts that were refused since a mark.
+    pub(super) fn hosts_since(&self, mark: u64) -> BTreeSet<Refusal> {
+        let hosts = self.hosts.lock();
+        let later = hosts.iter().filter(|(number, _)| *number > mark);
+        later.map(|(_, refusal)| refusal.clone()).collect()
+    }
+
+    /// What the caller of a call that failed is told about them; nothing without any.
+    pub(super) fn told(&self, refusals: &BTreeSet<Refusal>) -> Option<String> {
+        let told =
+            |refusal: &Refusal| format!("the sandbox refused {refusal}; {}", self.advice(refusal));
+        let lines: Vec<String> = refusals.iter().take(MAX_TOLD).map(told).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
     fn file(&self, confinement: &Confinement, path: &Path, text: &str) -> Option<Refusal> {
         let (missing, denied) = (says(text, &MISSING), says(text, &DENIED));
-        if confinement.may_write(path) || OWN.iter().any(|own| path.starts_with(own)) {
+        if confinement.may_write(path) || !(missing || denied) {
             return None;
         }
-        let trusted = self.host.processes.trusted();
-        let home = self.host.secrets.home();
-        let is_secret = home.as_deref().is_some_and(|home| is_secret(home, path));
-        if confinement.may_read(path, &self.spawn.args, home.as_deref()) {
-            let folder = denied.then(|| self.folder_of(path)).flatten()?;
-            let is_given = folder.starts_with("/usr") || trusted.check_writable(&folder).is_err();
-            return (!is_given && !is_secret).then_some(Refusal::Write(folder));
+        if denied && self.package().is_some_and(|package| path.starts_with(package)) {
+            // Files may have a new name at each try.
+            return path.parent().map(|folder| Refusal::OwnPackage(folder.to_owned()));
         }
-        let may_be_given = path.exists() && trusted.check_readable(path).is_ok() && !is_secret;
-        ((missing || denied) && may_be_given).then(|| Refusal::Read(path.to_owned()))
+        let is_own = OWN.iter().any(|own| path.starts_with(own));
+        if is_own && !(missing && path.starts_with(SETTINGS) && is_public(path)) {
+            return None;
+        }
+        // What the box does not show is missing there; what it shows can only be refused for writing.
+        if is_own && says_any(text, &WRITING) {
+            return None;
+        }
+        if denied || says_any(text, &WRITING) {
+            let home = self.host.secrets.home();
+            let is_shown = confinement.may_read(path, &self.spawn.args, home.as_deref());
+            return if denied || !is_shown { self.write_in(self.folder_of(path)?) } else { None };
+        }
+        self.read(confinement, path)
+    }
+
+    /// Reading a file or folder, if it is there, is not shown, and could be.
+    fn read(&self, confinement: &Confinement, path: &Path) -> Option<Refusal> {
+        let home = self.host.secrets.home();
+        let is_shown = !path.starts_with(SETTINGS)
+            && confinement.may_read(path, &self.spawn.args, home.as_deref());
+        let may_be_given = path.exists()
+            && self.host.processes.trusted().check_readable(path).is_ok()
+            && !self.is_secret(path);
+        (!is_shown && may_be_given).then(|| Refusal::Read(path.to_owned()))
+    }
+
+    /// Writing in a folder, if it could be given.
+    fn write_in(&self, folder: PathBuf) -> Option<Refusal> {
+        let is_top = folder.parent().is_none_or(|above| above.parent().is_none());
+        let is_given = is_top
+            || folder.starts_with("/usr")
+            || self.host.processes.trusted().check_writable(&folder).is_err();
+        (!is_given && !self.is_secret(&folder)).then_some(Refusal::Write(folder))
+    }
+
+    /// The folders of the files that the program's own settings name. A database is not named where it can't be
+    /// written, and its folder must be writable with it.
+    fn databases(&self, confinement: &Confinement) -> Vec<Refusal> {
+        let values = self.spawn.args.iter().chain(self.spawn.env.values());
+        let words = values.flat_map(|value| value.split('=')).map(Path::new);
+        let files = words.filter(|path| path.is_absolute() && !confinement.may_write(path));
+        let folders = files.filter(|path| !path.is_dir()).filter_map(Path::parent);
+        let folders: BTreeSet<&Path> = folders.filter(|folder| folder.is_dir()).collect();
+        let own = self.package();
+        let folders = folders.into_iter().filter(|folder| {
+            own.is_none_or(|own| !folder.starts_with(own)) && !folder.starts_with("/usr")
+        });
+        folders.filter_map(|folder| self.write_in(folder.to_owned())).collect()
+    }
+
+    fn is_secret(&self, path: &Path) -> bool {
+        self.host.secrets.home().is_some_and(|home| is_secret(&home, path))
+    }
+
+    /// The folder that the program's package was fetched into, if it was.
+    fn package(&self) -> Option<&Path> {
+        Path::new(&self.spawn.program).ancestors().find(|tree| {
+            let name = |path: Option<&Path>| path.and_then(Path::file_name).map(ToOwned::to_owned);
+            let server = tree.parent();
+            name(server).is_some_and(|name| name == self.id.as_str())
+                && name(server.and_then(Path::parent)).is_some_and(|it| it == DataDir::PACKAGES)
+        })
     }
 
     /// The folder that the operator named around a path, else the one that it is in.
@@ -134,19 +227,33 @@ impl Refusals {
         let mut known = self.known.lock();
         if known.len() < MAX_REFUSALS && known.insert(refusal.clone()) {
             drop(known);
-            let setting = self.setting(refusal);
-            tracing::warn!(server = %self.id, "a server was refused {refusal}; it is allowed by `{setting}` in `[servers.{}]`", self.id);
+            tracing::warn!(server = %self.id, "a server was refused {refusal}; {}", self.advice(refusal));
+        }
+    }
+
+    /// What an operator can do about it.
+    fn advice(&self, refusal: &Refusal) -> String {
+        let id = &self.id;
+        match self.setting(refusal) {
+            Some(setting) => format!("an operator can allow it by `{setting}` in `[servers.{id}]`"),
+            None => {
+                let own = self.spawn.confinement.as_ref().map(|held| held.workspace.display());
+                let own = own.map(|own| format!(", such as `{own}`")).unwrap_or_default();
+                format!(
+                    "packages stay as they were fetched; an operator can name it another place{own}, by the variable (`env`) or argument (`args`) that it has for that, in `[servers.{id}]`"
+                )
+            }
         }
     }
 
     /// The line of the configuration that gives it, with what it gives already.
-    fn setting(&self, refusal: &Refusal) -> String {
+    fn setting(&self, refusal: &Refusal) -> Option<String> {
         let confinement = self.spawn.confinement.as_ref();
         let list = |key: &str, given: Option<&Vec<PathBuf>>, path: &PathBuf| {
             let all: Vec<&PathBuf> = given.into_iter().flatten().chain([path]).collect();
             format!("permissions.{key} = {all:?}")
         };
-        match refusal {
+        let setting = match refusal {
             Refusal::Host(host) => {
                 let given = confinement.into_iter().flat_map(|held| held.reach.rules());
                 let all: Vec<String> =
@@ -156,7 +263,9 @@ impl Refusals {
             Refusal::Read(path) => list("read", confinement.map(|held| &held.read), path),
             Refusal::Write(path) => list("write", confinement.map(|held| &held.write), path),
             Refusal::Variable(name) => format!("env.{name} = \"env:{name}\""),
-        }
+            Refusal::OwnPackage(_) => return None,
+        };
+        Some(setting)
     }
 }
 
@@ -167,7 +276,14 @@ impl RefusedHosts for Refusals {
         let rule = if USUAL_PORTS.contains(&port) { host } else { format!("{host}:{port}") };
         // What the configuration would not take is not worth a line.
         if rule.len() <= MAX_NAME && rule.parse::<HostRule>().is_ok() && !rule.contains('*') {
-            self.note(&Refusal::Host(rule));
+            let refusal = Refusal::Host(rule);
+            self.note(&refusal);
+            let mut hosts = self.hosts.lock();
+            let number = hosts.back().map_or(0, |(number, _)| *number) + 1;
+            hosts.push_back((number, refusal));
+            if hosts.len() > MAX_REFUSALS {
+                hosts.pop_front();
+            }
         }
     }
 }
@@ -180,6 +296,8 @@ impl fmt::Debug for Refusals {
 
 /// Failures of the system that a program names by their sign or in words.
 const MISSING: [(&str, Errno); 2] = [("ENOENT", Errno::NOENT), ("ENOTDIR", Errno::NOTDIR)];
+/// How shells begin the words for a file that is missing.
+const NO_SUCH_FILE: &str = "no such file";
 const DENIED: [(&str, Errno); 3] =
     [("EROFS", Errno::ROFS), ("EACCES", Errno::ACCESS), ("EPERM", Errno::PERM)];
 
@@ -189,11 +307,37 @@ fn says(text: &str, failures: &[(&str, Errno)]) -> bool {
         // `No such file or directory (os error 2)`, of which the number is our own.
         let words = std::io::Error::from(*errno).to_string().to_ascii_lowercase();
         let words = words.split(" (").next().unwrap_or_default();
-        text.contains(sign) || lower.contains(words)
+        let is_missing = *errno == Errno::NOENT && lower.contains(NO_SUCH_FILE);
+        text.contains(sign) || lower.contains(words) || is_missing
     })
 }
 
-/// The absolute paths that a text mentions: between quotes, or up to the next blank.
+/// Words by which programs name what they tried when it was to change files.
+const WRITING: [&str; 9] = [
+    "mkdir",
+    "rmdir",
+    "unlink",
+    "rename",
+    "copyfile",
+    "symlink",
+    "truncate",
+    "unable to create",
+    "write",
+];
+/// How SQLite, which names no file, says that it can't write one.
+const READ_ONLY_DATABASE: [&str; 2] = ["readonly database", "unable to open database file"];
+
+fn says_any(text: &str, words: &[&str]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    words.iter().any(|word| lower.contains(word))
+}
+
+/// Whether everybody on the machine may read it.
+fn is_public(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.mode() & ALL_READ != 0)
+}
+
+/// The absolute paths that a text mentions: between quotes, or up to the next blank. Of a pattern, the folder.
 fn paths(text: &str) -> Vec<&Path> {
     let mut found = BTreeSet::new();
     for quote in ['\'', '"', '`'] {
@@ -202,6 +346,10 @@ fn paths(text: &str) -> Vec<&Path> {
     let is_end = |c: char| c.is_whitespace() || "'\"`<>()[]{},;|".contains(c);
     found.extend(text.split(is_end).map(|word| word.trim_end_matches(['.', ':', '!', '?'])));
     let paths = found.into_iter().filter(|word| word.len() <= MAX_PATH && !word.contains('\0'));
+    let paths = paths.map(|word| match word.split_once('*') {
+        Some((before, _)) => before.rsplit_once('/').map_or("", |(folder, _)| folder),
+        None => word,
+    });
     let is_plain =
         |path: &&Path| path.is_absolute() && path.components().all(|part| part.as_os_str() != "..");
     paths.map(Path::new).filter(is_plain).filter(|path| path.parent().is_some()).collect()

@@ -18,7 +18,7 @@ impl Lab {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().canonicalize().unwrap().join(name);
-        for name in ["ws", "notes/deep", "other", "home/.ssh", "data"] {
+        for name in ["ws", "notes/deep", "other", "home/.ssh", "data", "db", "packages/s/t/bin"] {
             std::fs::create_dir_all(path(name)).unwrap();
         }
         for name in ["notes/a.txt", "other/b c.txt", "home/.ssh/id", "data/token"] {
@@ -38,8 +38,11 @@ impl Lab {
             kind,
         }]);
         let spawn = Spawn {
-            program: "x".to_owned(),
-            args: vec![path("notes").to_str().unwrap().to_owned()],
+            program: path("packages/s/t/bin/x").to_str().unwrap().to_owned(),
+            args: vec![
+                path("notes").to_str().unwrap().to_owned(),
+                format!("--db={}", path("db/x.db").display()),
+            ],
             env: BTreeMap::from([("GIVEN_KEY".to_owned(), "k".to_owned())]),
             confinement: Some(Confinement {
                 profile: Profile::Workspace,
@@ -86,6 +89,28 @@ fn files_that_are_there_and_closed_are_named() {
             Some("reading `ROOT/other/b c.txt`"),
         ),
         ("No such file or directory (os error 2): ROOT/other.", Some("reading `ROOT/other`")),
+        // What is not shown is missing, and what was to be made there is to be written.
+        (
+            "ENOENT: no such file or directory, mkdir 'ROOT/other/new'",
+            Some("writing in `ROOT/other`"),
+        ),
+        // What is shown and refused was to be written, wherever it is.
+        (
+            "EROFS: read-only file system, open 'ROOT/other/b c.txt'",
+            Some("writing in `ROOT/other`"),
+        ),
+        (
+            "fatal: Unable to create 'ROOT/notes/.git/index.lock': Read-only file system",
+            Some("writing in `ROOT/notes`"),
+        ),
+        ("attempt to write a readonly database", Some("writing in `ROOT/db`")),
+        ("sqlite3.OperationalError: unable to open database file", Some("writing in `ROOT/db`")),
+        (
+            "EROFS: read-only file system, open 'ROOT/packages/s/t/lib/memory.json'",
+            Some("writing in its own package, `ROOT/packages/s/t/lib`"),
+        ),
+        // A folder that could only be given as a whole machine's.
+        ("EROFS: read-only file system, open '/nowhere'", None),
         // It is not there for anybody.
         ("ENOENT: no such file or directory, open 'ROOT/other/none'", None),
         // It may write there.
@@ -102,6 +127,46 @@ fn files_that_are_there_and_closed_are_named() {
     ] {
         assert_eq!(lab.after(text), Vec::from_iter(expected), "{text}");
     }
+}
+
+#[test]
+fn what_is_missing_of_the_machine_s_settings_can_be_read_and_not_written() {
+    let lab = Lab::new();
+    let folders = std::fs::read_dir("/etc").unwrap().map(|entry| entry.unwrap().path());
+    let folder = folders.filter(|path| path.is_dir() && is_public(path)).min().unwrap();
+    let folder = folder.to_str().unwrap();
+    let read = format!("reading `{folder}`");
+    for (text, expected) in [
+        (format!("/usr/bin/x: 36: .: cannot open {folder}/*: No such file"), Some(&read)),
+        (format!("mkdir '{folder}': No such file or directory"), None),
+        (format!("EROFS: read-only file system, open '{folder}/x'"), None),
+    ] {
+        assert_eq!(lab.after(&text), Vec::from_iter(expected.cloned()), "{text}");
+    }
+}
+
+#[test]
+fn callers_are_told_with_the_line_that_allows_it() {
+    let lab = Lab::new();
+    let root = lab.folder.path().canonicalize().unwrap();
+    let root = root.to_str().unwrap();
+    let found = lab.refusals.hear(&format!("EROFS: read-only file system, open '{root}/notes/x'"));
+    assert_eq!(
+        lab.refusals.told(&found).unwrap().replace(root, "ROOT"),
+        "the sandbox refused writing in `ROOT/notes`; an operator can allow it by `permissions.write = [\"ROOT/notes\"]` in `[servers.s]`"
+    );
+    // The same again is told again.
+    assert_eq!(lab.refusals.hear(&format!("EROFS: open '{root}/notes/x'")), found);
+    let own = lab.refusals.hear(&format!("EROFS: open '{root}/packages/s/t/memory.json'"));
+    let told = lab.refusals.told(&own).unwrap();
+    assert!(told.contains(&format!("another place, such as `{root}/ws`")), "{told}");
+    assert_eq!(lab.refusals.told(&lab.refusals.hear("all is well")), None);
+    let mark = lab.refusals.mark();
+    assert!(lab.refusals.hosts_since(mark).is_empty());
+    lab.refusals.refused("api.example.com", 443);
+    let host = BTreeSet::from([Refusal::Host("api.example.com".to_owned())]);
+    assert_eq!(lab.refusals.hosts_since(mark), host);
+    assert!(lab.refusals.hosts_since(lab.refusals.mark()).is_empty());
 }
 
 #[test]
@@ -136,8 +201,8 @@ fn hosts_are_named_as_the_configuration_takes_them() {
     );
     let host = Refusal::Host("a.example".to_owned());
     assert_eq!(
-        lab.refusals.setting(&host),
-        "sandbox = \"network\"` and `permissions.hosts = [\"a.example\"]"
+        lab.refusals.setting(&host).as_deref(),
+        Some("sandbox = \"network\"` and `permissions.hosts = [\"a.example\"]")
     );
     assert_eq!(serde_json::to_value(host).unwrap(), json!({ "kind": "host", "what": "a.example" }));
     for number in 0..100 {

@@ -123,8 +123,8 @@ async fn perform(
             let agents: Vec<Agent> = backend.get("/agents").await?;
             let rows = agents.iter().map(|agent| {
                 let expose = match agent.expose {
-                    Expose::All => "all",
-                    Expose::Search => "search",
+                    Expose::All => "in its list",
+                    Expose::Search => "by search",
                 };
                 vec![
                     agent.name.to_string(),
@@ -136,7 +136,7 @@ async fn perform(
             let empty = "no agents yet; `drawgate agents add NAME --tools 'PATTERN …'` adds one";
             context.out.table(
                 &agents,
-                &[whole("name"), cut("capabilities"), whole("tools"), spare("added")],
+                &[whole("name"), cut("capabilities"), whole("sees tools"), spare("added")],
                 &rows.collect::<Vec<_>>(),
                 empty,
             )

@@ -4,7 +4,7 @@ mod ask;
 mod line;
 mod when;
 
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal as _, Stdout, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use super::Context;
 use super::backend::Backend;
 use super::exit::Exit;
 use super::output::{Consent, not_written};
+use super::progress::Progress;
 use super::screen::count;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Prune, Pruned};
@@ -141,8 +142,15 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
             Asker::open(context).await?.search(lines, &question).await?;
         }
         AuditCommand::Show { id } => Asker::open(context).await?.show(&id).await?,
-        AuditCommand::Export { events_only: true } => export_events(&*reader()?).await?,
-        AuditCommand::Export { events_only: false } => export(&*reader()?).await?,
+        AuditCommand::Export { events_only } => {
+            let reader = reader()?;
+            let written = Written::new();
+            if events_only {
+                export_events(&*reader, written).await?;
+            } else {
+                export(&*reader, written).await?;
+            }
+        }
         AuditCommand::Prune { before, dry_run: true, .. } => {
             let plan = reader()?.plan_prune(before).await?;
             context.out.either(&planned(&plan), || in_words(&plan))?;
@@ -154,17 +162,34 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
         }
         AuditCommand::Verify { anchor, file: Some(file), key, .. } => {
             let keys = key.as_deref().map(VerifyKeys::public).transpose()?;
-            return report(context, &verify_file(&file, keys, parse_all_anchors(&anchor)?)?);
+            let anchors = parse_all_anchors(&anchor)?;
+            let progress = Progress::new(format!("verifying `{}`", file.display()));
+            let found = verify_file(&file, keys, anchors)?;
+            drop(progress);
+            return report(context, &found);
         }
         AuditCommand::Verify { anchor, artifacts, file: None, key } => {
             let anchors = parse_all_anchors(&anchor)?;
             let days = context.loaded.config.artifacts.max_age_days;
             let artifact_max_age_ms = days.saturating_mul(24 * 60 * 60 * 1000);
             let options = VerifyOptions { anchors, key, artifacts, artifact_max_age_ms };
-            return report(context, &reader()?.verify(options).await?);
+            return verify(context, &*reader()?, options).await;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn verify(
+    context: &Context,
+    reader: &dyn AuditReader,
+    options: VerifyOptions,
+) -> anyhow::Result<ExitCode> {
+    let newest = reader.tail(1).await.ok().and_then(|tail| Some(tail.first()?.sequence));
+    let upto = newest.map(|newest| format!(" up to event {newest}")).unwrap_or_default();
+    let progress = Progress::new(format!("verifying the audit log{upto}"));
+    let found = reader.verify(options).await?;
+    drop(progress);
+    report(context, &found)
 }
 
 fn planned(plan: &PrunePlan) -> Value {
@@ -207,11 +232,9 @@ async fn prune(
     context.out.either(&done, || format!("removed {}", count(done.removed, "event")))
 }
 
-async fn export(reader: &dyn AuditReader) -> anyhow::Result<()> {
-    let failure = Arc::default();
-    let out =
-        ErrorRecorder { out: BufWriter::new(std::io::stdout()), failure: Arc::clone(&failure) };
-    let done = reader.export(Box::new(out), now_ms()).await;
+async fn export(reader: &dyn AuditReader, out: Written) -> anyhow::Result<()> {
+    let failure = Arc::clone(&out.failure);
+    let done = reader.export(Box::new(BufWriter::new(out)), now_ms()).await;
     if let Some(kind) = failure.lock().take() {
         return Err(not_written(kind.into()));
     }
@@ -221,8 +244,8 @@ async fn export(reader: &dyn AuditReader) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn export_events(reader: &dyn AuditReader) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(std::io::stdout());
+async fn export_events(reader: &dyn AuditReader, out: Written) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(out);
     let mut last = 0;
     loop {
         let page = reader.read(last, PAGE).await?;
@@ -240,15 +263,33 @@ fn now_ms() -> u64 {
     SystemClock::new().now_ms()
 }
 
-/// Notes why writing failed, which the store's errors don't tell apart.
-struct ErrorRecorder<W> {
-    out: W,
+/// Standard output: shows how much was written, and notes why writing failed, which the store's errors don't
+/// tell apart.
+struct Written {
+    out: Stdout,
     failure: Arc<Mutex<Option<ErrorKind>>>,
+    bytes: usize,
+    /// None where a person sees the export itself.
+    progress: Option<Progress>,
 }
 
-impl<W: Write> Write for ErrorRecorder<W> {
+impl Written {
+    fn new() -> Self {
+        let out = std::io::stdout();
+        let progress = (!out.is_terminal()).then(|| Progress::new("exporting the audit log"));
+        Self { out, failure: Arc::default(), bytes: 0, progress }
+    }
+}
+
+impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.out.write(bytes).inspect_err(|error| *self.failure.lock() = Some(error.kind()))
+        let written = self.out.write(bytes);
+        let written = written.inspect_err(|error| *self.failure.lock() = Some(error.kind()))?;
+        self.bytes += written;
+        if let Some(progress) = &self.progress {
+            progress.say(format!("exporting the audit log: {} KiB", self.bytes / 1024));
+        }
+        Ok(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::SourceState;
+use drawgate_core::registry::{SourceState, SourceStatus};
 use drawgate_host::store::DataDirError;
 use drawgate_sources::suggest::nearest;
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
@@ -24,13 +24,15 @@ use tower::ServiceExt;
 use super::Context;
 use super::exit::Exit;
 use super::machine::runtime_options;
+use super::progress::Progress;
 use super::running::Running;
+use super::screen::count;
 use crate::surface::control::{Control, NameList, Refused, UnknownName};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::Spans;
 use drawgate_runtime::assemble::{Runtime, RuntimeOptions, Start, StateLocation};
 use drawgate_runtime::config::Loaded;
-use drawgate_runtime::operations::ServerReport;
+use drawgate_runtime::operations::{ListedTool, ServerReport};
 
 /// How long a gateway of a command's own waits for its sources.
 const SETTLE: Duration = Duration::from_secs(15);
@@ -52,8 +54,19 @@ pub(super) struct OwnGateway {
     loaded: Loaded,
     data: PathBuf,
     start: Start,
+    /// Which sources are waited for.
+    waits_for: WaitsFor,
     is_home: bool,
     opened: tokio::sync::Mutex<Opened>,
+}
+
+/// The sources that a gateway of a command's own waits for before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// All of them: each has started, or failed.
+    All,
+    /// Those whose tools are not known from before.
+    Unlisted,
 }
 
 /// What of it is open.
@@ -68,6 +81,15 @@ enum Opened {
 impl Backend {
     /// Finds the running gateway, or puts one together without an endpoint.
     pub(super) async fn open(context: &Context, start: Start) -> anyhow::Result<Self> {
+        Self::open_and_wait(context, start, WaitsFor::All).await
+    }
+
+    /// The same, where not all sources need to have started.
+    pub(super) async fn open_and_wait(
+        context: &Context,
+        start: Start,
+        waits_for: WaitsFor,
+    ) -> anyhow::Result<Self> {
         if let Some(running) = Running::find(&context.data).await {
             context.warn_of_errors();
             return Ok(Self::Running(running));
@@ -80,26 +102,29 @@ impl Backend {
             }
         };
         context.note_other_gateway().await;
-        let own = OwnGateway {
-            loaded: loaded.clone(),
-            data: context.data.clone(),
-            start,
-            is_home: context.target.is_home,
-            opened: tokio::sync::Mutex::new(Opened::Nothing),
-        };
-        if !own.data.exists() {
-            return Ok(Self::Own(Box::new(own)));
-        }
-        match own.in_folder().await {
-            Ok(opened) => {
-                *own.opened.lock().await = opened;
-                Ok(Self::Own(Box::new(own)))
+        let own = OwnGateway::new(context, loaded.clone(), start, waits_for);
+        if own.data.exists() { own.opened(context).await } else { Ok(Self::Own(Box::new(own))) }
+    }
+
+    /// The same for a call of one tool. A gateway of our own starts only the servers that its name begins
+    /// with; where none of them has it, all.
+    pub(super) async fn open_for_call(context: &Context, tool: &str) -> anyhow::Result<Self> {
+        if Running::find(&context.data).await.is_none() {
+            let mut loaded = context.whole()?.clone();
+            for (id, server) in &mut loaded.config.servers {
+                let rest = tool.strip_prefix(id.as_str());
+                server.enabled &= rest.is_some_and(|rest| rest.starts_with(['_', ':']));
             }
-            Err(error) if is_in_use(&error) => {
-                Ok(Self::Running(Running::wait(&context.data).await?))
+            let own = OwnGateway::new(context, loaded, Start::Sources, WaitsFor::Unlisted);
+            let few = own.opened(context).await?;
+            let tools: Vec<ListedTool> = few.get("/tools").await?;
+            let is_it = |it: &ListedTool| it.wire_name.as_str() == tool || it.tool_id == tool;
+            if few.is_running() || tools.iter().any(is_it) {
+                return Ok(few);
             }
-            Err(error) => Err(error),
+            few.close().await;
         }
+        Self::open(context, Start::Sources).await
     }
 
     /// Whether it is the gateway that callers use.
@@ -118,7 +143,7 @@ impl Backend {
                 if let Opened::Memory(runtime, _) | Opened::Folder(runtime, _) =
                     &*own.opened.lock().await
                 {
-                    runtime.supervisor().settle(limit).await;
+                    settle(runtime, limit, WaitsFor::All).await;
                 }
             }
         }
@@ -126,16 +151,16 @@ impl Backend {
 
     async fn settle_elsewhere(&self, limit: Duration) {
         let until = Instant::now() + limit;
-        let is_starting =
-            |server: &ServerReport| server.source.status.state == SourceState::Starting;
+        let progress = Progress::new("asking the gateway for its servers");
         while Instant::now() < until {
-            match self.get::<Vec<ServerReport>>("/servers").await {
-                Ok(servers) if servers.iter().any(is_starting) => {
-                    tokio::time::sleep(PAUSE).await;
-                }
-                // What is wrong is told by whoever asks next.
-                Ok(_) | Err(_) => return,
+            // What is wrong is told by whoever asks next.
+            let Ok(servers) = self.get::<Vec<ServerReport>>("/servers").await else { return };
+            let statuses = servers.into_iter().map(|server| server.source.status);
+            match still_starting(&statuses.collect::<Vec<_>>()) {
+                Some(text) => progress.say(text),
+                None => return,
             }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -166,6 +191,7 @@ impl Backend {
     }
 
     async fn exchange(&self, method: Method, path: &str, body: Vec<u8>) -> anyhow::Result<Bytes> {
+        let _progress = Progress::fallback("waiting for the gateway's answer");
         let answer = self.send(method, path, body).await?;
         if answer.status().is_success() {
             return Ok(answer.into_body());
@@ -233,6 +259,31 @@ impl Backend {
 }
 
 impl OwnGateway {
+    fn new(context: &Context, loaded: Loaded, start: Start, waits_for: WaitsFor) -> Self {
+        Self {
+            loaded,
+            data: context.data.clone(),
+            start,
+            waits_for,
+            is_home: context.target.is_home,
+            opened: tokio::sync::Mutex::new(Opened::Nothing),
+        }
+    }
+
+    /// Opens it in its folder. Where another has opened it just now, that one is talked to.
+    async fn opened(self, context: &Context) -> anyhow::Result<Backend> {
+        match self.in_folder().await {
+            Ok(opened) => {
+                *self.opened.lock().await = opened;
+                Ok(Backend::Own(Box::new(self)))
+            }
+            Err(error) if is_in_use(&error) => {
+                Ok(Backend::Running(Running::wait(&context.data).await?))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// The control routes, of a gateway that is opened now if need be.
     async fn router(&self, only_looks: bool) -> anyhow::Result<Router> {
         let mut opened = self.opened.lock().await;
@@ -269,8 +320,8 @@ impl OwnGateway {
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
         let options = runtime_options(&self.loaded, &self.data, self.start, redactor)?;
         let runtime = Runtime::open(RuntimeOptions { state, ..options }).await?;
-        runtime.supervisor().settle(SETTLE).await;
-        let router = control(&runtime, None).router();
+        settle(&runtime, SETTLE, self.waits_for).await;
+        let router = control(&runtime).router();
         Ok((Box::new(runtime), router))
     }
 }
@@ -284,20 +335,49 @@ impl Opened {
     }
 }
 
-/// The control routes of a runtime, with or without an endpoint.
-pub(super) fn control(runtime: &Runtime, mcp: Option<(Mcp, String)>) -> Control {
-    let (mcp, endpoint) = if let Some((mcp, endpoint)) = mcp {
-        (mcp, Some(endpoint))
-    } else {
-        let (clock, ids) = (runtime.host.clock.clone(), runtime.host.ids.clone());
-        let sessions = Sessions::new(FEW_SESSIONS, u64::MAX, clock, ids);
-        let max_body = drawgate_runtime::config::Config::default().server.max_body_bytes;
-        (Mcp::new(runtime.gateway().clone(), sessions, Spans::default(), max_body), None)
+/// Waits for the sources of a gateway of our own, and shows which are missing.
+async fn settle(runtime: &Runtime, limit: Duration, waits_for: WaitsFor) {
+    let supervisor = runtime.supervisor();
+    let settled = async {
+        match waits_for {
+            WaitsFor::All => supervisor.settle(limit).await,
+            WaitsFor::Unlisted => supervisor.settle_lists(limit).await,
+        }
     };
+    tokio::pin!(settled);
+    let progress = Progress::new("starting servers");
+    loop {
+        tokio::select! {
+            () = &mut settled => return,
+            () = tokio::time::sleep(PAUSE) => {
+                if let Some(text) = still_starting(&supervisor.status()) {
+                    progress.say(text);
+                }
+            }
+        }
+    }
+}
+
+/// How many sources have started or failed, and which have not, in words; nothing if all have.
+fn still_starting(statuses: &[SourceStatus]) -> Option<String> {
+    let starting = statuses.iter().filter(|status| status.state == SourceState::Starting);
+    let starting: Vec<&str> = starting.map(|status| status.id.as_str()).collect();
+    let (done, all) = (statuses.len() - starting.len(), count(statuses.len(), "server"));
+    let names = starting.join("`, `");
+    (!starting.is_empty())
+        .then(|| format!("starting servers: {done} of {all} done, waiting for `{names}`"))
+}
+
+/// The control routes of a runtime without an endpoint.
+pub(super) fn control(runtime: &Runtime) -> Control {
+    let (clock, ids) = (runtime.host.clock.clone(), runtime.host.ids.clone());
+    let sessions = Sessions::new(FEW_SESSIONS, u64::MAX, clock, ids);
+    let max_body = drawgate_runtime::config::Config::default().server.max_body_bytes;
     Control {
         operations: runtime.operations.clone(),
-        mcp,
-        endpoint,
+        mcp: Mcp::new(runtime.gateway().clone(), sessions, Spans::default(), max_body),
+        endpoint: None,
+        make_way: None,
         edits: Arc::clone(&runtime.edits),
     }
 }

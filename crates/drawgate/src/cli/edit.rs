@@ -15,6 +15,7 @@ use drawgate_runtime::packages::{PackageLock, PinnedPackage};
 use toml_edit::DocumentMut;
 
 use super::home::NO_FILE;
+use super::progress::Progress;
 use super::running::Running;
 use super::{Context, files};
 
@@ -180,6 +181,7 @@ impl ConfigFile {
     /// Waits until the gateway that follows the file, if one runs, uses a lock file of packages.
     pub(super) async fn packages_in_force(&self, hash: &str) -> anyhow::Result<()> {
         let Some(running) = self.running() else { return Ok(()) };
+        let _progress = Progress::new("waiting for the gateway to use the packages");
         running.look().await?;
         let until = Instant::now() + APPLYING;
         loop {
@@ -192,7 +194,8 @@ impl ConfigFile {
             }
             if Instant::now() > until {
                 bail!(
-                    "the gateway has not taken over the packages yet; `drawgate servers doctor` tells when it has"
+                    "the packages are fetched, but the gateway does not use them after {} s; `drawgate status` shows what it does, and `drawgate servers doctor` whether the server works",
+                    APPLYING.as_secs()
                 );
             }
             tokio::time::sleep(PAUSE).await;
@@ -206,6 +209,7 @@ impl ConfigFile {
             Gateway::Elsewhere(followed) => return Ok(Outcome::Elsewhere(followed.clone())),
             Gateway::Follows(running) => running,
         };
+        let _progress = Progress::new("waiting for the gateway to put the change in force");
         running.look().await?;
         let until = Instant::now() + APPLYING;
         loop {

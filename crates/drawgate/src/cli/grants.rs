@@ -13,7 +13,7 @@ use super::exit::OrUsage as _;
 use crate::cli::screen::local_time as time;
 use crate::cli::table::{cut, whole};
 use drawgate_runtime::assemble::Start;
-use drawgate_runtime::operations::{IssueGrant, NewGrant};
+use drawgate_runtime::operations::{IssueGrant, ListedTool, NewGrant};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum GrantsCommand {
@@ -94,7 +94,7 @@ async fn perform(
             } else {
                 context.out.either(&grant, || granted(&grant))?;
             }
-            Ok(())
+            note_unused(&grant, backend).await
         }
         GrantsCommand::List { agent } => {
             let mut grants: Vec<CapabilityGrant> = backend.get("/grants").await?;
@@ -125,6 +125,22 @@ async fn perform(
             context.out.either(&json!({ "revoked": id }), || format!("revoked {id}"))
         }
     }
+}
+
+/// Says that no tool requires what was granted. Only a running gateway knows all tools.
+async fn note_unused(grant: &CapabilityGrant, backend: &Backend) -> anyhow::Result<()> {
+    if !backend.is_running() {
+        return Ok(());
+    }
+    let tools: Vec<ListedTool> = backend.get("/tools").await?;
+    let mut required = tools.iter().flat_map(|tool| &tool.requires);
+    if !required.any(|required| grant.capability.covers(required)) {
+        notice!(
+            "drawgate: no tool requires `{}` now; `drawgate tools list` shows what each requires",
+            grant.capability
+        );
+    }
+    Ok(())
 }
 
 /// The operator's token for a grant with an approval. It approves calls that nobody has seen yet, so it

@@ -7,6 +7,7 @@ mod read;
 mod take_out;
 mod translate;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,8 +27,9 @@ use super::edit::{ConfigFile, Outcome};
 use super::files::Change;
 use super::output::Consent;
 use super::packages;
+use super::progress::Progress;
 use super::servers::change::{explained, settled};
-use super::servers::fetch;
+use super::servers::{allow, fetch, needs};
 use super::{Context, doctor, machine, secrets_file};
 use crate::cli::table::{cut, spare, whole};
 
@@ -92,14 +94,17 @@ pub(super) async fn run(args: &ImportArgs, context: Context) -> anyhow::Result<E
             if args.only.is_empty() { "" } else { " of that name" }
         );
     }
+    let consent = Consent::new(args.yes, context.out);
     note_packages(&mut plan);
+    if consent != Consent::Asked {
+        note_needs(&mut plan);
+    }
     let change =
         |document: &mut DocumentMut| added(&plan).try_for_each(|it| it.server.add_to(document));
     file.prepare(change)?;
     if !context.out.is_json() {
         show(&plan, &file, &context)?;
     }
-    let consent = Consent::new(args.yes, context.out);
     let is_wanted = added(&plan).next().is_some();
     let mut report =
         Report { json: json!({ "servers": described(&plan), "file": file.path() }), is_ok: true };
@@ -107,7 +112,12 @@ pub(super) async fn run(args: &ImportArgs, context: Context) -> anyhow::Result<E
         if !consent.to("Import them?").await? {
             return refused(consent, report, &context);
         }
-        import(&plan, change, &file, &context, &mut report).await?;
+        if consent == Consent::Asked {
+            ask_for_folders(&mut plan, &context).await?;
+        }
+        let change =
+            |document: &mut DocumentMut| added(&plan).try_for_each(|it| it.server.add_to(document));
+        import(&plan, change, &file, &context, consent, &mut report).await?;
     }
     let question = "Take them out of the client's own files? (copies are kept)";
     let is_moved = !matches!(report.json["outcome"].as_str(), Some("other_file"));
@@ -144,6 +154,27 @@ fn note_packages(plan: &mut [Planned]) {
     }
 }
 
+/// Says what each server will lack in its sandbox.
+fn note_needs(plan: &mut [Planned]) {
+    for it in plan {
+        if let Action::Add(translated) = &mut it.action {
+            let notes = needs::notes(&translated.server);
+            translated.notes.extend(notes);
+        }
+    }
+}
+
+/// Asks which of the folders that command lines name may be written.
+async fn ask_for_folders(plan: &mut [Planned], context: &Context) -> anyhow::Result<()> {
+    for it in plan {
+        if let Action::Add(translated) = &mut it.action {
+            let wanted = allow::folders_to_write(context, &translated.server).await?;
+            translated.server.write.extend(wanted);
+        }
+    }
+    Ok(())
+}
+
 /// Fetches what package runners start. A server whose package can't be fetched is imported all the same, so
 /// that nothing bypasses the gateway, and is refused until it is there.
 async fn fetch_packages(
@@ -153,8 +184,18 @@ async fn fetch_packages(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let (mut all, mut pins) = (Vec::new(), BTreeMap::new());
-    let work = added(plan).map(|it| fetch::before_adding(&it.server, context));
-    for (it, fetched) in added(plan).zip(join_all(work).await) {
+    let has_package = |it: &&Translated| !matches!(fetch::request_of(&it.server), Ok(None));
+    let (done, number) = (Cell::new(0), added(plan).filter(has_package).count());
+    let progress = Progress::new(format!("fetching packages: 0 of {number} done"));
+    let work = added(plan).filter(has_package).map(async |it| {
+        let fetched = fetch::before_adding(&it.server, context).await;
+        done.set(done.get() + 1);
+        progress.say(format!("fetching packages: {} of {number} done", done.get()));
+        fetched
+    });
+    let all_fetched = join_all(work).await;
+    drop(progress);
+    for (it, fetched) in added(plan).filter(has_package).zip(all_fetched) {
         let name = &it.server.name;
         match fetched {
             Ok(None) => {}
@@ -213,6 +254,7 @@ async fn import(
     change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
     file: &ConfigFile,
     context: &Context,
+    consent: Consent,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let secrets: BTreeMap<&str, &str> = added(plan)
@@ -234,9 +276,15 @@ async fn import(
     if let (Outcome::InForce, Some(running)) = (&outcome, file.running()) {
         let backend = Backend::Running(running.clone());
         for it in added(plan).filter(|it| !it.server.is_disabled) {
-            let server = settled(&backend, &it.server.name).await?;
+            let name = &it.server.name;
+            let mut server = settled(&backend, name).await?;
+            if consent == Consent::Asked && !server.refusals().is_empty() {
+                allow::ask(context, name).await?;
+                server = settled(&backend, name).await?;
+            } else {
+                say(context, &explained(&server))?;
+            }
             report.is_ok &= doctor::is_ok(&server);
-            say(context, &explained(&server))?;
         }
     }
     Ok(())
@@ -368,6 +416,9 @@ fn show(plan: &[Planned], file: &ConfigFile, context: &Context) -> anyhow::Resul
         for note in &it.notes {
             context.out.text(&format!("note: `{}`: {note}", it.server.name))?;
         }
+    }
+    if let Some(note) = needs::without_network(added(plan).map(|it| &it.server)) {
+        context.out.text(&format!("note: {note}"))?;
     }
     context.out.text("")
 }

@@ -12,6 +12,7 @@ use tokio::io::AsyncRead;
 use super::Context;
 use super::backend::{Backend, part};
 use super::machine;
+use super::progress::Progress;
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{ServerReport, StartedLogin};
 
@@ -76,6 +77,7 @@ async fn attend(
         Browser::Open => Some(open(&address)?),
         Browser::Leave => None,
     };
+    let _progress = Progress::new("waiting for the login in the browser");
     backend.get(&format!("{path}/{}", part(&begun.attempt))).await
 }
 

@@ -79,6 +79,12 @@ pub fn has_colours() -> bool {
     variable("NO_COLOR").is_none() && variable("TERM").is_some_and(|term| term != "dumb")
 }
 
+/// Whether terminals can write a line over, as the environment says.
+#[must_use]
+pub(super) fn can_write_over() -> bool {
+    variable("TERM").is_some_and(|term| term != "dumb")
+}
+
 /// What programs of the desktop need of the environment beside the few variables that every child gets.
 const DESKTOP: [&str; 7] = [
     "BROWSER",

@@ -17,7 +17,9 @@ mod doctor;
 mod edit;
 pub mod exit;
 mod files;
+mod gateway;
 mod grants;
+mod help;
 mod home;
 mod import;
 mod init;
@@ -29,6 +31,7 @@ mod packages;
 mod packs;
 mod plugins;
 mod profiles;
+mod progress;
 mod providers;
 mod review;
 mod run;
@@ -36,6 +39,7 @@ mod running;
 mod runs;
 mod sandbox;
 mod screen;
+mod secrets;
 mod secrets_file;
 mod serve;
 mod servers;
@@ -51,7 +55,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 
 use drawgate_host::process::KEEP_THREADS;
 use drawgate_host::store::DataDir;
@@ -172,7 +176,7 @@ enum Command {
     /// List and show tasks: work that agents and other callers delegated
     #[command(subcommand)]
     Tasks(tasks::TasksCommand),
-    /// Check, show and accept profiles: agents that the gateway runs
+    /// Make, check, show and accept profiles: agents that the gateway runs
     #[command(subcommand)]
     Profiles(profiles::ProfilesCommand),
     /// Add, enable, set and check plugins: your own tools, and hooks around calls and runs
@@ -184,7 +188,7 @@ enum Command {
     /// List, show and disconnect packs: programs that connect over gRPC and offer tools
     #[command(subcommand)]
     Packs(packs::PacksCommand),
-    /// List and check providers of models
+    /// List, add and check providers of models
     #[command(subcommand)]
     Providers(providers::ProvidersCommand),
     /// Try the sandbox that tools run in, and see what this machine can enforce
@@ -194,6 +198,9 @@ enum Command {
     Connect(connect::ConnectArgs),
     /// Move the servers of an MCP client behind this gateway
     Import(import::ImportArgs),
+    /// Store values that the configuration names as `env:NAME`: keys, tokens, passwords
+    #[command(subcommand)]
+    Secrets(secrets::SecretsCommand),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -274,13 +281,17 @@ impl Context {
 /// Parses the command line and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = help::grouped(Cli::command()).try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             return exit::not_parsed(&error, std::env::args_os().any(|arg| arg == "--json"));
         }
     };
     let is_json = cli.globals.json;
+    if is_json {
+        progress::hide();
+    }
     let mut threads = tokio::runtime::Builder::new_multi_thread();
     let runtime = match threads.thread_keep_alive(KEEP_THREADS).enable_all().build() {
         Ok(runtime) => runtime,
@@ -305,11 +316,10 @@ async fn run_alone(cli: &Cli) -> Option<anyhow::Result<ExitCode>> {
         Command::Completions { shell } => Some(completions(*shell)),
         Command::ManPages { folder } => Some(man_pages(folder)),
         Command::Init(args) => Some(init::run(args, &cli.globals)),
-        Command::Config(command) => Some(config::run(command, &cli.globals)),
+        Command::Config(command) => Some(config::run(command, &cli.globals).await),
         Command::Sandbox(command) => Some(sandbox::run(command, &cli.globals).await),
         Command::Toolpacks(command) => toolpacks::run_alone(command, out),
         Command::Profiles(command) => profiles::run_alone(command, out),
-        Command::Plugins(command) => plugins::run_alone(command, out),
         _ => None,
     }
 }
@@ -324,6 +334,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp(args) => mcp::run(&args, context.with_warnings()).await,
         Command::Status => status::run(context).await,
         Command::Service(command) => service::run(&command, &context),
+        Command::Secrets(command) => secrets::run(&command, &context),
         Command::Tools(command) => tools::run(command, context).await,
         Command::Servers(command) => Box::pin(servers::run(&command, context)).await,
         Command::Agents(command) => agents::run(command, context).await,

@@ -7,6 +7,7 @@ use drawgate_core::registry::visible_text;
 use rustix::termios::{QueueSelector, tcflush};
 use serde::Serialize;
 
+use super::progress::{Ends, print_above};
 use super::screen::Screen;
 use super::table::{self, Column};
 
@@ -23,7 +24,7 @@ macro_rules! notice {
 /// The same for a line in which all that others wrote has been made visible already.
 pub(super) fn painted_notice(line: &str) {
     // Where standard error is closed there is no reader.
-    let _closed = writeln!(io::stderr().lock(), "{line}");
+    let _closed = print_above(Ends::Line, || writeln!(io::stderr().lock(), "{line}"));
 }
 
 /// Where a command's answer goes.
@@ -90,7 +91,9 @@ impl Output {
     #[expect(clippy::unused_self, reason = "one of the ways to print, like its siblings")]
     pub(super) fn raw(self, bytes: &[u8]) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush()).map_err(not_written)
+        let is_open = !bytes.ends_with(b"\n") && out.is_terminal();
+        let ends = if is_open { Ends::Open } else { Ends::Line };
+        print_above(ends, || out.write_all(bytes).and_then(|()| out.flush())).map_err(not_written)
     }
 }
 
@@ -152,12 +155,14 @@ impl Consent {
 async fn agrees(question: &str) -> anyhow::Result<bool> {
     // What was typed or pasted before the question is no answer to it.
     let _not_a_terminal = tcflush(io::stdin(), QueueSelector::IFlush);
-    let _closed = write!(io::stderr().lock(), "{} [y/N] ", visible_text(question));
+    let question = visible_text(question);
+    let _closed = print_above(Ends::Open, || write!(io::stderr().lock(), "{question} [y/N] "));
     let answer = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_| line)
     });
     let answer = answer.await?.context("the answer can't be read")?;
+    print_above(Ends::Line, || ());
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 

@@ -1,6 +1,7 @@
 //! `drawgate profiles`: agents that the gateway runs, from their files to the operator's consent.
 
 mod check;
+mod new;
 mod words;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ were written for Claude Code, OpenCode and Gemini CLI are read, too. A profile c
 and waits again when its file changes.
 
 Examples:
+  drawgate profiles new helper                     a small one to start from
   drawgate profiles check                          all problems, each with its place
   drawgate profiles show research-agent            everything about it
   drawgate profiles accept research-agent          shows what it may do, and asks";
@@ -36,6 +38,11 @@ pub(super) enum ProfilesCommand {
     /// Show a profile: its model, tools, limits and instructions
     Show {
         /// The profile
+        name: String,
+    },
+    /// Write a small profile to start from, into the first folder of the configuration
+    New {
+        /// Its name
         name: String,
     },
     /// Check files; every problem with its field and line. Needs no gateway; exits 1 if there is one
@@ -71,6 +78,7 @@ pub(super) fn run_alone(
         ProfilesCommand::Check { files } if !files.is_empty() => Some(check::files(files, out)),
         ProfilesCommand::Check { .. }
         | ProfilesCommand::List
+        | ProfilesCommand::New { .. }
         | ProfilesCommand::Show { .. }
         | ProfilesCommand::Accept { .. }
         | ProfilesCommand::Remove { .. } => None,
@@ -80,6 +88,9 @@ pub(super) fn run_alone(
 pub(super) async fn run(command: ProfilesCommand, context: Context) -> anyhow::Result<ExitCode> {
     if let ProfilesCommand::Check { .. } = command {
         return check::configured(context.whole()?, context.out);
+    }
+    if let ProfilesCommand::New { name } = &command {
+        return new::run(name, &context);
     }
     let backend = Backend::open(&context, Start::Nothing).await?;
     // Without a running gateway, the configuration says where the profiles are.
@@ -102,7 +113,9 @@ async fn perform(
             let shown: ShownProfile = backend.get(&path(&name)).await?;
             context.out.either(&shown, || words::shown(&shown))?;
         }
+        // These need no gateway.
         ProfilesCommand::Check { .. } => return check::configured(context.whole()?, context.out),
+        ProfilesCommand::New { name } => return new::run(&name, context),
         ProfilesCommand::Accept { name, all: _, yes } => {
             return accept(name.as_deref(), yes, context, backend).await;
         }
@@ -126,8 +139,8 @@ async fn list(context: &Context, backend: &Backend) -> anyhow::Result<()> {
         cut("problem"),
     ];
     let rows: Vec<_> = all.iter().map(words::row).collect();
-    let empty = "there are no profiles; put `NAME.md` into the folder `agents` beside the \
-                 configuration, or name folders in `[profiles] folders`";
+    let empty = "there are no profiles; `drawgate profiles new NAME` writes one to start from, into the \
+                 folder `agents` beside the configuration or the first of `[profiles] folders`";
     context.out.table(&all, &columns, &rows, empty)
 }
 

@@ -1,6 +1,6 @@
 //! `drawgate run`: an agent at work, shown as it works.
 
-use std::io::{IsTerminal, Read as _, stdin};
+use std::io::{IsTerminal, Read as _, stderr, stdin, stdout};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -13,12 +13,16 @@ use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
-use super::screen::count;
+use super::output::painted_notice;
+use super::progress::Progress;
+use super::screen::{Screen, Tone, count};
 
 /// How long one look at events waits.
 const WAIT_MS: u64 = 10_000;
 /// Characters of arguments and results that are shown.
 const SHOWN: usize = 160;
+/// Characters of a run's id that tell it apart: `drawgate runs show` takes the end of an id.
+const SHOWN_ID: usize = 6;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
@@ -90,6 +94,9 @@ async fn begin(
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
     let StartedRun { id } = backend.post("/runs", start).await?;
+    if !detach && !context.out.is_json() {
+        notice!("drawgate: run {id} of `{}`; Ctrl-C cancels it", start.profile);
+    }
     if detach {
         context.out.either(&json!({ "id": id }), || id.clone())?;
         return Ok(ExitCode::SUCCESS);
@@ -116,7 +123,7 @@ pub(super) async fn follow(
     backend: &Backend,
 ) -> anyhow::Result<ExitCode> {
     let mut after = 0;
-    let mut shown = Shown::default();
+    let mut shown = Shown::new();
     let mut cancelled = false;
     loop {
         let path = format!("/runs/{}/events?after={after}&wait_ms={WAIT_MS}", part(id));
@@ -125,7 +132,8 @@ pub(super) async fn follow(
             interrupted = tokio::signal::ctrl_c(), if !cancelled => {
                 interrupted.context("Ctrl-C can't be noticed")?;
                 cancelled = true;
-                notice!("\ndrawgate: cancelling");
+                shown.end_line(context)?;
+                notice!("drawgate: cancelling");
                 // It may have ended just now.
                 let _ = backend.delete(&format!("/runs/{}", part(id))).await;
                 continue;
@@ -134,7 +142,8 @@ pub(super) async fn follow(
         for event in &answer.events {
             after = event.seq;
             shown.show(event, context)?;
-            if let (Happened::Ended { ending, .. }, true) = (&event.body, event.run == id) {
+            if let (Happened::Ended { ending, text, .. }, true) = (&event.body, event.run == id) {
+                shown.answer(text, context)?;
                 return Ok(code(*ending));
             }
         }
@@ -159,31 +168,91 @@ fn code(ending: Ending) -> ExitCode {
     }
 }
 
-/// What is on the terminal: the text of the first run on standard output, all else on standard error.
-#[derive(Default)]
+/// What is shown of a run. On a terminal its text is on standard output as it comes, with an empty line between
+/// it and the lines about what the run does, which are on standard error. Elsewhere standard output gets the
+/// answer alone.
 struct Shown {
+    is_terminal: bool,
     /// Whether the last text did not end its line.
     in_line: bool,
+    /// Whether the last thing was text.
+    after_text: bool,
+    progress: Progress,
 }
 
 impl Shown {
+    fn new() -> Self {
+        let progress = Progress::new(FOR_MODEL);
+        Self { is_terminal: stdout().is_terminal(), in_line: false, after_text: false, progress }
+    }
+
     fn show(&mut self, event: &RunEvent, context: &Context) -> anyhow::Result<()> {
         if context.out.is_json() {
             return context.out.raw(format!("{}\n", serde_json::to_string(event)?).as_bytes());
         }
+        self.progress.say(awaited(&event.body));
         if let (Happened::Text { text }, 0) = (&event.body, event.depth) {
-            self.in_line = !text.ends_with('\n');
-            return context.out.raw(visible_text(text).as_bytes());
+            return if self.is_terminal { self.write(text, context) } else { Ok(()) };
         }
         let Some(line) = line(event) else { return Ok(()) };
-        if std::mem::take(&mut self.in_line) {
+        self.end_line(context)?;
+        if std::mem::take(&mut self.after_text) {
             context.out.raw(b"\n")?;
         }
         let indent = "  ".repeat(usize::from(event.depth));
-        let who = if event.depth == 0 { String::new() } else { format!("[{}] ", event.profile) };
-        notice!("{indent}{who}{line}");
+        let line = visible_text(&format!("{indent}{}{line}", who(event))).into_owned();
+        painted_notice(&Screen::of(stderr().is_terminal()).paint(Tone::Faint, &line));
         Ok(())
     }
+
+    fn write(&mut self, text: &str, context: &Context) -> anyhow::Result<()> {
+        if !std::mem::replace(&mut self.after_text, true) {
+            context.out.raw(b"\n")?;
+        }
+        self.in_line = !text.ends_with('\n');
+        context.out.raw(visible_text(text).as_bytes())
+    }
+
+    fn end_line(&mut self, context: &Context) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.in_line) { context.out.raw(b"\n") } else { Ok(()) }
+    }
+
+    /// The last text, where it was not shown as it came.
+    fn answer(&self, text: &str, context: &Context) -> anyhow::Result<()> {
+        let is_shown = self.is_terminal || context.out.is_json() || text.is_empty();
+        if is_shown { Ok(()) } else { context.out.text(text) }
+    }
+}
+
+/// What a run waits for at its start, and after each result.
+const FOR_MODEL: &str = "waiting for the model";
+
+/// What a run waits for after an event.
+fn awaited(event: &Happened) -> String {
+    match event {
+        Happened::Call { tool, .. } => format!("waiting for `{tool}`"),
+        Happened::Phase { phase: Phase::Asking } => "waiting for a person".to_owned(),
+        Happened::Phase { phase: Phase::Waiting } => {
+            "waiting for agents that it started".to_owned()
+        }
+        Happened::Retry { .. } => "waiting to ask the model again".to_owned(),
+        Happened::Started { .. }
+        | Happened::Text { .. }
+        | Happened::Result { .. }
+        | Happened::Message { .. }
+        | Happened::Phase { .. }
+        | Happened::Ended { .. } => FOR_MODEL.to_owned(),
+    }
+}
+
+/// Which run below the first one an event is of: several may have the same profile.
+fn who(event: &RunEvent) -> String {
+    if event.depth == 0 {
+        return String::new();
+    }
+    let skipped = event.run.chars().count().saturating_sub(SHOWN_ID);
+    let end: String = event.run.chars().skip(skipped).collect();
+    format!("[{} {end}] ", event.profile)
 }
 
 /// An event in one line; nothing for those that a person need not see.

@@ -1,6 +1,7 @@
 //! What the place where a command writes can show: how wide it is, and whether it has colours.
 
 use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd;
 
 use chrono::{Local, TimeZone as _};
 
@@ -44,7 +45,7 @@ impl Screen {
     /// A terminal of this process, or something else.
     pub(super) fn of(is_terminal: bool) -> Self {
         let has_colours = is_terminal && machine::has_colours();
-        Self { width: is_terminal.then(width), has_colours }
+        Self { width: is_terminal.then(|| columns(io::stdout())), has_colours }
     }
 
     /// The text in the colour of its tone, where there are colours.
@@ -65,9 +66,9 @@ impl Screen {
     }
 }
 
-/// The columns of the terminal.
-fn width() -> usize {
-    let columns = rustix::termios::tcgetwinsize(io::stdout()).map(|size| usize::from(size.ws_col));
+/// The columns of a terminal.
+pub(super) fn columns(terminal: impl AsFd) -> usize {
+    let columns = rustix::termios::tcgetwinsize(terminal).map(|size| usize::from(size.ws_col));
     columns.ok().filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)
 }
 

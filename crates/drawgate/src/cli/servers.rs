@@ -4,6 +4,7 @@ pub(super) mod allow;
 pub(super) mod change;
 pub(super) mod fetch;
 mod logs;
+pub(super) mod needs;
 pub(super) mod table;
 
 use std::process::ExitCode;
@@ -11,17 +12,22 @@ use std::time::Duration;
 
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{KeyListView, ServerReport, Status};
+use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, did_you_mean};
 use super::doctor;
 use super::keys;
 use super::login::{self, Browser};
+use super::progress::Progress;
 use super::review::{self, Acceptances};
 use crate::cli::table::{cut, spare, state, whole};
 
 /// How long a diagnosis may take: longer than a server may take to start by default.
 const DIAGNOSIS: Duration = Duration::from_secs(35);
+
+/// The state of a server that the configuration has, and that is not used.
+const DISABLED: &str = "disabled";
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ServersCommand {
@@ -131,10 +137,12 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
         backend.settle(DIAGNOSIS).await;
     }
     let asked = if doctor.is_some() { "/servers?check=true" } else { "/servers" };
+    let progress = Progress::new("asking each server how it is");
     let servers = backend.get::<Vec<ServerReport>>(asked).await;
     let keys = backend.get::<KeyListView>("/keys").await;
     let status = backend.get::<Status>("/status").await;
     backend.close().await;
+    drop(progress);
     match doctor {
         None => list(&servers?, &context),
         Some(name) => diagnose(name, servers?, &keys?, &status?, &context),
@@ -142,6 +150,10 @@ pub(super) async fn run(command: &ServersCommand, context: Context) -> anyhow::R
 }
 
 fn list(servers: &[ServerReport], context: &Context) -> anyhow::Result<ExitCode> {
+    let is_known = |id: &str| servers.iter().any(|it| it.source.status.id.as_str() == id);
+    let disabled = context.loaded.config.servers.iter().filter(|(_, server)| !server.enabled);
+    let disabled = disabled.map(|(id, _)| id.to_string()).filter(|id| !is_known(id));
+    let disabled: Vec<String> = disabled.collect();
     let rows = servers.iter().map(|server| {
         let status = &server.source.status;
         vec![
@@ -152,9 +164,16 @@ fn list(servers: &[ServerReport], context: &Context) -> anyhow::Result<ExitCode>
             problem(server),
         ]
     });
+    let off = disabled.iter().map(|id| {
+        let enable = format!("`drawgate servers enable {id}` uses it again");
+        vec![id.clone(), DISABLED.to_owned(), String::new(), String::new(), enable]
+    });
+    let rows: Vec<_> = rows.chain(off).collect();
+    let mut all = servers.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    all.extend(disabled.iter().map(|id| json!({ "id": id, "state": DISABLED })));
     let columns = [whole("id"), state("state"), whole("tools"), spare("server"), cut("problem")];
     let empty = "no servers; `drawgate servers add` adds one";
-    context.out.table(&servers, &columns, &rows.collect::<Vec<_>>(), empty)?;
+    context.out.table(&all, &columns, &rows, empty)?;
     Ok(ExitCode::SUCCESS)
 }
 

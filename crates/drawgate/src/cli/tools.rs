@@ -1,6 +1,7 @@
 //! `drawgate tools`: what can be called, and calling it.
 
 mod arguments;
+mod held;
 mod next;
 mod types;
 
@@ -21,7 +22,7 @@ use serde_json::{Map, Value};
 use self::arguments::Typed;
 
 use super::Context;
-use super::backend::{Backend, part};
+use super::backend::{Backend, WaitsFor, part};
 use super::exit::OrUsage as _;
 use crate::cli::table::{cut, spare, whole};
 use crate::surface::control::NameList;
@@ -98,7 +99,12 @@ impl From<NarrowingOptions> for Narrowing {
 }
 
 pub(super) async fn run(command: ToolsCommand, context: Context) -> anyhow::Result<ExitCode> {
-    let backend = Backend::open(&context, Start::Sources).await?;
+    let backend = match &command {
+        ToolsCommand::Call { name, .. } => Backend::open_for_call(&context, name).await?,
+        ToolsCommand::List { .. } | ToolsCommand::Show { .. } => {
+            Backend::open_and_wait(&context, Start::Sources, WaitsFor::Unlisted).await?
+        }
+    };
     let done = perform(command, &context, &backend).await;
     backend.close().await;
     done
@@ -130,7 +136,7 @@ async fn perform(
                 narrowing: narrowing.into(),
                 agent: agent.as_deref().map(Principal::new).transpose()?,
             };
-            let result: ToolResult = backend.post("/call", &call).await?;
+            let result = held::call(backend, &call).await?;
             let step = match &result.error {
                 Some(error) => step(backend, &call, error).await,
                 None => None,

@@ -64,8 +64,9 @@ impl Lab {
     async fn call(&self, tool: &str, arguments: Value) -> (String, bool) {
         let result =
             self.gateway.call(&self.gateway.token, &format!("reach__{tool}"), arguments).await;
-        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
-        (text.to_owned(), result["isError"] == true)
+        let blocks = result["content"].as_array().unwrap_or_else(|| panic!("{result}"));
+        let texts: Vec<&str> = blocks.iter().map(|block| block["text"].as_str().unwrap()).collect();
+        (texts.join("\n"), result["isError"] == true)
     }
 
     /// The command that `servers doctor` prints for a refusal.
@@ -129,6 +130,9 @@ async fn each_refusal_is_named_and_the_printed_command_lifts_it() {
     for (tool, arguments, refusal, expected) in cases {
         let (said, is_error) = lab.call(tool, arguments.clone()).await;
         assert!(is_error, "{tool}: {said}");
+        // What a server says on its standard error is not part of the call.
+        let told = format!("the sandbox refused {refusal}; an operator can allow it by `");
+        assert_eq!(said.contains(&told), tool != "need", "{tool}: {said}");
         let command = lab.advised(&refusal);
         let logged = lab.place.run(&["servers", "logs", "reach"]);
         assert!(text(&logged.stderr).contains(&command), "{}", text(&logged.stderr));

@@ -71,6 +71,7 @@ async fn an_agent_runs_from_its_file_to_its_result() {
     assert!(err.contains("done: ") && err.contains(" from the cache), $"), "{err}");
     let runs = place.json(&["runs", "list"]);
     let id = runs[0]["id"].as_str().unwrap();
+    assert!(err.starts_with(&format!("drawgate: run {id} of `helper`")), "{err}");
     assert_eq!((&runs[0]["ending"], &runs[0]["profile"]), (&json!("done"), &json!("helper")));
     let shown = place.ok(&["runs", "show", id]);
     assert!(shown.contains("called vfs_write") && shown.contains("It is written down."), "{shown}");

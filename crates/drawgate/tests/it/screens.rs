@@ -45,7 +45,7 @@ const ID: &str = "kJ3fZ0aVbT7qLm2xYw9d";
 
 /// What is seen, with what differs from run to run replaced by as many characters.
 fn screen(place: &TestFolder, gateway: &Gateway, columns: usize, args: &[&str]) -> String {
-    let seen = text(&place.on_screen(columns, args).stdout);
+    let seen = seen(&text(&place.on_screen(columns, args).stdout));
     for line in seen.lines() {
         // Addresses are not cut, and notes beside a list are prose.
         let is_whole = ["http://", "drawgate: "].iter().any(|it| line.trim_start().starts_with(it));
@@ -63,6 +63,15 @@ fn screen(place: &TestFolder, gateway: &Gateway, columns: usize, args: &[&str]) 
         seen = seen.replace(id, ID);
     }
     masked(&seen)
+}
+
+/// What stays on a screen: signs of life are written over from the beginning of their line.
+fn seen(written: &str) -> String {
+    let line = |line: &str| {
+        let line = line.trim_end_matches('\r');
+        line.rsplit('\r').next().unwrap_or_default().to_owned() + "\n"
+    };
+    written.lines().map(line).collect()
 }
 
 /// Times and durations are not the same twice.

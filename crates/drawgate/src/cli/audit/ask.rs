@@ -18,6 +18,7 @@ use super::{now_ms, when};
 use crate::cli::Context;
 use crate::cli::backend::Backend;
 use crate::cli::exit::OrUsage as _;
+use crate::cli::progress::Progress;
 use crate::cli::running::Running;
 use crate::cli::screen::{Screen, Tone, count, local_time};
 use crate::cli::table::{cut, shortened, tone_of, whole};
@@ -179,6 +180,7 @@ impl<'a> Asker<'a> {
     /// Asks page by page until there is enough; oldest first, and whether the log may have more.
     async fn collect(&self, mut query: AuditQuery) -> anyhow::Result<(Vec<AuditEntry>, bool)> {
         let (limit, mut found) = (query.limit, Vec::new());
+        let _progress = Progress::new("searching the audit log");
         let has_more = loop {
             query.limit = limit - found.len();
             let AuditPage { entries, next } = self.page(query.clone()).await?;

@@ -260,8 +260,8 @@ fn each_client_is_read_where_it_keeps_its_servers() {
 #[test]
 fn files_that_can_not_be_read_are_named() {
     for (file, text, expected) in [
-        ("a.json", "{ // words\n }", "can't be read"),
-        ("a.json", "{\n// words\n }", "remove the comments"),
+        ("a.json", "{ words }", "can't be read"),
+        ("a.json", "{ // words", "can't be read"),
         ("a.json", r#"{ "mcpServers": [] }"#, "`mcpServers` of"),
         ("a.json", r#"{ "mcpServers": { "a": 1 } }"#, "`a` of"),
         ("a.json", r#"{ "servers": { "a": {}, "a": {} } }"#, "can't be read"),
@@ -271,6 +271,19 @@ fn files_that_can_not_be_read_are_named() {
         let error = entries(&path, &folders()).unwrap_err();
         assert!(format!("{error:#}").contains(expected), "{error:#}");
     }
+}
+
+#[test]
+fn comments_and_last_commas_of_editors_are_read_and_kept() {
+    let text = "{\n  // mine, \"quoted\"\n  \"servers\": {\n    \"a\": { /* { */ \"command\": \"x//y\", \"args\": [\"a,]\", \"\\\",}\" , // last\n ], },\n  },\n}\n";
+    let (folder, path) = place(".vscode/mcp.json", text);
+    let found = read::file(&path, folder.path()).unwrap().unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(Value::from(found[0].server.clone()), json!({ "command": "x//y", "args": ["a,]", "\",}"] }));
+    let all: Vec<&Entry> = found.iter().collect();
+    let refused = take_out::take_out(&path, &folder.path().join("data"), &all).unwrap_err();
+    assert!(format!("{refused:#}").contains("its comments would be lost"), "{refused:#}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
 #[test]

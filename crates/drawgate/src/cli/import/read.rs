@@ -79,15 +79,60 @@ fn sections(format: Format, project: &Path) -> Vec<Vec<String>> {
     }
 }
 
+/// JSON as editors write it, without its comments and without commas before a closing bracket. Blanks take
+/// their place, so that places in errors stay the same.
+pub(super) fn without_comments(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    // Where a comma stands that nothing but blanks and comments has followed so far.
+    let mut comma = None;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '"' => string_length(rest),
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            _ => c.len_utf8(),
+        };
+        let (part, after) = rest.split_at(length);
+        if part.starts_with("//") || part.starts_with("/*") {
+            plain.extend(part.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        } else {
+            match (c, comma) {
+                ('}' | ']', Some(at)) => plain.replace_range(at..=at, " "),
+                _ if c.is_whitespace() => {}
+                _ => comma = None,
+            }
+            if c == ',' {
+                comma = Some(plain.len());
+            }
+            plain.push_str(part);
+        }
+        rest = after;
+    }
+    plain
+}
+
+/// The bytes of a string that a text begins with, with its quotes.
+fn string_length(text: &str) -> usize {
+    let mut is_escaped = true;
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' if !is_escaped => return at + 1,
+            '\\' if !is_escaped => is_escaped = true,
+            _ => is_escaped = false,
+        }
+    }
+    text.len()
+}
+
 fn parse(format: Format, text: &str) -> anyhow::Result<Value> {
     match format {
         Format::Json if text.trim().is_empty() => Ok(Value::Object(Map::new())),
-        Format::Json => json::parse(text.as_bytes()).map_err(|error| {
-            let has_comments = text.lines().any(|line| line.trim_start().starts_with("//"));
-            let advice =
-                if has_comments { "; remove the comments, which JSON does not have" } else { "" };
-            anyhow::anyhow!("{error}{advice}")
-        }),
+        Format::Json => {
+            let strict = json::parse(text.as_bytes());
+            let read = strict.or_else(|_| json::parse(without_comments(text).as_bytes()));
+            read.map_err(|error| anyhow::anyhow!("{error}"))
+        }
         Format::Toml => {
             let table: toml::Table = text.parse()?;
             Ok(serde_json::to_value(table)?)

@@ -9,7 +9,7 @@ use toml_edit::{DocumentMut, Item};
 
 use super::super::connect::merge::{indentation, pretty};
 use super::super::files::{self, Change};
-use super::read::{Entry, Format};
+use super::read::{Entry, Format, without_comments};
 
 /// Takes servers out of a file.
 pub(super) fn take_out(file: &Path, data: &Path, entries: &[&Entry]) -> anyhow::Result<Change> {
@@ -23,7 +23,12 @@ pub(super) fn take_out(file: &Path, data: &Path, entries: &[&Entry]) -> anyhow::
 }
 
 fn without_json(text: &str, entries: &[&Entry]) -> anyhow::Result<String> {
-    let mut root = json::parse(text.as_bytes()).map_err(|error| anyhow!("{error}"))?;
+    let mut root = json::parse(text.as_bytes()).map_err(|error| {
+        match json::parse(without_comments(text).as_bytes()) {
+            Ok(_) => anyhow!("its comments would be lost; take the servers out of it by hand"),
+            Err(_) => anyhow!("{error}"),
+        }
+    })?;
     for entry in entries {
         let section = entry.section.iter().try_fold(&mut root, |value, key| value.get_mut(key));
         if let Some(section) = section.and_then(Value::as_object_mut) {

@@ -1,7 +1,7 @@
 //! `drawgate servers allow`: gives a server what its sandbox does not, by a line in the configuration; and
 //! what each refusal comes to as such a command.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -14,7 +14,8 @@ use super::super::backend::Backend;
 use super::super::edit::ConfigFile;
 use super::super::output::Consent;
 use super::change::{Changed, absolute, settled};
-use super::table;
+use super::needs;
+use super::table::{self, NewServer};
 
 /// How often a server is tried again for the sake of one more answer.
 const MAX_ROUNDS: usize = 8;
@@ -29,7 +30,7 @@ pub(in super::super) struct AllowArgs {
     /// A folder that it may write; may be repeated
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
-    /// A host that it may reach, such as `api.example.com`; may be repeated
+    /// A host that it may reach, such as `api.example.com`, or `'*'` for every host; may be repeated
     #[arg(long, value_name = "HOST")]
     host: Vec<HostRule>,
     /// A variable of the gateway's environment that it gets; may be repeated
@@ -77,7 +78,7 @@ impl AllowArgs {
 
 /// Offers at the terminal what a server was refused, until it is refused nothing new, and says how it
 /// is then.
-pub(super) async fn ask(context: &Context, name: &str) -> anyhow::Result<ExitCode> {
+pub(in super::super) async fn ask(context: &Context, name: &str) -> anyhow::Result<ExitCode> {
     let consent = asking(context)?;
     let file = ConfigFile::find(context).await?;
     let Some(running) = file.running() else {
@@ -88,9 +89,8 @@ pub(super) async fn ask(context: &Context, name: &str) -> anyhow::Result<ExitCod
     let mut server = settled(&backend, name).await?;
     for _ in 0..MAX_ROUNDS {
         let mut wanted = Vec::new();
-        for refusal in
-            server.refusals().into_iter().filter(|it| !declined.contains(it)).collect::<Vec<_>>()
-        {
+        let is_open = |it: &Refusal| !declined.contains(it) && option(it).is_some();
+        for refusal in server.refusals().into_iter().filter(is_open).collect::<Vec<_>>() {
             if consent.to(&format!("`{name}` was refused {refusal}. Allow it?")).await? {
                 wanted.push(refusal);
             } else {
@@ -107,20 +107,19 @@ pub(super) async fn ask(context: &Context, name: &str) -> anyhow::Result<ExitCod
 }
 
 /// Asks whether a new server may write the folders that its command line names, which it may read anyway.
-pub(super) async fn folders_to_write(
+pub(in super::super) async fn folders_to_write(
     context: &Context,
-    name: &str,
-    args: &[String],
+    server: &NewServer,
 ) -> anyhow::Result<Vec<String>> {
     let consent = asking(context)?;
     let mut wanted = Vec::new();
-    for folder in args.iter().filter(|arg| Path::new(arg).is_absolute() && Path::new(arg).is_dir())
-    {
+    for folder in needs::folders(server) {
         let question = format!(
-            "`{name}` may read `{folder}`, which its command line names. May it write there, too?"
+            "`{}` may read `{folder}`, which its command line names. May it write there, too?",
+            server.name
         );
         if consent.to(&question).await? {
-            wanted.push(folder.clone());
+            wanted.push(folder);
         }
     }
     Ok(wanted)
@@ -142,29 +141,46 @@ async fn allow(context: &Context, name: &str, all: &[Refusal]) -> anyhow::Result
     Changed::make(context, name, "changed", change).await
 }
 
-/// What a server was refused, each with the command that allows it.
+/// What a server was refused, each with the command that allows it; of several, also the command for all.
 pub(in super::super) fn lines(server: &ServerReport) -> Vec<String> {
     let id = server.source.status.id.as_str();
-    server.refusals().iter().map(|refusal| line(id, refusal)).collect()
+    let all = server.refusals();
+    let mut lines: Vec<String> = all.iter().map(|refusal| line(id, refusal)).collect();
+    let options: Vec<String> = all.iter().filter_map(option).collect();
+    if options.len() > 1 {
+        let command = format!("drawgate servers allow {id} {}", options.join(" "));
+        lines.push(format!("to allow all of it: `{command}`"));
+    }
+    let hosts = all.iter().filter(|it| matches!(it, Refusal::Host(_))).count();
+    if hosts > 1 {
+        lines.push(format!("to allow every host: `drawgate servers allow {id} --host '*'`"));
+    }
+    lines
 }
 
 /// One of them.
 pub(super) fn line(name: &str, refusal: &Refusal) -> String {
-    format!("refused: {refusal}; to allow it: `{}`", command(name, refusal))
+    let Some(option) = option(refusal) else {
+        return format!(
+            "refused: {refusal}; packages stay as they were fetched: name it another place, by the variable or argument that it has for that, in `[servers.{name}]`"
+        );
+    };
+    format!("refused: {refusal}; to allow it: `drawgate servers allow {name} {option}`")
 }
 
-fn command(name: &str, refusal: &Refusal) -> String {
-    let option = match refusal {
-        Refusal::Host(host) => format!("--host {}", quoted(host)),
-        Refusal::Read(path) => format!("--read {}", quoted(&path.to_string_lossy())),
-        Refusal::Write(path) => format!("--write {}", quoted(&path.to_string_lossy())),
-        Refusal::Variable(name) => format!("--env {name}"),
-    };
-    format!("drawgate servers allow {name} {option}")
+/// The option of `servers allow` that gives it, if one does.
+fn option(refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::Host(host) => Some(format!("--host {}", quoted(host))),
+        Refusal::Read(path) => Some(format!("--read {}", quoted(&path.to_string_lossy()))),
+        Refusal::Write(path) => Some(format!("--write {}", quoted(&path.to_string_lossy()))),
+        Refusal::Variable(name) => Some(format!("--env {name}")),
+        Refusal::OwnPackage(_) => None,
+    }
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+=,".contains(c);
     if word.chars().all(is_plain) {
         return word.to_owned();
@@ -195,8 +211,11 @@ mod tests {
             (Refusal::Write("/it's here".into()), r"--write '/it'\''s here'"),
             (Refusal::Variable("API_KEY".to_owned()), "--env API_KEY"),
         ] {
-            assert_eq!(command("s", &refusal), format!("drawgate servers allow s {expected}"));
+            let command = format!("drawgate servers allow s {expected}");
+            assert!(line("s", &refusal).ends_with(&format!("; to allow it: `{command}`")));
         }
+        let own = line("s", &Refusal::OwnPackage("/data/packages/s/t/x.json".into()));
+        assert!(own.contains("name it another place") && !own.contains("servers allow"), "{own}");
         assert!(variable("API_KEY").is_ok());
         assert!(variable("1=2").is_err());
     }

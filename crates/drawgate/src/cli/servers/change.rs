@@ -7,22 +7,26 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use drawgate_core::model::SourceId;
 use drawgate_core::registry::SourceState;
 use drawgate_host::egress::HostRule;
 use drawgate_host::sandbox::Profile;
 use drawgate_runtime::config::{Setting, Transport, is_key_shaped, looks_like_secret};
 use drawgate_runtime::operations::ServerReport;
+use drawgate_runtime::packages::PinnedPackage;
 use serde_json::{Value, json};
 use toml_edit::DocumentMut;
 
 use super::super::backend::{Backend, part};
 use super::super::edit::{ConfigFile, Edit, Outcome};
 use super::super::exit::Exit;
+use super::super::output::Consent;
 use super::super::packages;
+use super::super::progress::Progress;
 use super::super::running::Running;
 use super::super::{Context, doctor};
 use super::table::{self, NewServer};
-use super::{DIAGNOSIS, allow, fetch};
+use super::{DIAGNOSIS, allow, fetch, needs};
 use crate::surface::control::Done;
 
 const PAUSE: Duration = Duration::from_millis(100);
@@ -69,7 +73,8 @@ pub(in super::super) struct AddArgs {
     /// `--sandbox network`; may be repeated
     #[arg(long, value_name = "HOST", requires = "command")]
     allow_host: Vec<String>,
-    /// Offer at the terminal what the server is refused by its sandbox, and write what you agree to
+    /// Insist on a terminal, and a gateway that runs, where what its sandbox refuses the server is offered;
+    /// without it that is done where it can be, and said where not
     #[arg(long, requires = "command")]
     ask: bool,
     /// For `npx`, `uvx` and the like: don't fetch and pin the package; the runner downloads it at each
@@ -82,16 +87,17 @@ pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<Exit
     let mut server = args.server()?;
     let file = ConfigFile::find(&context).await?;
     file.prepare(|document| server.add_to(document))?;
-    if args.ask {
-        if file.running().is_none() {
-            bail!(
-                "`--ask` needs a running gateway, which tries the server; `drawgate serve` starts one"
-            );
-        }
-        server.write.extend(allow::folders_to_write(&context, &args.name, &server.args).await?);
+    if args.ask && file.running().is_none() {
+        bail!(
+            "`--ask` needs a running gateway, which tries the server; `drawgate serve` starts one"
+        );
+    }
+    let asks = args.ask || Consent::new(false, context.out) == Consent::Asked;
+    if asks && server.command.is_some() {
+        server.write.extend(allow::folders_to_write(&context, &server).await?);
     }
     if !args.no_fetch
-        && let Some((id, fetched)) = fetch::before_adding(&server, &context).await?
+        && let Some((id, fetched)) = fetch_shown(&server, &context).await?
     {
         let shown = packages::described(&fetched);
         packages::pin(&file, &context.data, BTreeMap::from([(id, fetched)])).await?;
@@ -99,11 +105,29 @@ pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<Exit
     }
     let change = |document: &mut DocumentMut| server.add_to(document);
     let changed = Changed::make(&context, &args.name, "added", change).await?;
-    if args.ask {
+    if asks && server.command.is_some() && changed.file.running().is_some() {
         context.out.text(&changed.text())?;
         return allow::ask(&context, &args.name).await;
     }
-    changed.report_server(&context).await
+    let done = changed.report_server(&context).await?;
+    if !context.out.is_json() {
+        for note in needs::notes(&server) {
+            notice!("drawgate: `{}`: {note}", server.name);
+        }
+        if let Some(note) = needs::without_network([&server]) {
+            notice!("drawgate: {note}");
+        }
+    }
+    Ok(done)
+}
+
+/// Fetches the package of the server, if it has one, and shows that.
+async fn fetch_shown(
+    server: &NewServer,
+    context: &Context,
+) -> anyhow::Result<Option<(SourceId, PinnedPackage)>> {
+    let _progress = Progress::new(format!("fetching the package of `{}`", server.name));
+    fetch::before_adding(server, context).await
 }
 
 pub(super) async fn remove(name: &str, context: Context) -> anyhow::Result<ExitCode> {
@@ -219,6 +243,7 @@ pub(in super::super) async fn settled(
     name: &str,
 ) -> anyhow::Result<ServerReport> {
     let until = Instant::now() + DIAGNOSIS;
+    let _progress = Progress::new(format!("waiting for `{name}` to start"));
     loop {
         let all: Vec<ServerReport> = backend.get("/servers").await?;
         let server = all.into_iter().find(|server| server.source.status.id.as_str() == name);

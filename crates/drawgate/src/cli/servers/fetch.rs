@@ -12,6 +12,7 @@ use tokio::task::spawn_blocking;
 use super::super::backend::Backend;
 use super::super::edit::ConfigFile;
 use super::super::packages::{self, Wanted};
+use super::super::progress::Progress;
 use super::super::{Context, doctor};
 use super::change::{explained, settled};
 use super::table::NewServer;
@@ -30,7 +31,9 @@ pub(super) async fn run(args: &FetchArgs, context: Context) -> anyhow::Result<Ex
     let all = requests(&file, args.name.as_deref())?;
     let pinned = file.packages()?;
     let (mut fetched, mut report) = (BTreeMap::new(), Vec::new());
-    for (id, request) in &all {
+    let progress = Progress::new("looking at the packages");
+    for (number, (id, request)) in (1..).zip(&all) {
+        progress.say(format!("package {number} of {}, of `{id}`", all.len()));
         let present = pinned.get(id).filter(|pinned| pinned.request == *request);
         let is_there = match present.filter(|_| !args.update) {
             Some(present) => is_intact(&context, id, present).await?,
@@ -51,6 +54,7 @@ pub(super) async fn run(args: &FetchArgs, context: Context) -> anyhow::Result<Ex
         report.push(shown(id, &new, "fetched"));
         fetched.insert(id.clone(), new);
     }
+    drop(progress);
     let names: Vec<SourceId> = fetched.keys().cloned().collect();
     if !fetched.is_empty() {
         packages::pin(&file, &context.data, fetched).await?;

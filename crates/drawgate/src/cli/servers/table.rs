@@ -158,6 +158,10 @@ pub(super) fn allow(document: &mut DocumentMut, name: &str, all: &[Refusal]) -> 
                 }
                 continue;
             }
+            Refusal::OwnPackage(path) => bail!(
+                "`{}` is in the server's own package, which stays as it was fetched",
+                path.display()
+            ),
         };
         let list =
             table_in(server, "permissions")?.entry(key).or_insert_with(|| value(Array::new()));

@@ -9,16 +9,17 @@ use drawgate_host::Host;
 use tokio::task::spawn_blocking;
 
 use super::super::machine;
-use super::progress::ProgressLine;
 use super::text;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
+use crate::cli::progress::Progress;
 use crate::surface::control::toolpack_advice;
 use drawgate_runtime::assemble::authorities;
 use drawgate_runtime::config::Loaded;
 use drawgate_runtime::operations::{Commit, StateAfterUpdate, ToolpackList, ToolpackView};
 use drawgate_runtime::toolpacks::{
-    Downgrade, Folder, Github, GithubSource, Intent, Origin, Staged, Terms, ToolpackError,
+    Downgrade, Folder, Github, GithubSource, Intent, Origin, Progress as Downloaded, Staged, Terms,
+    ToolpackError,
 };
 
 pub(super) async fn run(
@@ -110,13 +111,13 @@ impl Stage {
         match origin {
             Origin::Folder(path) => {
                 let path = path.clone();
+                let _progress = Progress::new(format!("copying `{}`", path.display()));
                 self.on_folder(move |folder| folder.stage_folder(&path, &terms)).await
             }
             Origin::Github(source) => {
-                let line = ProgressLine::new();
-                line.say(&format!("asking for {source}"));
+                let progress = Progress::new(format!("asking for {source}"));
                 let pinned = self.resolve(source).await?;
-                self.download(pinned, terms, &line).await
+                self.download(pinned, terms, &progress).await
             }
         }
     }
@@ -134,13 +135,15 @@ impl Stage {
         &self,
         pinned: drawgate_runtime::toolpacks::Pinned,
         terms: Terms,
-        line: &ProgressLine,
+        progress: &Progress,
     ) -> anyhow::Result<Staged> {
         let (pinned, terms) = self
             .on_folder(move |folder| folder.check_pin(&pinned, &terms).map(|()| (pinned, terms)))
             .await?;
-        let download = self.github()?.download(&pinned, &|progress| line.report(progress)).await;
+        let report = |now: Downloaded| progress.say(downloading(now));
+        let download = self.github()?.download(&pinned, &report).await;
         let download = download.map_err(plain)?;
+        progress.say("unpacking");
         self.on_folder(move |folder| folder.stage_archive(&download, &terms)).await
     }
 
@@ -156,6 +159,13 @@ impl Stage {
         let (api, archive) = &self.github;
         Ok(Github::new(Arc::clone(&self.host.egress), &self.host.secrets, api, archive)?)
     }
+}
+
+/// How far a download is, in words.
+fn downloading(now: Downloaded) -> String {
+    let kib = |bytes: u64| bytes.div_ceil(1024);
+    let total = now.total.map(|total| format!(" of {}", kib(total))).unwrap_or_default();
+    format!("downloading: {}{total} KiB", kib(now.bytes))
 }
 
 /// An error about a toolpack, with the command or option that helps.

@@ -7,11 +7,11 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::install::{Stage, commit};
-use super::progress::ProgressLine;
 use super::text;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
 use crate::cli::output::Consent;
+use crate::cli::progress::Progress;
 use drawgate_runtime::operations::{StateAfterUpdate, ToolpackList, ToolpackView};
 use drawgate_runtime::toolpacks::{Changes, Folder, Intent, Origin, Staged};
 
@@ -105,13 +105,12 @@ async fn fetch(
     let Origin::Github(repository) = text.parse()? else {
         bail!("`{source}` can't be asked for something newer; install it again")
     };
-    let line = ProgressLine::new();
-    line.say(&format!("asking for {text}"));
+    let progress = Progress::new(format!("asking for {text}"));
     let pinned = stage.resolve(&repository).await?;
     if pack.commit.as_deref() == Some(pinned.commit.as_str()) {
         return Ok(None);
     }
-    stage.download(pinned, terms, &line).await.map(Some)
+    stage.download(pinned, terms, &progress).await.map(Some)
 }
 
 /// What would change.
