@@ -8,6 +8,7 @@
 //! the program ever reaches the outer one's own loader.
 
 mod accessible;
+mod activity;
 mod count;
 pub(crate) mod etc;
 mod fork_server;

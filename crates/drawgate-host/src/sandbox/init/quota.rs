@@ -1,7 +1,8 @@
 //! The limits `disk_mb` and `files`: what a program adds to the folders that it may write.
 //!
 //! No file system counts that for a folder. So the folders are walked for files that are newer than the
-//! program: when their file systems have grown by more than the limits, and every [`LONGEST_PAUSE`].
+//! program: when their file systems have grown so much since the last walk that a limit may be exceeded,
+//! and every [`LONGEST_PAUSE`].
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -17,16 +18,19 @@ use crate::sandbox::error::{Limit, SandboxError};
 
 const MIB: u64 = 1024 * 1024;
 
-/// How often the file systems are asked: while they have grown little, and while a limit is near. A
-/// program can make thousands of files in a tenth of a second.
+/// How often the file systems are asked: in general, and while they grow so fast that the limit is near.
+/// A program can make thousands of files in a tenth of a second; one that waits costs next to nothing.
 const TICK: Duration = Duration::from_millis(100);
 const TICK_NEAR: Duration = Duration::from_millis(10);
+/// A limit is near if it would be reached in so many looks.
+const NEAR: u64 = 8;
 /// The pause between two walks while a limit may be exceeded, and while it can't be. Others may use the
 /// same file systems.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// But walking takes one part in so many of the time at most.
+/// But walking takes one part in so many of the time at most, in these two cases.
 const SHARE: u32 = 20;
+const ROUTINE_SHARE: u32 = 1000;
 
 /// Files and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,6 +49,11 @@ impl Amount {
         self.each(other, u64::saturating_add)
     }
 
+    fn times(self, factor: u64) -> Self {
+        let by = |number: u64| number.saturating_mul(factor);
+        Self { files: by(self.files), bytes: by(self.bytes) }
+    }
+
     fn each(self, other: Self, by: impl Fn(u64, u64) -> u64) -> Self {
         Self { files: by(self.files, other.files), bytes: by(self.bytes, other.bytes) }
     }
@@ -53,7 +62,7 @@ impl Amount {
 /// What is used of each file system, by all of its users together. Some do not tell how many files they
 /// have; then it is none. What is free would not do: some work out how many files there is room for from
 /// the free space.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Used(BTreeMap<u64, Amount>);
 
 impl Used {
@@ -96,9 +105,13 @@ pub(super) struct Quota {
     most: Amount,
     disk_mb: u64,
     started: i64,
+    /// What the last walk found, and what was used of the file systems when it began.
+    found: Amount,
     before: Used,
-    /// Whether the file systems have grown by more than half of a limit.
-    is_near: bool,
+    /// What was used at the last look.
+    last: Used,
+    /// Whether the next look comes sooner.
+    is_urgent: bool,
     /// When a walk may begin if a limit may be exceeded, and when it begins in any case.
     may_walk: Instant,
     must_walk: Instant,
@@ -109,13 +122,15 @@ impl Quota {
     pub(super) fn new(limits: &ResourceLimits, folders: &[Folder]) -> Self {
         // The kernel gives this folder the time at which it is looked at.
         let started = std::fs::metadata("/proc/self").map_or(0, |now| now.ctime());
-        let now = Instant::now();
+        let (now, used) = (Instant::now(), Used::of(folders));
         Self {
             most: Amount { files: limits.files, bytes: limits.disk_mb.saturating_mul(MIB) },
             disk_mb: limits.disk_mb,
             started,
-            before: Used::of(folders),
-            is_near: false,
+            found: Amount::default(),
+            before: used.clone(),
+            last: used,
+            is_urgent: false,
             may_walk: now,
             must_walk: now + LONGEST_PAUSE,
         }
@@ -123,7 +138,7 @@ impl Quota {
 
     /// How long until the next look.
     pub(super) const fn tick(&self) -> Duration {
-        if self.is_near { TICK_NEAR } else { TICK }
+        if self.is_urgent { TICK_NEAR } else { TICK }
     }
 
     /// Looks while the program runs; `processes` are those whose open files count.
@@ -133,12 +148,21 @@ impl Quota {
         processes: Option<Namespace>,
         interrupted: &dyn Fn() -> bool,
     ) -> Verdict {
-        let grown = Used::of(folders).more_than(&self.before);
-        self.is_near = grown.plus(grown).is_above(self.most);
-        if !self.is_due(grown, Instant::now()) {
+        let used = Used::of(folders);
+        let most_new = self.most_new(&used);
+        let left = self.most.each(most_new, u64::saturating_sub);
+        self.is_urgent = used.more_than(&self.last).times(NEAR).is_above(left);
+        self.last = used;
+        if !self.is_due(most_new, Instant::now()) {
             return Verdict::Within;
         }
-        self.walk(folders, grown, processes, interrupted)
+        self.walk(folders, processes, interrupted)
+    }
+
+    /// What the program can have added at most: what the last walk found, and all that came to the file
+    /// systems since.
+    fn most_new(&self, used: &Used) -> Amount {
+        self.found.plus(used.more_than(&self.before))
     }
 
     /// Looks once more when the program has ended: one that was too fast to be stopped has still
@@ -148,25 +172,24 @@ impl Quota {
         folders: &[Folder],
         interrupted: &dyn Fn() -> bool,
     ) -> Verdict {
-        let grown = Used::of(folders).more_than(&self.before);
-        if !grown.is_above(self.most) {
+        if !self.most_new(&Used::of(folders)).is_above(self.most) {
             return Verdict::Within;
         }
-        self.walk(folders, grown, None, interrupted)
+        self.walk(folders, None, interrupted)
     }
 
-    fn is_due(&self, grown: Amount, now: Instant) -> bool {
-        now >= self.must_walk || grown.is_above(self.most) && now >= self.may_walk
+    fn is_due(&self, most_new: Amount, now: Instant) -> bool {
+        now >= self.must_walk || most_new.is_above(self.most) && now >= self.may_walk
     }
 
     fn walk(
         &mut self,
         folders: &[Folder],
-        grown: Amount,
         processes: Option<Namespace>,
         interrupted: &dyn Fn() -> bool,
     ) -> Verdict {
-        let begun = Instant::now();
+        let (begun, used) = (Instant::now(), Used::of(folders));
+        let most_new = self.most_new(&used);
         let count = Count::new(self.started, self.most).walked(folders, interrupted);
         let Some(count) = count else { return Verdict::Interrupted };
         let devices = self.before.0.keys().copied().collect();
@@ -178,11 +201,12 @@ impl Quota {
         let mut new = count.new.plus(unlinked);
         if count.is_partial {
             // A program that closes its folders answers for all that was added to the file systems.
-            new = new.each(grown, u64::max);
+            new = new.each(most_new, u64::max);
         }
-        let pause = begun.elapsed().saturating_mul(SHARE);
-        self.may_walk = Instant::now() + pause.max(SHORTEST_PAUSE);
-        self.must_walk = Instant::now() + pause.max(LONGEST_PAUSE);
+        let (took, now) = (begun.elapsed(), Instant::now());
+        self.may_walk = now + took.saturating_mul(SHARE).max(SHORTEST_PAUSE);
+        self.must_walk = now + took.saturating_mul(ROUTINE_SHARE).max(LONGEST_PAUSE);
+        (self.found, self.before) = (new, used);
         self.judge(new)
     }
 

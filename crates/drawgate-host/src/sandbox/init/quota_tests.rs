@@ -15,13 +15,18 @@ fn limits(files: u64, disk_mb: u64) -> ResourceLimits {
     ResourceLimits { disk_mb, files, ..ResourceLimits::default() }
 }
 
+/// A quota that the file systems have grown by so much, as far as it knows.
+fn after_growth(limits: &ResourceLimits, grown: Amount, folders: &[Folder]) -> Quota {
+    Quota { found: grown, ..Quota::new(limits, folders) }
+}
+
 /// What a walk finds after a change, on a file system that has grown by so much.
 fn exceeded(limits: &ResourceLimits, grown: Amount, change: impl Fn(&Path)) -> Option<Limit> {
     let folder = tempfile::tempdir().unwrap();
     let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
-    let mut quota = Quota::new(limits, &folders);
+    let mut quota = after_growth(limits, grown, &folders);
     change(folder.path());
-    match quota.walk(&folders, grown, None, &|| false) {
+    match quota.walk(&folders, None, &|| false) {
         Verdict::Within => None,
         Verdict::Exceeded(SandboxError::Limit { limit, .. }) => Some(limit),
         other => panic!("{other:?}"),
@@ -30,15 +35,37 @@ fn exceeded(limits: &ResourceLimits, grown: Amount, change: impl Fn(&Path)) -> O
 
 #[test]
 fn nothing_is_walked_while_the_limit_can_not_be_exceeded() {
-    let mut quota = Quota::new(&limits(10, 1), &[]);
+    let quota = Quota::new(&limits(10, 1), &[]);
     let now = Instant::now();
     let (ten, eleven) = (Amount { files: 10, bytes: MIB }, Amount { files: 11, bytes: 0 });
     assert!(!quota.is_due(ten, now), "ten are new, and ten are allowed");
     assert!(quota.is_due(eleven, now) && quota.is_due(Amount { files: 0, bytes: MIB + 1 }, now));
     assert!(quota.is_due(NOTHING, now + LONGEST_PAUSE), "others may have freed as much");
-    assert_eq!(quota.walk(&[], eleven, None, &|| false), Verdict::Within, "others were it");
+    let mut quota = Quota { found: eleven, ..quota };
+    assert_eq!(quota.walk(&[], None, &|| false), Verdict::Within, "others were it");
+    assert_eq!(quota.most_new(&Used::default()), NOTHING, "they are forgotten");
     assert!(!quota.is_due(eleven, now), "they do not make it walk for ever");
     assert!(quota.is_due(eleven, Instant::now() + SHORTEST_PAUSE));
+}
+
+#[test]
+fn looks_come_soon_only_while_growth_brings_the_limit_near() {
+    let folder = tempfile::tempdir().unwrap();
+    let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
+    let device = fstat(folders[0].handle()).unwrap().st_dev;
+    // Nothing is left of the limit, so that whatever grows is near it.
+    let mut quota = Quota::new(&limits(0, 1 << 40), &folders);
+    let shrink = |used: &mut Used| used.0.get_mut(&device).unwrap().files = 0;
+    shrink(&mut quota.last);
+    quota.may_walk = Instant::now() + LONGEST_PAUSE;
+    assert_eq!(quota.look(&folders, None, &|| false), Verdict::Within);
+    assert_eq!(quota.tick(), TICK_NEAR, "they have grown");
+    let now = quota.last.clone();
+    quota.is_urgent = false;
+    // As if nothing had come since, whatever others do meanwhile.
+    quota.last = Used(now.0.keys().map(|device| (*device, ALL)).collect());
+    assert_eq!(quota.look(&folders, None, &|| false), Verdict::Within);
+    assert_eq!(quota.tick(), TICK, "a box that waits near its limit costs little");
 }
 
 #[test]
@@ -63,7 +90,7 @@ fn walking_gives_way_to_orders() {
     let folder = tempfile::tempdir().unwrap();
     let folders = [Folder::look(folder.path(), &[], &[]).unwrap()];
     let mut quota = Quota::new(&limits(10, 100), &folders);
-    assert_eq!(quota.walk(&folders, ALL, None, &|| true), Verdict::Interrupted);
+    assert_eq!(quota.walk(&folders, None, &|| true), Verdict::Interrupted);
     assert!(quota.is_due(ALL, Instant::now()), "it is done again");
 }
 

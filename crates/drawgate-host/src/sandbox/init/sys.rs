@@ -8,6 +8,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -184,6 +185,29 @@ pub(super) fn page_size() -> u64 {
     // SAFETY: it answers a number.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(size).unwrap_or(4096)
+}
+
+/// Counts the processor time of one process, all of its threads together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProcessClock(libc::clockid_t);
+
+impl ProcessClock {
+    /// The clock of a process, unless it is gone.
+    pub(super) fn of(pid: libc::pid_t) -> Option<Self> {
+        let mut clock = 0;
+        // SAFETY: it writes the number of the clock, which lives here.
+        let done = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
+        (done == 0).then_some(Self(clock))
+    }
+
+    /// What it shows, unless the process is gone.
+    pub(super) fn time(self) -> Option<Duration> {
+        let mut shown = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: it writes the time, which lives here.
+        let done = unsafe { libc::clock_gettime(self.0, &raw mut shown) };
+        let (seconds, rest) = (shown.tv_sec.try_into().ok()?, shown.tv_nsec.try_into().ok()?);
+        (done == 0).then(|| Duration::new(seconds, rest))
+    }
 }
 
 /// The version of Landlock's interface; 0 where the kernel has none, or it is switched off.

@@ -1,10 +1,11 @@
 //! What all processes of the box use together, where no control group counts it.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
 
+use super::activity::Activity;
 use super::inner::REAP;
 use super::{sockets, sys};
 use crate::sandbox::ResourceLimits;
@@ -12,6 +13,8 @@ use crate::sandbox::error::{Limit, SandboxError};
 
 /// How often it is counted: a program can't take much more than its limit in that time.
 const COUNT: Duration = Duration::from_millis(50);
+/// How often it is counted although no process has run: what waits in sockets comes from outside.
+const COUNT_ANYWAY: Duration = Duration::from_secs(1);
 /// Folders in memory.
 const IN_MEMORY: [&str; 2] = ["/tmp", "/dev/shm"];
 const MIB: u64 = 1024 * 1024;
@@ -24,6 +27,8 @@ pub(super) struct Usage {
     /// What was last seen, in bytes, with shared pages counted for each process.
     seen: u64,
     told: Told,
+    activity: Activity,
+    count_anyway: Instant,
 }
 
 /// What the gateway was told, so that it is told again only when it matters.
@@ -46,9 +51,15 @@ impl Told {
 
 impl Usage {
     pub(super) fn new(limits: &ResourceLimits, counted: bool) -> Self {
-        let page = sys::page_size();
-        let (seen, told) = (0, Told::default());
-        Self { most_mib: limits.memory_mb, counted, page, seen, told }
+        Self {
+            most_mib: limits.memory_mb,
+            counted,
+            page: sys::page_size(),
+            seen: 0,
+            told: Told::default(),
+            activity: Activity::default(),
+            count_anyway: Instant::now(),
+        }
     }
 
     /// How long until the next count.
@@ -58,7 +69,7 @@ impl Usage {
 
     /// Counts. What can't be counted is taken as too much: a program must not gain by hiding.
     pub(super) fn exceeded(&mut self) -> Option<SandboxError> {
-        if !self.counted {
+        if !self.counted || self.is_idle() {
             return None;
         }
         let most = self.most_mib.saturating_mul(MIB);
@@ -70,6 +81,16 @@ impl Usage {
             // Shared pages are counted once for each process there; exactly, only if it matters.
             && self.total(Self::proportional).is_none_or(is_over);
         exceeded.then_some(SandboxError::Limit { limit: Limit::Memory, most: self.most_mib })
+    }
+
+    /// Whether nothing can have been taken since the last count: a box that waits costs next to nothing.
+    fn is_idle(&mut self) -> bool {
+        let now = Instant::now();
+        if !self.activity.look() && now < self.count_anyway {
+            return true;
+        }
+        self.count_anyway = now + COUNT_ANYWAY;
+        false
     }
 
     /// What to tell the gateway after a count, in MiB, if it has not been told the like.

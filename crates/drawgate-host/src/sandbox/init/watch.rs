@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -21,6 +21,9 @@ use super::{NOT_BUILT, program};
 use crate::sandbox::cgroup::Groups;
 use crate::sandbox::error::{Part, SandboxError};
 use crate::sandbox::wire::{self, Enforced, KILL, Report, TERM};
+
+/// How often a control group is asked what the program uses; it holds the limit by itself.
+const TELL_MEMORY: Duration = Duration::from_secs(1);
 
 /// How the program ended.
 pub(super) enum Ended {
@@ -115,6 +118,7 @@ impl Watched<'_> {
         let failed = failed::<rustix::io::Errno>("watch");
         let exit = pidfd_open(self.child, PidfdFlags::empty()).map_err(&failed)?;
         let mut next = Instant::now() + quota.tick();
+        let mut tell_memory = Instant::now();
         loop {
             let mut ready = self.events(&exit);
             let rest = next.saturating_duration_since(Instant::now());
@@ -137,9 +141,12 @@ impl Watched<'_> {
                     wire::report(self.control, &Report::Failed(error));
                     return Ok(Over::Stopped);
                 }
-                // Where there is no group, the inner process counts.
-                if let Some(mib) = groups.memory_mib().filter(|mib| told.is_news(*mib)) {
-                    wire::report(self.control, &Report::Uses(mib));
+                if Instant::now() >= tell_memory {
+                    // Where there is no group, the inner process counts.
+                    if let Some(mib) = groups.memory_mib().filter(|mib| told.is_news(*mib)) {
+                        wire::report(self.control, &Report::Uses(mib));
+                    }
+                    tell_memory = Instant::now() + TELL_MEMORY;
                 }
                 next = Instant::now() + quota.tick();
             }
