@@ -16,6 +16,7 @@ pub mod line_rpc;
 pub mod mcp;
 pub mod oneshot;
 pub mod openapi;
+pub mod pace;
 pub mod pack;
 mod reserved;
 pub mod schema;

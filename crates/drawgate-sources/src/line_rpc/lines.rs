@@ -1,8 +1,13 @@
 //! Lines of bounded length from a pipe.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+use tokio::time::sleep;
+
+/// The pause between two pieces of a line that is too long, which might never end.
+const DISCARD_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a read brought.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,6 +68,9 @@ async fn read<R: AsyncBufRead + Unpin>(
         reader.consume(used);
         if end.is_some() || (too_long && rest == Rest::Left) {
             return Ok(finish(too_long));
+        }
+        if too_long {
+            sleep(DISCARD_PAUSE).await;
         }
     }
 }

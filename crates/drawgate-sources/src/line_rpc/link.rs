@@ -14,6 +14,7 @@ use super::messages::{MessageReader, MessageWriter, Received, SendOutcome};
 use super::pending::Pending;
 use super::unreadable::{self, Unreadable, Whose};
 use super::wire::{self, Envelope};
+use crate::pace::Pace;
 
 /// How many messages may wait for a peer that does not read.
 const QUEUE: usize = 128;
@@ -77,6 +78,8 @@ pub struct Link {
     room: Arc<Semaphore>,
     pending: Pending,
     next_id: AtomicU64,
+    /// How many requests were answered.
+    answered: AtomicU64,
     /// The largest message that the transport reads.
     max_message: usize,
     input_closed: CancellationToken,
@@ -95,6 +98,7 @@ impl Link {
             room: Arc::new(Semaphore::new(QUEUE_KIB)),
             pending: Pending::default(),
             next_id: AtomicU64::new(1),
+            answered: AtomicU64::new(0),
             max_message,
             input_closed: CancellationToken::new(),
             output_closed: CancellationToken::new(),
@@ -147,7 +151,11 @@ impl Link {
 
     /// Gives an answer to the request that waits for it.
     pub fn answer(&self, id: u64, outcome: Outcome) -> Delivery {
-        self.pending.answer(id, outcome)
+        let delivery = self.pending.answer(id, outcome);
+        if delivery == Delivery::Delivered {
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
+        delivery
     }
 
     /// Returns when the peer has closed its output.
@@ -301,14 +309,19 @@ async fn write(
 
 async fn listen(link: Arc<Link>, mut reader: impl MessageReader, receiver: Arc<impl Receiver>) {
     let work = async {
-        let mut buffer = Vec::new();
+        let (mut buffer, mut pace) = (Vec::new(), Pace::default());
         loop {
+            let answered = link.answered.load(Ordering::Relaxed);
             match reader.next(&mut buffer).await {
                 Received::Message => link.receive(&buffer, &*receiver),
                 Received::Noise => receiver.ignored(),
                 // Whose answer it was can't be known, so all who wait must go.
                 Received::TooLong => link.pending.fail_written(&link.too_long()),
                 Received::End(reason) => break link.over(reason),
+            }
+            // What answers a request is bounded by the requests; all else is the peer's own choice.
+            if link.answered.load(Ordering::Relaxed) == answered {
+                pace.spend(buffer.len()).await;
             }
             if buffer.capacity() > KEPT_BUFFER {
                 buffer = Vec::new();

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::failed_request::source_error;
 use crate::mcp::wire::{self, MAX_MESSAGE};
+use crate::pace::Pace;
 
 /// How much of a refusal is read.
 const MAX_REFUSAL: usize = 64 * 1024;
@@ -91,6 +92,7 @@ pub(in crate::mcp) struct Stream {
     chunks: Chunks,
     parser: Parser,
     ready: std::collections::VecDeque<Event>,
+    pace: Pace,
 }
 
 impl Stream {
@@ -99,6 +101,7 @@ impl Stream {
             chunks: Chunks::new(body),
             parser: Parser::new(MAX_MESSAGE),
             ready: std::collections::VecDeque::new(),
+            pace: Pace::default(),
         }
     }
 
@@ -116,6 +119,9 @@ impl Stream {
                 ))
             })?;
         }
+        // Before it is taken: a reader that gives up meanwhile loses nothing.
+        let size = self.ready.front().map_or(0, |event| event.data.len());
+        self.pace.spend(size).await;
         Ok(self.ready.pop_front())
     }
 

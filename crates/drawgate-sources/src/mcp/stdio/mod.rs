@@ -26,6 +26,7 @@ use super::wire::{MAX_MESSAGE, ServerInfo};
 use crate::confine::note;
 use crate::excerpt::MAX_READ;
 use crate::line_rpc::{Line, Lines, read_line};
+use crate::pace::Pace;
 
 /// How long a server may take to end by itself once its input is closed, and again after it was
 /// asked to.
@@ -194,11 +195,12 @@ async fn keep_complaints(
     refusals: Option<Arc<Refusals>>,
 ) {
     let mut reader = BufReader::new(stderr);
-    let mut line = Vec::new();
+    let (mut line, mut pace) = (Vec::new(), Pace::default());
     while let Ok(Line::Whole | Line::TooLong) = read_line(&mut reader, &mut line, MAX_READ).await {
         journal.complaint(&line);
         if let Some(refusals) = &refusals {
             refusals.hear(&String::from_utf8_lossy(&line));
         }
+        pace.spend(line.len()).await;
     }
 }
