@@ -182,10 +182,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with room for so many connections.
+    /// A server with room for so many connections, or for as many as the limit of open files allows.
     #[must_use]
     pub fn new(max_connections: usize) -> Self {
-        Self::with_timeouts(max_connections, Timeouts::default())
+        let possible = slots::possible(drawgate_host::process::open_files());
+        if possible < max_connections {
+            tracing::warn!(
+                max_connections,
+                possible,
+                "fewer connections than `max_connections` fit into the limit of open files; raise it with `ulimit -n` or `LimitNOFILE=`"
+            );
+        }
+        Self::with_timeouts(max_connections.min(possible), Timeouts::default())
     }
 
     /// The same, with other timeouts.

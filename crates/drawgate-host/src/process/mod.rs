@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub use open_files::raise_open_files;
+pub use open_files::{open_files, raise_open_files};
 pub use running::Running;
 pub(crate) use running::Streams;
 pub use terminal::Terminal;

@@ -21,6 +21,12 @@ pub fn raise_open_files() {
     }
 }
 
+/// How many files this process may open, if that is limited.
+#[must_use]
+pub fn open_files() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 /// For the launcher: the limit that a child gets; as it is if there is none.
 pub(super) fn of_children() -> String {
     BEFORE.get().map_or_else(|| "-".to_owned(), u64::to_string)

@@ -16,6 +16,15 @@ use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+/// Of the files that the process may open, connections get one in so many: a call may need a connection
+/// to its server, and servers, boxes and the store need files too.
+const SHARE: u64 = 2;
+
+/// How many connections fit into a limit of open files.
+pub(super) fn possible(open_files: Option<u64>) -> usize {
+    open_files.map_or(usize::MAX, |most| usize::try_from(most / SHARE).unwrap_or(usize::MAX).max(1))
+}
+
 /// The slots for connections.
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {

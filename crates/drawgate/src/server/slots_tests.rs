@@ -57,3 +57,10 @@ fn a_place_that_was_left_is_free_and_counted_once() {
     drop((second, third));
     assert_eq!(slots.table.lock().by_number.len(), 0);
 }
+
+#[test]
+fn connections_leave_half_of_the_files_to_all_else() {
+    for (limit, most) in [(None, usize::MAX), (Some(1024), 512), (Some(1), 1), (Some(0), 1)] {
+        assert_eq!(possible(limit), most, "{limit:?}");
+    }
+}
