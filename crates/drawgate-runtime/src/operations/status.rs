@@ -24,6 +24,9 @@ pub struct Status {
     pub since: u64,
     /// The address of its endpoint, if there is one.
     pub endpoint: Option<String>,
+    /// Whether a client has started it, so that it ends with that client.
+    #[serde(default)]
+    pub for_client: bool,
     /// Its data folder, as an absolute path.
     pub data: PathBuf,
     /// How many tools can be called.
@@ -79,6 +82,7 @@ impl Operations {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: self.started,
             endpoint,
+            for_client: false,
             data: self.data.clone(),
             tools: self.gateway.registry().available().count(),
             calls_under_way: self.gateway.under_way(),

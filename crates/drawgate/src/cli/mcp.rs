@@ -1,37 +1,34 @@
 //! `drawgate mcp`: MCP on standard input and output.
 //!
 //! It is a bridge to the gateway that runs on the data folder. Where none runs, this process becomes
-//! one, without an endpoint; should the other one end, this one takes over.
+//! one, as `drawgate serve` would be; should the other one end, this one takes over. When `drawgate
+//! serve` comes, it makes way.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use arc_swap::ArcSwap;
 use drawgate_core::model::Principal;
-use drawgate_core::redact::Redactor;
 use tokio::net::UnixStream;
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::backend::is_in_use;
-use super::machine::runtime_options;
+use super::gateway::{Listening, Logs, Role, ServedGateway, Signals};
 use super::running::Running;
-use super::serve::{Signals, drain, on_hangup, open_control, sweep_sessions};
-use crate::server::Server;
+use crate::server;
 use crate::surface::control::SOCKET;
 use crate::surface::mcp::bridge::{Bridge, GatewayStarter};
-use crate::surface::mcp::tasks::FORMAT;
-use crate::surface::mcp::{Mcp, Sessions};
-use crate::telemetry::{self, Spans};
-use drawgate_runtime::assemble::{Runtime, Start};
 
 /// How long calls may still run when the client has gone. Common clients kill two seconds after they
 /// have asked.
 const GRACE: Duration = Duration::from_secs(1);
-/// A first list should not be empty because servers that were never met are still starting.
-const SETTLE: Duration = Duration::from_secs(10);
+/// How long the gateway that this one made way for may take to start.
+const SUCCESSION: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct McpArgs {
@@ -42,7 +39,7 @@ pub(super) struct McpArgs {
 
 pub(super) async fn run(args: &McpArgs, context: Context) -> anyhow::Result<ExitCode> {
     let agent = args.agent.as_deref().map(Principal::new).transpose()?;
-    let starter = Arc::new(Starter { context, own: tokio::sync::Mutex::new(None) });
+    let starter = Starter::new(context);
     let socket = starter.context.data.join(SOCKET);
     let mut signals = Signals::new()?;
     starter.ensure().await?;
@@ -51,8 +48,8 @@ pub(super) async fn run(args: &McpArgs, context: Context) -> anyhow::Result<Exit
         done = bridge.run(tokio::io::stdin(), tokio::io::stdout()) => done?,
         () = signals.next() => {}
     }
-    if let Some(own) = starter.own.lock().await.take() {
-        drain(&own.runtime, &own.server, &own.mcp, GRACE, &mut signals).await;
+    if let Some(gateway) = starter.own.lock().await.take() {
+        gateway.drain(GRACE, &mut signals).await;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -60,26 +57,26 @@ pub(super) async fn run(args: &McpArgs, context: Context) -> anyhow::Result<Exit
 /// Finds the running gateway, or starts one in this process.
 struct Starter {
     context: Context,
-    own: tokio::sync::Mutex<Option<OwnGateway>>,
-}
-
-struct OwnGateway {
-    runtime: Arc<Runtime>,
-    server: Server,
-    mcp: Mcp,
+    logs: OnceCell<Logs>,
+    /// Held while another gateway takes over.
+    succession: tokio::sync::Mutex<()>,
+    own: tokio::sync::Mutex<Option<ServedGateway>>,
+    /// For the task that makes way.
+    this: Weak<Self>,
 }
 
 #[async_trait::async_trait]
 impl GatewayStarter for Starter {
     /// Makes sure that a gateway answers on the socket, by becoming it if need be.
     async fn ensure(&self) -> anyhow::Result<()> {
+        let _settled = self.succession.lock().await;
         let mut own = self.own.lock().await;
         if own.is_some() || answers(&self.context.data).await {
             self.context.warn_of_errors();
             return Ok(());
         }
         match self.become_gateway().await {
-            Ok(made) => *own = Some(made),
+            Ok(gateway) => *own = Some(gateway),
             Err(error) if is_in_use(&error) => {
                 Running::wait(&self.context.data).await?;
             }
@@ -90,37 +87,62 @@ impl GatewayStarter for Starter {
 }
 
 impl Starter {
-    async fn become_gateway(&self) -> anyhow::Result<OwnGateway> {
-        let loaded = self.context.whole()?;
-        let redactor = Arc::new(ArcSwap::from_pointee(Redactor::new([])));
-        let telemetry = &loaded.config.telemetry;
-        telemetry::init_logs(telemetry.log, telemetry.log_format, Arc::clone(&redactor));
-        let options = runtime_options(loaded, &self.context.data, Start::Sources, redactor)?;
-        let runtime = Arc::new(Runtime::open(options).await?);
-        let config = &loaded.config;
-        let host = &runtime.host;
-        let sessions = Sessions::new(
-            config.server.max_sessions,
-            u64::MAX,
-            Arc::clone(&host.clock),
-            Arc::clone(&host.ids),
-        );
-        let mcp = Mcp::new(
-            runtime.gateway().clone(),
-            sessions,
-            Spans::default(),
-            config.server.max_body_bytes,
-        );
-        let mcp = mcp.with_runs(runtime.operations.agents.runs.clone());
-        let mcp = mcp.with_tasks(runtime.open_tasks(FORMAT).await?);
-        let server = Server::new(config.server.max_connections);
-        runtime.supervisor().settle_lists(SETTLE).await;
-        open_control(&runtime, &server, &mcp, "stdio")?;
-        tokio::spawn(sweep_sessions(mcp.clone()));
-        on_hangup(&runtime.edits)?;
-        runtime.start_upkeep();
-        Ok(OwnGateway { runtime, server, mcp })
+    fn new(context: Context) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            context,
+            logs: OnceCell::new(),
+            succession: tokio::sync::Mutex::default(),
+            own: tokio::sync::Mutex::default(),
+            this: this.clone(),
+        })
     }
+
+    async fn become_gateway(&self) -> anyhow::Result<ServedGateway> {
+        let make_way = CancellationToken::new();
+        let role = Role::Client { make_way: make_way.clone() };
+        let listening = listen(&self.context).await;
+        let logs = self.logs.get_or_try_init(async || Logs::begin(&self.context)).await?;
+        let gateway = ServedGateway::open(&self.context, listening, role, logs).await?;
+        let this = self.this.clone();
+        tokio::spawn(async move {
+            make_way.cancelled().await;
+            if let Some(this) = this.upgrade() {
+                this.make_way().await;
+            }
+        });
+        Ok(gateway)
+    }
+
+    /// Ends the gateway of this process in order. The bridge waits until the next one answers.
+    async fn make_way(&self) {
+        let _unsettled = self.succession.lock().await;
+        self.end_own().await;
+        // Where none comes, the next message makes this process the gateway again.
+        let _successor = Running::wait_for(&self.context.data, SUCCESSION).await;
+    }
+
+    async fn end_own(&self) {
+        let mut own = self.own.lock().await;
+        let Some(gateway) = own.take() else { return };
+        let grace = gateway.runtime.configuration().config.server.drain_seconds;
+        match Signals::new() {
+            Ok(mut signals) => gateway.drain(Duration::from_secs(grace), &mut signals).await,
+            Err(error) => tracing::error!(error = format!("{error:#}"), "signals can't be heard"),
+        }
+    }
+}
+
+/// Opens the configured address if only this machine reaches it, or else a free port of this machine: a
+/// gateway that a client has started serves nobody beyond, but a person must reach its pages.
+async fn listen(context: &Context) -> Option<Listening> {
+    let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let first = if server::is_private(context.listen) { context.listen } else { free };
+    for address in [first, free] {
+        if let Ok(listening) = Listening::open(&context.loaded, address).await {
+            return Some(listening);
+        }
+    }
+    None
 }
 
 async fn answers(data: &Path) -> bool {

@@ -27,6 +27,22 @@ pub(super) struct Running {
     socket: PathBuf,
 }
 
+/// Whether a gateway ends for another one.
+pub(super) enum MakesWay {
+    /// A client has started it, and it ends.
+    Yes {
+        /// Its process.
+        pid: u32,
+    },
+    /// It goes on.
+    No {
+        /// Its process.
+        pid: u32,
+        /// Where it serves.
+        address: String,
+    },
+}
+
 impl Running {
     /// The gateway of a data folder, if one answers there.
     pub(super) async fn find(data: &Path) -> Option<Self> {
@@ -36,7 +52,12 @@ impl Running {
 
     /// The same, for a folder that is known to be in use: waits while it starts.
     pub(super) async fn wait(data: &Path) -> anyhow::Result<Self> {
-        let until = Instant::now() + STARTING;
+        Self::wait_for(data, STARTING).await
+    }
+
+    /// The same, with another limit.
+    pub(super) async fn wait_for(data: &Path, limit: Duration) -> anyhow::Result<Self> {
+        let until = Instant::now() + limit;
         loop {
             if let Some(found) = Self::find(data).await {
                 return Ok(found);
@@ -73,6 +94,18 @@ impl Running {
         let request = Request::builder().uri("/status").body(Body::empty())?;
         let answer = self.exchange(request).await?;
         serde_json::from_slice(answer.body()).context("the gateway's answer can't be read")
+    }
+
+    /// Asks it to end, which only a gateway that a client has started does.
+    pub(super) async fn make_way(&self) -> anyhow::Result<MakesWay> {
+        let status = self.status().await?;
+        let request = Request::post("/make-way").body(Body::empty())?;
+        Ok(if self.exchange(request).await?.status().is_success() {
+            MakesWay::Yes { pid: status.pid }
+        } else {
+            let address = status.endpoint.unwrap_or_else(|| "no address".to_owned());
+            MakesWay::No { pid: status.pid, address }
+        })
     }
 
     /// Tells it that an edit of the configuration is whole.

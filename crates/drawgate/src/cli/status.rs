@@ -59,7 +59,14 @@ fn describe(report: &Report) -> String {
     let since = local_time(status.since);
     let audit = status.audit_problem.as_deref();
     let mut all = vec![
-        ("gateway", format!("running since {since}, process {pid}, version {version}")),
+        ("gateway", {
+            let ends = if status.for_client {
+                "; ends with the client that started it, or when `drawgate serve` takes over"
+            } else {
+                ""
+            };
+            format!("running since {since}, process {pid}, version {version}{ends}")
+        }),
         ("address", status.endpoint.as_deref().unwrap_or("-").to_owned()),
         ("config", {
             let in_force = &config.in_force;

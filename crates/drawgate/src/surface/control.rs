@@ -35,7 +35,9 @@ use drawgate_runtime::operations::{
 use drawgate_runtime::packs::PackReport;
 use drawgate_sources::mcp::oauth::LoginSummary;
 use drawgate_sources::toolpack::Finding;
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use self::failure::Failure;
 pub use self::failure::{NameList, Refused, UnknownName, toolpack_advice};
@@ -54,6 +56,9 @@ pub struct Control {
     pub mcp: Mcp,
     /// The address of the endpoint, if there is one.
     pub endpoint: Option<String>,
+    /// Cancelled when a gateway that a client has started is to make way for `drawgate serve`; none
+    /// where that one runs.
+    pub make_way: Option<CancellationToken>,
     /// The configuration in force, and the edit that is not.
     pub edits: Arc<Edits>,
 }
@@ -63,6 +68,7 @@ impl Control {
     pub fn router(self) -> Router {
         Router::new()
             .route("/status", get(status))
+            .route("/make-way", post(make_way))
             .route("/configuration/look", post(look_at_configuration))
             .route("/snapshot", get(snapshot))
             .route("/tools", get(tools))
@@ -135,7 +141,16 @@ fn actor() -> Principal {
 }
 
 async fn status(State(control): State<Control>) -> Json<Status> {
-    Json(control.operations.status(control.endpoint, control.edits.status()))
+    let for_client = control.make_way.is_some();
+    let status = control.operations.status(control.endpoint, control.edits.status());
+    Json(Status { for_client, ..status })
+}
+
+/// Ends a gateway that a client has started, so that another can serve everyone.
+async fn make_way(State(control): State<Control>) -> StatusCode {
+    let Some(make_way) = control.make_way else { return StatusCode::CONFLICT };
+    make_way.cancel();
+    StatusCode::ACCEPTED
 }
 
 /// The configuration was edited, whole: it is looked at now.

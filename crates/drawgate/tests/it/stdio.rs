@@ -3,11 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::beyond_tools::servers_with_resources;
 use crate::questions::asking;
-use crate::support::{TestFolder, eventually};
+use crate::support::{Gateway, TestFolder, eventually, text};
 
 /// Sends the messages as lines, and returns as many answers as there are requests.
 fn talk(place: &TestFolder, messages: &[Value]) -> Vec<Value> {
@@ -221,4 +222,67 @@ async fn a_client_without_session_answers_in_a_second_line() {
     let done = bridge.ask("b", "tools/call", &params);
     assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("decline"), "{done}");
     bridge.finish();
+}
+
+const HELLO: &str = r#"{ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } }"#;
+
+/// A bridge whose client has said hello.
+fn opened(place: &TestFolder) -> Bridge {
+    let mut bridge = Bridge::start(place);
+    bridge.ask("i", "initialize", &serde_json::from_str(HELLO).unwrap());
+    bridge
+}
+
+#[test]
+fn a_gateway_of_a_client_makes_way_for_serve_and_comes_back_after_it() {
+    let place = TestFolder::new("");
+    let mut bridge = opened(&place);
+    let write = json!({ "name": "vfs_write", "arguments": { "path": "a", "content": "kept" } });
+    let read = json!({ "name": "vfs_read", "arguments": { "path": "a" } });
+    bridge.ask("w", "tools/call", &write);
+    let pid = bridge.child.id();
+    let status = || place.json(&["status"]);
+    let is_client = |status: &Value, pid: u32| status["pid"] == pid && status["forClient"] == true;
+    let own = status();
+    assert!(is_client(&own, pid), "{own}");
+    let served = place.serve();
+    let next = status();
+    assert_eq!((&next["pid"], &next["forClient"]), (&json!(served.child.id()), &json!(false)));
+    let again = place.run(&["serve"]);
+    let told = text(&again.stderr);
+    assert!(
+        told.contains(&format!("a gateway runs already: process {}", served.child.id())),
+        "{told}"
+    );
+    let answer = bridge.ask("r", "tools/call", &read);
+    assert_eq!(answer["result"]["content"][0]["text"], "kept", "by the other one: {answer}");
+    assert_eq!(served.terminate(), Some(0));
+    let answer = bridge.ask("s", "tools/call", &read);
+    assert_eq!(answer["result"]["content"][0]["text"], "kept", "by itself: {answer}");
+    assert!(is_client(&status(), pid));
+    bridge.finish();
+}
+
+#[tokio::test]
+async fn a_gateway_of_a_client_has_pages_for_approvals() {
+    let place = TestFolder::new(
+        "[[policy.rules]]\nid = \"ask\"\naction = \"file.write\"\ndecision = \"allow_with_confirm\"\n",
+    );
+    let mut bridge = opened(&place);
+    let write = json!({ "name": "vfs_write", "arguments": { "path": "a", "content": "b" } });
+    bridge.say(&json!({ "jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": write }));
+    let page = eventually("the approval", async || {
+        let listed = place.json(&["approvals", "list"]);
+        listed[0]["page"].as_str().map(str::to_owned)
+    })
+    .await;
+    let address = page.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "{page}");
+    let token = std::fs::read_to_string(place.data().join("admin.token")).unwrap();
+    let path = page.split_once(&address).unwrap().1.to_owned();
+    let gateway = Gateway { child: bridge.child, address, token: token.trim().to_owned() };
+    let shown = gateway.send(Method::GET, &path, &[], "").await;
+    assert_eq!(shown.status, StatusCode::OK, "{shown:?}");
+    let address = place.json(&["status"])["endpoint"].clone();
+    assert_eq!(address, format!("http://{}/mcp", gateway.address));
 }

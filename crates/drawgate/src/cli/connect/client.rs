@@ -174,9 +174,12 @@ impl Client {
                     Some(agent) => format!(", and acts as agent `{agent}`"),
                     None => String::new(),
                 };
-                vec![format!(
-                    "restart {title}; it starts the gateway by itself and needs no token{acts}"
-                )]
+                vec![
+                    format!(
+                        "restart {title}; it starts the gateway by itself and needs no token{acts}"
+                    ),
+                    "`drawgate service install` keeps the gateway running without it".to_owned(),
+                ]
             }
             (Self::Vscode, Endpoint::Http { .. }) => vec![
                 "the gateway must be running: `drawgate serve`".to_owned(),

@@ -66,6 +66,9 @@ pub(super) async fn dispatch(
     if !NARROWED.contains(&method) {
         call::check_meta(&params)?;
     }
+    if method.ends_with("/list") {
+        Box::pin(mcp.first_lists()).await;
+    }
     let result = match (method, era) {
         ("tools/call", _) => return call::tool(mcp, peer, id, params).await,
         ("tools/list", _) => return list_tools(mcp, peer, id, &params),

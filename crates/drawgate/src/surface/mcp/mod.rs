@@ -32,9 +32,11 @@ pub mod tasks;
 mod watch;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use drawgate_agents::runs::Runs;
 use drawgate_core::pipeline::Gateway;
+use drawgate_core::registry::SourceSupervisor;
 use drawgate_runtime::tasks::Tasks;
 
 pub use http::{Transport, handle};
@@ -59,9 +61,16 @@ struct Inner {
     parameters: parameters::ParameterHeaders,
     tasks: Option<Tasks>,
     runs: Option<Runs>,
+    first_lists: Option<FirstLists>,
     spans: Spans,
     max_body: usize,
     intake: Intake,
+}
+
+/// Sources that have never listed anything are waited for by the first lists.
+struct FirstLists {
+    supervisor: Arc<SourceSupervisor>,
+    until: Instant,
 }
 
 impl Mcp {
@@ -78,6 +87,7 @@ impl Mcp {
             parameters: parameters::ParameterHeaders::default(),
             tasks: None,
             runs: None,
+            first_lists: None,
             spans,
             max_body,
             intake: Intake::default(),
@@ -93,6 +103,23 @@ impl Mcp {
             inner.tasks = Some(tasks);
         }
         self
+    }
+
+    /// The same, with lists that wait for new sources in the first time of a gateway.
+    #[must_use]
+    pub fn with_first_lists(mut self, supervisor: Arc<SourceSupervisor>, time: Duration) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.first_lists = Some(FirstLists { supervisor, until: Instant::now() + time });
+        }
+        self
+    }
+
+    async fn first_lists(&self) {
+        let Some(FirstLists { supervisor, until }) = &self.inner.first_lists else { return };
+        let rest = until.saturating_duration_since(Instant::now());
+        if !rest.is_zero() {
+            supervisor.settle_lists(rest).await;
+        }
     }
 
     /// The same, for programs that do the work of runs too.
