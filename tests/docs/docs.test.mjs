@@ -10,7 +10,7 @@ import { describe, test } from "node:test";
 import { drawgate } from "../clients/lib/paths.mjs";
 import { blocks, commands, unfenced } from "./lib/blocks.mjs";
 import { manualOf, unknown } from "./lib/manual.mjs";
-import { apart } from "./lib/network.mjs";
+import * as network from "./lib/network.mjs";
 import { here, top } from "./lib/paths.mjs";
 import { PAGES } from "./pages.mjs";
 import { LEFT_OUT, STAND_INS } from "./rules.mjs";
@@ -81,7 +81,7 @@ test("commands and options that are named in a text exist", () => {
 
 test("the pictures can be made", { concurrency: true }, async () => {
   const folder = mkdtempSync(join(tmpdir(), "drawgate-pictures-"));
-  const { code, output } = await apart("python3", [join(top, "docs/images/make.py"), drawgate, folder], { env: { ...process.env, DRAWGATE_PICTURES: "here" } });
+  const { code, output } = await network.apart("python3", [join(top, "docs/images/make.py"), drawgate, folder], { env: { ...process.env, DRAWGATE_PICTURES: "here" } });
   assert.equal(code, 0, output);
   for (const file of readdirSync(join(top, "docs/images")).filter((name) => !name.endsWith(".py"))) {
     assert.ok(readFileSync(join(folder, file)).length > 1000, file);
@@ -92,7 +92,8 @@ test("the pictures can be made", { concurrency: true }, async () => {
 describe("pages", { concurrency: 2 }, () => {
   for (const name of names.filter((it) => blocks(text(it)).some(({ language }) => language !== ""))) {
     test(name, async () => {
-      const { code, output } = await apart(process.execPath, [join(here, "play.mjs"), name]);
+      const run = PAGES[name]?.fetches ? network.here : network.apart;
+      const { code, output } = await run(process.execPath, [join(here, "play.mjs"), name]);
       assert.equal(code, 0, `\n${output}`);
     });
   }

@@ -1,11 +1,13 @@
 // Follows some pages with what is built: `node follow.mjs PAGE [PAGE ...]`.
 
 import { join } from "node:path";
-import { apart } from "./lib/network.mjs";
+import * as network from "./lib/network.mjs";
 import { here } from "./lib/paths.mjs";
+import { PAGES } from "./pages.mjs";
 
 for (const page of process.argv.slice(2)) {
-  const { code, output } = await apart(process.execPath, [join(here, "play.mjs"), page]);
+  const run = PAGES[page]?.fetches ? network.here : network.apart;
+  const { code, output } = await run(process.execPath, [join(here, "play.mjs"), page]);
   console.log(`${page}: ${code === 0 ? "passed" : `failed\n${output}`}`);
   process.exitCode ||= code === 0 ? 0 : 1;
 }

@@ -2,6 +2,8 @@
 //
 //   before      what its reader has already, made before the gateway starts
 //   gateway     `false`: the page starts it
+//   fetches     `true`: what it gets from package registries is really fetched, in the network of this machine; the port of
+//               the gateway must be free there
 //   applies     `true`: its configurations are put in force, one after the other; otherwise each is checked alone
 //   blocks      what becomes of a kind of block (`toml`), of the first, second, … of it (`json 2`), or of one with these
 //               words (`sh with …`): a file to write it to, or a function
@@ -9,9 +11,9 @@
 //   after       what must be so in the end
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
-import { join } from "node:path";
-import { servers } from "../clients/lib/paths.mjs";
+import { mkdirSync, symlinkSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { python, servers } from "../clients/lib/paths.mjs";
 import { until } from "../clients/lib/until.mjs";
 import { here } from "./lib/paths.mjs";
 import { startModels } from "../clients/lib/fake_models.mjs";
@@ -50,6 +52,8 @@ const PETS = {
 export const PAGES = {
   "README.md": {
     gateway: false,
+    fetches: true,
+    before: (reader) => ["uv", "uvx"].forEach((name) => symlinkSync(join(dirname(python), name), join(reader.folder, "bin", name))),
     elsewhere: { ts: "tests/node/package.test.mjs" },
     after: (reader) => assert.match(reader.read(".mcp.json"), /"mcp"/),
   },

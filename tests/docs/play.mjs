@@ -1,4 +1,4 @@
-// Follows one page from its beginning to its end: `node play.mjs PAGE`. It is started in a network of its own.
+// Follows one page from its beginning to its end: `node play.mjs PAGE`. It is started in the network that the page needs.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,10 +10,12 @@ import { LEFT_OUT, STAND_INS } from "./rules.mjs";
 
 const name = process.argv[2];
 const page = PAGES[name] ?? {};
-const scenario = new Scenario();
+const scenario = new Scenario(page);
 const seen = {};
 
-const standIn = (text) => STAND_INS.reduce((before, [from, to]) => before.replaceAll(from, to), text);
+// What a page fetches is fetched; only what cargo would build stands in.
+const standIns = STAND_INS.filter(([from]) => !page.fetches || from.startsWith("cargo run "));
+const standIn = (text) => standIns.reduce((before, [from, to]) => before.replaceAll(from, to), text);
 
 async function shell(text) {
   for (const command of commands(text)) {

@@ -19,7 +19,8 @@ const isServed = (port) => new Promise((done) => {
 });
 
 export class Scenario {
-  constructor() {
+  /** A reader of a page that fetches packages has the settings of this machine about registries. */
+  constructor({ fetches = false } = {}) {
     this.folder = mkdtempSync(join(tmpdir(), "drawgate-docs-"));
     this.home = join(this.folder, "home");
     this.place = join(this.folder, "place");
@@ -27,6 +28,7 @@ export class Scenario {
     symlinkSync(drawgate, join(this.folder, "bin/drawgate"));
     symlinkSync(join(top, "examples"), join(this.place, "examples"));
     this.env = {
+      ...(fetches ? process.env : {}),
       HOME: this.home,
       PATH: [join(this.folder, "bin"), dirname(node), "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"].join(":"),
       LANG: "C.UTF-8",
