@@ -138,7 +138,10 @@ fn what_a_declared_manifest_must_have_and_a_discovered_one_need_not() {
             .unwrap();
     let blank = McpToolSpec { description: " \n".to_owned(), ..no_description.clone() };
     let long = McpToolSpec { description: "x".repeat(16 * 1024 + 1), ..no_description.clone() };
+    let mut odd = tool("a", &Value::Null);
+    odd.rest.insert("icons".to_owned(), json!([{ "src": "data:," }, {}]));
     let cases = [
+        (odd, "`icons[1]` has no `src`", true),
         (tool("a", &json!({ "colour": "red" })), "annotation `colour` is not supported", true),
         (
             tool(

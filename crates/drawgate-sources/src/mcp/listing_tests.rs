@@ -14,7 +14,7 @@ fn bad_tools_are_left_out_and_the_others_stay() {
     let header = |value: Value| json!({ "type": "object", "properties": { "a": { "type": "string", "x-mcp-header": value } } });
     let added = listing.add(items(json!([
             { "name": "good", "inputSchema": schema, "title": "Kept", "annotations": { "readOnlyHint": true } },
-            { "name": "foreign", "inputSchema": schema, "annotations": { "category": "input" } },
+            { "name": "foreign", "inputSchema": schema, "annotations": { "category": "input" }, "description": 5 },
             { "name": "no_schema" },
             { "inputSchema": schema },
             "nonsense",
@@ -28,6 +28,9 @@ fn bad_tools_are_left_out_and_the_others_stay() {
     let left_out: Vec<&str> =
         listing.omissions.left_out.iter().map(|left| left.tool.as_str()).collect();
     assert_eq!(left_out, ["no_schema", "", "", "injected"]);
+    let said: Vec<(&str, &str)> =
+        listing.omissions.misfits.iter().map(|it| (it.tool.as_str(), it.reason.as_str())).collect();
+    assert_eq!(said, [("foreign", "`description` must be a text")]);
     assert_eq!(listing.headers.keys().collect::<Vec<_>>(), ["headed"]);
 }
 
