@@ -164,15 +164,16 @@ mod tests {
         news.deliver(report(1, 2.0));
         assert_eq!((own.next().await.progress, own.next().await.progress), (1.0, 2.0));
         assert!(own.take().is_none());
-        for number in 0..=MAX_WAITING {
-            news.deliver(report(1, number as f64));
+        let more = u32::try_from(MAX_WAITING).unwrap();
+        for number in 0..=more {
+            news.deliver(report(1, f64::from(number)));
         }
         let first = own.take().unwrap().progress;
         let mut last = first;
         while let Some(next) = own.take() {
             last = next.progress;
         }
-        assert_eq!((first, last), (1.0, MAX_WAITING as f64), "the oldest goes, the last stays");
+        assert_eq!((first, last), (1.0, f64::from(more)), "the oldest goes, the last stays");
         drop(own);
         assert!(locked(&news.0).calls.is_empty());
     }
