@@ -5,6 +5,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use drawgate_host::egress::Reach;
 use drawgate_host::process::{Running, Spawn, SpawnError};
 use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::timeout;
 
@@ -111,10 +113,16 @@ impl Installer {
         if status.success() {
             return Ok(());
         }
+        if status.signal() == Some(Signal::XFSZ.as_raw()) {
+            bail!("`{shown}` failed: it was to write a file of more than {} MiB", LIMITS.file_mb);
+        }
         let lines: Vec<&str> =
             said.lines().chain(complaints.lines()).filter(|line| !line.trim().is_empty()).collect();
         let last = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES));
         let last: Vec<String> = last.map(|line| format!("  {line}")).collect();
+        if last.is_empty() {
+            bail!("`{shown}` failed without a word: {status}");
+        }
         bail!("`{shown}` failed:\n{}", last.join("\n"))
     }
 

@@ -31,6 +31,7 @@ enum End {
 }
 
 /// A package, and what becomes of it.
+#[derive(Clone)]
 struct Case {
     name: &'static str,
     end: End,
@@ -157,6 +158,9 @@ impl Lab {
         assert_eq!(self.canaries(), Vec::<String>::new(), "{name}: {said}");
         let end = if output.status.success() { End::Installed } else { End::Refused };
         assert_eq!(end, case.end, "{name}: {said}");
+        let is_stopped =
+            said.contains("a file of more than 2048 MiB") || said.contains("File too large");
+        assert_eq!(name == "bomb", is_stopped, "{name}: {said}");
         assert_eq!(*self.elsewhere.0.asked.lock(), Vec::<String>::new(), "{name}: {said}");
         let folder = self.place.data().join("packages").join(name);
         let left: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
@@ -275,6 +279,8 @@ fn npm_cases(lab: &Lab) -> Vec<Case> {
             ],
         ),
         case("traversal", Installed, json!({}), vec![entry(&up(20), "x"), entry(&away, "x")]),
+        case("bomb", Refused, json!({}), vec![json!({ "name": "package/bomb", "bomb": 3 })]),
+        case("huge-manifest", Refused, json!({ "more": "x".repeat(33 << 20) }), vec![]),
     ]
 }
 
@@ -398,6 +404,21 @@ fn python_cases(lab: &Lab) -> Vec<Case> {
         ),
         case("remote-dependency", Refused, needs(&stranger), vec![]),
         case("other-python", Refused, json!("Requires-Python: >=99"), vec![]),
+        case(
+            "entry-points",
+            Refused,
+            Value::Null,
+            vec![
+                json!({ "name": "out", "link": lab.place.path().join("canaries") }),
+                entry(
+                    "entry_points-1.0.dist-info/entry_points.txt",
+                    &format!(
+                        "[console_scripts]\nentry-points = entry_points:main\n{away} = entry_points:main\n"
+                    ),
+                ),
+            ],
+        ),
+        case("bomb", Refused, Value::Null, vec![json!({ "name": "bomb.bin", "bomb": 3 })]),
         // There is only its source.
         case("source", Refused, json!("source"), vec![]),
     ]
@@ -421,11 +442,12 @@ fn publish_python(lab: &Lab, cases: &[Case]) {
                 &format!("{info}/WHEEL"),
                 "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
             ),
-            entry(
-                &format!("{info}/entry_points.txt"),
-                &format!("[console_scripts]\n{} = {module}:main\n", case.name),
-            ),
         ]);
+        let programs = format!("{info}/entry_points.txt");
+        if !entries.iter().any(|entry| entry["name"] == programs) {
+            let text = format!("[console_scripts]\n{} = {module}:main\n", case.name);
+            entries.push(entry(&programs, &text));
+        }
         let record = entries.iter().map(|entry| format!("{},,\n", entry["name"].as_str().unwrap()));
         let record = record.collect::<Vec<_>>().concat();
         entries.push(entry(&format!("{info}/RECORD"), &record));
@@ -511,8 +533,23 @@ async fn nothing_of_a_python_package_runs_while_pip_fetches_it() {
     let lab = Lab::new().await;
     let cases = python_cases(&lab);
     publish_python(&lab, &cases);
-    // An environment with pip takes seconds to make: those that uv treats in another way.
-    for case in cases.iter().filter(|case| ["startup", "source"].contains(&case.name)) {
-        lab.check(case, &["pipx", "run", case.name]);
-    }
+    // An environment with pip takes seconds to make: one row for each way in which a package is treated.
+    let rows = [
+        ("startup", Installed),
+        // A program outside of the environment is made, in the sandbox alone.
+        ("entry-points", Installed),
+        ("git-dependency", Refused),
+        ("file-dependency", Refused),
+        ("source", Refused),
+        ("bomb", Refused),
+    ];
+    let of = |(name, end)| {
+        let case = cases.iter().find(|case| case.name == name).unwrap();
+        lab.check(&Case { end, ..case.clone() }, &["pipx", "run", name]);
+    };
+    std::thread::scope(|scope| {
+        for part in rows.chunks(rows.len() / 2) {
+            scope.spawn(move || part.iter().copied().for_each(of));
+        }
+    });
 }

@@ -463,6 +463,7 @@ async fn no_race_opens_anything_outside() {
         });
         assert!(evidence.is_empty(), "{}", evidence.join("\n\n"));
         assert!(built > 0, "{caller:?}: no box was built in {swaps:?} swaps");
+        eprintln!("{caller:?}: {built} boxes in {swaps:?} swaps");
     }
 }
 
