@@ -316,7 +316,9 @@ fn no_command_is_led_astray_by_what_is_in_the_place_of_a_file() {
         for part in WRITERS.chunks(WRITERS.len().div_ceil(2)) {
             scope.spawn(move || {
                 for writer in part {
-                    KINDS.iter().for_each(|kind| check(data, artifact, writer, *kind));
+                    for kind in KINDS {
+                        check(data, artifact, writer, kind);
+                    }
                 }
             });
         }

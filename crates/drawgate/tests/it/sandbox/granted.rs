@@ -380,8 +380,10 @@ async fn nothing_outside_of_a_grant_is_ever_open() {
         let gateway = site.serve();
         site.plugins("add").await;
         for (index, row) in ROWS.iter().enumerate() {
-            let answer =
-                gateway.rpc(&gateway.token, "tools/call", json!({ "name": row.tool(index) })).await.to_string();
+            let answer = gateway
+                .rpc(&gateway.token, "tools/call", json!({ "name": row.tool(index) }))
+                .await
+                .to_string();
             assert!(answer.contains("mine"), "{} ({caller:?}): {answer}", row.name);
         }
         // What its arguments name in a folder that it may write can be written, too.
