@@ -41,9 +41,12 @@ pub(super) fn run(command: &SecretsCommand, context: &Context) -> anyhow::Result
         SecretsCommand::List => {
             let all = secrets_file::read(&context.data).into_iter();
             let names: BTreeSet<String> = all.map(|(name, _)| name).collect();
-            context.out.either(&names, || match names.is_empty() {
-                true => "no secrets are stored; `drawgate secrets set NAME` stores one".to_owned(),
-                false => names.iter().map(String::as_str).collect::<Vec<_>>().join("\n"),
+            context.out.either(&names, || {
+                if names.is_empty() {
+                    return "no secrets are stored; `drawgate secrets set NAME` stores one"
+                        .to_owned();
+                }
+                names.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
             })?;
         }
     }
@@ -67,10 +70,10 @@ fn set(name: &str, context: &Context) -> anyhow::Result<()> {
         let stored = format!("stored `{name}` in `{}`", path.display());
         let restart = users.iter().map(|id| format!("`drawgate servers restart {id}`"));
         let restart: Vec<String> = restart.collect();
-        match restart.is_empty() {
-            true => format!("{stored}; `env:{name}` in the configuration stands for it"),
-            false => format!("{stored}; servers get it when they start: {}", restart.join(", ")),
+        if restart.is_empty() {
+            return format!("{stored}; `env:{name}` in the configuration stands for it");
         }
+        format!("{stored}; servers get it when they start: {}", restart.join(", "))
     })
 }
 
