@@ -1,14 +1,12 @@
 //! Confirm: a person's yes to a call that needs one, waited for or asked for on a page.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::audit::Trace;
 use super::authorize::hash_of;
 use super::continuation::{Bound, Carried};
-use super::gateway::{ApprovalPage, CallOptions, Gateway, PageRequest, WhileAsked};
+use super::gateway::{ApprovalPage, CallOptions, Gateway, PageRequest};
 use super::time::TimeLimit;
 use super::{Refusal, refuse};
 use crate::canonical;
@@ -74,10 +72,6 @@ impl Gateway {
         if let Some(page) = page.filter(|_| asked.state == ApprovalState::Pending) {
             return self.show(asking, &asked, &page).map(Answer::Ask);
         }
-        let hold = match options.while_asked {
-            WhileAsked::Wait => config.hold,
-            WhileAsked::Return => Duration::ZERO,
-        };
         let waiting = self.held_calls.wait(&asked.id);
         let answered = async {
             loop {
@@ -97,7 +91,7 @@ impl Gateway {
             () = until(asking.time.1) => {
                 return Err(asking.time.0.too_late(self.needs_approval(&asked)));
             }
-            () = tokio::time::sleep(hold) => return Err(self.needs_approval(&asked)),
+            () = tokio::time::sleep(options.while_asked.hold(config.hold)) => return Err(self.needs_approval(&asked)),
         };
         drop(waiting);
         // Not inside the wait: an approval must not be used up by a call that is given up meanwhile.

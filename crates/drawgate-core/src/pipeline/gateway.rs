@@ -132,6 +132,16 @@ pub enum WhileAsked {
     Return,
 }
 
+impl WhileAsked {
+    /// How long it waits, if calls that wait do it so long.
+    pub(super) const fn hold(self, configured: Duration) -> Duration {
+        match self {
+            Self::Wait => configured,
+            Self::Return => Duration::ZERO,
+        }
+    }
+}
+
 /// How a caller wants a call to be performed.
 #[derive(Clone, Default)]
 pub struct CallOptions {

@@ -74,27 +74,8 @@ async fn a_plugin_comes_and_goes_while_the_gateway_runs() {
     let gateway = place.serve();
     let folder = guard(&place);
     assert!(!read_env(&gateway).await.contains("refuses"));
-    let check = || place.run(&["plugins", "check", folder.to_str().unwrap()]);
-    let out = check();
-    assert!(out.status.success(), "{}", text(&out.stdout));
-    assert!(text(&out.stdout).contains("tools         where\n"), "{}", text(&out.stdout));
-    fs::write(folder.join("main.mjs"), format!("{GUARD}\nno luck")).unwrap();
-    let out = check();
-    assert!(
-        !out.status.success() && text(&out.stdout).contains("(main.mjs:21)"),
-        "{}",
-        text(&out.stdout)
-    );
-    fs::write(folder.join("main.mjs"), GUARD).unwrap();
     let said = add(&place, &folder);
     assert!(said.contains("`guard` is at work: `guard__where`"), "{said}");
-    assert!(!said.contains("file `"), "{said}");
-    fs::write(folder.join("main.mjs"), GUARD.replace("name: 'where',", "name: \"where\","))
-        .unwrap();
-    let said = add(&place, &folder);
-    let change = "changed file `main.mjs`:\n";
-    let lines = "\n  -     name: 'where',\n  +     name: \"where\",\n";
-    assert!(said.contains(change) && said.contains(lines), "{said}");
     offered(&gateway, "guard__where", true).await;
     let where_ = gateway.call(&gateway.token, "guard__where", json!({})).await;
     assert!(
@@ -143,6 +124,31 @@ async fn a_plugin_comes_and_goes_while_the_gateway_runs() {
         .map(|plugin| plugin["name"].clone())
         .collect();
     assert_eq!(names, ["delegation", "validation"]);
+}
+
+#[test]
+fn a_check_loads_a_plugin_and_one_that_is_added_again_shows_what_has_changed() {
+    let place = TestFolder::new("");
+    let folder = guard(&place);
+    let check = || place.run(&["plugins", "check", folder.to_str().unwrap()]);
+    let out = check();
+    let said = text(&out.stdout);
+    assert!(out.status.success() && said.contains("tools         where\n"), "{said}");
+    fs::write(folder.join("main.mjs"), format!("{GUARD}\nno luck")).unwrap();
+    let out = check();
+    let said = text(&out.stdout);
+    assert!(!out.status.success() && said.contains("(main.mjs:21)"), "{said}");
+    assert!(!place.data().exists(), "a check leaves no data folder behind");
+
+    fs::write(folder.join("main.mjs"), GUARD).unwrap();
+    let said = add(&place, &folder);
+    assert!(!said.contains("file `"), "{said}");
+    let changed = GUARD.replace("name: 'where',", "name: \"where\",");
+    fs::write(folder.join("main.mjs"), changed).unwrap();
+    let said = add(&place, &folder);
+    let change = "changed file `main.mjs`:\n";
+    let lines = "\n  -     name: 'where',\n  +     name: \"where\",\n";
+    assert!(said.contains(change) && said.contains(lines), "{said}");
 }
 
 #[tokio::test]
