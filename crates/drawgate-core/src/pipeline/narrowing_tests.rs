@@ -112,7 +112,7 @@ async fn a_call_that_is_narrowed_too_far_is_denied_and_not_unknown() {
         for (who, grant_ids) in cases.clone() {
             let shown = format!("{who} {name} {grant_ids:?}");
             let tool_id = name.to_owned();
-            let call = ToolInvocation { grant_ids, tool_id, ..invocation(json!({})) };
+            let call = ToolInvocation { tool_id, grant_ids, ..invocation(json!({})) };
             let result = gate.gateway.call(&caller(who), call, CallOptions::default()).await;
             let error = result.error.unwrap();
             let is_hidden = error.disclosure == Disclosure::ToolIsHidden
