@@ -44,12 +44,11 @@ impl ServerSettings for Keys {
             let message = format!("transport `{}` is for MCP alone", transport.as_str());
             faults.push(ServerFault::new("transport", message, "use `stdio` or `streamable_http`"));
         }
-        match self.declared() {
-            Some(declared) => faults.extend(declared.fault()),
-            None => {
-                let message = "needs `manifest`, for `protocol = \"call\"`";
-                faults.push(ServerFault::new("", message, "list the tools"));
-            }
+        if let Some(declared) = self.declared() {
+            faults.extend(declared.fault());
+        } else {
+            let message = "needs `manifest`, for `protocol = \"call\"`";
+            faults.push(ServerFault::new("", message, "list the tools"));
         }
         faults
     }

@@ -27,7 +27,7 @@ pub(super) fn call(call: &PermittedCall) -> Result<Vec<u8>, SourceError> {
 pub(super) fn result(reply: &Reply) -> Result<ToolOutput, SourceError> {
     match (read(&reply.body), reply.refusal()) {
         (read, None) => read,
-        (Ok(output), Some(refusal)) if !output.is_error => Ok(failed(refusal, None, output)),
+        (Ok(output), Some(refusal)) if !output.is_error => Ok(failed(&refusal, None, output)),
         (Ok(output), Some(_)) => Ok(output),
         (Err(SourceError::Protocol(_)), Some(refusal)) => Err(SourceError::lost(refusal)),
         (Err(error), Some(_)) => Err(error),
@@ -65,7 +65,7 @@ fn read(bytes: &[u8]) -> Result<ToolOutput, SourceError> {
             if output.content.is_empty() && output.structured.is_none() {
                 return Err(SourceError::Failed { message, details });
             }
-            Ok(failed(message, details, output))
+            Ok(failed(&message, details, output))
         }
         (true | false, None) => Ok(output),
     }
@@ -73,8 +73,8 @@ fn read(bytes: &[u8]) -> Result<ToolOutput, SourceError> {
 
 /// A failure that keeps what the tool returned: why it failed comes first, for people and models; what else the error has
 /// is for programs.
-fn failed(message: String, details: Option<Value>, mut output: ToolOutput) -> ToolOutput {
-    let is_said = output.content.first().is_some_and(|block| block["text"] == message.as_str());
+fn failed(message: &str, details: Option<Value>, mut output: ToolOutput) -> ToolOutput {
+    let is_said = output.content.first().is_some_and(|block| block["text"] == message);
     if !is_said {
         output.content.insert(0, serde_json::json!({ "type": "text", "text": message }));
     }
