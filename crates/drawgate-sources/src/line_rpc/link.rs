@@ -319,12 +319,13 @@ async fn listen(link: Arc<Link>, mut reader: impl MessageReader, receiver: Arc<i
                 Received::TooLong => link.pending.fail_written(&link.too_long()),
                 Received::End(reason) => break link.over(reason),
             }
-            // What answers a request is bounded by the requests; all else is the peer's own choice.
-            if link.answered.load(Ordering::Relaxed) == answered {
-                pace.spend(buffer.len()).await;
-            }
+            let size = buffer.len();
             if buffer.capacity() > KEPT_BUFFER {
                 buffer = Vec::new();
+            }
+            // What answers a request is bounded by the requests; all else is the peer's own choice.
+            if link.answered.load(Ordering::Relaxed) == answered {
+                pace.message(size).await;
             }
         }
     };

@@ -112,16 +112,20 @@ impl Stream {
             else {
                 return Ok(None);
             };
-            let Self { parser, ready, .. } = self;
+            let Self { parser, ready, pace, .. } = self;
             parser.feed(&chunk, |event| ready.push_back(event)).map_err(|_| {
                 SourceError::Protocol(format!(
                     "the server sent a message of more than {MAX_MESSAGE} bytes"
                 ))
             })?;
+            if ready.is_empty() {
+                // Comments and fields without an event: a message that is large has few lines.
+                pace.lines(chunk.split(|byte| *byte == b'\n').count(), 0).await;
+            }
         }
         // Before it is taken: a reader that gives up meanwhile loses nothing.
         let size = self.ready.front().map_or(0, |event| event.data.len());
-        self.pace.spend(size).await;
+        self.pace.message(size).await;
         Ok(self.ready.pop_front())
     }
 

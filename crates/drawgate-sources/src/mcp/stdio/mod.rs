@@ -201,6 +201,6 @@ async fn keep_complaints(
         if let Some(refusals) = &refusals {
             refusals.hear(&String::from_utf8_lossy(&line));
         }
-        pace.spend(line.len()).await;
+        pace.lines(1, line.len()).await;
     }
 }
