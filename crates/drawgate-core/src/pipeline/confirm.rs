@@ -92,6 +92,7 @@ impl Gateway {
                 return Err(asking.time.0.too_late(self.needs_approval(&asked)));
             }
             () = tokio::time::sleep(options.while_asked.hold(config.hold)) => return Err(self.needs_approval(&asked)),
+            () = self.held_calls.released() => return Err(self.needs_approval(&asked)),
         };
         drop(waiting);
         // Not inside the wait: an approval must not be used up by a call that is given up meanwhile.

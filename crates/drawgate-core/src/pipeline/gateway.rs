@@ -253,6 +253,11 @@ impl Gateway {
         self.held_calls.is_awaited(approval)
     }
 
+    /// Answers calls that wait for a person, now and from now on: their approvals stay open for the next try.
+    pub fn release_held(&self) {
+        self.held_calls.release();
+    }
+
     /// Ends the calls under way: their callers are answered, and so are later callers.
     /// Tasks are left alone.
     pub fn stop(&self) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use crate::canonical;
 use crate::model::Principal;
@@ -17,7 +18,11 @@ const MAX_BYTES_PER_CALLER: usize = 8 * 1024 * 1024;
 
 /// Exact arguments and waiting calls, by the id of the approval.
 #[derive(Default)]
-pub(super) struct HeldCalls(Mutex<BTreeMap<String, HeldCall>>);
+pub(super) struct HeldCalls {
+    calls: Mutex<BTreeMap<String, HeldCall>>,
+    /// Cancelled when no call waits for a person any more, because the gateway stops.
+    released: CancellationToken,
+}
 
 struct HeldCall {
     principal: Principal,
@@ -43,7 +48,7 @@ impl HeldCalls {
         arguments: &Map<String, Value>,
         (now, expires_at): (u64, u64),
     ) {
-        let mut calls = self.0.lock();
+        let mut calls = self.calls.lock();
         calls.retain(|_, call| call.expires_at > now || call.waiting > 0);
         if calls.get(id).is_some_and(|call| call.arguments.is_some()) {
             return;
@@ -62,24 +67,34 @@ impl HeldCalls {
 
     /// Counts a call as waiting for an approval that has been kept.
     pub(super) fn wait<'a>(&'a self, id: &'a str) -> Waiting<'a> {
-        let mut calls = self.0.lock();
+        let mut calls = self.calls.lock();
         let call = calls.get_mut(id).map(|call| call.waiting += 1);
         Waiting { held: self, id: call.map(|()| id) }
     }
 
+    /// Has no call wait for a person, now and from now on.
+    pub(super) fn release(&self) {
+        self.released.cancel();
+    }
+
+    /// Returns when that was said.
+    pub(super) async fn released(&self) {
+        self.released.cancelled().await;
+    }
+
     /// The exact arguments, as canonical JSON.
     pub(super) fn arguments(&self, id: &str) -> Option<Arc<str>> {
-        self.0.lock().get(id)?.arguments.clone()
+        self.calls.lock().get(id)?.arguments.clone()
     }
 
     /// Whether a call waits for the answer.
     pub(super) fn is_awaited(&self, id: &str) -> bool {
-        self.0.lock().get(id).is_some_and(|call| call.waiting > 0)
+        self.calls.lock().get(id).is_some_and(|call| call.waiting > 0)
     }
 
     /// Forgets the arguments of a call that has been decided.
     pub(super) fn decided(&self, id: &str) {
-        if let Some(call) = self.0.lock().get_mut(id) {
+        if let Some(call) = self.calls.lock().get_mut(id) {
             call.arguments = None;
         }
     }
@@ -88,7 +103,7 @@ impl HeldCalls {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
-        if let Some(call) = self.held.0.lock().get_mut(id) {
+        if let Some(call) = self.held.calls.lock().get_mut(id) {
             call.waiting = call.waiting.saturating_sub(1);
         }
     }

@@ -145,15 +145,18 @@ pub(super) struct ServedGateway {
 }
 
 impl ServedGateway {
-    /// Opens the data folder, starts the sources, and serves.
+    /// Opens the data folder, starts the sources, and serves at what `listen` opens. It is asked when the
+    /// folder is ours: gateways that come to nothing take no address from one that does.
     pub(super) async fn open(
         context: &Context,
-        listening: Option<Listening>,
+        listen: impl AsyncFnOnce() -> Option<Listening>,
         role: Role,
         logs: &Logs,
     ) -> anyhow::Result<Self> {
         let loaded = context.whole()?;
         let config = &loaded.config;
+        // Before anything that counts.
+        let metrics = telemetry::init_metrics();
         let redactor = Arc::clone(&logs.redactor);
         let options = runtime_options(loaded, &context.data, Start::Sources, redactor)?;
         let runtime = Arc::new(Runtime::open(options).await?);
@@ -168,9 +171,10 @@ impl ServedGateway {
             ready: Arc::default(),
             runtime,
         };
-        match listening {
-            Some(listening) => gateway.serve(config, listening, spans)?,
-            None => tracing::warn!("no address could be opened; decide with `drawgate approvals`"),
+        if let Some(listening) = listen().await {
+            gateway.serve(config, listening, spans, metrics)?;
+        } else {
+            tracing::warn!("no address could be opened; decide with `drawgate approvals`");
         }
         gateway.open_control(role)?;
         gateway.start_tasks()?;
@@ -178,13 +182,18 @@ impl ServedGateway {
     }
 
     /// Serves callers, packs, agents and pages at an address.
-    fn serve(&mut self, config: &Config, listening: Listening, spans: Spans) -> anyhow::Result<()> {
+    fn serve(
+        &mut self,
+        config: &Config,
+        listening: Listening,
+        spans: Spans,
+        metrics: Option<PrometheusHandle>,
+    ) -> anyhow::Result<()> {
         let (runtime, own) = (&self.runtime, &config.server);
         // The pages that are served to a browser send their forms back here.
         let origins: Vec<String> =
             own.allowed_origins.iter().chain(&own.public_url).cloned().collect();
         let guard = Arc::new(Guard::new(listening.address, &own.allowed_hosts, &origins));
-        let metrics = telemetry::init_metrics();
         let endpoint = Endpoint {
             grpc: grpc(runtime, config, &guard, &self.server, spans)?,
             guard,
@@ -257,6 +266,8 @@ impl ServedGateway {
         tracing::info!(calls = runtime.gateway().under_way(), "stopping");
         server.stop.cancel();
         runtime.hold();
+        // A person who has not decided by now decides about the next try.
+        runtime.gateway().release_held();
         mcp.close();
         server.connections.close();
         // Calls of runs and tasks have no connection.

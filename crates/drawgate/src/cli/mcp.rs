@@ -27,8 +27,6 @@ use crate::surface::mcp::bridge::{Bridge, GatewayStarter};
 /// How long calls may still run when the client has gone. Common clients kill two seconds after they
 /// have asked.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long the gateway that this one made way for may take to start.
-const SUCCESSION: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct McpArgs {
@@ -100,9 +98,9 @@ impl Starter {
     async fn become_gateway(&self) -> anyhow::Result<ServedGateway> {
         let make_way = CancellationToken::new();
         let role = Role::Client { make_way: make_way.clone() };
-        let listening = listen(&self.context).await;
         let logs = self.logs.get_or_try_init(async || Logs::begin(&self.context)).await?;
-        let gateway = ServedGateway::open(&self.context, listening, role, logs).await?;
+        let listen = async || listen(&self.context).await;
+        let gateway = ServedGateway::open(&self.context, listen, role, logs).await?;
         let this = self.this.clone();
         tokio::spawn(async move {
             make_way.cancelled().await;
@@ -118,7 +116,7 @@ impl Starter {
         let _unsettled = self.succession.lock().await;
         self.end_own().await;
         // Where none comes, the next message makes this process the gateway again.
-        let _successor = Running::wait_for(&self.context.data, SUCCESSION).await;
+        let _successor = Running::wait(&self.context.data).await;
     }
 
     async fn end_own(&self) {

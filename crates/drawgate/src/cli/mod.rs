@@ -393,8 +393,8 @@ fn context(globals: &Globals) -> anyhow::Result<Context> {
         },
     };
     let data = target.data(&loaded);
-    // Before anything in it is believed, a socket among it.
-    if data.exists() {
+    // Before anything in it is believed, a socket among it. One that can't be seen is not one that is absent.
+    if data.try_exists().with_context(|| format!("data folder `{}`", data.display()))? {
         DataDir::existing(&data)?;
     }
     let listen = globals.listen.unwrap_or(loaded.config.listen);

@@ -52,12 +52,7 @@ impl Running {
 
     /// The same, for a folder that is known to be in use: waits while it starts.
     pub(super) async fn wait(data: &Path) -> anyhow::Result<Self> {
-        Self::wait_for(data, STARTING).await
-    }
-
-    /// The same, with another limit.
-    pub(super) async fn wait_for(data: &Path, limit: Duration) -> anyhow::Result<Self> {
-        let until = Instant::now() + limit;
+        let until = Instant::now() + STARTING;
         loop {
             if let Some(found) = Self::find(data).await {
                 return Ok(found);

@@ -1,5 +1,6 @@
 //! `drawgate serve`: the gateway, until a signal ends it.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -56,9 +57,19 @@ async fn open(
 ) -> anyhow::Result<Option<ServedGateway>> {
     let logs = Logs::begin(context)?;
     let until = Instant::now() + drain + PATIENCE;
-    let mut waiting = None;
+    let (mut waiting, mut listening) = (None, None);
     loop {
-        if let Some(running) = Running::find(&context.data).await {
+        let running = Running::find(&context.data).await;
+        // What can't be served must not end what is; but the address may be that one's own.
+        if listening.is_none() {
+            listening = match Listening::open(&context.loaded, context.listen).await {
+                Ok(opened) => Some(opened),
+                Err(_) if waiting.is_some() && Instant::now() < until => None,
+                Err(_) if serves(running.as_ref(), context.listen).await => None,
+                Err(error) => return Err(error),
+            };
+        }
+        if let Some(running) = running {
             match running.make_way().await? {
                 MakesWay::Yes { pid } => {
                     waiting.get_or_insert_with(|| {
@@ -71,9 +82,9 @@ async fn open(
                     )));
                 }
             }
-        } else {
-            let listening = Listening::open(&context.loaded, context.listen).await?;
-            match ServedGateway::open(context, Some(listening), Role::Service, &logs).await {
+        } else if listening.is_some() {
+            let listen = async || listening.take();
+            match ServedGateway::open(context, listen, Role::Service, &logs).await {
                 Err(error) if is_in_use(&error) && Instant::now() < until => {}
                 opened => return opened.map(Some),
             }
@@ -86,6 +97,14 @@ async fn open(
             () = signals.next() => return Ok(None),
         }
     }
+}
+
+/// Whether a gateway is at this address.
+async fn serves(running: Option<&Running>, address: SocketAddr) -> bool {
+    let Some(running) = running else { return false };
+    let status = running.status().await.ok();
+    let url = status.and_then(|status| status.endpoint);
+    url.is_some_and(|url| url.contains(&format!("//{address}/")))
 }
 
 /// Says that the gateway is up, where it is, and what to do next.

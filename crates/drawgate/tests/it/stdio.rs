@@ -259,23 +259,52 @@ fn a_gateway_of_a_client_makes_way_for_serve_and_comes_back_after_it() {
     assert_eq!(served.terminate(), Some(0));
     let answer = bridge.ask("s", "tools/call", &read);
     assert_eq!(answer["result"]["content"][0]["text"], "kept", "by itself: {answer}");
+    let log = place.json(&["audit", "search", "--since", "1h", "--tool", "*vfs*"]);
+    let outcomes = log.as_array().unwrap().len();
+    assert_eq!(outcomes, 3, "each call once: {log}");
     assert!(is_client(&status(), pid));
+    bridge.finish();
+}
+
+#[test]
+fn a_serve_that_can_not_listen_ends_nothing() {
+    let place = TestFolder::new("");
+    let bridge = opened(&place);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let serve = place.run(&["serve", "--listen", &taken.local_addr().unwrap().to_string()]);
+    assert!(text(&serve.stderr).contains("can't listen on"), "{serve:?}");
+    assert_eq!(place.json(&["status"])["pid"], bridge.child.id());
+    bridge.finish();
+}
+
+const WRITING_NEEDS_A_PERSON: &str =
+    "[[policy.rules]]\nid = \"ask\"\naction = \"file.write\"\ndecision = \"allow_with_confirm\"\n";
+
+/// Makes a call that needs a person, and returns it as `approvals list` shows it.
+async fn held(place: &TestFolder, bridge: &mut Bridge) -> Value {
+    let write = json!({ "name": "vfs_write", "arguments": { "path": "a", "content": "b" } });
+    bridge.say(&json!({ "jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": write }));
+    eventually("the approval", async || place.json(&["approvals", "list"]).get(0).cloned()).await
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_person_is_answered_when_its_gateway_makes_way() {
+    let place = TestFolder::new(WRITING_NEEDS_A_PERSON);
+    let mut bridge = opened(&place);
+    let asked = held(&place, &mut bridge).await;
+    let _served = place.serve();
+    let answer = bridge.hear(|message| message["id"] == "w").to_string();
+    assert!(answer.contains("PERMISSION_ESCALATION_REQUIRED"), "{answer}");
+    assert!(answer.contains(asked["id"].as_str().unwrap()), "{answer}");
+    assert_eq!(place.json(&["approvals", "list"])[0]["id"], asked["id"], "it stays open");
     bridge.finish();
 }
 
 #[tokio::test]
 async fn a_gateway_of_a_client_has_pages_for_approvals() {
-    let place = TestFolder::new(
-        "[[policy.rules]]\nid = \"ask\"\naction = \"file.write\"\ndecision = \"allow_with_confirm\"\n",
-    );
+    let place = TestFolder::new(WRITING_NEEDS_A_PERSON);
     let mut bridge = opened(&place);
-    let write = json!({ "name": "vfs_write", "arguments": { "path": "a", "content": "b" } });
-    bridge.say(&json!({ "jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": write }));
-    let page = eventually("the approval", async || {
-        let listed = place.json(&["approvals", "list"]);
-        listed[0]["page"].as_str().map(str::to_owned)
-    })
-    .await;
+    let page = held(&place, &mut bridge).await["page"].as_str().unwrap().to_owned();
     let address = page.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
     assert!(address.starts_with("127.0.0.1:"), "{page}");
     let token = std::fs::read_to_string(place.data().join("admin.token")).unwrap();

@@ -231,7 +231,7 @@ impl Bridge {
             tracing::warn!(error = format!("{error:#}"), "a message could not be carried");
             if let Some(id) = request_id(&line).filter(|_| kind != Kind::Response) {
                 let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
-                    "code": super::message::INTERNAL_ERROR, "message": "the gateway is not reachable" } });
+                    "code": super::message::INTERNAL_ERROR, "message": told(&error) } });
                 // The client may be gone; then there is nobody to tell.
                 let _ = lines.send(Bytes::from(refused.to_string())).await;
             }
@@ -381,10 +381,24 @@ enum NoAnswer {
     Perhaps(anyhow::Error),
 }
 
+/// The gateway ended while it had a message. A client that reads "not reachable" would send it again.
+#[derive(Debug, thiserror::Error)]
+#[error("the gateway ended before it answered; whether the request was carried out is not known")]
+struct Lost;
+
+/// What the client hears about a message that could not be carried.
+fn told(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<Lost>() {
+        Some(lost) => lost.to_string(),
+        None => "the gateway is not reachable".to_owned(),
+    }
+}
+
 impl NoAnswer {
     fn into_error(self) -> anyhow::Error {
         match self {
-            Self::BeforeSending(error) | Self::Perhaps(error) => error,
+            Self::BeforeSending(error) => error,
+            Self::Perhaps(error) => error.context(Lost),
         }
     }
 }

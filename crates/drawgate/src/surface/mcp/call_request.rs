@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::Mcp;
 use super::http::Transport;
-use super::message::{INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError};
+use super::message::{INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError, SESSION_NOT_FOUND};
 use drawgate_runtime::callers::Identity;
 
 /// A request for a call, until the gate has answered it.
@@ -57,6 +57,11 @@ impl CallRequest {
 
     /// Has the gate write a refusal, if it has not answered the call itself.
     async fn refused(&self, mcp: &Mcp, error: &RpcError) {
+        // The bridge sends it again in a new session, and that is the call.
+        let over_bridge = self.caller.surface == Transport::Stdio.surface();
+        if over_bridge && error.code == SESSION_NOT_FOUND {
+            return;
+        }
         if !self.is_answered.swap(true, Ordering::AcqRel) {
             let error = ToolError::new(code_of(error), error.message.clone());
             // The client hears it in the protocol's own form.
