@@ -110,12 +110,11 @@ pub(crate) fn read_manifest(
     }
     let (name, version) = (given.needed_text("name"), given.needed_text("version"));
     let description = given.text("description");
-    let tools = match given.left.shift_remove("tools") {
-        Some(Value::Array(tools)) => Some(tools),
-        Some(_) | None => {
-            given.wrong.push("`tools` must be a list of tools".to_owned());
-            None
-        }
+    let tools = if let Some(Value::Array(tools)) = given.left.shift_remove("tools") {
+        Some(tools)
+    } else {
+        given.wrong.push("`tools` must be a list of tools".to_owned());
+        None
     };
     let Members { left, mut wrong } = given;
     wrong.extend(left.keys().map(|key| format!("there is no `{}`", key.escape_debug())));

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    for line in run().await? {
+    for line in Box::pin(run()).await? {
         eprintln!("{line}");
     }
     Ok(())
@@ -82,7 +82,7 @@ async fn greet(server: TcpListener) -> std::io::Result<()> {
 mod tests {
     #[tokio::test]
     async fn the_call_is_answered_and_its_outcome_is_in_the_log() {
-        let lines = super::run().await.unwrap();
+        let lines = Box::pin(super::run()).await.unwrap();
         assert_eq!(lines[0], r#"[{"type":"text","text":"hello"}]"#);
         assert!(lines.iter().any(|line| line == "config_loaded"), "{lines:?}");
         assert_eq!(lines.iter().filter(|line| *line == "outcome").count(), 1, "{lines:?}");

@@ -68,6 +68,10 @@ fn members_of_the_wrong_type_are_left_out_and_the_others_stay() {
             (json!({ "execution": [] }), json!({}), &["`execution` must be an object"]),
         ],
     );
+}
+
+#[test]
+fn the_same_holds_beside_tools() {
     check(
         RESOURCE,
         &json!({ "uri": "a:b", "name": "n" }),

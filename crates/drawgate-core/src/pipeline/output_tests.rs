@@ -260,7 +260,10 @@ async fn structured_results_keep_to_the_output_schema() {
             assert!(result.structured_content.is_none());
             let [mark, own, json] = result.content.as_slice() else { panic!("{result:?}") };
             let mark = mark["text"].as_str().unwrap();
-            assert!(mark.starts_with("[`s:t` returned what breaks its own output schema"), "{mark}");
+            assert!(
+                mark.starts_with("[`s:t` returned what breaks its own output schema"),
+                "{mark}"
+            );
             assert_eq!(own["text"], "see there");
             assert_eq!(json["text"], output.structured.unwrap().to_string());
             assert!(

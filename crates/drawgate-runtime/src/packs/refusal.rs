@@ -107,11 +107,11 @@ fn within_bounds(pack: &SourceId, lines: &[String]) -> String {
         text.push_str("…\n");
         shown = 1;
     }
-    match lines.len() - shown {
-        0 => text.push_str("the gateway's log has all of it"),
-        left => text.push_str(&format!("and {left} more; the gateway's log has all of them")),
-    }
-    text
+    let rest = match lines.len() - shown {
+        0 => "the gateway's log has all of it".to_owned(),
+        left => format!("and {left} more; the gateway's log has all of them"),
+    };
+    text + &rest
 }
 
 #[cfg(test)]

@@ -110,7 +110,9 @@ impl Refusals {
         if says_any(text, &READ_ONLY_DATABASE) {
             found.extend(self.databases(confinement));
         }
-        found.iter().for_each(|refusal| self.note(refusal));
+        for refusal in &found {
+            self.note(refusal);
+        }
         found
     }
 
@@ -234,16 +236,14 @@ impl Refusals {
     /// What an operator can do about it.
     fn advice(&self, refusal: &Refusal) -> String {
         let id = &self.id;
-        match self.setting(refusal) {
-            Some(setting) => format!("an operator can allow it by `{setting}` in `[servers.{id}]`"),
-            None => {
-                let own = self.spawn.confinement.as_ref().map(|held| held.workspace.display());
-                let own = own.map(|own| format!(", such as `{own}`")).unwrap_or_default();
-                format!(
-                    "packages stay as they were fetched; an operator can name it another place{own}, by the variable (`env`) or argument (`args`) that it has for that, in `[servers.{id}]`"
-                )
-            }
+        if let Some(setting) = self.setting(refusal) {
+            return format!("an operator can allow it by `{setting}` in `[servers.{id}]`");
         }
+        let own = self.spawn.confinement.as_ref().map(|held| held.workspace.display());
+        let own = own.map(|own| format!(", such as `{own}`")).unwrap_or_default();
+        format!(
+            "packages stay as they were fetched; an operator can name it another place{own}, by the variable (`env`) or argument (`args`) that it has for that, in `[servers.{id}]`"
+        )
     }
 
     /// The line of the configuration that gives it, with what it gives already.
@@ -324,7 +324,7 @@ const WRITING: [&str; 9] = [
     "unable to create",
     "write",
 ];
-/// How SQLite, which names no file, says that it can't write one.
+/// How `SQLite`, which names no file, says that it can't write one.
 const READ_ONLY_DATABASE: [&str; 2] = ["readonly database", "unable to open database file"];
 
 fn says_any(text: &str, words: &[&str]) -> bool {

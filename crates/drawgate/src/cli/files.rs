@@ -198,7 +198,7 @@ impl Place {
     /// Writes a new file under another name, and puts it in place.
     fn write(&self, content: &[u8], mode: Option<u32>, how: RenameFlags) -> io::Result<()> {
         let (unfinished, mut file) = self.begin(mode)?;
-        let mut fill = || {
+        let mut complete = || {
             file.write_all(content)?;
             if let Some(mode) = mode {
                 file.set_permissions(Permissions::from_mode(mode))?;
@@ -207,7 +207,7 @@ impl Place {
             let folder = &self.folder;
             Ok(rustix::fs::renameat_with(folder, &unfinished, folder, &self.name, how)?)
         };
-        let done: io::Result<()> = fill();
+        let done: io::Result<()> = complete();
         if done.is_err() {
             // The error that matters is the one above.
             let _ = rustix::fs::unlinkat(&self.folder, &unfinished, AtFlags::empty());
@@ -225,7 +225,7 @@ impl Place {
             let name = suffixed(&self.name, &format!(".{own}.{number}.tmp"));
             match self.open(&name, flags, mode) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => return Ok((name, made?)),
+                opened => return Ok((name, opened?)),
             }
         }
         refused("there are too many unfinished files beside it; remove some")

@@ -79,7 +79,8 @@ mod tests {
         let visible = program.get_subcommands().filter(|command| !command.is_hide_set());
         let mut visible: Vec<&str> = visible.map(clap::Command::get_name).collect();
         let mut named: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
-        (visible.sort_unstable(), named.sort_unstable());
+        visible.sort_unstable();
+        named.sort_unstable();
         assert_eq!(named, visible);
         let help = grouped(Cli::command()).render_help().to_string();
         assert!(help.contains("Commands:\nDaily\n  serve"), "{help}");

@@ -204,9 +204,7 @@ pub(super) fn tone_of(word: &str) -> Tone {
         "failed" | "refused" | "denied" | "deny" | "has" | "broken" | "invalid" | "unusable"
         | "cancelled" => Tone::Bad,
         "pending" | "starting" | "waiting" | "waits" | "away" | "changed" | "new" | "asked"
-        | "asking" => {
-            Tone::Open
-        }
+        | "asking" => Tone::Open,
         "expired" | "disabled" => Tone::Faint,
         // Codes of refusals, such as `PERMISSION_DENIED`.
         code if code.len() > 2

@@ -128,8 +128,8 @@ async fn relay(
     };
     let request =
         ProgramRequest { method: &head.method, path, headers: &head.headers, body: &body };
-    let held = (slot, charge);
-    let RelayReply { status, headers, body } = program.relay(provider, &request, held).await;
+    let taken = (slot, charge);
+    let RelayReply { status, headers, body } = program.relay(provider, &request, taken).await;
     let body = match body {
         RelayBody::Whole(bytes) => Body::from(bytes),
         RelayBody::Stream(pieces) => {

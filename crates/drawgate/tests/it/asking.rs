@@ -52,7 +52,11 @@ fn check(place: &TestFolder, token: &str, when: &str) {
         (&["--tool", "*delete*"], &["ada builtin:vfs_delete", "bob builtin:vfs_delete"]),
         (&["--tool", "*delete*", "--code", "ok", "--since", "1h"], &["ada builtin:vfs_delete"]),
         (&["--agent", "bob", "--code", "permission_denied"], &["bob builtin:vfs_delete"]),
-        (&["--text", "notes.TXT"], &["ada builtin:vfs_write", "ada builtin:vfs_delete"]),
+        // What was denied has its arguments in the log, too.
+        (
+            &["--text", "notes.TXT"],
+            &["ada builtin:vfs_write", "ada builtin:vfs_delete", "bob builtin:vfs_delete"],
+        ),
         (&["--text", "deleting is serious"], &["ada builtin:vfs_delete"]),
         (&["--text", "hello", "--agent", "ada"], &["ada builtin:vfs_write"]),
         // What the log does not hold is not found.

@@ -400,7 +400,7 @@ fn common_mistakes_get_a_helpful_line() {
     64 drawgate: what follows `path:=` is not JSON (expected value at line 1 column 1); write text as `path=TEXT`
     64 drawgate: `--input` is not JSON (expected value at line 1 column 1); write it like `--input '{"path": "a.txt"}'`
     1 drawgate: PERMISSION_DENIED: `builtin:vfs_read` needs `file.read`, which no live grant gives; `drawgate grants add file.read --agent idle --for 8h` gives it
-    1 drawgate: `ADDRESS` can't be listened on; another program has it, perhaps a gateway: stop that, or choose another port with `--listen`: Address already in use (os error 98)
+    1 drawgate: can't listen on `ADDRESS`; another program listens there: stop it, or choose another port with `--listen`: Address already in use (os error 98)
     69 drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
     69 drawgate: no gateway runs here, and packs connect to a running one; `drawgate serve` starts it
     64 drawgate: `--tools` is for packs; what an agent may hold is `--capability CAPABILITY`

@@ -196,7 +196,7 @@ impl Program {
         this: &Arc<Self>,
         api: Option<Api>,
         order: Order,
-        held: impl Send + 'static,
+        slot: impl Send + 'static,
     ) -> RelayReply {
         let (head_sender, head) = oneshot::channel();
         let (pieces_sender, pieces) = mpsc::channel(PIECES);
@@ -204,7 +204,7 @@ impl Program {
         let program = Arc::clone(this);
         this.tasks.spawn(async move {
             program.pass(order, passing).await;
-            drop(held);
+            drop(slot);
         });
         match head.await {
             Ok(Ok((status, kind))) => {

@@ -279,7 +279,10 @@ fn comments_and_last_commas_of_editors_are_read_and_kept() {
     let (folder, path) = place(".vscode/mcp.json", text);
     let found = read::file(&path, folder.path()).unwrap().unwrap();
     assert_eq!(found.len(), 1);
-    assert_eq!(Value::from(found[0].server.clone()), json!({ "command": "x//y", "args": ["a,]", "\",}"] }));
+    assert_eq!(
+        Value::from(found[0].server.clone()),
+        json!({ "command": "x//y", "args": ["a,]", "\",}"] })
+    );
     let all: Vec<&Entry> = found.iter().collect();
     let refused = take_out::take_out(&path, &folder.path().join("data"), &all).unwrap_err();
     assert!(format!("{refused:#}").contains("its comments would be lost"), "{refused:#}");

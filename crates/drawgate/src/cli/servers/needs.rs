@@ -92,7 +92,7 @@ mod tests {
         let said = notes(&server);
         assert!(said[0].ends_with(&format!("`drawgate servers allow s --write {notes_dir}`")));
         assert!(said[1].starts_with("`/tmp/not/there.db` is in a folder that its sandbox has"));
-        assert_eq!(folders(&server), [notes_dir.clone()]);
+        assert_eq!(folders(&server), std::slice::from_ref(&notes_dir));
         let given = NewServer {
             write: vec![notes_dir.clone()],
             hosts: vec!["*".to_owned()],

@@ -206,6 +206,6 @@ impl Reports {
 impl ProgressSink for Reports {
     fn report(&self, progress: Map<String, Value>) {
         let report = convert::progress(self.id.clone(), &progress);
-        *self.held.lock() = self.outbox.try_send(report).err();
+        *self.held.lock() = self.outbox.send_or_return(report);
     }
 }

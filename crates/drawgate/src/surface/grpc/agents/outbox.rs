@@ -51,15 +51,11 @@ impl Outbox {
         let _ = self.enqueue(Err(status)).await;
     }
 
-    /// Sends a message if there is room for it, and returns it otherwise.
-    pub(super) fn try_send(&self, message: Message) -> Result<(), Message> {
-        match self.queue.try_reserve() {
-            Ok(permit) => {
-                permit.send(Ok(GatewayMessage { message: Some(message) }));
-                Ok(())
-            }
-            Err(_) => Err(message),
-        }
+    /// Sends a message if there is room for it, and gives it back otherwise.
+    pub(super) fn send_or_return(&self, message: Message) -> Option<Message> {
+        let Ok(permit) = self.queue.try_reserve() else { return Some(message) };
+        permit.send(Ok(GatewayMessage { message: Some(message) }));
+        None
     }
 
     async fn enqueue(&self, message: OutgoingMessage) -> Result<(), OutboxClosed> {
