@@ -23,7 +23,7 @@ use crate::model::Message;
 use crate::profile::Invoker;
 use crate::runs::ended::Finish;
 use crate::runs::live::Phase;
-use crate::runs::record::{CallOutcome, Ending, ModelOutcome, StepBody, TurnOutcome};
+use crate::runs::record::{CallOutcome, Ending, ModelOutcome, Report, StepBody, TurnOutcome};
 use crate::runs::session::Session;
 
 /// Lines of a program that wait to be read.
@@ -112,10 +112,19 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives steps an outcome that were open when the gateway stopped.
+    /// Gives steps an outcome that were open when the gateway stopped. An agent whose answer would have been
+    /// the result of such a call has nobody to answer.
     async fn close_interrupted(&self) {
         let steps = self.program.run().steps.lock().clone();
         for step in steps.iter().filter(|step| step.is_open()) {
+            let runs = self.program.runs();
+            if let Some(child) = runs.0.child_of(&self.program.run().id, step.seq) {
+                let report = child.record.lock().parent.as_ref().map(|parent| parent.report);
+                if report == Some(Report::Result) {
+                    let _may_have_ended =
+                        runs.cancel(&child.id, "the call that waited for it was lost");
+                }
+            }
             self.program
                 .close(step.seq, |body| match body {
                     StepBody::Turn { outcome, .. } => *outcome = Some(TurnOutcome::Interrupted),
