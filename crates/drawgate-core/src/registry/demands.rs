@@ -1,6 +1,6 @@
 //! What a running server's own annotations demand of its callers.
 //!
-//! A server is not trusted to describe its tools, but what only makes them harder to call counts, whoever says
+//! A server is not trusted to describe its tools, but what only makes them harder to call counts, whichever server says
 //! it. An operator may switch that off for a server.
 
 use serde::{Deserialize, Serialize};

@@ -127,7 +127,7 @@ impl Callers {
         }
     }
 
-    /// Gives out a token for somebody who has proved who they are in another way.
+    /// Gives out a token for a principal that was authenticated in another way.
     #[must_use]
     pub fn open_session(&self, ids: &dyn Ids, identity: Identity) -> SessionToken {
         self.sessions.open(ids, identity)

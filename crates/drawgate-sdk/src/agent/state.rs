@@ -58,7 +58,7 @@ impl From<proto::ToolDefinition> for AgentTool {
 pub struct McpAccess {
     /// The address.
     pub endpoint: String,
-    /// The bearer token: whoever has it is the agent.
+    /// The bearer token. It stands for the agent: keep it secret.
     pub token: String,
 }
 

@@ -36,7 +36,7 @@ const MAX_TOLD: usize = 4;
 const OWN: [&str; 6] = ["/boot", "/dev", "/etc", "/proc", "/run", "/sys"];
 /// The one of them of which files and folders can be given for reading.
 const SETTINGS: &str = "/etc";
-/// Whether everybody may read a file.
+/// Whether all users may read a file.
 const ALL_READ: u32 = 0o004;
 /// Ports that a host without one means.
 const USUAL_PORTS: [u16; 2] = [80, 443];
@@ -332,7 +332,7 @@ fn says_any(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| lower.contains(word))
 }
 
-/// Whether everybody on the machine may read it.
+/// Whether all users of the machine may read it.
 fn is_public(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.mode() & ALL_READ != 0)
 }

@@ -88,7 +88,7 @@ async fn perform(
     }
 }
 
-/// Puts bytes into a file, or writes them to what is none: a pipe, a device, a stream of this process.
+/// Writes bytes to a file, a pipe, a device or a stream of this process.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Only the system makes links there, such as `/dev/stdout`, which may well lead to a file.
     let streams = ["/dev", "/dev/fd", "/proc/self/fd"].map(Path::new);

@@ -153,7 +153,7 @@ impl Backend {
         let until = Instant::now() + limit;
         let progress = Progress::new("asking the gateway for its servers");
         while Instant::now() < until {
-            // What is wrong is told by whoever asks next.
+            // The next request reports what is wrong.
             let Ok(servers) = self.get::<Vec<ServerReport>>("/servers").await else { return };
             let statuses = servers.into_iter().map(|server| server.source.status);
             match still_starting(&statuses.collect::<Vec<_>>()) {

@@ -113,7 +113,7 @@ impl Worker<'_> {
     }
 
     /// Gives steps an outcome that were open when the gateway stopped. An agent whose answer would have been
-    /// the result of such a call has nobody to answer.
+    /// the result of such a call is cancelled: nothing receives it.
     async fn close_interrupted(&self) {
         let steps = self.program.run().steps.lock().clone();
         for step in steps.iter().filter(|step| step.is_open()) {
