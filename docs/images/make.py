@@ -51,6 +51,8 @@ reason = "deleting needs a person"
 COLOURS = {30: "#6e7681", 31: "#ff7b72", 32: "#7ee787", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#76e3ea", 37: "#e6edf3", 90: "#8b949e"}
 TEXT, PROMPT, COMMAND, BACKGROUND = "#c9d1d9", "#7ee787", "#ffffff", "#0d1117"
 LINE, WIDTH, SIZE = 19, 7.83, 13
+# When the last line appears, in seconds: few people watch for longer than ten.
+LAST = 9.0
 
 
 def in_own_network():
@@ -138,6 +140,8 @@ class Home:
             if printed.endswith(b"] "):
                 os.write(terminal, b"y\n")
         text = printed.decode().replace("\r\n", "\n").rstrip("\n")
+        # A line that was written over, such as a spinner's, is shown as it was at the end.
+        text = "\n".join(line.rpartition("\r")[2] for line in text.split("\n"))
         if os.waitpid(child, 0)[1] != 0:
             raise SystemExit(f"`{command}` failed:\n{text}")
         return text
@@ -206,8 +210,8 @@ def wrapped(spans):
 
 
 def svg(steps):
-    """The session as a picture in which one line after the other appears."""
-    rows, moment = [], 0.6
+    """The session as a picture in which one line after the other appears. The first command and its answer are there at once."""
+    rows, moment, first = [], 0.0, None
     for command, comment, printed in steps:
         typed = [(PROMPT, True, "$ "), (COMMAND, True, command)] if command else []
         said = [(COLOURS[90], False, ("   " if command else "") + f"# {comment}")] if comment else []
@@ -217,7 +221,10 @@ def svg(steps):
             rows += [(moment, row) for row in wrapped(coloured(line))]
             moment += 0.12
         rows.append((moment, []))
+        first = moment if first is None else first
         moment += 1.2
+    last = max(appears for appears, spans in rows if spans)
+    rows = [(max(0.0, (appears - first) / (last - first) * LAST), spans) for appears, spans in rows]
     width, height = round(COLUMNS * WIDTH + 40), (len(rows) - 1) * LINE + 64
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="A terminal session with Drawgate">',
@@ -233,7 +240,8 @@ def svg(steps):
         parts = "".join(
             f'<tspan fill="{colour or TEXT}"{weight[bold]}>{html.escape(text, quote=False)}</tspan>' for colour, bold, text in spans
         )
-        out.append(f'<text xml:space="preserve" class="l" style="animation-delay:{appears:.2f}s" x="20" y="{52 + index * LINE}">{parts}</text>')
+        later = f' class="l" style="animation-delay:{appears:.2f}s"' if appears else ""
+        out.append(f'<text xml:space="preserve"{later} x="20" y="{52 + index * LINE}">{parts}</text>')
     return "\n".join([*out, "</svg>", ""])
 
 
