@@ -16,5 +16,6 @@ pub mod seal;
 pub mod secrets;
 pub mod store;
 pub mod trusted;
+pub mod user_files;
 
 pub use host::Host;

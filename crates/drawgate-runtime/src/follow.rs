@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use drawgate_host::user_files;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -193,7 +194,7 @@ fn followed(file: &Path, loaded: &Loaded) -> Vec<PathBuf> {
 
 /// What files say; one that is not there, nothing.
 fn texts(files: &[PathBuf]) -> BTreeMap<PathBuf, Vec<u8>> {
-    let read = |path: &PathBuf| match std::fs::read(path) {
+    let read = |path: &PathBuf| match user_files::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         read => Some((path.clone(), read.unwrap_or_default())),
     };

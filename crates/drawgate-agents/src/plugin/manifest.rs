@@ -188,7 +188,9 @@ impl PluginManifest {
 
 fn load(folder: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::fs::File::open(folder.join(FILE))?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    drawgate_host::user_files::open(&folder.join(FILE))?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

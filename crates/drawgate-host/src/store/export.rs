@@ -1,6 +1,5 @@
 //! Verifying an audit log that was exported to a file.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use drawgate_core::audit::{Anchor, Pins, Report, Verifier, VerifyKeys};
 use drawgate_core::store::StoreError;
 
 use super::sqlite::unavailable;
+use crate::user_files;
 
 /// Longest line of an export that is read as one: the largest event, with room.
 const MAX_LINE: u64 = 64 * 1024 * 1024;
@@ -21,7 +21,7 @@ pub fn verify_file(
     let unreadable = |error: &dyn std::fmt::Display| {
         unavailable("read the export", &format!("`{}`: {error}", path.display()))
     };
-    let mut lines = BufReader::new(File::open(path).map_err(|error| unreadable(&error))?);
+    let mut lines = BufReader::new(user_files::open(path).map_err(|error| unreadable(&error))?);
     let mut verifier = Verifier::new(Pins { install: None, keys, anchors });
     let mut line = Vec::new();
     while !verifier.is_bad() {

@@ -49,6 +49,7 @@ use drawgate_host::store::{
     self, DataDir, DataDirLock, Durability, OnAuditFailure, StorageChoice, StorageOptions,
 };
 use drawgate_host::trusted::Trusted;
+use drawgate_host::user_files;
 use drawgate_sources::mcp::oauth::Logins;
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -608,7 +609,7 @@ fn authorities_and_text(loaded: &Loaded) -> anyhow::Result<(Authorities, Vec<u8>
     };
     let path = loaded.resolve(file);
     let named = || format!("`egress.ca_file`, `{}`", path.display());
-    let text = std::fs::read(&path).with_context(named)?;
+    let text = user_files::read(&path).with_context(named)?;
     Ok((Authorities::from_pem(&text).with_context(named)?, text))
 }
 
@@ -618,7 +619,7 @@ fn rules(loaded: &Loaded) -> anyhow::Result<(Rules, Vec<u8>)> {
     let (document, text) = match (&policy.file, policy.inline()) {
         (Some(file), _) => {
             let path = loaded.resolve(file);
-            let text = std::fs::read(&path)
+            let text = user_files::read(&path)
                 .with_context(|| format!("policy file `{}`", path.display()))?;
             let parsed = drawgate_core::json::parse(&text);
             (Some(parsed.with_context(|| format!("policy file `{}`", path.display()))?), text)

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use drawgate_host::store::DataDir;
+use drawgate_host::user_files;
 use drawgate_sources::Kinds;
 use serde::Deserialize;
 use serde_json::Value;
@@ -107,7 +108,7 @@ impl Config {
             ConfigSource::File(file) | ConfigSource::Optional(file) => file.clone(),
             ConfigSource::Defaults(_) => return Ok(loaded(defaults(), source, "", Vec::new())),
         };
-        match std::fs::read_to_string(&file) {
+        match user_files::read_to_string(&file) {
             Ok(text) => Ok(Loaded { source, ..Self::parse_with(&text, &file, kinds)? }),
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound
@@ -124,7 +125,7 @@ impl Config {
     /// read.
     #[must_use]
     pub fn salvage(source: ConfigSource) -> Option<Loaded> {
-        let text = std::fs::read_to_string(source.file()?).ok()?;
+        let text = user_files::read_to_string(source.file()?).ok()?;
         let mut tree = tree::salvage(&text);
         shape::check(&schema::schema_of(Kinds::default()), &mut tree);
         let read = Self::deserialize(&tree.value).unwrap_or_default();

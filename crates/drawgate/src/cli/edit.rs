@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use drawgate_core::canonical;
 use drawgate_core::model::SourceId;
+use drawgate_host::user_files;
 use drawgate_runtime::config::{Config, ConfigErrors, ConfigSource, Loaded, Problem};
 use drawgate_runtime::packages::{PackageLock, PinnedPackage};
 use toml_edit::DocumentMut;
@@ -290,7 +291,7 @@ fn put(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<String>> {
-    match fs::read_to_string(path) {
+    match user_files::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => Ok(Some(read.with_context(|| format!("can't read `{}`", path.display()))?)),
     }

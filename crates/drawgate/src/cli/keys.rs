@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use drawgate_host::user_files;
 use serde::Serialize;
 use serde_json::json;
 
@@ -225,7 +226,7 @@ fn key_text(given: Option<&str>) -> anyhow::Result<String> {
         None | Some("-") => read_limited(std::io::stdin()).context("standard input")?,
         Some(text) if text.contains([' ', '\t']) && !Path::new(text).exists() => text.to_owned(),
         Some(file) => {
-            let opened = std::fs::File::open(file).and_then(read_limited);
+            let opened = user_files::open(Path::new(file)).and_then(read_limited);
             opened.map_err(|error| unreadable(file, error))?
         }
     };

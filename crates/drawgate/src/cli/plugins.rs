@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use drawgate_core::hooks::{HookMode, HookPoint, OnFailure};
+use drawgate_host::user_files;
 use serde_json::{Map, Value, json};
 
 use super::Context;
@@ -252,7 +253,9 @@ fn change(args: SetArgs, before: &ShownPlugin) -> anyhow::Result<ConfigurePlugin
 
 fn settings(text: &str) -> anyhow::Result<Map<String, Value>> {
     let text = match text.strip_prefix('@') {
-        Some(file) => std::fs::read_to_string(file).with_context(|| format!("`{file}`"))?,
+        Some(file) => {
+            user_files::read_to_string(Path::new(file)).with_context(|| format!("`{file}`"))?
+        }
         None => text.to_owned(),
     };
     serde_json::from_str(&text).context("`--settings` must be a JSON object")

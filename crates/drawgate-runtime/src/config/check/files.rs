@@ -1,12 +1,12 @@
 //! Checks of the files that a configuration names.
 
-use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use drawgate_core::json;
 use drawgate_core::policy::Rules;
 use drawgate_host::egress::Authorities;
+use drawgate_host::user_files;
 
 use super::rules::KnownTools;
 use crate::config::problem::Problem;
@@ -23,7 +23,9 @@ impl Config {
         let tls =
             tls.flat_map(|tls| [("server.tls.cert", &tls.cert), ("server.tls.key", &tls.key)]);
         for (key, file) in tls {
-            problems.extend(File::open(resolve(file)).err().map(|it| unreadable(key, file, &it)));
+            problems.extend(
+                user_files::open(&resolve(file)).err().map(|it| unreadable(key, file, &it)),
+            );
         }
         if let Some(file) = &self.egress.ca_file {
             problems.extend(check_authorities(file, &resolve(file)));
@@ -77,7 +79,7 @@ impl Config {
 }
 
 fn check_authorities(named: &Path, file: &Path) -> Option<Problem> {
-    let text = match std::fs::read(file) {
+    let text = match user_files::read(file) {
         Ok(text) => text,
         Err(error) => return Some(unreadable("egress.ca_file", named, &error)),
     };
@@ -86,7 +88,7 @@ fn check_authorities(named: &Path, file: &Path) -> Option<Problem> {
 }
 
 fn read_policy(named: &Path, file: &Path) -> Result<Rules, String> {
-    let text = std::fs::read(file).map_err(|error| not_read(named, &error))?;
+    let text = user_files::read(file).map_err(|error| not_read(named, &error))?;
     let rules = json::parse(&text).map_err(|error| error.to_string());
     let rules = rules.and_then(|it| Rules::from_value(it).map_err(|error| error.to_string()));
     rules.map_err(|message| format!("in `{}`: {message}", named.display()))

@@ -167,7 +167,7 @@ fn load(folder: &Path) -> Result<Vec<u8>, Problems> {
             "a toolpack is a folder that holds a `toolpack.json`",
         )
     };
-    let file = std::fs::File::open(&path).map_err(failed)?;
+    let file = drawgate_host::user_files::open(&path).map_err(failed)?;
     let mut bytes = Vec::new();
     // One byte more than is allowed shows that there is more.
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use drawgate_host::user_files;
 use drawgate_runtime::assemble::ADMIN_TOKEN;
 
 use crate::cli::Context;
@@ -63,7 +64,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     let text = if path.as_os_str() == "-" {
         std::io::read_to_string(std::io::stdin())?
     } else {
-        std::fs::read_to_string(path)
+        user_files::read_to_string(path)
             .with_context(|| format!("`{}` can't be read", path.display()))?
     };
     Ok(text.trim().to_owned())

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use drawgate_host::egress::{HostRule, ParentProxy, Reach};
+use drawgate_host::user_files;
 use http::Uri;
 use percent_encoding::percent_decode_str;
 
@@ -175,7 +176,7 @@ pub(super) use python::{pip, uv};
 
 /// A file of settings, if it can be read.
 fn read(path: &Path) -> Option<String> {
-    std::fs::read_to_string(path).ok()
+    user_files::read_to_string(path).ok()
 }
 
 #[cfg(test)]
