@@ -15,5 +15,5 @@ pub const NOT_FETCHED: &str = "its package has not been fetched";
 pub const NOT_PINNED: &str = "its package is not what was pinned";
 
 pub use lock::{LOCK_FILE, PackageLock, Pin, PinnedPackage, Pins};
-pub use request::{Ecosystem, PackageRequest, RequestError, RunnerCommand};
+pub use request::{Ecosystem, EnvPrefix, PackageRequest, RequestError, RunnerCommand};
 pub use tree::{TreeError, content_hash, links_out};

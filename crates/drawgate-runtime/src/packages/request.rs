@@ -61,6 +61,48 @@ pub enum RequestError {
         "`{0}` is not a package of a registry, so that it can't be pinned; install it, and name its program"
     )]
     NotOfRegistry(String),
+    /// The runner stands behind `env`, whose variables would be lost with it.
+    #[error(
+        "it stands behind `env`; write its variables into `env = {{ … }}`, and `command = \"{0}\"`"
+    )]
+    BehindEnv(String),
+}
+
+/// A package runner's command line behind `env`, which sets variables for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvPrefix {
+    /// What `env` sets. What it removes is not there in a sandbox.
+    pub variables: Vec<(String, String)>,
+    /// The runner.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+impl EnvPrefix {
+    /// The command line, if it is one of `env` with variables for a package runner.
+    #[must_use]
+    pub fn of(command: &str, args: &[String]) -> Option<Self> {
+        if Path::new(command).file_name()? != "env" {
+            return None;
+        }
+        let (mut variables, mut words) = (Vec::new(), args.iter());
+        let command = loop {
+            let word = words.next()?;
+            match word.as_str() {
+                "-i" | "-" | "--ignore-environment" | "--" => {}
+                "-u" | "--unset" => drop(words.next()?),
+                unset if unset.starts_with("--unset=") => {}
+                option if option.starts_with('-') => return None,
+                word => match word.split_once('=') {
+                    Some((name, value)) => variables.push((name.to_owned(), value.to_owned())),
+                    None => break word.to_owned(),
+                },
+            }
+        };
+        let args: Vec<String> = words.cloned().collect();
+        RunnerCommand::of(&command, &args).is_some().then_some(Self { variables, command, args })
+    }
 }
 
 /// A command that fetches a program and runs it.
@@ -140,6 +182,11 @@ impl RunnerCommand {
     /// The command line, if it is a package runner's.
     #[must_use]
     pub fn of(command: &str, args: &[String]) -> Option<Self> {
+        if let Some(behind) = EnvPrefix::of(command, args) {
+            let runner = Self::of(&behind.command, &behind.args)?.runner;
+            let request = Err(RequestError::BehindEnv(behind.command));
+            return Some(Self { runner, request, args: Vec::new() });
+        }
         let program = Path::new(command).file_name()?.to_str()?;
         let rest = |runner: &Runner| {
             let (first, more) = runner.words.split_first()?;

@@ -59,6 +59,11 @@ fn command_lines_are_read_as_the_runners_read_them() {
         ("pipx list", "no runner"),
         ("node npx", "no runner"),
         ("npx", "it names no package"),
+        (
+            "env X=1 uvx server",
+            "it stands behind `env`; write its variables into `env = { … }`, and `command = \"uvx\"`",
+        ),
+        ("env X=1 python server.py", "no runner"),
         ("npx -p", "the option `-p` lacks its value"),
         ("npx -c x", "the option `-c` can't be kept when its package is fetched; leave it out"),
         (
@@ -69,6 +74,28 @@ fn command_lines_are_read_as_the_runners_read_them() {
         assert_eq!(told(line), expected, "{line}");
     }
     assert_eq!(of("pnpm dlx x").unwrap().runner, "pnpm dlx");
+}
+
+#[test]
+fn a_runner_behind_env_is_found() {
+    let of = |line: &str| {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let (command, args) = words.split_first().unwrap();
+        EnvPrefix::of(command, args).map(|it| (it.variables, it.command, it.args.join(" ")))
+    };
+    let set = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    for (line, variables, args) in [
+        ("env X=1 Y=a=b uvx server --port 1", set(&[("X", "1"), ("Y", "a=b")]), "server --port 1"),
+        ("/usr/bin/env -u HOME -i uvx server", set(&[]), "server"),
+        ("env --unset=HOME -- X= uvx server", set(&[("X", "")]), "server"),
+    ] {
+        assert_eq!(of(line), Some((variables, "uvx".to_owned(), args.to_owned())), "{line}");
+    }
+    for line in ["env X=1", "env -S uvx server", "env X=1 node server.js", "uvx server"] {
+        assert_eq!(of(line), None, "{line}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use drawgate_core::model::SourceId;
 use drawgate_host::Host;
@@ -22,6 +22,8 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::places::{self, PlaceVariable};
 
 /// The most that is remembered of one server.
 const MAX_REFUSALS: usize = 32;
@@ -55,6 +57,43 @@ pub enum Refusal {
     Variable(String),
     /// A folder of its own package, for writing. Nothing can allow it: packages stay as they were fetched.
     OwnPackage(PathBuf),
+    /// The same, where a variable of the program names another place for the file.
+    OwnFile {
+        /// The folder of the package that it tried to write in.
+        folder: PathBuf,
+        /// The variable.
+        variable: String,
+        /// A place in the folder that the program has of its own.
+        place: PathBuf,
+    },
+}
+
+impl Refusal {
+    /// The option of `drawgate servers allow` that gives it, as a shell takes it; nothing if none does.
+    #[must_use]
+    pub fn option(&self) -> Option<String> {
+        let path = |path: &Path| shell_word(&path.to_string_lossy());
+        match self {
+            Self::Host(host) => Some(format!("--host {}", shell_word(host))),
+            Self::Read(file) => Some(format!("--read {}", path(file))),
+            Self::Write(folder) => Some(format!("--write {}", path(folder))),
+            Self::Variable(name) => Some(format!("--env {name}")),
+            Self::OwnFile { variable, place, .. } => {
+                Some(format!("--env {variable}={}", path(place)))
+            }
+            Self::OwnPackage(_) => None,
+        }
+    }
+}
+
+/// A word as a shell takes it.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+=,".contains(c);
+    if word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 impl fmt::Display for Refusal {
@@ -64,8 +103,8 @@ impl fmt::Display for Refusal {
             Self::Read(path) => write!(f, "reading `{}`", path.display()),
             Self::Write(path) => write!(f, "writing in `{}`", path.display()),
             Self::Variable(name) => write!(f, "the variable `{name}`"),
-            Self::OwnPackage(path) => {
-                write!(f, "writing in its own package, `{}`", path.display())
+            Self::OwnPackage(folder) | Self::OwnFile { folder, .. } => {
+                write!(f, "writing in its own package, `{}`", folder.display())
             }
         }
     }
@@ -79,6 +118,8 @@ pub(super) struct Refusals {
     known: Mutex<BTreeSet<Refusal>>,
     /// The hosts that were refused last, each with its number.
     hosts: Mutex<VecDeque<(u64, Refusal)>>,
+    /// The variable that names another place than its own package; looked for once.
+    place: OnceLock<Option<PlaceVariable>>,
 }
 
 impl Refusals {
@@ -87,7 +128,8 @@ impl Refusals {
         let confinement = spawn.confinement.as_ref()?;
         (confinement.profile != Profile::None).then(|| {
             let (id, host, spawn) = (id.clone(), Arc::clone(host), spawn.clone());
-            Arc::new(Self { id, host, spawn, known: Mutex::default(), hosts: Mutex::default() })
+            let (known, hosts, place) = (Mutex::default(), Mutex::default(), OnceLock::new());
+            Arc::new(Self { id, host, spawn, known, hosts, place })
         })
     }
 
@@ -148,8 +190,7 @@ impl Refusals {
             return None;
         }
         if denied && self.package().is_some_and(|package| path.starts_with(package)) {
-            // Files may have a new name at each try.
-            return path.parent().map(|folder| Refusal::OwnPackage(folder.to_owned()));
+            return self.in_package(confinement, path);
         }
         let is_own = OWN.iter().any(|own| path.starts_with(own));
         if is_own && !(missing && path.starts_with(SETTINGS) && is_public(path)) {
@@ -165,6 +206,20 @@ impl Refusals {
             return if denied || !is_shown { self.write_in(self.folder_of(path)?) } else { None };
         }
         self.read(confinement, path)
+    }
+
+    /// Writing in the program's own package: with the variable that names another place, if it has one.
+    fn in_package(&self, confinement: &Confinement, path: &Path) -> Option<Refusal> {
+        // Files may have a new name at each try, so that the folder is named.
+        let folder = path.parent()?.to_owned();
+        let found = self.place.get_or_init(|| places::variable_for(path)).as_ref();
+        Some(match found.filter(|it| !self.spawn.env.contains_key(&it.name)) {
+            Some(variable) => {
+                let place = variable.place_in(&confinement.workspace);
+                Refusal::OwnFile { folder, variable: variable.name.clone(), place }
+            }
+            None => Refusal::OwnPackage(folder),
+        })
     }
 
     /// Reading a file or folder, if it is there, is not shown, and could be.
@@ -236,36 +291,14 @@ impl Refusals {
     /// What an operator can do about it.
     fn advice(&self, refusal: &Refusal) -> String {
         let id = &self.id;
-        if let Some(setting) = self.setting(refusal) {
-            return format!("an operator can allow it by `{setting}` in `[servers.{id}]`");
+        if let Some(option) = refusal.option() {
+            return format!("an operator can allow it by `drawgate servers allow {id} {option}`");
         }
         let own = self.spawn.confinement.as_ref().map(|held| held.workspace.display());
         let own = own.map(|own| format!(", such as `{own}`")).unwrap_or_default();
         format!(
             "packages stay as they were fetched; an operator can name it another place{own}, by the variable (`env`) or argument (`args`) that it has for that, in `[servers.{id}]`"
         )
-    }
-
-    /// The line of the configuration that gives it, with what it gives already.
-    fn setting(&self, refusal: &Refusal) -> Option<String> {
-        let confinement = self.spawn.confinement.as_ref();
-        let list = |key: &str, given: Option<&Vec<PathBuf>>, path: &PathBuf| {
-            let all: Vec<&PathBuf> = given.into_iter().flatten().chain([path]).collect();
-            format!("permissions.{key} = {all:?}")
-        };
-        let setting = match refusal {
-            Refusal::Host(host) => {
-                let given = confinement.into_iter().flat_map(|held| held.reach.rules());
-                let all: Vec<String> =
-                    given.map(ToString::to_string).chain([host.clone()]).collect();
-                format!("sandbox = \"network\"` and `permissions.hosts = {all:?}")
-            }
-            Refusal::Read(path) => list("read", confinement.map(|held| &held.read), path),
-            Refusal::Write(path) => list("write", confinement.map(|held| &held.write), path),
-            Refusal::Variable(name) => format!("env.{name} = \"env:{name}\""),
-            Refusal::OwnPackage(_) => return None,
-        };
-        Some(setting)
     }
 }
 

@@ -153,7 +153,7 @@ fn callers_are_told_with_the_line_that_allows_it() {
     let found = lab.refusals.hear(&format!("EROFS: read-only file system, open '{root}/notes/x'"));
     assert_eq!(
         lab.refusals.told(&found).unwrap().replace(root, "ROOT"),
-        "the sandbox refused writing in `ROOT/notes`; an operator can allow it by `permissions.write = [\"ROOT/notes\"]` in `[servers.s]`"
+        "the sandbox refused writing in `ROOT/notes`; an operator can allow it by `drawgate servers allow s --write ROOT/notes`"
     );
     // The same again is told again.
     assert_eq!(lab.refusals.hear(&format!("EROFS: open '{root}/notes/x'")), found);
@@ -200,10 +200,7 @@ fn hosts_are_named_as_the_configuration_takes_them() {
         ["the host `10.0.0.7:8080`", "the host `[::1]`", "the host `api.example.com`"]
     );
     let host = Refusal::Host("a.example".to_owned());
-    assert_eq!(
-        lab.refusals.setting(&host).as_deref(),
-        Some("sandbox = \"network\"` and `permissions.hosts = [\"a.example\"]")
-    );
+    assert_eq!(host.option().as_deref(), Some("--host a.example"));
     assert_eq!(serde_json::to_value(host).unwrap(), json!({ "kind": "host", "what": "a.example" }));
     for number in 0..100 {
         lab.refusals.refused(&format!("{number}.example"), 443);

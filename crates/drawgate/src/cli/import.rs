@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use drawgate_core::model::SourceId;
 use clap::ValueEnum as _;
 use drawgate_runtime::config::Config;
 use futures_util::future::join_all;
@@ -200,6 +201,9 @@ async fn fetch_packages(
         match fetched {
             Ok(None) => {}
             Ok(Some((id, fetched))) => {
+                if let Some(note) = needs::place(&it.server, &fetched, &context.data) {
+                    say(context, &format!("  {note}"))?;
+                }
                 say(context, &format!("fetched for `{name}`: {}", packages::described(&fetched)))?;
                 all.push(json!({ "server": name, "package": packages::json(&fetched) }));
                 pins.insert(id, fetched);
@@ -458,4 +462,5 @@ fn renaming(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 #[path = "import/import_tests.rs"]
+    SourceId::new(new).map_err(|error| error.to_string())?;
 mod tests;

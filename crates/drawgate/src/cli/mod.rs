@@ -40,6 +40,7 @@ mod runs;
 mod sandbox;
 mod screen;
 mod secrets;
+mod secret;
 mod secrets_file;
 mod serve;
 mod servers;

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::exit::OrUsage as _;
 use super::progress::{Ends, print_above};
+use super::secret::is_variable;
 use super::{Context, secrets_file};
 
 const HELP: &str = "\
@@ -54,9 +55,7 @@ pub(super) fn run(command: &SecretsCommand, context: &Context) -> anyhow::Result
 }
 
 fn set(name: &str, context: &Context) -> anyhow::Result<()> {
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let checked = if is_name {
+    let checked = if is_variable(name) {
         Ok(())
     } else {
         Err(anyhow::anyhow!("write a variable's name, such as `API_KEY`, and no value"))
@@ -71,7 +70,7 @@ fn set(name: &str, context: &Context) -> anyhow::Result<()> {
         let restart = users.iter().map(|id| format!("`drawgate servers restart {id}`"));
         let restart: Vec<String> = restart.collect();
         if restart.is_empty() {
-            return format!("{stored}; `env:{name}` in the configuration stands for it");
+            return format!("{stored}; `env:{name}` in the configuration refers to it");
         }
         format!("{stored}; servers get it when they start: {}", restart.join(", "))
     })

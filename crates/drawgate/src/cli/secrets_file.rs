@@ -16,17 +16,23 @@ use super::files;
 /// Its name.
 pub(super) const FILE: &str = "secrets.env";
 
-/// Adds variables; those of the same name that come later win. Returns where they are.
+/// Stores variables, in the place of those of the same names. Returns where they are.
 pub(super) fn add(data: &Path, secrets: &BTreeMap<&str, &str>) -> anyhow::Result<PathBuf> {
     let folder = DataDir::open(data)?;
     let path = std::path::absolute(folder.file(FILE))?;
     let put = || {
         // Another command may be adding others.
         let _alone = File::open(folder.path()).and_then(|it| it.lock().map(|()| it))?;
-        let mut text = files::read(&path)?.unwrap_or_default();
-        let lines = secrets.iter().map(|(name, value)| line(name, value));
-        let new: String = lines.filter(|line| !text.contains(line.as_str())).collect();
-        text.push_str(&new);
+        let before = files::read(&path)?.unwrap_or_default();
+        let is_replaced = |part: &Part<'_>| {
+            part.assigned.as_ref().is_some_and(|(name, _)| secrets.contains_key(name.as_str()))
+        };
+        let mut text: String =
+            parts(&before).iter().filter(|part| !is_replaced(part)).map(|part| part.text).collect();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.extend(secrets.iter().map(|(name, value)| line(name, value)));
         files::put_private(&path, &text)
     };
     put().with_context(|| format!("can't write `{}`", path.display()))?;
@@ -54,6 +60,18 @@ fn line(name: &str, value: &str) -> String {
 
 /// The assignments in their order. What is none is passed over.
 fn parse(text: &str) -> Vec<(String, String)> {
+    parts(text).into_iter().filter_map(|part| part.assigned).collect()
+}
+
+/// A line of the file, or the lines of a quoted value.
+struct Part<'a> {
+    text: &'a str,
+    /// The variable and its value, if it sets one.
+    assigned: Option<(String, String)>,
+}
+
+/// The whole text in its parts.
+fn parts(text: &str) -> Vec<Part<'_>> {
     let mut found = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -61,20 +79,22 @@ fn parse(text: &str) -> Vec<(String, String)> {
         let assignment = line.split_once('=').filter(|_| !line.trim_start().starts_with('#'));
         // A quoted value may go on behind the line.
         let quote = rest.split_once("='").filter(|(name, _)| line.len() > name.len());
-        rest = match (assignment, quote.and_then(|(_, value)| quoted(value))) {
-            (Some((name, _)), Some((value, after))) => {
-                found.push((name, value));
-                after
-            }
+        let (assigned, after) = match (assignment, quote.and_then(|(_, value)| quoted(value))) {
+            (Some((name, _)), Some((value, after))) => (Some((name, value)), after),
             (Some((name, value)), None) if !value.starts_with('\'') => {
-                found.push((name, value.trim().to_owned()));
-                after
+                (Some((name, value.trim().to_owned())), after)
             }
-            _ => after,
+            _ => (None, after),
         };
+        let end = rest.len().saturating_sub(after.len());
+        let name = |name: &str| name.trim().trim_start_matches("export ").trim().to_owned();
+        found.push(Part {
+            text: rest.get(..end).unwrap_or(rest),
+            assigned: assigned.map(|(key, value)| (name(key), value)),
+        });
+        rest = after;
     }
-    let name = |name: &str| name.trim().trim_start_matches("export ").trim().to_owned();
-    found.into_iter().map(|(key, value)| (name(key), value)).collect()
+    found
 }
 
 /// A value up to its closing quote, and what follows the line on which that is.
@@ -106,12 +126,23 @@ mod tests {
         assert_eq!(add(&data, &values).unwrap(), path);
         assert_eq!(add(&data, &BTreeMap::from([("A", "new")])).unwrap(), path);
         let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "A='it'\\''s $HOME'\nB='two\nlines'\nA='new'\n");
+        assert_eq!(text, "B='two\nlines'\nA='new'\n", "no earlier value stays");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(find(&data, "A").as_deref(), Some("new"), "the last one counts");
+        assert_eq!(find(&data, "A").as_deref(), Some("new"));
         assert_eq!(find(&data, "B").as_deref(), Some("two\nlines"));
         assert_eq!(find(&data, "C"), None);
         assert_eq!(find(place.path(), "A"), None, "no file");
+    }
+
+    #[test]
+    fn what_else_is_in_the_file_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        let path = add(&data, &BTreeMap::from([("A", "x")])).unwrap();
+        std::fs::write(&path, "# mine\nA=1\nB='two\nA=lines'\nexport A='2'\nC=3").unwrap();
+        add(&data, &BTreeMap::from([("A", "new")])).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "# mine\nB='two\nA=lines'\nC=3\nA='new'\n");
     }
 
     #[test]

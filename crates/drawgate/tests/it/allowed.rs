@@ -184,7 +184,7 @@ async fn what_a_server_lacks_is_offered_at_the_terminal() {
     let output = terminal.output().unwrap();
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", lab.place.log());
-    assert!(said.contains("May it write there, too? [y/N]"), "{said}");
+    assert!(said.contains("May it write there? [y/N]"), "{said}");
     assert!(
         said.contains("`reach` was refused the variable `REACH_TOKEN`. Allow it? [y/N]"),
         "{said}"

@@ -262,6 +262,22 @@ async fn a_python_package_is_fetched_once_and_runs_without_its_index() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_runner_behind_env_is_fetched_and_its_variables_are_kept() {
+    let registry = Registry::start().await;
+    let place = TestFolder::new("");
+    let _gateway = place.serve();
+    let words = ["env", "-u", "HOME", "MODE=fast", "npx", "-y", NPM_NAME, "--flag"];
+    let args: Vec<&str> = ["servers", "add", "a", "--"].into_iter().chain(words).collect();
+    let output = run(&place, &registry.address, &args);
+    assert!(output.status.success(), "{}{}", said(&output), place.log());
+    let config = std::fs::read_to_string(place.path().join("drawgate.toml")).unwrap();
+    assert!(config.contains("env = { MODE = \"fast\" }"), "{config}");
+    assert!(config.contains("command = \"npx\""), "{config}");
+    assert!(said(&output).contains("`MODE`: written into"), "{}", said(&output));
+    assert_eq!(lock(&place)["servers"]["a"]["request"]["packages"], json!([NPM_NAME]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_can_not_be_fetched_is_said_and_nothing_is_added() {
     let registry = Registry::start().await;
     let place = TestFolder::new("# Ours.\n");
@@ -269,7 +285,7 @@ async fn what_can_not_be_fetched_is_said_and_nothing_is_added() {
     for (words, expected) in [
         (
             vec!["npx", "-y", "@drawgate-test/none"],
-            "`@drawgate-test/none` can't be fetched for the server `a`",
+            "`@drawgate-test/none` can't be fetched for the server `a`: the registry has no such package",
         ),
         (vec!["npx", "-y", "./here"], "is not a package of a registry"),
         (vec!["npx", "-p", NPM_NAME, "none"], "have no program"),
@@ -281,6 +297,12 @@ async fn what_can_not_be_fetched_is_said_and_nothing_is_added() {
         assert!(said(&output).contains(expected), "{args:?}: {}", said(&output));
         assert_eq!(config(), "# Ours.\n");
     }
+    let output = run(&place, NOBODY, &["servers", "add", "a", "--", "npx", "-y", NPM_NAME]);
+    assert!(
+        said(&output).contains("the registry can't be reached; `npm` says:"),
+        "{}",
+        said(&output)
+    );
     assert!(!place.path().join("drawgate.lock").exists());
     let left = std::fs::read_dir(place.data().join("packages/a")).unwrap().count();
     assert_eq!(left, 0, "nothing is left of what failed");

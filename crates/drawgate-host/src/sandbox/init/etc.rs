@@ -9,11 +9,13 @@ use super::identity::INSIDE;
 use super::trees::{self, Rights};
 use crate::sandbox::plan::{Plan, USER};
 
-/// Copied as they are: the loader, certificates, time, names of services and files.
-const KEPT: [&str; 30] = [
+/// Copied as they are: the loader, certificates, time, names of services and files, and the settings without
+/// which Debian's launcher of Chromium ends.
+const KEPT: [&str; 31] = [
     "alternatives",
     "ca-certificates",
     "ca-certificates.conf",
+    "chromium.d",
     "crypto-policies",
     "debian_version",
     "fonts",
@@ -128,4 +130,18 @@ fn made(home: &Path) -> [(&'static str, String); 5] {
         ("hostname", "sandbox\n".to_owned()),
         ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launchers_find_their_settings_and_no_one_s_secrets() {
+        assert!(is_kept(Path::new("/etc/chromium.d/default-flags")));
+        for path in ["/etc/shadow", "/etc/chromium/policies", "/etc/ssl/private", "/home/etc/fonts"]
+        {
+            assert!(!is_kept(Path::new(path)), "{path}");
+        }
+    }
 }

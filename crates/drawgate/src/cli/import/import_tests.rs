@@ -156,6 +156,17 @@ fn secrets_in_the_environment_become_references() {
 }
 
 #[test]
+fn variables_of_env_before_a_runner_are_the_server_s_and_secrets_are_kept_out() {
+    let server = json!({ "command": "env", "args": ["MODE=fast", "DB_PASS=abc", "uvx", "pkg"] });
+    let done = check(
+        ".mcp.json",
+        server,
+        "command = \"uvx\"\nargs = [\"pkg\"]\nenv = { MODE = \"fast\", DB_PASS = \"env:SRV_DB_PASS\" }\n",
+    );
+    assert_eq!(done.secrets, [("SRV_DB_PASS".to_owned(), "abc".to_owned())]);
+}
+
+#[test]
 fn what_can_not_be_moved_safely_stays_and_says_why() {
     let program = |args: Value| json!({ "command": "x", "args": args });
     let address = |url: &str| json!({ "url": url });
@@ -183,7 +194,7 @@ fn what_can_not_be_moved_safely_stays_and_says_why() {
         (json!({ "command": "x", "env": { "A": {} } }), "`env` has a value that is not a text"),
         (
             json!({ "command": "x", "env": { "A": "${B:-$(rm)}" } }),
-            "the default of `B` can't be taken over",
+            "the default of `B` can't be imported",
         ),
         (json!({ "command": "/usr/bin/drawgate", "args": ["mcp"] }), "it is Drawgate itself"),
     ];

@@ -7,6 +7,7 @@ use drawgate_runtime::config::{is_key_shaped, looks_like_secret};
 use serde_json::{Map, Value};
 
 use super::super::connect::Folders;
+use super::super::secret::{is_private, is_variable};
 use super::super::servers::table::NewServer;
 
 /// Keys that say how a server is reached, and are taken over.
@@ -29,9 +30,6 @@ const TAKEN: [&str; 17] = [
     "url",
     "description",
 ];
-/// Parts of names whose values are taken for secrets, beside those that the configuration warns of.
-const PRIVATE_NAMES: [&str; 8] =
-    ["key", "auth", "pass", "pwd", "cookie", "dsn", "private", "session"];
 
 /// A server for the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -130,6 +128,11 @@ impl Translator<'_> {
         for variable in self.entry.get("env_vars").and_then(Value::as_array).into_iter().flatten() {
             let variable = variable.as_str().ok_or("`env_vars` are not names")?;
             self.done.server.env.push((variable.to_owned(), format!("env:{variable}")));
+        }
+        for (key, value) in self.done.server.take_env_prefix() {
+            let setting = self.setting(&key, &value)?;
+            let moved = self.done.server.env.iter_mut().filter(|(name, _)| *name == key);
+            moved.for_each(|(_, value)| value.clone_from(&setting));
         }
         Ok(())
     }
@@ -284,7 +287,7 @@ impl Translator<'_> {
                 // A default may hold what a shell obeys.
                 let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
                 if !default.chars().all(is_plain) {
-                    return Err(format!("the default of `{variable}` can't be taken over"));
+                    return Err(format!("the default of `{variable}` can't be imported"));
                 }
                 let default =
                     if name.contains(":-") { format!(":-{default}") } else { String::new() };
@@ -392,14 +395,6 @@ fn has_secret(url: &str) -> bool {
         })
 }
 
-/// Whether a literal is kept out of the configuration.
-fn is_private(name: &str, value: &str) -> bool {
-    let bare = name.to_ascii_lowercase();
-    let is_named = !value.is_empty() && PRIVATE_NAMES.iter().any(|part| bare.contains(part));
-    let has_password = value.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
-    is_named || has_password || looks_like_secret(name, value) || value.starts_with("env:")
-}
-
 /// `SERVER_KEY`, or the key alone where it begins with the server's name.
 fn variable_name(server: &str, key: &str) -> String {
     let word = |text: &str| -> String {
@@ -410,9 +405,4 @@ fn variable_name(server: &str, key: &str) -> String {
     let (server, key) = (word(server), word(key));
     let name = if key.starts_with(&server) { key } else { format!("{server}_{key}") };
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
-}
-
-fn is_variable(name: &str) -> bool {
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

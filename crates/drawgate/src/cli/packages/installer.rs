@@ -30,6 +30,22 @@ const MAX_OUTPUT: u64 = 64 * 1024;
 const SHOWN_LINES: usize = 15;
 /// The largest file that is read of what was installed: the lock of a very large package has 2 MiB.
 const MAX_FILE: u64 = 32 << 20;
+/// What npm says about a file that is in its home, and gone with that.
+const GONE: &str = "A complete log of this run can be found in";
+/// How package managers say that a registry can't be reached. pip and uv say afterwards that it has nothing.
+const UNREACHABLE: [&str; 8] = [
+    "502 Bad Gateway",
+    "ECONNREFUSED",
+    "ENOTFOUND",
+    "EAI_AGAIN",
+    "ETIMEDOUT",
+    "ProxyError",
+    "NewConnectionError",
+    "error sending request",
+];
+/// How they say that it has no such package.
+const ABSENT: [&str; 4] =
+    ["code E404", "code ETARGET", "not found in the package registry", "there are no versions of"];
 /// How the name of the programs' home ends.
 const HOME: &str = "home";
 /// What a package manager may use. The archives that it keeps count beside what it unpacks.
@@ -67,6 +83,20 @@ impl Installer {
         let mut home = tree.as_os_str().to_owned();
         home.push(format!(".{HOME}"));
         let home = PathBuf::from(home);
+/// Why a package manager failed, in plain words, where it is known.
+fn reason(lines: &[&str]) -> Option<&'static str> {
+    let says = |words: &[&str]| lines.iter().any(|line| words.iter().any(|it| line.contains(it)));
+    if says(&UNREACHABLE) {
+        return Some("the registry can't be reached");
+    }
+    if says(&ABSENT) {
+        return Some("the registry has no such package, or not that version");
+    }
+    // pip says no more where an index does not answer.
+    says(&["No matching distribution found"])
+        .then_some("the index has no such package or version, or does not answer")
+}
+
         new_folder(&home)?;
         let installer = Self { host, operator: Operator::here(), tree: tree.to_owned(), home };
         new_folder(&installer.temporary())?;
@@ -116,14 +146,15 @@ impl Installer {
         if status.signal() == Some(Signal::XFSZ.as_raw()) {
             bail!("`{shown}` failed: it was to write a file of more than {} MiB", LIMITS.file_mb);
         }
-        let lines: Vec<&str> =
-            said.lines().chain(complaints.lines()).filter(|line| !line.trim().is_empty()).collect();
+        let lines = said.lines().chain(complaints.lines()).filter(|line| !line.trim().is_empty());
+        let lines: Vec<&str> = lines.filter(|line| !line.contains(GONE)).collect();
         let last = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES));
         let last: Vec<String> = last.map(|line| format!("  {line}")).collect();
         if last.is_empty() {
-            bail!("`{shown}` failed without a word: {status}");
+            bail!("`{shown}` failed and printed nothing: {status}");
         }
-        bail!("`{shown}` failed:\n{}", last.join("\n"))
+        let reason = reason(&lines).map(|reason| format!("{reason}; ")).unwrap_or_default();
+        bail!("{reason}`{shown}` says:\n{}", last.join("\n"))
     }
 
     async fn start(&self, step: Step<'_>) -> anyhow::Result<Running> {

@@ -55,7 +55,8 @@ fn npm_is_told_about_registries_and_nothing_else() {
     let home = lab.home.path().display();
     assert_eq!(
         file(&settings, "npmrc").replace(&home.to_string(), "HOME"),
-        "registry=https://npm.corp.example:8443/npm/\n\
+        "fetch-retries=1\nfetch-retry-mintimeout=1000\nfetch-retry-maxtimeout=2000\n\
+         registry=https://npm.corp.example:8443/npm/\n\
          @team:registry=http://10.1.2.3:4873\n\
          //npm.corp.example:8443/npm/:_authToken=npm_1234\n\
          //10.1.2.3:4873/:_auth=\"YTpi\"\n\
@@ -99,6 +100,7 @@ fn pip_is_told_about_indexes_and_nothing_else() {
         ("PIP_INDEX_URL", "http://10.0.0.3/simple"),
         ("PIP_NO_CACHE_DIR", "1"),
         ("PIP_NO_INPUT", "1"),
+        ("PIP_RETRIES", "1"),
     ];
     let found = settings.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     assert_eq!(found.collect::<Vec<_>>(), expected);
@@ -140,6 +142,7 @@ fn uv_is_told_about_indexes_and_nothing_else() {
     assert_eq!(
         names,
         [
+            "UV_HTTP_RETRIES",
             "UV_INDEX",
             "UV_INDEX_CORP_PASSWORD",
             "UV_INDEX_URL",

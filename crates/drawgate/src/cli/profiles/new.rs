@@ -8,6 +8,7 @@ use drawgate_agents::profile::read_file;
 use serde_json::json;
 
 use super::words;
+use crate::cli::exit::Exit;
 use crate::cli::{Context, files};
 
 /// Its text, where `NAME` stands for its name.
@@ -32,7 +33,8 @@ pub(super) fn run(name: &str, context: &Context) -> anyhow::Result<ExitCode> {
     let folder = std::path::absolute(loaded.resolve(folder))?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if name.is_empty() || !name.chars().all(is_name) {
-        bail!("a profile's name has letters, digits, `-` and `_`, such as `note-taker`");
+        let rule = "a profile's name has letters, digits, `-` and `_`, such as `note-taker`";
+        return Err(Exit::Usage.error(rule));
     }
     files::make_private_folder(&folder)
         .with_context(|| format!("`{}` can't be made", folder.display()))?;

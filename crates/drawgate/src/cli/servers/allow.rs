@@ -13,6 +13,7 @@ use super::super::Context;
 use super::super::backend::Backend;
 use super::super::edit::ConfigFile;
 use super::super::output::Consent;
+use super::super::secret::{self, is_variable};
 use super::change::{Changed, absolute, settled};
 use super::needs;
 use super::table::{self, NewServer};
@@ -33,15 +34,24 @@ pub(in super::super) struct AllowArgs {
     /// A host that it may reach, such as `api.example.com`, or `'*'` for every host; may be repeated
     #[arg(long, value_name = "HOST")]
     host: Vec<HostRule>,
-    /// A variable of the gateway's environment that it gets; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = variable)]
-    env: Vec<String>,
+    /// A variable of the gateway's environment that it gets, or one with a value, which is not a secret; may be
+    /// repeated
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = variable)]
+    env: Vec<Variable>,
+}
+
+/// A variable that a server gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Variable {
+    pub(super) name: String,
+    /// As it is written into the configuration.
+    pub(super) value: String,
 }
 
 pub(super) async fn run(args: &AllowArgs, context: Context) -> anyhow::Result<ExitCode> {
     let given = args.refusals()?;
-    if !given.is_empty() {
-        let changed = allow(&context, &args.name, &given).await?;
+    if !given.is_empty() || !args.env.is_empty() {
+        let changed = allow(&context, &args.name, &given, &args.env).await?;
         return changed.report_server(&context).await;
     }
     let file = ConfigFile::find(&context).await?;
@@ -71,7 +81,6 @@ impl AllowArgs {
             all.push(Refusal::Write(path(write)?));
         }
         all.extend(self.host.iter().map(|host| Refusal::Host(host.to_string())));
-        all.extend(self.env.iter().cloned().map(Refusal::Variable));
         Ok(all)
     }
 }
@@ -89,9 +98,9 @@ pub(in super::super) async fn ask(context: &Context, name: &str) -> anyhow::Resu
     let mut server = settled(&backend, name).await?;
     for _ in 0..MAX_ROUNDS {
         let mut wanted = Vec::new();
-        let is_open = |it: &Refusal| !declined.contains(it) && option(it).is_some();
+        let is_open = |it: &Refusal| !declined.contains(it) && it.option().is_some();
         for refusal in server.refusals().into_iter().filter(is_open).collect::<Vec<_>>() {
-            if consent.to(&format!("`{name}` was refused {refusal}. Allow it?")).await? {
+            if consent.to(&question(name, &refusal)).await? {
                 wanted.push(refusal);
             } else {
                 declined.push(refusal);
@@ -100,10 +109,20 @@ pub(in super::super) async fn ask(context: &Context, name: &str) -> anyhow::Resu
         if wanted.is_empty() {
             break;
         }
-        allow(context, name, &wanted).await?;
+        allow(context, name, &wanted, &[]).await?;
         server = settled(&backend, name).await?;
     }
     super::change::report(&server, context)
+}
+
+fn question(name: &str, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::OwnFile { variable, place, .. } => format!(
+            "`{name}` was refused {refusal}. Set its variable `{variable}` to `{}`, in its own folder?",
+            place.display()
+        ),
+        _ => format!("`{name}` was refused {refusal}. Allow it?"),
+    }
 }
 
 /// Asks whether a new server may write the folders that its command line names, which it may read anyway.
@@ -115,7 +134,7 @@ pub(in super::super) async fn folders_to_write(
     let mut wanted = Vec::new();
     for folder in needs::folders(server) {
         let question = format!(
-            "`{}` may read `{folder}`, which its command line names. May it write there, too?",
+            "the command line of `{}` names `{folder}`, or a file in it. May it write there?",
             server.name
         );
         if consent.to(&question).await? {
@@ -136,8 +155,16 @@ fn asking(context: &Context) -> anyhow::Result<Consent> {
     }
 }
 
-async fn allow(context: &Context, name: &str, all: &[Refusal]) -> anyhow::Result<Changed> {
-    let change = |document: &mut DocumentMut| table::allow(document, name, all);
+async fn allow(
+    context: &Context,
+    name: &str,
+    all: &[Refusal],
+    variables: &[Variable],
+) -> anyhow::Result<Changed> {
+    let change = |document: &mut DocumentMut| {
+        table::set_variables(document, name, variables)?;
+        table::allow(document, name, all)
+    };
     Changed::make(context, name, "changed", change).await
 }
 
@@ -146,7 +173,7 @@ pub(in super::super) fn lines(server: &ServerReport) -> Vec<String> {
     let id = server.source.status.id.as_str();
     let all = server.refusals();
     let mut lines: Vec<String> = all.iter().map(|refusal| line(id, refusal)).collect();
-    let options: Vec<String> = all.iter().filter_map(option).collect();
+    let options: Vec<String> = all.iter().filter_map(Refusal::option).collect();
     if options.len() > 1 {
         let command = format!("drawgate servers allow {id} {}", options.join(" "));
         lines.push(format!("to allow all of it: `{command}`"));
@@ -160,42 +187,30 @@ pub(in super::super) fn lines(server: &ServerReport) -> Vec<String> {
 
 /// One of them.
 pub(super) fn line(name: &str, refusal: &Refusal) -> String {
-    let Some(option) = option(refusal) else {
+    let Some(option) = refusal.option() else {
         return format!(
             "refused: {refusal}; packages stay as they were fetched: name it another place, by the variable or argument that it has for that, in `[servers.{name}]`"
         );
     };
-    format!("refused: {refusal}; to allow it: `drawgate servers allow {name} {option}`")
+    let does = match refusal {
+        Refusal::OwnFile { .. } => {
+            "packages stay as they were fetched; to have it keep its file in a folder of its own"
+        }
+        _ => "to allow it",
+    };
+    format!("refused: {refusal}; {does}: `drawgate servers allow {name} {option}`")
 }
 
-/// The option of `servers allow` that gives it, if one does.
-fn option(refusal: &Refusal) -> Option<String> {
-    match refusal {
-        Refusal::Host(host) => Some(format!("--host {}", quoted(host))),
-        Refusal::Read(path) => Some(format!("--read {}", quoted(&path.to_string_lossy()))),
-        Refusal::Write(path) => Some(format!("--write {}", quoted(&path.to_string_lossy()))),
-        Refusal::Variable(name) => Some(format!("--env {name}")),
-        Refusal::OwnPackage(_) => None,
+fn variable(text: &str) -> Result<Variable, String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, value.to_owned()),
+        None => (text, format!("env:{text}")),
+    };
+    if !is_variable(name) {
+        return Err("write a variable's name, such as `API_KEY`".to_owned());
     }
-}
-
-/// A word as a shell takes it.
-pub(super) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+=,".contains(c);
-    if word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-fn variable(text: &str) -> Result<String, String> {
-    let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if is_name {
-        Ok(text.to_owned())
-    } else {
-        Err("write a variable's name, such as `API_KEY`".to_owned())
-    }
+    secret::check("env", name, &value)?;
+    Ok(Variable { name: name.to_owned(), value })
 }
 
 #[cfg(test)]
@@ -216,7 +231,20 @@ mod tests {
         }
         let own = line("s", &Refusal::OwnPackage("/data/packages/s/t/x.json".into()));
         assert!(own.contains("name it another place") && !own.contains("servers allow"), "{own}");
-        assert!(variable("API_KEY").is_ok());
-        assert!(variable("1=2").is_err());
+        let kept = Refusal::OwnFile {
+            folder: "/data/packages/s/t/dist".into(),
+            variable: "NOTES_FILE".to_owned(),
+            place: "/data/servers/s/notes.db".into(),
+        };
+        let command = "`drawgate servers allow s --env NOTES_FILE=/data/servers/s/notes.db`";
+        assert!(line("s", &kept).ends_with(command), "{}", line("s", &kept));
+        let read = |text| variable(text).map(|it| (it.name, it.value));
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(read("API_KEY"), pair("API_KEY", "env:API_KEY"));
+        assert_eq!(read("NOTES_FILE=/a=b"), pair("NOTES_FILE", "/a=b"));
+        assert_eq!(read("API_KEY=env:OTHER"), pair("API_KEY", "env:OTHER"));
+        assert!(read("1=2").is_err());
+        let refused = read("API_KEY=hunter2hunter2").unwrap_err();
+        assert!(!refused.contains("hunter2") && refused.contains("secrets set"), "{refused}");
     }
 }

@@ -11,7 +11,7 @@ use drawgate_core::model::SourceId;
 use drawgate_core::registry::SourceState;
 use drawgate_host::egress::HostRule;
 use drawgate_host::sandbox::Profile;
-use drawgate_runtime::config::{Setting, Transport, is_key_shaped, looks_like_secret};
+use drawgate_runtime::config::{Setting, Transport, is_key_shaped};
 use drawgate_runtime::operations::ServerReport;
 use drawgate_runtime::packages::PinnedPackage;
 use serde_json::{Value, json};
@@ -19,11 +19,12 @@ use toml_edit::DocumentMut;
 
 use super::super::backend::{Backend, part};
 use super::super::edit::{ConfigFile, Edit, Outcome};
-use super::super::exit::Exit;
+use super::super::exit::{Exit, OrUsage as _};
 use super::super::output::Consent;
 use super::super::packages;
 use super::super::progress::Progress;
 use super::super::running::Running;
+use super::super::secret;
 use super::super::{Context, doctor};
 use super::table::{self, NewServer};
 use super::{DIAGNOSIS, allow, fetch, needs};
@@ -37,8 +38,9 @@ Examples:
   drawgate servers add search --url https://search.example/mcp --header Authorization=env:SEARCH_AUTH
   drawgate servers add tickets --env API_KEY=env:TICKETS_KEY --allow-host api.tickets.example -- tickets-mcp
 
-A secret never stands in a command line, where other users of the machine can read it. Put it into a
-variable of the gateway's environment, and write `env:` and the variable's name in its place.";
+A secret never stands in a command line, where other users of the machine can read it. Store it with
+`drawgate secrets set VARIABLE`, or put it into a variable of the gateway's environment, and write `env:`
+and the variable's name in its place.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -54,7 +56,8 @@ pub(in super::super) struct AddArgs {
     /// `sse` for the older HTTP transport [default: by the address]
     #[arg(long, value_name = "TRANSPORT", value_parser = transport, requires = "url")]
     transport: Option<Transport>,
-    /// A variable of the program's environment; may be repeated
+    /// A variable of the program's environment; a value without `env:` is written into the configuration as
+    /// it is; may be repeated
     #[arg(long, value_name = "NAME=env:VARIABLE", requires = "command")]
     env: Vec<String>,
     /// A header that is sent with each request; may be repeated
@@ -84,7 +87,7 @@ pub(in super::super) struct AddArgs {
 }
 
 pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<ExitCode> {
-    let mut server = args.server()?;
+    let mut server = args.server().or_usage()?;
     let file = ConfigFile::find(&context).await?;
     file.prepare(|document| server.add_to(document))?;
     if args.ask && file.running().is_none() {
@@ -96,22 +99,30 @@ pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<Exit
     if asks && server.command.is_some() {
         server.write.extend(allow::folders_to_write(&context, &server).await?);
     }
+    let mut place = None;
     if !args.no_fetch
         && let Some((id, fetched)) = fetch_shown(&server, &context).await?
     {
+        place = needs::place(&server, &fetched, &context.data);
         let shown = packages::described(&fetched);
         packages::pin(&file, &context.data, BTreeMap::from([(id, fetched)])).await?;
         notice!("drawgate: pinned {shown}");
     }
     let change = |document: &mut DocumentMut| server.add_to(document);
     let changed = Changed::make(&context, &args.name, "added", change).await?;
+    if let Some(note) = in_the_clear(&server, changed.file.path()) {
+        notice!("drawgate: {note}");
+    }
     if asks && server.command.is_some() && changed.file.running().is_some() {
         context.out.text(&changed.text())?;
+        if let Some(note) = &place {
+            notice!("drawgate: `{}`: {note}", server.name);
+        }
         return allow::ask(&context, &args.name).await;
     }
     let done = changed.report_server(&context).await?;
     if !context.out.is_json() {
-        for note in needs::notes(&server) {
+        for note in needs::notes(&server).into_iter().chain(place) {
             notice!("drawgate: `{}`: {note}", server.name);
         }
         if let Some(note) = needs::without_network([&server]) {
@@ -119,6 +130,20 @@ pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<Exit
         }
     }
     Ok(done)
+}
+
+/// Says which values stand in the configuration as they are.
+fn in_the_clear(server: &NewServer, file: &Path) -> Option<String> {
+    let all = server.env.iter().chain(&server.headers);
+    let plain = all.filter(|(_, value)| Setting::new(value.as_str()).variable().is_none());
+    let names: Vec<&str> = plain.map(|(name, _)| name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "`{}`: written into `{}` as given, readable in the file; for a secret: `drawgate secrets set NAME`, and `NAME = \"env:NAME\"` there",
+            names.join("`, `"),
+            file.display()
+        )
+    })
 }
 
 /// Fetches the package of the server, if it has one, and shows that.
@@ -272,7 +297,8 @@ impl AddArgs {
         for host in &self.allow_host {
             host.parse::<HostRule>().map_err(|error| anyhow::anyhow!("`{host}`: {error}"))?;
         }
-        Ok(NewServer {
+        SourceId::new(&self.name)?;
+        let mut server = NewServer {
             name: self.name.clone(),
             transport: self.url.as_deref().and_then(|url| self.transport_of(url)),
             command,
@@ -289,7 +315,11 @@ impl AddArgs {
             write: self.write.iter().map(|path| absolute(path)).collect::<anyhow::Result<_>>()?,
             hosts: self.allow_host.clone(),
             ..NewServer::default()
-        })
+        };
+        for (name, value) in server.take_env_prefix() {
+            secret::check("env", &name, &value).map_err(anyhow::Error::msg)?;
+        }
+        Ok(server)
     }
 
     fn transport_of(&self, url: &str) -> Option<&'static str> {
@@ -308,11 +338,7 @@ fn setting(option: &str, text: &str) -> anyhow::Result<(String, String)> {
         bail!("write `--{option} NAME=env:VARIABLE`");
     };
     let name = name.trim();
-    if Setting::new(value).variable().is_none() && looks_like_secret(name, value) {
-        bail!(
-            "the value of `{name}` looks like a secret, and other users can read command lines; put it into a variable of the gateway's environment and write `--{option} {name}=env:VARIABLE`; replace the secret if it is one"
-        );
-    }
+    secret::check(option, name, value).map_err(anyhow::Error::msg)?;
     Ok((name.to_owned(), value.to_owned()))
 }
 

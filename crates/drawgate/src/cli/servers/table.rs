@@ -4,8 +4,11 @@
 use anyhow::{Context as _, anyhow, bail};
 use drawgate_host::sandbox::Profile;
 use drawgate_runtime::operations::Refusal;
+use drawgate_runtime::packages::EnvPrefix;
 use drawgate_sources::suggest::nearest;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, TableLike, Value, value};
+
+use super::allow::Variable;
 
 const SERVERS: &str = "servers";
 const ENABLED: &str = "enabled";
@@ -56,6 +59,21 @@ impl NewServer {
             }
         }
         Ok(())
+    }
+
+    /// Moves the variables of `env NAME=VALUE RUNNER …` to the server's own, so that the package runner behind
+    /// `env` is seen; returns those that were moved.
+    pub(in super::super) fn take_env_prefix(&mut self) -> Vec<(String, String)> {
+        let command = self.command.as_deref().unwrap_or_default();
+        let Some(EnvPrefix { variables, command, args }) = EnvPrefix::of(command, &self.args)
+        else {
+            return Vec::new();
+        };
+        (self.command, self.args) = (Some(command), args);
+        // Those of the command line are set last, and count.
+        self.env.retain(|(name, _)| !variables.iter().any(|(set, _)| set == name));
+        self.env.extend(variables.clone());
+        variables
     }
 
     /// The text of the table, on its own.
@@ -158,6 +176,10 @@ pub(super) fn allow(document: &mut DocumentMut, name: &str, all: &[Refusal]) -> 
                 }
                 continue;
             }
+            Refusal::OwnFile { variable, place, .. } => {
+                table_in(server, "env")?.insert(variable, value(&*place.to_string_lossy()));
+                continue;
+            }
             Refusal::OwnPackage(path) => bail!(
                 "`{}` is in the server's own package, which stays as it was fetched",
                 path.display()
@@ -177,6 +199,19 @@ pub(super) fn allow(document: &mut DocumentMut, name: &str, all: &[Refusal]) -> 
     let has = before.map_or(Ok(Profile::default()), |word| word.parse())?;
     if let Some(needed) = needed.filter(|needed| *needed > has) {
         server.insert("sandbox", value(needed.as_str()));
+    }
+    Ok(())
+}
+
+/// Sets variables of a server's environment.
+pub(super) fn set_variables(
+    document: &mut DocumentMut,
+    name: &str,
+    all: &[Variable],
+) -> anyhow::Result<()> {
+    let server = find(document, name)?;
+    for variable in all {
+        table_in(server, "env")?.insert(&variable.name, value(&variable.value));
     }
     Ok(())
 }

@@ -31,6 +31,9 @@ const KEPT: [&str; 18] = [
     "fetch-timeout",
 ];
 
+/// npm would wait for a minute before it says that a registry can't be reached.
+const RETRIES: &str = "fetch-retries=1\nfetch-retry-mintimeout=1000\nfetch-retry-maxtimeout=2000\n";
+
 /// Names of the proxy, the one that counts first.
 const PROXY: [&str; 3] = ["https-proxy", "proxy", "http-proxy"];
 
@@ -53,7 +56,8 @@ pub(in super::super) fn settings(
     let last = |name: &&str| all.iter().rev().find(|(key, _)| key == name);
     let proxy = PROXY.iter().find_map(last).map(|(_, value)| value.trim_matches('"').to_owned());
     settings.proxy = proxy;
-    let mut lines = String::new();
+    // Those of the operator follow, and count.
+    let mut lines = RETRIES.to_owned();
     for (key, value) in all.into_iter().filter(|(key, _)| is_kept(key)) {
         lines.extend([key.as_str(), "=", value.as_str(), "\n"]);
         settings.values.push(value);

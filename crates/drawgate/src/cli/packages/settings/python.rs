@@ -26,6 +26,9 @@ const KEPT: [&str; 15] = [
     "retries",
 ];
 
+/// How often a request is tried again: an index that can't be reached is reported soon.
+const RETRIES: &str = "1";
+
 fn is_kept(key: &str) -> bool {
     key.starts_with("index") || KEPT.contains(&key)
 }
@@ -53,6 +56,7 @@ pub(in super::super) fn pip(operator: &Operator, options: &[String]) -> Settings
     for (key, value) in found.into_iter().filter(|(key, _)| is_kept(key)) {
         settings.add(variable("PIP_", &key), &operator.at_home(&value));
     }
+    settings.env.entry("PIP_RETRIES".to_owned()).or_insert_with(|| RETRIES.to_owned());
     settings.env.insert("PIP_CONFIG_FILE".to_owned(), "/dev/null".to_owned());
     settings.env.insert("PIP_NO_CACHE_DIR".to_owned(), "1".to_owned());
     settings.env.insert("PIP_NO_INPUT".to_owned(), "1".to_owned());
@@ -79,6 +83,8 @@ pub(in super::super) fn uv(operator: &Operator, options: &[String]) -> Settings 
     if let Some(certificate) = operator.variable("SSL_CLIENT_CERT") {
         settings.add("SSL_CLIENT_CERT".to_owned(), certificate);
     }
+    let retries = operator.variable("UV_HTTP_RETRIES").unwrap_or(RETRIES);
+    settings.env.insert("UV_HTTP_RETRIES".to_owned(), retries.to_owned());
     // One that it has is used; one that it fetched into the sandbox would be gone afterwards.
     settings.env.insert("UV_PYTHON_DOWNLOADS".to_owned(), "never".to_owned());
     let pythons = operator.managed_pythons().to_string_lossy().into_owned();
