@@ -171,12 +171,14 @@ impl Runs {
     /// All runs, oldest first.
     async fn summaries(&self) -> Result<Vec<RunSummary>, StoreError> {
         let records = self.0.store.runs().await?;
-        let sums = self.0.sums(&records);
+        let suspended = self.0.suspended_steps(&records).await?;
+        let sums = self.0.sums(&records, &suspended);
         Ok(records
             .into_iter()
             .map(|record| {
                 let sum = sums.get(&record.id).copied().unwrap_or_default();
-                self.0.summary(record, sum)
+                let steps = suspended.get(&record.id).map(Vec::as_slice).unwrap_or_default();
+                self.0.summary(record, sum, steps)
             })
             .collect())
     }
@@ -190,8 +192,24 @@ impl Inner {
         }
     }
 
+    /// The stored steps of the runs that have not ended and that no gateway works on.
+    async fn suspended_steps(
+        &self,
+        records: &[RunRecord],
+    ) -> Result<BTreeMap<String, Vec<Step>>, StoreError> {
+        let mut all = BTreeMap::new();
+        for run in records.iter().filter(|run| run.end.is_none() && self.find(&run.id).is_none()) {
+            all.insert(run.id.clone(), self.store.steps(&run.id).await?);
+        }
+        Ok(all)
+    }
+
     /// What each run and its children used and have reserved.
-    fn sums(&self, records: &[RunRecord]) -> BTreeMap<String, Sum> {
+    fn sums(
+        &self,
+        records: &[RunRecord],
+        suspended: &BTreeMap<String, Vec<Step>>,
+    ) -> BTreeMap<String, Sum> {
         let parents: BTreeMap<&str, &str> = records
             .iter()
             .filter_map(|run| Some((run.id.as_str(), run.parent.as_ref()?.run.as_str())))
@@ -204,7 +222,10 @@ impl Inner {
                     let steps = live.steps.lock();
                     Sum { used: used(&steps), reserved: reserved(&steps) }
                 }
-                (None, None) => Sum::default(),
+                (None, None) => suspended.get(&record.id).map_or_else(Sum::default, |steps| Sum {
+                    used: used(steps),
+                    reserved: reserved(steps),
+                }),
             };
             let mut at = Some(record.id.as_str());
             while let Some(id) = at {
@@ -217,7 +238,7 @@ impl Inner {
         sums
     }
 
-    fn summary(&self, record: RunRecord, sum: Sum) -> RunSummary {
+    fn summary(&self, record: RunRecord, sum: Sum, suspended: &[Step]) -> RunSummary {
         let live = self.find(&record.id);
         let record = live.as_ref().map_or(record, |live| live.record.lock().clone());
         let phase = match (&record.end, &live) {
@@ -225,7 +246,10 @@ impl Inner {
             (None, Some(live)) => *live.phase.borrow(),
             (None, None) => Phase::Suspended,
         };
-        let last_step = live.and_then(|live| live.steps.lock().last().map(describe));
+        let last_step = match live {
+            Some(live) => live.steps.lock().last().map(describe),
+            None => suspended.last().map(describe),
+        };
         RunSummary {
             parent: record.parent.map(|parent| parent.run),
             profile: record.profile.name,

@@ -155,3 +155,30 @@ async fn runs_that_are_started_before_the_recovery_are_left_alone() {
     assert_eq!(bench.end_of(&id).await.text, "all done");
     assert_eq!(source.calls(), 2, "one call of the run, and one of its child");
 }
+
+#[tokio::test]
+async fn a_run_that_is_not_taken_up_yet_is_listed_with_what_it_used() {
+    let rules = vec![
+        Rule::calls([("t__once", json!({}))]).at_turn(0),
+        Rule::new(Answer::Hang).containing("go"),
+    ];
+    let bench = Bench::new(&[&profile("a", "")], rules).await;
+    let source = FakeSource::new("t", vec![tool("once", &json!(null))], |_, _| {
+        Ok(ToolOutput::text("did it"))
+    });
+    bench.gate.register(source).await.unwrap();
+    bench.start("a", "go").await.unwrap();
+    let before = loop {
+        let run = bench.runs.list().await.unwrap().remove(0);
+        let asks_again = run.last_step.as_ref().is_some_and(|step| step.starts_with("asks"));
+        if run.used.tokens > 0 && asks_again {
+            break run;
+        }
+        tokio::task::yield_now().await;
+    };
+    bench.runs.close().await;
+    let bench = bench.reopened().await;
+    let after = bench.runs.list().await.unwrap().remove(0);
+    assert_eq!((after.phase.as_str(), after.used), ("suspended", before.used));
+    assert!(after.last_step.is_some());
+}

@@ -31,6 +31,8 @@ const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// What belongs to the process that runs.
 const OF_PROCESS: [&str; 2] = ["lock", "audit.head.new"];
 const HEAD: &str = "audit.head";
+/// What file systems have at their top: nothing of the data folder, whose it may be.
+const LOST_AND_FOUND: &str = "lost+found";
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// Without `NONBLOCK`, opening what has just become a pipe would wait for a writer.
@@ -122,15 +124,15 @@ impl Destination {
         if real.starts_with(FollowedPath::of(from.path()).end) {
             return Err(CopyError::Inside(path.to_owned()));
         }
-        match fs::read_dir(&real).map(|mut entries| entries.next().is_some()) {
-            Ok(false) => {}
-            Ok(true) => return Err(CopyError::Taken(path.to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(path)(error)),
-        }
         let parent = real.parent().unwrap_or(Path::new("/")).to_owned();
         let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let way = if is_mount_point(&real, &parent) { Way::Moved } else { Way::Renamed };
+        match is_free(&real, way) {
+            Ok(true) => {}
+            Ok(false) => return Err(CopyError::Taken(path.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(path)(error)),
+        }
         Ok(Self { path: real, parent, name, way })
     }
 
@@ -209,6 +211,17 @@ impl Unfinished {
         }
         fs::remove_dir(&self.temporary)
     }
+}
+
+/// Whether a folder holds nothing. The top of a file system has a folder of its own.
+fn is_free(folder: &Path, way: Way) -> io::Result<bool> {
+    for entry in fs::read_dir(folder)? {
+        let is_of_system = matches!(way, Way::Moved) && entry?.file_name() == LOST_AND_FOUND;
+        if !is_of_system {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Drop for Unfinished {
@@ -299,8 +312,8 @@ fn copy_database(from: &Connection, path: &Path) -> Result<(), StoreError> {
 fn copy_files(dir: &DataDir, to: &Path) -> Result<Vec<(PathBuf, Permissions)>, CopyError> {
     let databases = [DataDir::STATE, DataDir::AUDIT];
     let own = databases.iter().flat_map(|name| BESIDE.map(|suffix| format!("{name}{suffix}")));
-    let own: Vec<String> =
-        own.chain(OF_PROCESS.map(str::to_owned)).chain([HEAD.to_owned()]).collect();
+    let others = OF_PROCESS.into_iter().chain([HEAD, LOST_AND_FOUND]).map(str::to_owned);
+    let own: Vec<String> = own.chain(others).collect();
     let ids = own.iter().filter_map(|name| rustix::fs::stat(dir.file(name)).ok());
     let ids = ids.map(|found| id(&found)).collect();
     let mut walk = Walk { own, ids, folders: Vec::new(), modes: Vec::new(), skipped: 0 };
@@ -503,5 +516,21 @@ fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         found => found.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_top_of_a_file_system_is_free_with_its_own_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(is_free(folder.path(), Way::Renamed).unwrap());
+        fs::create_dir(folder.path().join(LOST_AND_FOUND)).unwrap();
+        assert!(is_free(folder.path(), Way::Moved).unwrap());
+        assert!(!is_free(folder.path(), Way::Renamed).unwrap(), "a folder that someone made");
+        fs::write(folder.path().join("x"), "").unwrap();
+        assert!(!is_free(folder.path(), Way::Moved).unwrap());
     }
 }

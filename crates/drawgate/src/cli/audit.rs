@@ -5,7 +5,7 @@ mod line;
 mod when;
 
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Stdout, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,10 +15,11 @@ use drawgate_core::clock::Clock as _;
 use drawgate_core::store::{AuditReader, VerifyOptions};
 use drawgate_host::clock::SystemClock;
 use drawgate_host::store::{DataDir, StorageChoice, open_reader, verify_file};
+use drawgate_host::user_files;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use self::ask::{Asker, Question};
+use self::ask::{Asker, Question, Shown};
 use super::Context;
 use super::backend::Backend;
 use super::exit::Exit;
@@ -61,6 +62,10 @@ pub(super) enum AuditCommand {
         /// Keep printing new events
         #[arg(long, short)]
         follow: bool,
+        /// Also show commands that opened and closed the log and did nothing; with `--json` they are there
+        /// anyway
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         question: Question,
     },
@@ -132,11 +137,12 @@ pub(super) async fn run(command: AuditCommand, context: &Context) -> anyhow::Res
         anyhow::Ok(open_reader(&folder)?)
     };
     match command {
-        AuditCommand::Tail { lines, follow, question } => {
+        AuditCommand::Tail { lines, follow, all, question } => {
             if let Some(loss) = reader()?.loss().await? {
                 notice!("drawgate: {loss}; run `drawgate audit verify`");
             }
-            Asker::open(context).await?.tail(lines, follow, &question).await?;
+            let shown = if all { Shown::All } else { Shown::WithoutLooks };
+            Asker::open(context).await?.tail(lines, follow, shown, &question).await?;
         }
         AuditCommand::Search { lines, question } => {
             Asker::open(context).await?.search(lines, &question).await?;
@@ -332,7 +338,7 @@ fn parse_anchors(text: &str) -> anyhow::Result<Vec<Anchor>> {
             "`{text}` is not an anchor; write `SEQUENCE:HASH`, as `audit verify` prints the head, a line of `audit anchor`, or a file of such lines"
         )
     };
-    let lines = std::fs::read_to_string(text).with_context(wrong)?;
+    let lines = user_files::read_to_string(Path::new(text)).with_context(wrong)?;
     let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| parse_anchor(line)?.with_context(wrong)).collect()
 }

@@ -259,3 +259,23 @@ async fn a_signal_under_load_lets_calls_finish() {
     assert_eq!(outcomes.len(), answered.len() + 1);
     assert!(all.iter().all(|event| event["code"] != "UNKNOWN" && event["code"] != "CANCELLED"));
 }
+
+#[test]
+fn commands_that_only_look_do_not_bury_what_happened() {
+    let place = TestFolder::new("");
+    place.ok(&["agents", "add", "ada"]);
+    for _ in 0..3 {
+        place.ok(&["agents", "list"]);
+    }
+    let kinds = |args: &[&str]| -> Vec<String> {
+        let shown = place.ok(args);
+        shown.lines().filter_map(|line| line.split_whitespace().nth(3)).map(str::to_owned).collect()
+    };
+    let shown = kinds(&["audit", "tail"]);
+    let opened = |kinds: &[String]| kinds.iter().filter(|kind| *kind == "log_opened").count();
+    assert!(shown.iter().any(|kind| kind.contains("agent")), "{shown:?}");
+    assert_eq!(opened(&shown), 1, "the one in which something happened: {shown:?}");
+    assert_eq!(opened(&kinds(&["audit", "tail", "--all"])), 4);
+    let events = place.ok(&["audit", "tail", "--json"]);
+    assert_eq!(events.matches("\"kind\":\"log_opened\"").count(), 4, "programs get all");
+}

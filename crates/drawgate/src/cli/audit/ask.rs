@@ -1,5 +1,6 @@
 //! Questions to the audit log: of the gateway that runs, or of the data folder where none does.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use drawgate_host::store::{DataDir, StorageChoice, open_reader};
 use drawgate_runtime::operations::{find_audit, search_audit};
 use serde_json::Value;
 
-use super::line::{ended, line, row};
+use super::line::{ended, is_uneventful, line, row};
 use super::{now_ms, when};
 use crate::cli::Context;
 use crate::cli::backend::Backend;
@@ -72,6 +73,33 @@ impl Question {
     }
 }
 
+/// Which events are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    All,
+    /// Not those of commands that opened the log, without a gateway, and did nothing.
+    WithoutLooks,
+}
+
+/// Drops `log_opened` with the `log_closed` right behind it. A start that found something wrong stays.
+fn drop_looks(found: &mut Vec<AuditEntry>) {
+    let of = |entry: &AuditEntry, kind: &str| {
+        entry.events.first().is_some_and(|event| event["kind"].as_str() == Some(kind))
+    };
+    let closed: BTreeSet<u64> =
+        found.iter().filter(|it| of(it, "log_closed")).map(|it| it.sequence).collect();
+    let is_look = |it: &&AuditEntry| {
+        it.sequence > 1
+            && closed.contains(&(it.sequence + 1))
+            && it.events.first().is_some_and(is_uneventful)
+    };
+    let looks: BTreeSet<u64> = found.iter().filter(is_look).map(|it| it.sequence).collect();
+    found.retain(|it| {
+        let before = it.sequence.checked_sub(1);
+        !looks.contains(&it.sequence) && !before.is_some_and(|before| looks.contains(&before))
+    });
+}
+
 /// Who answers.
 enum Log {
     Gateway(Backend),
@@ -100,15 +128,17 @@ impl<'a> Asker<'a> {
         &self,
         lines: usize,
         follow: bool,
+        shown: Shown,
         question: &Question,
     ) -> anyhow::Result<()> {
         let mut query = question.query(AuditView::Events, lines)?;
+        let shown = if self.context.out.is_json() { Shown::All } else { shown };
         loop {
             // What comes while it is printed is left to the next time.
             let newest = AuditQuery { view: AuditView::Events, limit: 1, ..AuditQuery::default() };
             let newest = self.page(newest).await?.entries.first().map(|entry| entry.sequence);
             query.before = newest.map(|newest| newest + 1);
-            let (found, _) = self.collect(query.clone()).await?;
+            let (found, _) = self.collect(query.clone(), shown).await?;
             self.print(&found)?;
             if !follow {
                 return Ok(());
@@ -120,7 +150,8 @@ impl<'a> Asker<'a> {
 
     /// Prints calls and other events, oldest first.
     pub(super) async fn search(&self, lines: usize, question: &Question) -> anyhow::Result<()> {
-        let (found, has_more) = self.collect(question.query(AuditView::Calls, lines)?).await?;
+        let (found, has_more) =
+            self.collect(question.query(AuditView::Calls, lines)?, Shown::All).await?;
         let columns = [
             whole("event"),
             whole("time"),
@@ -178,13 +209,20 @@ impl<'a> Asker<'a> {
     }
 
     /// Asks page by page until there is enough; oldest first, and whether the log may have more.
-    async fn collect(&self, mut query: AuditQuery) -> anyhow::Result<(Vec<AuditEntry>, bool)> {
+    async fn collect(
+        &self,
+        mut query: AuditQuery,
+        shown: Shown,
+    ) -> anyhow::Result<(Vec<AuditEntry>, bool)> {
         let (limit, mut found) = (query.limit, Vec::new());
         let _progress = Progress::new("searching the audit log");
         let has_more = loop {
             query.limit = limit - found.len();
             let AuditPage { entries, next } = self.page(query.clone()).await?;
             found.extend(entries);
+            if shown == Shown::WithoutLooks {
+                drop_looks(&mut found);
+            }
             query.before = next;
             if next.is_none() || found.len() >= limit {
                 break next.is_some() || found.len() > limit;

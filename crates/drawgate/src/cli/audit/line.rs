@@ -124,6 +124,27 @@ fn named(event: &Value) -> String {
     }
 }
 
+/// What every start writes.
+const PLAIN: [&str; 9] = [
+    "clean",
+    "createdAt",
+    "hash",
+    "install",
+    "kind",
+    "prev",
+    "previousHead",
+    "sequence",
+    "version",
+];
+
+/// Whether a log was opened after a regular end, and nothing was found about it.
+pub(super) fn is_uneventful(event: &Value) -> bool {
+    let says = |key: &String| !PLAIN.contains(&key.as_str());
+    event["kind"] == "log_opened"
+        && event["clean"] == true
+        && !event.as_object().is_some_and(|event| event.keys().any(says))
+}
+
 /// How it ended, in a word.
 pub(super) fn ended(event: &Value) -> String {
     match event["kind"].as_str() {
