@@ -129,7 +129,7 @@ impl Follower {
             }
         };
         match applied {
-            Ok(Applied::Now) => tracing::info!("configuration taken over"),
+            Ok(Applied::Now) => tracing::info!("configuration reloaded"),
             Ok(Applied::Before) => {}
             // It has been reported.
             Err(_) => return Looked::Failed,

@@ -38,7 +38,7 @@ models.\"qwen3:8b\" = { max_output = 200000 }
 default = \"lokal/qwen3:8b\"
 ",
         said: "drawgate.toml:3:1: error: addresses begin with `http://` or `https://`, not with `localhost:`
-drawgate.toml:4:1: warning: the key stands in the file; write `env:NAME`
+drawgate.toml:4:1: warning: the key is written in the file; write `env:NAME`
 drawgate.toml:5:8: error: `max_output` must be at least 1 and less than `context_tokens`
 drawgate.toml:7:1: error: there is no provider `lokal` with that model; add `[providers.lokal]`, or name another
 ",
@@ -656,7 +656,7 @@ drawgate.toml:13:1: error: the rule `own` is about an unknown policy action, `ma
 drawgate.toml:17:1: warning: the rule `idle` can match no tool: none that is configured does `connector.action`; set `policy_action` for the tools that do
 drawgate.toml:22:10: warning: the rule `where` can match no tool: there is no server or toolpack `onec`; did you mean `once`?
 drawgate.toml:22:10: warning: the rule `where` can match no tool: `once` has no tool `pong`; did you mean `once:ping`?
-drawgate.toml:22:10: warning: the rule `where` can match no tool: `vfs_read` is no id of a tool; write it as `SERVER:TOOL`, or `*` for the one or the other
+drawgate.toml:22:10: warning: the rule `where` can match no tool: `vfs_read` is not the id of a tool; write it as `SERVER:TOOL`, or `*` for the one or the other
 drawgate.toml:22:89: warning: the rule `where` can match no tool: there is no server or toolpack `far`; it counts only once a pack of that name dials in
 ",
     },

@@ -55,7 +55,7 @@ pub enum OperationError {
     #[error("names like `{0}` are kept for plugins; choose another")]
     NameIsPlugins(Principal),
     /// The grant comes from the configuration.
-    #[error("`{0}` stands by the configuration; change `[local] capabilities` there")]
+    #[error("`{0}` is set in the configuration; change `[local] capabilities` there")]
     ConfiguredGrant(String),
     /// The token that came with it is another, or none came.
     #[error("this is not the operator's token; it is in `admin.token` in the data folder")]

@@ -158,7 +158,7 @@ impl Folder {
 
 fn read_manifest(pack: &Path) -> Result<Manifest, ToolpackError> {
     if !pack.join(MANIFEST).is_file() {
-        let message = format!("there is no `{MANIFEST}` in it, so that it is no toolpack");
+        let message = format!("there is no `{MANIFEST}` in it, so it is not a toolpack");
         return Err(ToolpackError::rejected(Code::Manifest, message));
     }
     Manifest::read(pack).map_err(ToolpackError::Manifest)

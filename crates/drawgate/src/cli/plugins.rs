@@ -210,7 +210,7 @@ async fn add(
     let consent = Consent::new(yes, context.out);
     ensure!(
         consent != Consent::Impossible,
-        "nobody can be asked here; look at `drawgate plugins check {}`, then add `--yes`",
+        "there is no terminal to ask at; look at `drawgate plugins check {}`, then add `--yes`",
         folder.display()
     );
     let path = folder.canonicalize().with_context(|| format!("`{}`", folder.display()))?;

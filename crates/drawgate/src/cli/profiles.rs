@@ -154,7 +154,7 @@ async fn accept(
     let consent = Consent::new(yes, context.out);
     ensure!(
         consent != Consent::Impossible,
-        "nobody can be asked here; look at `drawgate profiles show`, then add `--yes`"
+        "there is no terminal to ask at; look at `drawgate profiles show`, then add `--yes`"
     );
     let chosen = match name {
         Some(name) => vec![backend.get::<ShownProfile>(&path(name)).await?],

@@ -46,7 +46,7 @@ async fn servers_come_change_and_go() {
         .rpc(&gateway.token, "tools/call", json!({ "name": "fixture__echo", "arguments": {} }))
         .await;
     assert_eq!(gone["error"]["code"], -32602, "{gone}");
-    logged(&place, "configuration taken over", 4).await;
+    logged(&place, "configuration reloaded", 4).await;
     let loaded =
         events(&place).into_iter().filter(|event| event["kind"] == "config_loaded").count();
     assert_eq!(loaded, 4);
@@ -62,7 +62,7 @@ async fn a_server_that_did_not_change_is_left_alone() {
     let edit = async {
         eventually("a call under way", async || begun.exists().then_some(())).await;
         place.configure(&format!("[limits]\nmax_timeout_seconds = 599\n{}", fixture()));
-        logged(&place, "configuration taken over", 1).await;
+        logged(&place, "configuration reloaded", 1).await;
         std::fs::write(&until, "").unwrap();
     };
     let (answer, ()) = tokio::join!(gateway.call(&gateway.token, "fixture__wait", arguments), edit);
@@ -88,7 +88,7 @@ async fn a_limit_is_edited_while_a_call_runs() {
         eventually("a call under way", async || begun.exists().then_some(())).await;
         for (index, text) in edits.iter().enumerate() {
             place.configure(text);
-            logged(&place, "configuration taken over", index + 1).await;
+            logged(&place, "configuration reloaded", index + 1).await;
         }
         // In force, before the call that began earlier has ended.
         let names = gateway.tool_names(&gateway.token).await;
@@ -112,7 +112,7 @@ async fn limits_and_the_built_in_tools_change_without_a_restart() {
     let gateway = place.serve();
     names(&gateway, "the fixture", |names| names.contains(&"fixture__echo".to_owned())).await;
     place.configure(&format!("[limits]\ntimeout_seconds = 1\n{}", fixture()));
-    logged(&place, "configuration taken over", 1).await;
+    logged(&place, "configuration reloaded", 1).await;
     names(&gateway, "all tools again", |names| {
         names.contains(&"fixture__wait".to_owned()) && names.contains(&"vfs_write".to_owned())
     })
@@ -122,7 +122,7 @@ async fn limits_and_the_built_in_tools_change_without_a_restart() {
     assert_eq!(answer["_meta"]["drawgate/error"]["code"], "TIMEOUT", "{answer}");
 
     place.configure("[builtin]\nworkspace = \"other\"\n");
-    logged(&place, "configuration taken over", 2).await;
+    logged(&place, "configuration reloaded", 2).await;
     names(&gateway, "the built-in tools", |names| names == BUILTIN).await;
     let file = json!({ "path": "a.txt", "content": "a" });
     let answer = gateway.call(&gateway.token, "vfs_write", file).await;
@@ -171,7 +171,7 @@ async fn what_needs_a_restart_is_said() {
     let gateway = place.serve();
     offers(&gateway, "vfs_list").await;
     place.configure("[server]\nmax_sessions = 5\n[artifacts]\nmax_age_days = 3\n");
-    logged(&place, "configuration taken over", 1).await;
+    logged(&place, "configuration reloaded", 1).await;
     let log = place.log();
     let warnings: Vec<&str> = log.lines().filter(|line| line.contains("next start")).collect();
     let [warning] = warnings[..] else { panic!("one warning: {log}") };
@@ -258,10 +258,10 @@ async fn a_changed_policy_holds_for_the_next_call() {
     let list = async || gateway.call(&gateway.token, "vfs_list", json!({})).await;
     assert!(!denied(&list().await));
     place.configure("[policy.defaults]\nfallback = \"deny\"\n");
-    logged(&place, "configuration taken over", 1).await;
+    logged(&place, "configuration reloaded", 1).await;
     assert!(denied(&list().await));
     place.configure("[local]\ncapabilities = [\"other\"]\n");
-    logged(&place, "configuration taken over", 2).await;
+    logged(&place, "configuration reloaded", 2).await;
     assert_eq!(gateway.tool_names(&gateway.token).await, [""; 0]);
 }
 
@@ -279,6 +279,6 @@ async fn a_hangup_reads_a_policy_file_again() {
     std::fs::write(&rules, policy("deny")).unwrap();
     let pid = Pid::from_raw(i32::try_from(gateway.child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::HUP).unwrap();
-    logged(&place, "configuration taken over", 1).await;
+    logged(&place, "configuration reloaded", 1).await;
     assert!(denied(&gateway.call(&gateway.token, "vfs_list", json!({})).await));
 }

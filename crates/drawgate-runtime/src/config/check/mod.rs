@@ -100,7 +100,7 @@ impl Config {
             let literal = provider.key.as_ref().filter(|key| key.variable().is_none());
             if literal.is_some_and(|key| !key.is_broken_reference()) {
                 let key = child(&child("providers", name), "key");
-                let message = "the key stands in the file";
+                let message = "the key is written in the file";
                 problems.push(Problem::warning(key, message).hint("write `env:NAME`"));
             }
         }

@@ -137,7 +137,7 @@ impl<'a> KnownTools<'a> {
     fn no_tool(&self, pattern: &Pattern) -> Option<(String, String)> {
         let Some((source, tool)) = pattern.as_str().split_once(':') else {
             let hint = "write it as `SERVER:TOOL`, or `*` for the one or the other".to_owned();
-            let reason = format!("`{}` is no id of a tool", shown(pattern.as_str()));
+            let reason = format!("`{}` is not the id of a tool", shown(pattern.as_str()));
             return (!is_wild(pattern.as_str())).then_some((reason, hint));
         };
         if let Some(reason) = self.no_source(source) {

@@ -119,7 +119,7 @@ fn check_sandbox(table: &str, server: &Server, found: &mut Vec<Problem>) {
         found.push(Problem::error(child(table, "permissions"), message).hint(hint));
     }
     if profile == Profile::Network && allowed.hosts.is_empty() {
-        let message = "`sandbox = \"network\"` without hosts reaches nobody";
+        let message = "`sandbox = \"network\"` without hosts reaches no host";
         let hint = "list them in `permissions.hosts`, `*` for every public one";
         found.push(Problem::warning(child(table, "sandbox"), message).hint(hint));
     }

@@ -403,7 +403,7 @@ async fn nothing_outside_of_a_grant_is_ever_open() {
         let log = site.log();
         eventually("the reload", async || {
             let log = std::fs::read_to_string(&log).unwrap_or_default();
-            log.contains("configuration taken over").then_some(())
+            log.contains("configuration reloaded").then_some(())
         })
         .await;
         site.attack(&gateway, "at a reload").await;
