@@ -1,4 +1,5 @@
-//! `drawgate connect`: the configuration of an MCP client for this gateway, printed or written.
+//! `drawgate connect` and `drawgate disconnect`: the configuration of an MCP client for this gateway, printed,
+//! written or removed.
 //!
 //! Clients' files are often shared with a project, so no token ever goes into one: the default is
 //! the stdio form, which needs none, and the HTTP form refers to an environment variable or lets
@@ -6,16 +7,18 @@
 
 mod client;
 mod command;
-pub(super) mod merge;
+mod disconnect;
+mod merge;
 mod write;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use drawgate_core::model::{IdError, SourceId};
+use drawgate_core::model::SourceId;
 
-pub use client::Client;
+pub use client::{Client, Scope};
 pub use command::{ConnectArgs, Gateway, Report, run};
+pub use disconnect::{DisconnectArgs, Removal, disconnect};
 pub use write::Written;
 
 /// The environment variable that holds the token.
@@ -97,25 +100,29 @@ pub struct Plan {
 impl Plan {
     /// The whole new content of the client's file, given what it holds now.
     pub fn merge(&self, existing: Option<&str>) -> anyhow::Result<String> {
-        merge::merge(&self.entry, existing)
+        self.entry.merge(existing.unwrap_or_default())
     }
 }
 
 /// Plans the connection of a client, under the name that the client will show.
 pub fn plan(
     client: Client,
+    scope: Option<Scope>,
     name: &str,
     endpoint: &Endpoint,
     folders: &Folders,
-) -> Result<Plan, IdError> {
+) -> anyhow::Result<Plan> {
     SourceId::new(name)?;
-    let entry = client.entry(name, endpoint);
+    let scope = client.scope(scope)?;
+    let entry = client.entry(name, endpoint)?;
+    let mut notes = client.notes(endpoint);
+    notes.extend(client.note_on_file(scope));
     Ok(Plan {
         client,
-        path: client.path(folders),
-        snippet: entry.snippet(),
-        command_line: client.command_line(name, endpoint),
-        notes: client.notes(endpoint),
+        path: client.path(scope, folders),
+        snippet: entry.snippet()?,
+        command_line: client.command_line(scope, name, endpoint),
+        notes,
         entry,
     })
 }

@@ -2,7 +2,10 @@
 
 /// Commands by what they are for, in the order in which people meet them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Daily", &["serve", "import", "connect", "servers", "tools", "approvals", "status"]),
+    (
+        "Daily",
+        &["serve", "import", "connect", "disconnect", "servers", "tools", "approvals", "status"],
+    ),
     ("Access", &["agents", "grants", "keys", "packs", "secrets"]),
     ("Build", &["toolpacks", "plugins", "sandbox"]),
     ("Run agents", &["run", "runs", "threads", "tasks", "profiles", "providers"]),

@@ -4,7 +4,6 @@
 //! before a person agrees: first the secrets, then the configuration, and the client's own file last.
 
 mod read;
-mod take_out;
 mod translate;
 
 use std::cell::Cell;
@@ -23,15 +22,16 @@ use toml_edit::DocumentMut;
 use self::read::Entry;
 use self::translate::{Surroundings, Translated, translate};
 use super::backend::Backend;
+use super::client_files::Format;
 use super::connect::{Client, Folders};
 use super::edit::{ConfigFile, Outcome};
-use super::files::Change;
+use super::files::{self, Change};
 use super::output::Consent;
 use super::packages;
 use super::progress::Progress;
 use super::servers::change::{explained, settled};
 use super::servers::{allow, fetch, needs};
-use super::{Context, doctor, machine, secrets_file};
+use super::{Context, client_folders, doctor, secrets_file};
 use crate::cli::table::{cut, spare, whole};
 
 const EXAMPLES: &str = "\
@@ -47,8 +47,8 @@ the values go into `secrets.env` in the data folder, which only you can read.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ImportArgs {
-    /// `claude`, `codex`, `gemini`, `cursor` or `vscode` for all that the client has for you and for the
-    /// current folder; or a file with `mcpServers`, `servers` (JSON) or `mcp_servers` (TOML)
+    /// `claude`, `claude-desktop`, `codex`, `gemini`, `cursor`, `vscode` or `windsurf` for all that the client has
+    /// for you and for the current folder; or a file with `mcpServers`, `servers` (JSON) or `mcp_servers` (TOML)
     #[arg(value_name = "CLIENT|FILE")]
     source: PathBuf,
     /// Don't ask for confirmation
@@ -83,8 +83,7 @@ enum Action {
 }
 
 pub(super) async fn run(args: &ImportArgs, context: Context) -> anyhow::Result<ExitCode> {
-    let home = machine::secrets().home().context("the home folder is not known; set `HOME`")?;
-    let folders = Folders { home, project: std::env::current_dir()? };
+    let folders = client_folders()?;
     let file = ConfigFile::find(&context).await?;
     let config = file.prepare(|_| Ok(()))?.into_config();
     let mut plan = plan(args, &folders, entries(&args.source, &folders)?, &config);
@@ -201,10 +200,10 @@ async fn fetch_packages(
         match fetched {
             Ok(None) => {}
             Ok(Some((id, fetched))) => {
+                say(context, &format!("fetched for `{name}`: {}", packages::described(&fetched)))?;
                 if let Some(note) = needs::place(&it.server, &fetched, &context.data) {
                     say(context, &format!("  {note}"))?;
                 }
-                say(context, &format!("fetched for `{name}`: {}", packages::described(&fetched)))?;
                 all.push(json!({ "server": name, "package": packages::json(&fetched) }));
                 pins.insert(id, fetched);
             }
@@ -302,7 +301,7 @@ fn take_out(plan: &[Planned], context: &Context, report: &mut Report) -> anyhow:
     let mut taken = Vec::new();
     for (file, entries) in files {
         let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        let Change::Updated(backup) = take_out::take_out(file, &context.data, &entries)? else {
+        let Change::Updated(backup) = remove(file, &context.data, &entries)? else {
             continue;
         };
         let (names_shown, file_shown) = (names.join("`, `"), file.display());
@@ -317,6 +316,12 @@ fn take_out(plan: &[Planned], context: &Context, report: &mut Report) -> anyhow:
     }
     report.json["takenOut"] = json!(taken);
     say(context, "next: `drawgate connect CLIENT --write`, so that the client uses the gateway")
+}
+
+/// Removes servers from a client's file.
+fn remove(file: &Path, data: &Path, entries: &[&Entry]) -> anyhow::Result<Change> {
+    let members: Vec<Vec<&str>> = entries.iter().map(|entry| entry.keys()).collect();
+    files::change(file, data, |text| Format::of(file).remove(text.context("it is gone")?, &members))
 }
 
 /// All servers of a client, or of a file.

@@ -10,6 +10,7 @@ mod artifacts;
 mod audit;
 mod backend;
 mod backup;
+mod client_files;
 mod config;
 pub mod connect;
 mod diff;
@@ -197,6 +198,8 @@ enum Command {
     Sandbox(sandbox::SandboxCommand),
     /// Connect an MCP client to this gateway
     Connect(connect::ConnectArgs),
+    /// Disconnect an MCP client from this gateway
+    Disconnect(connect::DisconnectArgs),
     /// Move the servers of an MCP client behind this gateway
     Import(import::ImportArgs),
     /// Store values that the configuration names as `env:NAME`: keys, tokens, passwords
@@ -359,6 +362,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Threads(command) => runs::run_threads(command, context).await,
         Command::Tasks(command) => tasks::run(command, context).await,
         Command::Connect(args) => connect_client(&args, &context).await,
+        Command::Disconnect(args) => disconnect_client(&args, &context),
         Command::Import(args) => Box::pin(import::run(&args, context)).await,
         Command::Init(_)
         | Command::Config(_)
@@ -457,9 +461,23 @@ async fn connect_client(
         program: &program,
         options: context.target.options(&data)?,
     };
-    let home = machine::secrets().home().context("the home folder is not known; set `HOME`")?;
-    let folders = connect::Folders { home, project: std::env::current_dir()? };
-    let report = connect::run(args, gateway, &folders)?;
+    let report = connect::run(args, gateway, &client_folders()?)?;
     context.out.either(&report, || report.to_string())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn disconnect_client(
+    args: &connect::DisconnectArgs,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let data = std::path::absolute(&context.data)?;
+    let report = connect::disconnect(args, &data, &client_folders()?)?;
+    context.out.either(&report, || report.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where clients keep their files.
+fn client_folders() -> anyhow::Result<connect::Folders> {
+    let home = machine::secrets().home().context("the home folder is not known; set `HOME`")?;
+    Ok(connect::Folders { home, project: std::env::current_dir()? })
 }

@@ -137,7 +137,7 @@ async fn report_start(context: &Context, gateway: &ServedGateway) -> anyhow::Res
         "{loss}Drawgate serves MCP at {url}\n\
          token    in {}\n\
          tools    drawgate tools list\n\
-         connect  drawgate connect claude --write    (or codex, gemini, cursor, vscode)\n\
+         connect  drawgate connect claude --write    (or codex, gemini, cursor, vscode, windsurf)\n\
          {packs}\
          audit    head {}:{}\n\
          stop     Ctrl-C",

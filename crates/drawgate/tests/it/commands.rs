@@ -114,6 +114,7 @@ const HELP: &[(&[&str], &str)] = &[
     (&["sandbox", "exec"], "Try to break out"),
     (&["sandbox", "doctor"], "exits 1 if the default one does not"),
     (&["connect"], "a copy is kept in the data folder"),
+    (&["disconnect"], "everything else in it stays"),
     (&["import"], "Secrets are not copied into the configuration"),
     (&["completions"], "bash"),
 ];
@@ -427,6 +428,8 @@ fn words_that_clap_knows_better() {
     for (args, lesson) in [
         (vec!["tool", "list"], "'tools'"),
         (vec!["connect", "emacs"], "vscode"),
+        (vec!["connect", "claude", "--scope", "global"], "[possible values: user, project]"),
+        (vec!["disconnect", "emacs"], "windsurf"),
         (vec!["serve", "--listen", "nonsense"], "--listen <ADDR>"),
         (vec!["serve", "--listen", "localhost:7700"], "write it like `127.0.0.1:7700`"),
         (vec!["tools", "call"], "<NAME>"),

@@ -54,6 +54,9 @@ const WRITER: Writer =
     Writer { args: &[], target: "", before: "", theirs: "", works: &[HardLink], also: &[] };
 const SECRET: &str = r#"{"mcpServers":{"hub":{"url":"https://x.example","headers":{"Authorization":"Bearer s3cr3t-T0ken-9182"}}}}"#;
 
+const CONNECTED: &str =
+    r#"{"mcpServers":{"drawgate":{"command":"/usr/bin/drawgate","args":["mcp"]}}}"#;
+
 const WRITERS: &[Writer] = &[
     Writer {
         args: &["connect", "claude", "--write"],
@@ -68,6 +71,30 @@ const WRITERS: &[Writer] = &[
         ..WRITER
     },
     Writer { args: &["connect", "codex", "--write"], target: "home/.codex/config.toml", ..WRITER },
+    Writer {
+        args: &["connect", "cursor", "--scope", "user", "--write"],
+        target: "home/.cursor/mcp.json",
+        before: "{} // mine",
+        ..WRITER
+    },
+    Writer {
+        args: &["connect", "windsurf", "--write"],
+        target: "home/.codeium/windsurf/mcp_config.json",
+        before: "{}",
+        ..WRITER
+    },
+    Writer {
+        args: &["disconnect", "cursor", "--write"],
+        target: "project/.cursor/mcp.json",
+        before: CONNECTED,
+        ..WRITER
+    },
+    Writer {
+        args: &["disconnect", "claude-desktop", "--write"],
+        target: "home/.config/Claude/claude_desktop_config.json",
+        before: CONNECTED,
+        ..WRITER
+    },
     Writer {
         args: &["import", "theirs.toml", "--yes", "--take-out"],
         target: "project/theirs.toml",

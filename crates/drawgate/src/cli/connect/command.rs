@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Client, Endpoint, Folders, Written, plan};
+use super::{Client, Endpoint, Folders, Scope, Written, plan};
 
 /// Connect an MCP client to this gateway: print its configuration, or write it.
 #[derive(Debug, Clone, clap::Args)]
@@ -14,6 +14,10 @@ pub struct ConnectArgs {
     /// The client.
     #[arg(value_enum)]
     pub client: Client,
+    /// For the current folder, or for you in every folder [default: the current folder for `claude`, `cursor`
+    /// and `vscode`; you for the others]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "user|project")]
+    pub scope: Option<Scope>,
     /// Write the client's file; everything else in it stays, and a copy is kept in the data folder.
     #[arg(long)]
     pub write: bool,
@@ -69,7 +73,7 @@ pub fn run(args: &ConnectArgs, gateway: Gateway<'_>, folders: &Folders) -> anyho
     } else {
         Endpoint::stdio(gateway.program, gateway.options, agent)
     };
-    let plan = plan(args.client, &args.name, &endpoint, folders)?;
+    let plan = plan(args.client, args.scope, &args.name, &endpoint, folders)?;
     let written = if args.write { plan.apply(gateway.data)? } else { Written::No };
     Ok(Report {
         client: plan.client.title(),

@@ -21,7 +21,7 @@ fn http() -> Endpoint {
 }
 
 fn plan_for(client: Client, endpoint: &Endpoint) -> Plan {
-    plan(client, "drawgate", endpoint, &folders()).unwrap()
+    plan(client, None, "drawgate", endpoint, &folders()).unwrap()
 }
 
 fn shown(plan: &Plan) -> String {
@@ -35,15 +35,42 @@ fn every_client_in_both_forms() {
     for client in Client::value_variants() {
         for (form, endpoint) in [("stdio", stdio()), ("http", http())] {
             let name = format!("{client:?}_{form}").to_lowercase();
-            assert_snapshot!(name, shown(&plan_for(*client, &endpoint)));
+            match plan(*client, None, "drawgate", &endpoint, &folders()) {
+                Ok(plan) => assert_snapshot!(name, shown(&plan)),
+                Err(error) => assert_snapshot!(name, error),
+            }
         }
     }
 }
 
 #[test]
+fn every_client_has_one_file_for_each_scope() {
+    let mut all = String::new();
+    for client in Client::value_variants() {
+        for scope in [None, Some(Scope::User), Some(Scope::Project)] {
+            let said = match plan(*client, scope, "drawgate", &stdio(), &folders()) {
+                Ok(plan) => {
+                    let command = plan.command_line.unwrap_or_default();
+                    format!(
+                        "{} {}",
+                        plan.path.display(),
+                        command.split(" drawgate").next().unwrap()
+                    )
+                }
+                Err(error) => error.to_string(),
+            };
+            let scope = scope.map_or("usual", Scope::as_str);
+            all.push_str(format!("{client:?} {scope}: {said}").trim_end());
+            all.push('\n');
+        }
+    }
+    assert_snapshot!("scopes", all);
+}
+
+#[test]
 fn an_empty_file_gets_the_snippet() {
     for client in Client::value_variants() {
-        let plan = plan_for(*client, &http());
+        let plan = plan_for(*client, &stdio());
         assert_eq!(plan.merge(None).unwrap(), plan.snippet);
         assert_eq!(plan.merge(Some("")).unwrap(), plan.snippet);
     }
@@ -101,25 +128,107 @@ fn toml_keeps_comments_and_order() {
     );
 }
 
+const COMMENTED: &str = "{
+  // my servers, \"quoted\"
+  \"servers\": {
+    \"mine\": { /* { */ \"command\": \"x//y\", \"args\": [\"a,]\",], }, // last
+  },
+  \"inputs\": [
+    { \"id\": \"mine\" }, // asked
+  ],
+}
+";
+
+#[test]
+fn comments_and_trailing_commas_survive_and_go_on_working() {
+    for endpoint in [stdio(), http()] {
+        let plan = plan_for(Client::Vscode, &endpoint);
+        let merged = plan.merge(Some(COMMENTED)).unwrap();
+        for line in COMMENTED.lines() {
+            assert!(merged.contains(line), "`{line}` is gone:\n{merged}");
+        }
+        assert_eq!(plan.merge(Some(&merged)).unwrap(), merged);
+    }
+    assert_snapshot!(
+        "vscode_commented",
+        plan_for(Client::Vscode, &http()).merge(Some(COMMENTED)).unwrap()
+    );
+}
+
+/// A folder that is home and project, with a client's file in it.
+fn with_file(client: Client, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = in_folder(folder.path(), client).path;
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+fn removal(folder: &Path, client: Client, name: &str, write: bool) -> anyhow::Result<String> {
+    let folders = Folders { home: folder.to_owned(), project: folder.to_owned() };
+    let args = DisconnectArgs { client, scope: None, write, name: name.to_owned() };
+    let said = disconnect(&args, &folder.join("data"), &folders)?.to_string();
+    Ok(said.replace(folder.to_str().unwrap(), "HOME"))
+}
+
+#[test]
+fn disconnecting_restores_what_was_there() {
+    let json =
+        "{\n\t\"mcpServers\": {\n\t\t\"other\": {\"command\": \"x\"}\n\t},\n\t\"z\": 1.0\n}\n";
+    let toml = "model = \"o3\" # mine\n\n# Others.\n[mcp_servers.other]\ncommand = \"x\" # keep\n\n# The end.\n";
+    for client in Client::value_variants() {
+        let text = match client {
+            Client::Codex => toml,
+            Client::Vscode => COMMENTED,
+            _ => json,
+        };
+        for endpoint in [stdio(), http()] {
+            let (folder, path) = with_file(*client, text);
+            let folders =
+                Folders { home: folder.path().to_owned(), project: folder.path().to_owned() };
+            let Ok(plan) = plan(*client, None, "drawgate", &endpoint, &folders) else { continue };
+            plan.apply(&folder.path().join("data")).unwrap();
+            let said = removal(folder.path(), *client, "drawgate", false).unwrap();
+            assert!(said.contains("would be removed from"), "{said}");
+            assert_ne!(fs::read_to_string(&path).unwrap(), text);
+            let said = removal(folder.path(), *client, "drawgate", true).unwrap();
+            assert!(said.contains("removed `drawgate` from"), "{said}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text, "{client:?}");
+            let said = removal(folder.path(), *client, "drawgate", true).unwrap();
+            assert!(said.contains("nothing to remove"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn only_the_gateway_is_disconnected() {
+    let theirs = r#"{ "mcpServers": { "drawgate": { "command": "npx", "args": ["mcp"] } } }"#;
+    let (folder, path) = with_file(Client::Claude, theirs);
+    let error = removal(folder.path(), Client::Claude, "drawgate", true).unwrap_err();
+    assert!(error.to_string().contains("does not lead to Drawgate"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
+    let empty = tempfile::tempdir().unwrap();
+    let said = removal(empty.path(), Client::Cursor, "drawgate", true).unwrap();
+    assert!(said.contains("nothing to remove"), "{said}");
+    assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "nothing is made");
+    in_folder(empty.path(), Client::Cursor).apply(&empty.path().join("data")).unwrap();
+    let said = removal(empty.path(), Client::Cursor, "gate", true).unwrap();
+    assert!(said.contains("use `--scope project --name drawgate`"), "{said}");
+}
+
 #[test]
 fn what_can_not_be_changed_safely_is_refused() {
     let cases = [
         (
             Client::Claude,
             "{\n  \"mcpServers\": {,}\n}",
-            "line 2, column 18 is not valid JSON: key must be a string; correct it, or add the \
-             entry by hand",
-        ),
-        (
-            Client::Vscode,
-            "{\n  // my servers\n  \"servers\": {}\n}",
-            "line 2, column 3 is not valid JSON: key must be a string; the file has comments, \
-             which would be lost; add the entry by hand",
+            "line 2, column 18 is not valid JSON: unexpected token in object; correct it, or add \
+             the entry by hand",
         ),
         (
             Client::Claude,
             "{\"mcpServers\": {}, \"mcpServers\": {\"a\": {}}}",
-            "the file can't be changed safely: duplicate key `mcpServers`; give each key once",
+            "duplicate key `mcpServers`; give each key once; correct it, or add the entry by hand",
         ),
         (
             Client::Cursor,
@@ -145,8 +254,8 @@ fn what_can_not_be_changed_safely_is_refused() {
         (
             Client::Codex,
             "[mcp_servers.drawgate]\ncommand = \"old\"",
-            "the file has [mcp_servers.drawgate] already, with other content; replace that table \
-             by hand",
+            "the file has [mcp_servers.drawgate] already, with other content; remove it by \
+             `drawgate disconnect`, or change that table by hand",
         ),
         (
             Client::Codex,
@@ -162,7 +271,7 @@ fn what_can_not_be_changed_safely_is_refused() {
 
 #[test]
 fn a_name_that_clients_would_trip_over_is_refused() {
-    let error = plan(Client::Codex, "a.b] c", &stdio(), &folders()).unwrap_err();
+    let error = plan(Client::Codex, None, "a.b] c", &stdio(), &folders()).unwrap_err();
     assert!(error.to_string().contains("use 1 to 64 of"), "{error}");
 }
 
@@ -177,7 +286,7 @@ fn a_client_here_reaches_a_gateway_that_listens_everywhere() {
 
 fn in_folder(folder: &Path, client: Client) -> Plan {
     let folders = Folders { home: folder.to_owned(), project: folder.to_owned() };
-    plan(client, "drawgate", &stdio(), &folders).unwrap()
+    plan(client, None, "drawgate", &stdio(), &folders).unwrap()
 }
 
 #[test]
@@ -234,8 +343,15 @@ fn the_command_prints_then_writes() {
     };
     let report = |(http, write)| {
         let name = "drawgate".to_owned();
-        let args =
-            ConnectArgs { client: Client::Claude, write, stdio: false, http, agent: None, name };
+        let args = ConnectArgs {
+            client: Client::Claude,
+            scope: None,
+            write,
+            stdio: false,
+            http,
+            agent: None,
+            name,
+        };
         let report = run(&args, gateway.clone(), &folders).unwrap();
         format!("# http {http}, write {write}\n{report}")
     };

@@ -1,153 +1,120 @@
 //! Puts an entry into a client's file without losing anything else that is in it.
 
-use anyhow::{anyhow, bail};
-use drawgate_core::json;
-use serde::Serialize;
-use serde::de::IgnoredAny;
-use serde_json::{Map, Value, json};
+use anyhow::{Context as _, anyhow, bail};
+use jsonc_parser::cst::CstObject;
+use serde_json::Value;
 
-use super::client::{Entry, Format};
+use super::super::client_files::{Format, jsonc};
+use super::client::Entry;
 
 const BY_HAND: &str = "correct it, or add the entry by hand";
-const COMMENTS: &str = "the file has comments, which would be lost; add the entry by hand";
+/// A JSON file with nothing in it.
+const EMPTY: &str = "{}\n";
 
 /// Keys that say how a server is reached. Of an entry that is there already these are replaced;
 /// others, such as `timeout` or `trust`, are the user's and stay.
-const REACH_KEYS: [&str; 7] =
-    ["type", "command", "args", "url", "httpUrl", "headers", "bearer_token_env_var"];
-
-/// The whole new content of the file.
-pub(super) fn merge(entry: &Entry, existing: Option<&str>) -> anyhow::Result<String> {
-    let text = existing.unwrap_or_default();
-    match entry.format {
-        Format::Json => merge_json(entry, text),
-        Format::Toml => merge_toml(entry, text),
-    }
-}
+const REACH_KEYS: [&str; 8] =
+    ["type", "command", "args", "url", "httpUrl", "serverUrl", "headers", "bearer_token_env_var"];
 
 impl Entry {
     /// What a file with nothing else in it would hold.
-    pub(super) fn snippet(&self) -> String {
+    pub(super) fn snippet(&self) -> anyhow::Result<String> {
+        self.merge("")
+    }
+
+    /// The whole new content of a file.
+    pub(super) fn merge(&self, text: &str) -> anyhow::Result<String> {
         match self.format {
-            Format::Json => pretty(&self.alone(), "  "),
-            Format::Toml => self.toml_table(),
+            Format::Json if text.trim().is_empty() => self.merge_json(EMPTY),
+            Format::Json => self.merge_json(text),
+            Format::Toml => self.merge_toml(text),
         }
     }
 
-    fn alone(&self) -> Value {
-        let mut root = Map::new();
+    fn merge_json(&self, text: &str) -> anyhow::Result<String> {
+        jsonc::parse(text).map_err(|error| anyhow!("{error}; {BY_HAND}"))?;
+        let document = jsonc::document(text)?;
+        let root = document.object_value().ok_or_else(|| unexpected("the file", "an object"))?;
         if let Some(input) = &self.input {
-            root.insert("inputs".to_owned(), json!([input]));
+            add_input(&root, input)?;
         }
-        root.insert(self.servers_key.to_owned(), json!({ &self.name: self.server }));
-        Value::Object(root)
+        let servers = root
+            .object_value_or_create(self.servers_key)
+            .ok_or_else(|| unexpected(self.servers_key, "an object"))?;
+        match servers.get(&self.name) {
+            None => {
+                let server = Value::Object(self.server.clone());
+                servers.append(&self.name, jsonc::input(&server));
+            }
+            Some(present) => {
+                let present =
+                    present.object_value().ok_or_else(|| unexpected(&self.name, "an object"))?;
+                self.replace(&present);
+            }
+        }
+        Ok(document.to_string())
     }
 
-    fn toml_table(&self) -> String {
-        let content = toml::to_string(&self.server).unwrap_or_default();
-        format!("[{}.{}]\n{content}", self.servers_key, self.name)
+    /// Makes a server that is there already this one.
+    fn replace(&self, present: &CstObject) {
+        for key in REACH_KEYS.iter().filter(|key| !self.server.contains_key(**key)) {
+            if let Some(member) = present.get(key) {
+                member.remove();
+            }
+        }
+        for (at, (key, value)) in self.server.iter().enumerate() {
+            match present.get(key) {
+                None => {
+                    present.insert(at, key, jsonc::input(value));
+                }
+                Some(member) if member.to_serde_value().as_ref() != Some(value) => {
+                    member.set_value(jsonc::input(value));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Appends a table. Editing one that is there could lose what the user has set in it.
+    fn merge_toml(&self, text: &str) -> anyhow::Result<String> {
+        let before = Format::Toml.parse(text).map_err(|error| anyhow!("{error}; {BY_HAND}"))?;
+        let path = format!("{}.{}", self.servers_key, self.name);
+        let servers = before.get(self.servers_key);
+        if let Some(present) = servers.and_then(|servers| servers.get(&self.name)) {
+            if present.as_object() != Some(&self.server) {
+                bail!(
+                    "the file has [{path}] already, with other content; remove it by `drawgate \
+                     disconnect`, or change that table by hand"
+                );
+            }
+            return Ok(text.to_owned());
+        }
+        let gap = match text {
+            "" => "",
+            text if text.ends_with('\n') => "\n",
+            _ => "\n\n",
+        };
+        let content = toml::to_string(&self.server).context("the entry is not TOML")?;
+        let merged = format!("{text}{gap}[{path}]\n{content}");
+        // `mcp_servers = { … }` can't be extended by a table below it.
+        if Format::Toml.parse(&merged).is_err() {
+            return Err(unexpected(self.servers_key, "written as tables"));
+        }
+        Ok(merged)
     }
 }
 
-fn merge_json(entry: &Entry, text: &str) -> anyhow::Result<String> {
-    if text.trim().is_empty() {
-        return Ok(pretty(&entry.alone(), "  "));
-    }
-    serde_json::from_str::<IgnoredAny>(text).map_err(|error| malformed_json(text, &error))?;
-    let before = json::parse(text.as_bytes())
-        .map_err(|error| anyhow!("the file can't be changed safely: {error}"))?;
-    let mut root = before.clone();
-    let map = root.as_object_mut().ok_or_else(|| unexpected("the file", "an object"))?;
-    if let Some(input) = &entry.input {
-        add_input(map, input)?;
-    }
-    let servers = map.entry(entry.servers_key).or_insert_with(|| json!({}));
-    let servers =
-        servers.as_object_mut().ok_or_else(|| unexpected(entry.servers_key, "an object"))?;
-    let server = servers.entry(entry.name.as_str()).or_insert_with(|| json!({}));
-    let server = server.as_object_mut().ok_or_else(|| unexpected(&entry.name, "an object"))?;
-    if entry.server.iter().any(|(key, value)| server.get(key) != Some(value))
-        || REACH_KEYS
-            .iter()
-            .any(|key| server.contains_key(*key) && !entry.server.contains_key(*key))
-    {
-        let kept: Vec<(String, Value)> = std::mem::take(server).into_iter().collect();
-        let kept = kept.into_iter().filter(|(key, _)| !REACH_KEYS.contains(&key.as_str()));
-        *server = entry.server.clone().into_iter().chain(kept).collect();
-    }
-    Ok(if root == before { text.to_owned() } else { pretty(&root, indentation(text)) })
-}
-
-fn add_input(root: &mut Map<String, Value>, input: &Value) -> anyhow::Result<()> {
-    let inputs = root.entry("inputs").or_insert_with(|| json!([]));
-    let inputs = inputs.as_array_mut().ok_or_else(|| unexpected("inputs", "an array"))?;
-    if !inputs.iter().any(|present| present.get("id") == input.get("id")) {
-        inputs.push(input.clone());
+fn add_input(root: &CstObject, input: &Value) -> anyhow::Result<()> {
+    let inputs =
+        root.array_value_or_create("inputs").ok_or_else(|| unexpected("inputs", "an array"))?;
+    let present = inputs.elements().into_iter().filter_map(|it| it.to_serde_value());
+    if !present.into_iter().any(|present| present.get("id") == input.get("id")) {
+        inputs.ensure_multiline();
+        inputs.append(jsonc::input(input));
     }
     Ok(())
 }
 
-/// Appends a table. Editing one that is there could lose comments, so that is left to people.
-fn merge_toml(entry: &Entry, text: &str) -> anyhow::Result<String> {
-    let before: toml::Table = text.parse().map_err(|error| malformed_toml(text, &error))?;
-    let path = format!("{}.{}", entry.servers_key, entry.name);
-    let servers = before.get(entry.servers_key);
-    if let Some(present) = servers.and_then(|servers| servers.get(&entry.name)) {
-        let ours = toml::Value::try_from(&entry.server);
-        if ours.as_ref() != Ok(present) {
-            bail!("the file has [{path}] already, with other content; replace that table by hand");
-        }
-        return Ok(text.to_owned());
-    }
-    let gap = match text {
-        "" => "",
-        text if text.ends_with('\n') => "\n",
-        _ => "\n\n",
-    };
-    let merged = format!("{text}{gap}{}", entry.toml_table());
-    // `mcp_servers = { … }` can't be extended by a table below it.
-    if merged.parse::<toml::Table>().is_err() {
-        return Err(unexpected(entry.servers_key, "written as tables"));
-    }
-    Ok(merged)
-}
-
 fn unexpected(key: &str, expected: &str) -> anyhow::Error {
     anyhow!("`{key}` is not {expected}; correct it by hand and run the command again")
-}
-
-fn malformed_json(text: &str, error: &serde_json::Error) -> anyhow::Error {
-    let line_text = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let commented = line_text.contains("//") || line_text.contains("/*");
-    let (line, column) = (error.line(), error.column());
-    let advice = if commented { COMMENTS } else { BY_HAND };
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default();
-    anyhow!("line {line}, column {column} is not valid JSON: {message}; {advice}")
-}
-
-fn malformed_toml(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let message = error.message();
-    anyhow!("line {line}, column {column} is not valid TOML: {message}; {BY_HAND}")
-}
-
-/// The white space before the first indented line, so that the file keeps its look.
-pub(in super::super) fn indentation(text: &str) -> &str {
-    let indented =
-        text.lines().find(|line| line.starts_with([' ', '\t']) && !line.trim().is_empty());
-    indented.map_or("  ", |line| line.split(|c: char| !c.is_whitespace()).next().unwrap_or("  "))
-}
-
-pub(in super::super) fn pretty(value: &Value, indent: &str) -> String {
-    let mut bytes = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
-    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    if value.serialize(&mut serializer).is_err() {
-        return value.to_string();
-    }
-    bytes.push(b'\n');
-    String::from_utf8(bytes).unwrap_or_else(|_| value.to_string())
 }

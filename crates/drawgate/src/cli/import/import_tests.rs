@@ -241,6 +241,8 @@ fn each_client_is_read_where_it_keeps_its_servers() {
         (Client::Claude, ".mcp.json", one),
         (Client::Claude, ".claude.json", one),
         (Client::Claude, ".config/Claude/claude_desktop_config.json", one),
+        (Client::ClaudeDesktop, ".config/Claude/claude_desktop_config.json", one),
+        (Client::Windsurf, ".codeium/windsurf/mcp_config.json", one),
         (Client::Claude, "Library/Application Support/Claude/claude_desktop_config.json", one),
         (Client::Cursor, ".cursor/mcp.json", one),
         (Client::Gemini, ".gemini/settings.json", one),
@@ -295,9 +297,11 @@ fn comments_and_last_commas_of_editors_are_read_and_kept() {
         json!({ "command": "x//y", "args": ["a,]", "\",}"] })
     );
     let all: Vec<&Entry> = found.iter().collect();
-    let refused = take_out::take_out(&path, &folder.path().join("data"), &all).unwrap_err();
-    assert!(format!("{refused:#}").contains("its comments would be lost"), "{refused:#}");
-    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    remove(&path, &folder.path().join("data"), &all).unwrap();
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        "{\n  // mine, \"quoted\"\n  \"servers\": {},\n}\n"
+    );
 }
 
 #[test]
@@ -317,12 +321,12 @@ fn servers_are_taken_out_and_the_rest_stays() {
         let found = read::file(&path, folder.path()).unwrap().unwrap();
         let gone: Vec<&Entry> = found.iter().filter(|it| it.name == name).collect();
         let data = folder.path().join("data");
-        let taken = take_out::take_out(&path, &data, &gone).unwrap();
+        let taken = remove(&path, &data, &gone).unwrap();
         let Change::Updated(backup) = taken else { panic!("{taken:?}") };
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
         assert_eq!(fs::read_to_string(&backup).unwrap(), text);
         fs::write(&path, text).unwrap();
-        let again = take_out::take_out(&path, &data, &gone).unwrap();
+        let again = remove(&path, &data, &gone).unwrap();
         assert_ne!(again, Change::Updated(backup), "no copy is overwritten");
     }
 }

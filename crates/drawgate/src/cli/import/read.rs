@@ -4,8 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use drawgate_core::json;
 use serde_json::{Map, Value};
+
+use super::super::client_files::Format;
 
 /// The largest file that is read.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
@@ -21,17 +22,10 @@ pub(super) struct Entry {
     pub(super) server: Map<String, Value>,
 }
 
-/// The language of a client's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    Json,
-    Toml,
-}
-
-impl Format {
-    pub(super) fn of(path: &Path) -> Self {
-        let is_toml = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("toml"));
-        if is_toml { Self::Toml } else { Self::Json }
+impl Entry {
+    /// The keys that lead to it.
+    pub(super) fn keys(&self) -> Vec<&str> {
+        self.section.iter().chain([&self.name]).map(String::as_str).collect()
     }
 }
 
@@ -45,7 +39,8 @@ pub(super) fn file(path: &Path, project: &Path) -> anyhow::Result<Option<Vec<Ent
         _ => std::fs::read_to_string(path)
             .with_context(|| format!("can't read `{}`", path.display()))?,
     };
-    let whole = parse(Format::of(path), &text)
+    let whole = Format::of(path)
+        .parse(&text)
         .with_context(|| format!("`{}` can't be read", path.display()))?;
     let mut all = Vec::new();
     for section in sections(Format::of(path), project) {
@@ -76,66 +71,5 @@ fn sections(format: Format, project: &Path) -> Vec<Vec<String>> {
             keys(&["mcp", "servers"]),
             keys(&["projects", &project.to_string_lossy(), "mcpServers"]),
         ],
-    }
-}
-
-/// JSON as editors write it, without its comments and without commas before a closing bracket. Blanks take
-/// their place, so that places in errors stay the same.
-pub(super) fn without_comments(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    // Where a comma stands that nothing but blanks and comments has followed so far.
-    let mut comma = None;
-    while let Some(c) = rest.chars().next() {
-        let length = match c {
-            '"' => string_length(rest),
-            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
-            _ => c.len_utf8(),
-        };
-        let (part, after) = rest.split_at(length);
-        if part.starts_with("//") || part.starts_with("/*") {
-            plain.extend(part.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
-        } else {
-            match (c, comma) {
-                ('}' | ']', Some(at)) => plain.replace_range(at..=at, " "),
-                _ if c.is_whitespace() => {}
-                _ => comma = None,
-            }
-            if c == ',' {
-                comma = Some(plain.len());
-            }
-            plain.push_str(part);
-        }
-        rest = after;
-    }
-    plain
-}
-
-/// The bytes of a string that a text begins with, with its quotes.
-fn string_length(text: &str) -> usize {
-    let mut is_escaped = true;
-    for (at, c) in text.char_indices() {
-        match c {
-            '"' if !is_escaped => return at + 1,
-            '\\' if !is_escaped => is_escaped = true,
-            _ => is_escaped = false,
-        }
-    }
-    text.len()
-}
-
-fn parse(format: Format, text: &str) -> anyhow::Result<Value> {
-    match format {
-        Format::Json if text.trim().is_empty() => Ok(Value::Object(Map::new())),
-        Format::Json => {
-            let strict = json::parse(text.as_bytes());
-            let read = strict.or_else(|_| json::parse(without_comments(text).as_bytes()));
-            read.map_err(|error| anyhow::anyhow!("{error}"))
-        }
-        Format::Toml => {
-            let table: toml::Table = text.parse()?;
-            Ok(serde_json::to_value(table)?)
-        }
     }
 }
