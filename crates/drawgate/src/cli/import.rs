@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use drawgate_core::model::SourceId;
 use clap::ValueEnum as _;
+use drawgate_core::model::SourceId;
 use drawgate_runtime::config::Config;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -462,10 +462,10 @@ fn normalised(name: &str) -> String {
 
 fn renaming(text: &str) -> Result<(String, String), String> {
     let (old, new) = text.split_once('=').ok_or("write `OLD=NEW`")?;
+    SourceId::new(new).map_err(|error| error.to_string())?;
     Ok((old.to_owned(), new.to_owned()))
 }
 
 #[cfg(test)]
 #[path = "import/import_tests.rs"]
-    SourceId::new(new).map_err(|error| error.to_string())?;
 mod tests;
