@@ -91,9 +91,10 @@ impl<'a> Tool<'a> {
             args.push(".");
             return self.run(uv, &args).await;
         }
-        let advice = "Python can't make an environment; install `uv`, or Python with `venv`";
+        let advice = "there is neither uv nor Python; install `uv`, or Python with `venv` (on Debian: `apt install python3-venv`)";
         let python = self.maker.as_deref().context(advice)?;
-        self.run(python, &["-m", "venv", "."]).await.context(advice)
+        // Python without `venv` says by itself what to install.
+        self.run(python, &["-m", "venv", "."]).await
     }
 
     /// Finds versions and hashes.
