@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("redact/", "command line", "arguments may be command lines, whose secrets are masked"),
     ("redact/", "`--", "as above"),
     ("policy/places.rs", "http", "rules about addresses know the schemes of the web"),
+    ("model/shape.rs", "http", "addresses of pictures know the schemes of the web"),
     ("registry/schema.rs", "mcp", "the keyword of schemas that marks an argument with a header"),
 ];
 

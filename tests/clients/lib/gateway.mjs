@@ -152,8 +152,16 @@ export function startProgram(program, text, expected) {
   return startGatewayAt(workplaceWith(text), expected, program);
 }
 
-async function startGatewayAt(place, expected, program = drawgate) {
-  const where = ["--config", place.config, "--data", place.data, "--listen", "127.0.0.1:0"];
+/** Ends a gateway and starts another one in its folder, at the same address. */
+export async function restartGateway(gateway, expected) {
+  await gateway.end();
+  const { home, config, data, remove } = gateway;
+  const listen = new URL(gateway.base).host;
+  return startGatewayAt({ home, config, data, remove }, expected, gateway.program, listen);
+}
+
+async function startGatewayAt(place, expected, program = drawgate, listen = "127.0.0.1:0") {
+  const where = ["--config", place.config, "--data", place.data, "--listen", listen];
   const args = ["serve", "--json", ...where];
   const child = spawn(program, args, { cwd: place.home, stdio: ["ignore", "pipe", "pipe"] });
   const gateway = new Gateway(program, place, child);

@@ -21,6 +21,8 @@ export const node = existsSync(pinned) ? pinned : process.execPath;
 export const python = join(venv, "python");
 /** The same with the first version of the SDK. */
 export const python1 = join(clients, ".venv-sqlite/bin/python");
+/** FastMCP's client. */
+export const fastmcp = join(clients, ".venv-fastmcp/bin/python");
 export const inspector = join(
   modules,
   "@modelcontextprotocol/inspector/clients/launcher/build/index.js",

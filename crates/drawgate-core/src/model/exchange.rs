@@ -101,6 +101,9 @@ pub struct Client {
     pub capabilities: Map<String, Value>,
     /// The least severe log messages that it wants to see, if any.
     pub log_level: Option<String>,
+    /// Whether its protocol has tasks, so that it decides itself about a tool that demands one. For the
+    /// others the source follows the task.
+    pub knows_tasks: bool,
 }
 
 impl Client {

@@ -10,6 +10,10 @@ use serde_json::{Map, Value};
 
 use super::{Operation, ToolOutput};
 
+/// Most items that are left out of a list one by one; with more, the list is left out. Each costs memory, and a
+/// move of all items behind it.
+const MAX_UNFIT: usize = 64;
+
 /// The members of an object, in groups that tables share.
 pub type Form = &'static [&'static [Member]];
 
@@ -32,6 +36,8 @@ enum Kind {
     Text,
     /// A text that begins with a scheme, as in `file:`.
     Uri,
+    /// A picture's address, `http:`, `https:` or `data:`. A client may show it, and any other scheme could do more.
+    Picture,
     /// `2026-01-31T12:00:00Z`, with any offset.
     Time,
     Flag,
@@ -128,7 +134,7 @@ const DESCRIBED: &[Member] = &[
 ];
 const FILE: &[Member] = &[optional("mimeType", Kind::Text), ANNOTATIONS];
 const ICON: Form = &[&[
-    required("src", Kind::Text),
+    required("src", Kind::Picture),
     optional("mimeType", Kind::Text),
     optional("sizes", Kind::List(&Kind::Text, Whole::No)),
     optional("theme", Kind::Choice(&["light", "dark"])),
@@ -291,17 +297,23 @@ fn object(form: Form, value: &Value, found: &mut Vec<Misfit>) -> Result<(), Stri
     Ok(())
 }
 
-fn list(kind: &Kind, items: &[Value], whole: Whole, found: &mut Vec<Misfit>) {
+fn list(kind: &Kind, items: &[Value], whole: Whole, found: &mut Vec<Misfit>) -> Result<(), String> {
+    let mut unfit = 0;
     for (index, item) in items.iter().enumerate() {
         let before = found.len();
         if let Err(why) = check(kind, item, found) {
             found.truncate(before);
             if whole == Whole::No {
+                unfit += 1;
+                if unfit > MAX_UNFIT {
+                    return Err(format!("has more than {MAX_UNFIT} items that do not fit"));
+                }
                 found.push(Misfit { place: Vec::new(), why });
             }
         }
         within(Step::Item(index), before, found);
     }
+    Ok(())
 }
 
 /// A kind that is not known may come with a later revision.
@@ -321,8 +333,7 @@ fn check(kind: &Kind, value: &Value, found: &mut Vec<Misfit>) -> Result<(), Stri
         (Kind::Object(form), _) => return object(form, value, found),
         (Kind::Block, _) => return block(value, found),
         (Kind::List(kind, whole), Value::Array(items)) => {
-            list(kind, items, *whole, found);
-            true
+            return list(kind, items, *whole, found);
         }
         (Kind::Text, Value::String(_))
         | (Kind::Flag, Value::Bool(_))
@@ -330,6 +341,7 @@ fn check(kind: &Kind, value: &Value, found: &mut Vec<Misfit>) -> Result<(), Stri
         | (Kind::TextOrNumber, Value::String(_) | Value::Number(_)) => true,
         (Kind::Choice(known), Value::String(text)) => known.contains(&text.as_str()),
         (Kind::Uri, Value::String(text)) => is_uri(text),
+        (Kind::Picture, Value::String(text)) => is_picture(text),
         (Kind::Time, Value::String(text)) => is_time(text),
         (Kind::Integer, Value::Number(number)) => {
             number.is_u64() || number.is_i64() || number.as_f64().is_some_and(|n| n.fract() == 0.0)
@@ -348,6 +360,7 @@ impl Kind {
         let what = match self {
             Self::Text => "a text",
             Self::Uri => "a URI with a scheme",
+            Self::Picture => "a URI with `http:`, `https:` or `data:`",
             Self::Time => "a time such as `2026-01-31T12:00:00Z`",
             Self::Flag => "`true` or `false`",
             Self::Number => "a number",
@@ -385,6 +398,12 @@ fn remove(value: &mut Value, found: &[Misfit]) {
             _ => {}
         }
     }
+}
+
+fn is_picture(text: &str) -> bool {
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    let known = ["http", "https", "data"];
+    scheme.is_some_and(|scheme| known.iter().any(|known| scheme.eq_ignore_ascii_case(known)))
 }
 
 fn is_uri(text: &str) -> bool {

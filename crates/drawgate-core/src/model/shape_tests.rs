@@ -46,12 +46,25 @@ fn members_of_the_wrong_type_are_left_out_and_the_others_stay() {
                 &[
                     "`icons[0]` has no `src`",
                     "`icons[2]` must be an object",
-                    "`icons[3]` has a `src` that must be a text",
+                    "`icons[3]` has a `src` that must be a URI with `http:`, `https:` or `data:`",
                 ],
             ),
             (
-                json!({ "icons": [{ "src": "a", "theme": "red", "sizes": ["any", 1], "x": 1 }] }),
-                json!({ "icons": [{ "src": "a", "sizes": ["any"], "x": 1 }] }),
+                json!({ "icons": [
+                    { "src": "javascript:alert(1)" }, { "src": "HTTPS://a/b" }, { "src": "file:///a" },
+                    { "src": " javascript:x" }, { "src": "http://a" }, { "src": "icon.png" },
+                ] }),
+                json!({ "icons": [{ "src": "HTTPS://a/b" }, { "src": "http://a" }] }),
+                &[
+                    "`icons[0]` has a `src` that must be a URI with `http:`, `https:` or `data:`",
+                    "`icons[2]` has a `src` that must be a URI with `http:`, `https:` or `data:`",
+                    "`icons[3]` has a `src` that must be a URI with `http:`, `https:` or `data:`",
+                    "`icons[5]` has a `src` that must be a URI with `http:`, `https:` or `data:`",
+                ],
+            ),
+            (
+                json!({ "icons": [{ "src": "data:a", "theme": "red", "sizes": ["any", 1], "x": 1 }] }),
+                json!({ "icons": [{ "src": "data:a", "sizes": ["any"], "x": 1 }] }),
                 &[
                     "`icons[0].sizes[1]` must be a text",
                     "`icons[0].theme` must be one of `light`, `dark`",
@@ -218,5 +231,18 @@ fn times_are_those_of_the_calendar() {
         "2026-01-31T12:00:00+02:00Z",
     ] {
         assert!(!is_time(bad), "{bad}");
+    }
+}
+
+#[test]
+fn a_list_of_which_hardly_anything_fits_is_left_out() {
+    for (unfit, left) in [(MAX_UNFIT, Some(1)), (MAX_UNFIT + 1, None), (100_000, None)] {
+        let mut icons = vec![json!({ "src": 5 }); unfit];
+        icons.push(json!({ "src": "https://a/b.png" }));
+        let mut tool = json!({ "name": "a", "icons": icons });
+        let found = misfits(TOOL, &tool).unwrap();
+        assert!(found.len() <= MAX_UNFIT, "{unfit}: {}", found.len());
+        fit(TOOL, &mut tool).unwrap();
+        assert_eq!(tool["icons"].as_array().map(Vec::len), left, "{unfit}");
     }
 }

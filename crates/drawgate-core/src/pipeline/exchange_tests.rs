@@ -102,7 +102,7 @@ fn client(capabilities: Value) -> CallOptions {
     let Value::Object(capabilities) = capabilities else { panic!("not an object") };
     CallOptions {
         page_request: capabilities["elicitation"].get("url").map(|_| page_request as PageRequest),
-        client: Arc::new(Client { capabilities, log_level: None }),
+        client: Arc::new(Client { capabilities, ..Client::default() }),
         ..CallOptions::default()
     }
 }

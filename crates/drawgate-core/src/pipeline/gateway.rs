@@ -285,6 +285,9 @@ impl Gateway {
         check_size(&call.arguments, max_bytes)?;
         check_narrowing(&call, redaction)?;
         trace.input(&call.arguments, &call.redact_keys);
+        if self.parts.registry.has_unknown_starting() {
+            Box::pin(self.await_unknown(caller, &call, &options)).await?;
+        }
         let resolved = self.resolve(caller, call, trace)?;
         let resolved = self.rewrite(caller, resolved, trace).await?;
         let validated = self.validate(resolved)?;

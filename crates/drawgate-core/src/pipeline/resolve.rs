@@ -4,11 +4,13 @@
 //! strangers, a tool that their grants do not cover is as unknown as one that does not exist.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::audit::Trace;
-use super::gateway::Gateway;
+use super::gateway::{CallOptions, Gateway};
 use super::{Refusal, refuse};
 use crate::model::{
     Caller, Capability, Disclosure, ErrorCode, Operation, ToolError, ToolId, ToolInvocation,
@@ -77,6 +79,45 @@ impl Gateway {
                 })
             }
         }
+    }
+
+    /// Waits for a source that is starting and was never met, if the call is of a tool that only it can have
+    /// and the caller may use it.
+    pub(super) async fn await_unknown(
+        &self,
+        caller: &Caller,
+        call: &ToolInvocation,
+        options: &CallOptions,
+    ) -> Result<(), Refusal> {
+        if call.operation != Operation::CallTool {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        loop {
+            let changed = self.parts.registry.absences_changed();
+            let Some(patience) = self.awaited(caller, call) else { return Ok(()) };
+            let asked = call.timeout_ms.map(Duration::from_millis);
+            let patience = asked.map_or(patience, |asked| asked.min(patience));
+            tokio::select! {
+                () = changed => {}
+                () = options.cancel.cancelled() => {
+                    return Err(refuse(ErrorCode::Cancelled, "the caller cancelled the call"));
+                }
+                // That it is starting is what the caller hears.
+                () = tokio::time::sleep_until(begun + patience) => return Ok(()),
+            }
+        }
+    }
+
+    /// How long a call of a tool that no source has yet waits for the one that is starting.
+    fn awaited(&self, caller: &Caller, call: &ToolInvocation) -> Option<Duration> {
+        let (_, absence) = self.parts.registry.absent(&call.tool_id)?;
+        let patience = absence.starting?;
+        let now = self.parts.clock.now_ms();
+        self.parts.grants.cover(caller, &absence.requires, None, now).ok()?;
+        let registry = self.parts.registry.peek();
+        let found = registry.resolve(&call.tool_id, caller, |_| true);
+        matches!(found, Resolution::Unknown).then_some(patience)
     }
 
     /// No tool has this name. Who may use a source that offers nothing now hears why, and has it tried

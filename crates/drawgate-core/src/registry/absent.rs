@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -21,6 +22,8 @@ pub struct Absence {
     pub names: BTreeSet<String>,
     /// Whether other tools of the source are there.
     is_partial: bool,
+    /// How long calls of its tools wait for it, if it is starting.
+    pub starting: Option<Duration>,
     /// Told when somebody needs it, if it can be tried again.
     pub again: Option<Arc<Notify>>,
 }
@@ -35,7 +38,7 @@ impl Absence {
         }
         requires.retain(|capability| !capability.is_public());
         let (reason, names) = (reason.into(), BTreeSet::new());
-        Self { requires, reason, names, is_partial: false, again: None }
+        Self { requires, reason, names, is_partial: false, starting: None, again: None }
     }
 
     pub(super) fn failed(id: &SourceId, terms: &SourceTerms, problem: &str) -> Self {
@@ -67,31 +70,49 @@ impl Absence {
 
 /// All of them, with who has set them aside: the configuration, or a failure.
 #[derive(Default)]
-pub(super) struct Absences(RwLock<BTreeMap<SourceId, Noted>>);
+pub(super) struct Absences {
+    all: RwLock<BTreeMap<SourceId, Noted>>,
+    /// Told with every change.
+    changed: Notify,
+}
 
 type Noted = (Option<Holder>, Arc<Absence>);
 
 impl Absences {
     /// A source has failed.
     pub(super) fn insert(&self, id: &SourceId, absence: Absence) {
-        self.0.write().insert(id.clone(), (None, Arc::new(absence)));
+        self.all.write().insert(id.clone(), (None, Arc::new(absence)));
+        self.changed.notify_waiters();
     }
 
     /// A source is there, or nobody wants it any more.
     pub(super) fn remove(&self, id: &SourceId) {
-        self.0.write().remove(id);
+        self.all.write().remove(id);
+        self.changed.notify_waiters();
     }
 
     /// All that are set aside by one holder, in place of those that were.
     pub(super) fn replace(&self, holder: Holder, now: BTreeMap<SourceId, Absence>) {
-        let mut all = self.0.write();
+        let mut all = self.all.write();
         all.retain(|_, (of, _)| *of != Some(holder));
         all.extend(now.into_iter().map(|(id, one)| (id, (Some(holder), Arc::new(one)))));
+        drop(all);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether any source is starting.
+    pub(super) fn has_starting(&self) -> bool {
+        self.all.read().values().any(|(_, absence)| absence.starting.is_some())
+    }
+
+    /// Returns at the next change after this was called.
+    pub(super) fn changed(&self) -> impl Future<Output = ()> + '_ {
+        self.changed.notified()
     }
 
     /// The source that a tool of this name would be of. Of two that fit, the one with the longer id.
     pub(super) fn find(&self, name: &str) -> Option<(SourceId, Arc<Absence>)> {
-        let all = self.0.read();
+        let all = self.all.read();
         let fitting = all.iter().filter(|(id, (_, absence))| absence.has(id, name));
         let (id, (_, absence)) = fitting.max_by_key(|(id, _)| id.as_str().len())?;
         Some((id.clone(), Arc::clone(absence)))

@@ -135,6 +135,16 @@ impl Registry {
         self.absent.remove(source);
     }
 
+    /// Whether a source is starting whose tools are not known from before.
+    pub(crate) fn has_unknown_starting(&self) -> bool {
+        self.absent.has_starting()
+    }
+
+    /// Returns when other sources are absent than when this was called.
+    pub(crate) fn absences_changed(&self) -> impl Future<Output = ()> + '_ {
+        self.absent.changed()
+    }
+
     /// Notes all sources that a holder has set aside, in place of those that it had before.
     pub fn set_aside(&self, holder: Holder, sources: BTreeMap<SourceId, Absence>) {
         self.absent.replace(holder, sources);

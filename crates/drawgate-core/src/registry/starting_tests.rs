@@ -199,6 +199,25 @@ async fn a_call_of_a_source_that_is_starting_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_of_a_source_that_was_never_met_waits_for_it_too() {
+    let rows = [
+        ("its tool", "s__a", tools(), None),
+        ("a tool that it has not", "s__a", vec![], Some(ErrorCode::ResourceNotFound)),
+    ];
+    for (name, wire, now, expected) in rows {
+        // Under another identity it is not the one that was met.
+        let met = Met::before(tools()).await.again(terms("two"), now).await;
+        met.gate.grant("ada", "use", None).await;
+        let start = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            met.source.go.notify_one();
+        };
+        let (result, ()) = tokio::join!(met.gate.call("ada", wire, json!({})), start);
+        assert_eq!(code(&result), expected, "{name}: {result:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_time_of_a_call_begins_when_its_source_is_there() {
     let met = Met::before(tools()).await.again(terms("one"), tools()).await;
     met.gate.grant("ada", "use", None).await;

@@ -88,7 +88,8 @@ pub struct Limits {
     /// Seconds that a call may take which has become a task, so that nobody waits for it.
     #[schemars(range(min = 1, max = 604_800))]
     pub max_task_seconds: u64,
-    /// Seconds that a call is waited for before it becomes a task, for clients that take tasks.
+    /// Seconds that a call is waited for before it becomes a task, for clients that have shown that they follow
+    /// tasks.
     #[schemars(range(min = 0, max = 3600))]
     pub task_after_seconds: u64,
     /// Bytes of output beyond which the whole is kept as an artifact and the caller gets the

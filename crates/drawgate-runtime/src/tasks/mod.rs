@@ -81,13 +81,24 @@ pub enum TaskOrResult {
     Task(Box<Task>),
 }
 
+/// When a call becomes a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskOffer {
+    /// When it takes long, or when its server has made a task of it: the client has shown that it follows tasks.
+    WhenLong,
+    /// When its server has made a task of it. Otherwise a client that does not follow tasks would lose the answer.
+    WhenServerMakesOne,
+}
+
 impl Tasks {
-    /// Makes a call, and a task of it if it takes long. A client that leaves before that cancels it.
+    /// Makes a call, and a task of it if its server does, or if it takes long and the client is offered that.
+    /// A client that leaves before that cancels it.
     pub async fn begin(
         &self,
         caller: &Caller,
         call: ToolInvocation,
         mut options: CallOptions,
+        offer: TaskOffer,
     ) -> TaskOrResult {
         let handles =
             Arc::new(ResumeHandles { tasks: Arc::downgrade(&self.0), ..ResumeHandles::default() });
@@ -104,6 +115,7 @@ impl Tasks {
         let client = Arc::clone(&options.client);
         let (done, mut result) = oneshot::channel();
         let task_call = call.clone();
+        let by_time = offer == TaskOffer::WhenLong;
         tokio::spawn(async move {
             // Whoever waited may be gone.
             let _ = done.send(gateway.call(&owner, call, options).await);
@@ -111,10 +123,10 @@ impl Tasks {
         tokio::select! {
             biased;
             // Without any time to wait, no call is so fast that it becomes no task.
-            result = &mut result, if !self.0.after.is_zero() => {
+            result = &mut result, if !(by_time && self.0.after.is_zero()) => {
                 return TaskOrResult::Done(Box::new(result.unwrap_or_else(|_| lost_result())));
             }
-            () = tokio::time::sleep(self.0.after) => {}
+            () = tokio::time::sleep(self.0.after), if by_time => {}
             // The server has made a task of it: then it is one here, too.
             () = handles.arrived.notified() => {}
             () = leaving.cancelled() => cancel.cancel(),
@@ -370,7 +382,8 @@ impl Tasks {
 }
 
 fn client_of(record: &Record) -> Arc<Client> {
-    Arc::new(Client { capabilities: record.capabilities.clone(), log_level: None })
+    let capabilities = record.capabilities.clone();
+    Arc::new(Client { capabilities, knows_tasks: true, ..Client::default() })
 }
 
 fn size_of(record: &Record) -> usize {

@@ -28,7 +28,11 @@ fn context(client: &str, capabilities: Value) -> (CallContext, Arc<Log>) {
         progress: Some(log.clone()),
         trace: None,
         meta: Map::new(),
-        client: Arc::new(Client { capabilities, log_level: Some("warning".to_owned()) }),
+        client: Arc::new(Client {
+            capabilities,
+            log_level: Some("warning".to_owned()),
+            ..Client::default()
+        }),
         input: None,
         affinity: client.into(),
         lineage: None,

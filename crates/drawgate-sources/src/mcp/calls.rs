@@ -283,7 +283,7 @@ async fn rounds(
     for round in 0..MAX_ROUNDS {
         let input = again.as_ref().or(cx.input.as_ref());
         let (_exchange, turn) = match first_turn(peer, call, Form::Plain(input), cx).await {
-            Err(error) if demands_task(peer, call, &error) => {
+            Err(error) if demands_task(peer, call, cx, &error) => {
                 peer.context().add_task(call.tool());
                 continue;
             }
@@ -316,14 +316,15 @@ async fn rounds(
     )))
 }
 
-/// Whether the server refused a call because it would make a task of it, which its caller can't follow. The
-/// gateway can.
-fn demands_task(peer: &Peer, call: &PermittedCall, error: &SourceError) -> bool {
+/// Whether the server refused a call because it would make a task of it, which its caller's protocol does not
+/// have. The gateway follows it then. A caller whose protocol has tasks hears of the refusal.
+fn demands_task(peer: &Peer, call: &PermittedCall, cx: &CallContext, error: &SourceError) -> bool {
     let SourceError::Failed { details: Some(details), .. } = error else { return false };
     let needed = &details["data"]["requiredCapabilities"]["extensions"];
     wire::error_code(error) == Some(MISSING_CAPABILITY)
         && needed.get(tasks::EXTENSION).is_some()
         && call.operation() == Operation::CallTool
+        && !cx.client.knows_tasks
         && !peer.context().wants_task(call.tool())
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use drawgate_core::model::Client;
 use drawgate_core::source::SourceEvent;
 use parking_lot::RwLock;
 use tokio::sync::broadcast;
@@ -86,6 +87,11 @@ impl SourceContext {
     /// Whether a tool works as a task only.
     pub(super) fn wants_task(&self, tool: &str) -> bool {
         self.as_tasks.read().contains(tool)
+    }
+
+    /// Whether the gateway follows the task of a tool for this client, whose protocol has none.
+    pub(super) fn follows_task(&self, tool: &str, client: &Client) -> bool {
+        !client.knows_tasks && self.wants_task(tool)
     }
 
     /// Gives `take` the arguments that a tool wants repeated in headers, if there are any.

@@ -31,6 +31,8 @@ pub(super) struct Listing {
     pub(super) headers: BTreeMap<String, Vec<ParameterHeader>>,
     /// Tools that work as tasks only.
     pub(super) as_tasks: BTreeSet<String>,
+    /// Where each tool stands in `tools`, by its name.
+    places: BTreeMap<String, usize>,
 }
 
 /// Whether a list was had to its end.
@@ -117,6 +119,14 @@ impl Listing {
         ControlFlow::Continue(())
     }
 
+    /// A server may list a name twice. The first definition holds.
+    fn check_unique(&self, spec: &McpToolSpec) -> Result<(), String> {
+        let place = self.places.get(&spec.name);
+        let Some(first) = place.and_then(|place| self.tools.get(*place)) else { return Ok(()) };
+        let how = if first == spec { "again" } else { "again, with another definition" };
+        Err(format!("the server lists this tool {how}; the first one is offered"))
+    }
+
     fn add_tool(&mut self, tool: Value) {
         let name: String = tool
             .get("name")
@@ -125,10 +135,17 @@ impl Listing {
             .chars()
             .take(SHOWN_NAME)
             .collect();
-        // What does not fit as a whole can't be read either.
-        let _unfit = self.omissions.inspect(&name, shape::TOOL, &tool);
-        let spec = McpToolSpec::foreign(tool).map_err(|error| error.to_string());
+        // Why it does not fit as a whole is said in words of the protocol, not of the parser.
+        let unfit = self.omissions.inspect(&name, shape::TOOL, &tool);
+        let spec = match unfit {
+            Ok(()) if tool.get("inputSchema").is_none() => {
+                Err("the definition has no `inputSchema`".to_owned())
+            }
+            Ok(()) => McpToolSpec::foreign(tool).map_err(|error| error.to_string()),
+            Err(misfit) => Err(format!("the definition {misfit}")),
+        };
         let checked = spec.and_then(|spec| {
+            self.check_unique(&spec)?;
             let headers = parameters::headers(&spec.input_schema);
             Ok((headers.map_err(|error| error.to_string())?, spec))
         });
@@ -140,6 +157,7 @@ impl Listing {
                 if !headers.is_empty() {
                     self.headers.insert(spec.name.clone(), headers);
                 }
+                self.places.insert(spec.name.clone(), self.tools.len());
                 self.tools.push(spec);
             }
             Err(reason) => {

@@ -18,6 +18,7 @@ fn bad_tools_are_left_out_and_the_others_stay() {
             { "name": "no_schema" },
             { "inputSchema": schema },
             "nonsense",
+            null,
             { "name": "injected", "inputSchema": header(json!("A\r\nB")) },
             { "name": "headed", "inputSchema": header(json!("Region")) },
     ])));
@@ -25,13 +26,49 @@ fn bad_tools_are_left_out_and_the_others_stay() {
     let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "foreign", "headed"]);
     assert_eq!(listing.tools[0].rest["title"], "Kept");
-    let left_out: Vec<&str> =
-        listing.omissions.left_out.iter().map(|left| left.tool.as_str()).collect();
-    assert_eq!(left_out, ["no_schema", "", "", "injected"]);
+    let left_out = left_out(&listing);
+    let (injected, unread) = left_out.split_last().unwrap();
+    assert_eq!(
+        unread,
+        [
+            ("no_schema", "the definition has no `inputSchema`"),
+            ("", "the definition has no `name`"),
+            ("", "the definition must be an object"),
+            ("", "the definition must be an object"),
+        ]
+    );
+    assert_eq!(injected.0, "injected");
     let said: Vec<(&str, &str)> =
         listing.omissions.misfits.iter().map(|it| (it.tool.as_str(), it.reason.as_str())).collect();
     assert_eq!(said, [("foreign", "`description` must be a text")]);
     assert_eq!(listing.headers.keys().collect::<Vec<_>>(), ["headed"]);
+}
+
+fn left_out(listing: &Listing) -> Vec<(&str, &str)> {
+    let all = listing.omissions.left_out.iter();
+    all.map(|left| (left.tool.as_str(), left.reason.as_str())).collect()
+}
+
+#[test]
+fn a_tool_that_is_listed_twice_is_offered_as_it_came_first() {
+    let mut listing = Listing::default();
+    let tool =
+        |title: &str| json!({ "name": "t", "title": title, "inputSchema": { "type": "object" } });
+    for title in ["first", "first", "other"] {
+        assert!(listing.add(vec![tool(title)]).is_continue());
+    }
+    assert_eq!(listing.tools.len(), 1);
+    assert_eq!(listing.tools[0].rest["title"], "first");
+    assert_eq!(
+        left_out(&listing),
+        [
+            ("t", "the server lists this tool again; the first one is offered"),
+            (
+                "t",
+                "the server lists this tool again, with another definition; the first one is offered"
+            ),
+        ]
+    );
 }
 
 #[test]

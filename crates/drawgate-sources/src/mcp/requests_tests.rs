@@ -2,7 +2,7 @@ use super::*;
 
 fn client(capabilities: Value) -> Client {
     let Value::Object(capabilities) = capabilities else { panic!("not an object") };
-    Client { capabilities, log_level: None }
+    Client { capabilities, ..Client::default() }
 }
 
 fn all() -> Allowed {

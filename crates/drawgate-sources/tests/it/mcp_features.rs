@@ -25,7 +25,7 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
 
 /// A client that can answer.
 pub(crate) fn client(capabilities: Value) -> CallOptions {
-    let client = Client { capabilities: object(capabilities), log_level: None };
+    let client = Client { capabilities: object(capabilities), ..Client::default() };
     CallOptions { client: Arc::new(client), ..CallOptions::default() }
 }
 

@@ -90,7 +90,8 @@ async fn ready(place: &TestFolder) -> Gateway {
 }
 
 pub(crate) async fn begin(gateway: &Gateway, tool: &str, arguments: Value) -> String {
-    let task = result(gateway, "tools/call", json!({ "name": tool, "arguments": arguments })).await;
+    let call = json!({ "name": tool, "arguments": arguments, "task": {} });
+    let task = result(gateway, "tools/call", call).await;
     assert_eq!(task["resultType"], "task", "{task}");
     assert_eq!(task["status"], "working", "{task}");
     assert!(task["ttlMs"].is_u64() && task.get("requestState").is_none(), "{task}");
@@ -116,6 +117,38 @@ async fn a_long_call_becomes_a_task_and_its_result_outlives_the_gateway() {
     let wal = std::fs::read(place.data().join("drawgate.db-wal")).unwrap_or_default();
     let found = [database, wal].iter().any(|bytes| bytes.windows(7).any(|part| part == b"at last"));
     assert!(!found, "a result is sealed");
+}
+
+/// A call of `q__hold` by the client of this name, which declares tasks and does not ask for one. The tool ends as
+/// soon as it is read whether the client waits.
+async fn held_call(gateway: &Gateway, pipe: &Path, client: &str) -> Value {
+    let info = json!({ "io.modelcontextprotocol/clientInfo": { "name": client, "version": "1" } });
+    let call = json!({ "name": "q__hold", "arguments": { "pipe": pipe }, "_meta": info });
+    let answer = result(gateway, "tools/call", call);
+    let release = async {
+        let held = being_read(pipe).await;
+        rustix::io::write(&held, b"the answer").unwrap();
+    };
+    tokio::join!(answer, release).0
+}
+
+#[tokio::test]
+async fn a_long_call_is_a_task_for_clients_that_follow_tasks_and_is_answered_for_the_others() {
+    let place = TestFolder::new(&configuration());
+    let pipe = pipe(place.path());
+    let gateway = ready(&place).await;
+    let waited = held_call(&gateway, &pipe, "declares").await;
+    assert_eq!(waited["resultType"], "complete", "{waited}");
+    assert_eq!(waited["content"][0]["text"], "the answer", "{waited}");
+    // An unknown task is one, too: who asks about tasks knows what they are.
+    let info = json!({ "io.modelcontextprotocol/clientInfo": { "name": "follows" } });
+    let _unknown = result(&gateway, "tasks/get", json!({ "taskId": "t", "_meta": info })).await;
+    let task = held_call(&gateway, &pipe, "follows").await;
+    assert_eq!(task["resultType"], "task", "{task}");
+    let done = once(&gateway, task["taskId"].as_str().unwrap(), "completed").await;
+    assert_eq!(done["result"]["content"][0]["text"], "the answer", "{done}");
+    let other = held_call(&gateway, &pipe, "declares").await;
+    assert_eq!(other["resultType"], "complete", "another program with the same token: {other}");
 }
 
 #[tokio::test]
@@ -266,7 +299,7 @@ async fn nothing_of_an_agents_tasks_passes_to_the_next_of_its_name() {
     let pipe = pipe(place.path());
     let gateway = ready(&place).await;
     let bob = agent(&place, "bob", &["file.read"]);
-    let call = json!({ "name": "q__hold", "arguments": { "pipe": pipe } });
+    let call = json!({ "name": "q__hold", "arguments": { "pipe": pipe }, "task": {} });
     let task = ask(&gateway, &bob, &takes_tasks(), "tools/call", call).await.json();
     let id = json!({ "taskId": task["result"]["taskId"] });
     place.ok(&["agents", "remove", "bob"]);

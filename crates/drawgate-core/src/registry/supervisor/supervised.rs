@@ -304,8 +304,11 @@ impl SupervisedSource {
     /// Callers who may use the source hear that it is not there yet.
     pub(super) fn starting(&self, names: BTreeSet<String>) {
         let id = self.source.id();
-        let mut absence = Absence::new(id, &self.terms.lock().capabilities, "is starting");
+        let terms = self.terms.lock();
+        let mut absence = Absence::new(id, &terms.capabilities, "is starting");
         absence.names = names;
+        absence.starting = Some(terms.limits.timeout);
+        drop(terms);
         self.registry.set_absent(id, absence);
     }
 

@@ -90,7 +90,7 @@ impl Peer {
     ) -> Result<Exchange, SourceError> {
         let (session, id) = (self.session(), self.id());
         let meta = Meta::of_call(session.era, self.context.allowed, cx, id)
-            .following_tasks(self.context.wants_task(call.tool()));
+            .following_tasks(self.context.follows_task(call.tool(), &cx.client));
         let params = CallParams::new(call, form, meta);
         let method = form.method(call);
         let body = wire::Request::new(id, method, &params).to_bytes()?;

@@ -58,7 +58,7 @@ impl Connection {
     ) -> Result<Exchange, SourceError> {
         let id = self.link.id();
         let meta = Meta::of_call(self.era(), self.allowed(), cx, id)
-            .following_tasks(self.context().wants_task(call.tool()));
+            .following_tasks(self.context().follows_task(call.tool(), &cx.client));
         let params = CallParams::new(call, form, meta);
         let bytes = Request::new(id, form.method(call), &params).to_bytes()?;
         self.exchange(id, bytes, Some(self.callers.enter(id, cx)), Ending::Cancel).await

@@ -240,6 +240,7 @@ fn what_is_not_a_tool_is_asked_with_its_own_members_only() {
     let client = Client {
         capabilities: object(json!({ "elicitation": {}, "sampling": {} })),
         log_level: Some("info".to_owned()),
+        ..Client::default()
     };
     let cx = CallContext { trace: None, client: client.into(), ..cx };
     let meta = Meta::of_call(Era::Stateless, usual(), &cx, 7);

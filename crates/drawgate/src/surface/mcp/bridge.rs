@@ -371,7 +371,14 @@ impl Bridge {
         let request = request
             .body(Body::from(body))
             .map_err(|error| NoAnswer::BeforeSending(error.into()))?;
-        sender.send_request(request).await.map_err(|error| NoAnswer::Perhaps(error.into()))
+        sender.send_request(request).await.map_err(|error| {
+            // A connection that was closed before it took the request: the gateway ends just now.
+            if error.is_canceled() {
+                NoAnswer::BeforeSending(error.into())
+            } else {
+                NoAnswer::Perhaps(error.into())
+            }
+        })
     }
 }
 

@@ -48,12 +48,13 @@ pub(super) async fn tool(
     } else {
         params
     };
+    let offer = tasks::offer(mcp, peer, &params);
     let call = invocation(peer.era, id, params)?;
     // A run is not asked and waits for its calls: they are its steps.
     let may_be_task = peer.caller.lineage.is_none() && tasks::wanted(peer);
     if let Some(tasks) = mcp.inner.tasks.as_ref().filter(|_| may_be_task) {
         let options = options(peer, &call)?;
-        return Box::pin(tasks::call(tasks, peer, id, *call, options)).await;
+        return Box::pin(tasks::call(tasks, peer, id, *call, (options, offer))).await;
     }
     let asked = call.tool_id.clone();
     let result = perform_operation(mcp, peer, id, call).await?;

@@ -21,12 +21,14 @@ pub(super) fn of_session(params: &Map<String, Value>) -> Result<Client, RpcError
         None => Map::new(),
         Some(_) => return Err(invalid("`capabilities` must be an object")),
     };
-    Ok(Client { capabilities: declared(capabilities)?, log_level: None })
+    Ok(Client { capabilities: declared(capabilities)?, ..Client::default() })
 }
 
 /// The client of a request that stands alone, by the request's metadata.
 pub(super) fn of_request(params: &mut Map<String, Value>) -> Result<Client, RpcError> {
-    let Some(Value::Object(meta)) = params.get_mut("_meta") else { return Ok(Client::default()) };
+    let Some(Value::Object(meta)) = params.get_mut("_meta") else {
+        return Ok(Client { knows_tasks: true, ..Client::default() });
+    };
     let capabilities = match meta.shift_remove(&format!("{PROTOCOL_META}clientCapabilities")) {
         Some(Value::Object(capabilities)) => capabilities,
         _ => Map::new(),
@@ -35,7 +37,7 @@ pub(super) fn of_request(params: &mut Map<String, Value>) -> Result<Client, RpcE
         None => None,
         Some(level) => Some(parse_level(Some(&level), "logLevel")?),
     };
-    Ok(Client { capabilities: declared(capabilities)?, log_level })
+    Ok(Client { capabilities: declared(capabilities)?, log_level, knows_tasks: true })
 }
 
 /// A level of the log, if it is one.

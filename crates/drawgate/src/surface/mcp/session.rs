@@ -93,7 +93,7 @@ impl Session {
     pub(super) fn set_log_level(&self, level: String) {
         let mut client = self.client.write();
         let capabilities = client.capabilities.clone();
-        *client = Arc::new(Client { capabilities, log_level: Some(level) });
+        *client = Arc::new(Client { capabilities, log_level: Some(level), ..Client::default() });
     }
 
     fn idle_ms(&self, now: u64) -> u64 {

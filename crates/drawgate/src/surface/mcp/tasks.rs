@@ -1,17 +1,26 @@
 //! The tasks extension: `tasks/get`, `tasks/update`, `tasks/cancel`, and the call that becomes a task.
+//!
+//! Some programs declare the extension and do not follow a task: they would take it for the tool's result. So a
+//! call that only takes long becomes a task for those that have shown that they follow tasks, by an earlier request
+//! about one or by a `task` in the call. What the server itself makes a task of, is one for all that declare it.
+
+use std::collections::VecDeque;
 
 use axum::response::Response;
-use drawgate_core::model::{ToolInvocation, ToolResult};
+use drawgate_core::model::{Principal, ToolInvocation, ToolResult};
 use drawgate_core::pipeline::CallOptions;
-use drawgate_runtime::tasks::{Format, LIFETIME_MS, Outcome, Status, Task, TaskOrResult, Tasks};
+use drawgate_runtime::tasks::{
+    Format, LIFETIME_MS, Outcome, Status, Task, TaskOffer, TaskOrResult, Tasks,
+};
 use drawgate_runtime::time::iso;
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::Mcp;
 use super::call::{input_required_value, is_bad_state, rendered};
 use super::client::page_request;
-use super::era::Era;
+use super::era::{Era, PROTOCOL_META};
 use super::http::{Peer, json as json_response};
 use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes};
 use super::methods::stateless_meta;
@@ -23,6 +32,46 @@ const MISSING_CAPABILITY: i64 = -32021;
 
 /// How often a client should look.
 const POLL_MS: u64 = 2000;
+/// Clients that are remembered as followers of tasks; calls of the others are waited for.
+const MAX_FOLLOWERS: usize = 1024;
+/// Characters of a client's name by which it is told from others of the same caller.
+const MAX_CLIENT_NAME: usize = 128;
+
+/// The clients that have shown that they follow tasks, the latest first: whose they are, and what they call
+/// themselves.
+#[derive(Default)]
+pub(super) struct Followers(Mutex<VecDeque<(Principal, String)>>);
+
+impl Followers {
+    fn note(&self, follower: (Principal, String)) {
+        let mut known = self.0.lock();
+        if !known.contains(&follower) {
+            known.push_front(follower);
+            known.truncate(MAX_FOLLOWERS);
+        }
+    }
+
+    fn knows(&self, follower: &(Principal, String)) -> bool {
+        self.0.lock().contains(follower)
+    }
+}
+
+/// A client among all of its caller: programs that share a token differ in what they can do.
+fn client_of(peer: &Peer, params: &Map<String, Value>) -> (Principal, String) {
+    let info = params.get("_meta").and_then(|meta| meta.get(format!("{PROTOCOL_META}clientInfo")));
+    let name = info.and_then(|info| info.get("name")?.as_str()).unwrap_or_default();
+    (peer.caller.principal.clone(), name.chars().take(MAX_CLIENT_NAME).collect())
+}
+
+/// When a call of this client becomes a task.
+pub(super) fn offer(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> TaskOffer {
+    let asks = params.get("task").is_some_and(Value::is_object);
+    if wanted(peer) && (asks || mcp.inner.task_followers.knows(&client_of(peer, params))) {
+        TaskOffer::WhenLong
+    } else {
+        TaskOffer::WhenServerMakesOne
+    }
+}
 
 /// How MCP writes what a task came to.
 pub const FORMAT: Format = Format { result, failure, page_request };
@@ -61,11 +110,11 @@ pub(super) async fn call(
     peer: &Peer,
     id: &RequestId,
     call: ToolInvocation,
-    options: CallOptions,
+    (options, offer): (CallOptions, TaskOffer),
 ) -> Result<Response, RpcError> {
     let asked = call.tool_id.clone();
     peer.reaches_gate();
-    let result = match tasks.begin(&peer.caller, call, options).await {
+    let result = match tasks.begin(&peer.caller, call, options, offer).await {
         TaskOrResult::Task(task) => {
             let mut task = summary(&task);
             task.insert("resultType".to_owned(), "task".into());
@@ -90,7 +139,7 @@ pub(super) fn get(
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    let task_id = task_id(peer, params)?;
+    let task_id = task_id(mcp, peer, params)?;
     let task = book(mcp)?.get(&peer.caller.principal, task_id).ok_or_else(unknown)?;
     Ok(complete(id, details(&task)))
 }
@@ -102,7 +151,7 @@ pub(super) fn update(
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    let task_id = task_id(peer, params)?;
+    let task_id = task_id(mcp, peer, params)?;
     let Some(Value::Object(answers)) = params.get("inputResponses") else {
         return Err(RpcError::new(INVALID_PARAMS, "`inputResponses` must be an object"));
     };
@@ -119,7 +168,7 @@ pub(super) async fn cancel(
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    let task_id = task_id(peer, params)?;
+    let task_id = task_id(mcp, peer, params)?;
     if !book(mcp)?.cancel(&peer.caller.principal, task_id).await {
         return Err(unknown());
     }
@@ -170,8 +219,14 @@ pub(super) fn check(peer: &Peer) -> Result<(), RpcError> {
     Err(RpcError::new(MISSING_CAPABILITY, message).with_data(needed))
 }
 
-fn task_id<'a>(peer: &Peer, params: &'a Map<String, Value>) -> Result<&'a str, RpcError> {
+/// The task that a request is about. Whoever asks about one follows tasks.
+fn task_id<'a>(
+    mcp: &Mcp,
+    peer: &Peer,
+    params: &'a Map<String, Value>,
+) -> Result<&'a str, RpcError> {
     check(peer)?;
+    mcp.inner.task_followers.note(client_of(peer, params));
     let id = params.get("taskId").and_then(Value::as_str);
     id.ok_or_else(|| RpcError::new(INVALID_PARAMS, "`taskId` must be a string"))
 }

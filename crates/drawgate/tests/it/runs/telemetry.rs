@@ -228,7 +228,8 @@ async fn a_run_stays_in_the_trace_of_its_caller_after_a_kill() {
     let mut gateway = serve(&place);
     offers(&gateway, "lead").await;
     let meta = json!({ "traceparent": traceparent() });
-    let call = json!({ "name": "lead", "arguments": { "prompt": "go" }, "_meta": meta });
+    let call =
+        json!({ "name": "lead", "arguments": { "prompt": "go" }, "_meta": meta, "task": {} });
     let task = tasks::result(&gateway, "tools/call", call).await;
     assert_eq!(task["resultType"], "task", "{task}");
     fake.asked(|_| true).await;

@@ -128,6 +128,8 @@ async fn a_long_run_is_a_task_and_its_result_comes_by_the_task() {
         other => panic!("it took long and is no task: {other:?}"),
     };
     let look = async |id: &str| client.get_task(GetTaskParams::new(id)).await.unwrap().task;
+    // From then on the gateway knows that this client follows tasks.
+    assert!(client.get_task(GetTaskParams::new("none")).await.is_err());
 
     let short = analyse("that").await;
     assert!(matches!(short, CallToolResponse::Complete(_)), "{short:?}");
