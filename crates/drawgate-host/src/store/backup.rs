@@ -29,7 +29,7 @@ use crate::trusted::followed::FollowedPath;
 /// What `SQLite` keeps beside a database.
 const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// What belongs to the process that runs.
-const OF_PROCESS: [&str; 2] = ["lock", "audit.head.new"];
+const OF_PROCESS: [&str; 3] = [DataDir::LOCK, DataDir::NEXT_LOCK, "audit.head.new"];
 const HEAD: &str = "audit.head";
 /// What file systems have at their top: nothing of the data folder, whose it may be.
 const LOST_AND_FOUND: &str = "lost+found";

@@ -77,6 +77,10 @@ pub struct DataDirLock {
 }
 
 impl DataDir {
+    /// The file whose lock is the right to write.
+    pub(crate) const LOCK: &str = "lock";
+    /// The file whose lock is the right to follow.
+    pub(crate) const NEXT_LOCK: &str = "next.lock";
     /// The database of state.
     pub(crate) const STATE: &str = "drawgate.db";
     /// The database of the audit log.
@@ -138,7 +142,29 @@ impl DataDir {
 
     /// Takes the lock.
     pub fn exclusive(&self) -> Result<DataDirLock, DataDirError> {
-        let path = self.file("lock");
+        self.take(Self::LOCK)
+    }
+
+    /// Takes the right to follow the process that writes in the folder now. Others that would leave it to
+    /// who has it ask [`successor`](Self::successor).
+    pub fn succeed(&self) -> Result<DataDirLock, DataDirError> {
+        self.take(Self::NEXT_LOCK)
+    }
+
+    /// The process that writes in a folder, if there is one.
+    #[must_use]
+    pub fn user(path: &Path) -> Option<u32> {
+        lock_holder(&path.join(Self::LOCK))
+    }
+
+    /// The process that has the right to write next in a folder, if there is one.
+    #[must_use]
+    pub fn successor(path: &Path) -> Option<u32> {
+        lock_holder(&path.join(Self::NEXT_LOCK))
+    }
+
+    fn take(&self, name: &str) -> Result<DataDirLock, DataDirError> {
+        let path = self.file(name);
         let failed = |source| DataDirError::Io { path: path.clone(), source };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -259,6 +285,21 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), DataDirError> {
     }
     let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
     Err(DataDirError::Foreign { path: path.to_owned(), owner, user })
+}
+
+/// The process that holds the lock of a file, which has written its id there. Trying the lock would keep it
+/// from others for a moment, so the kernel's list is read.
+fn lock_holder(path: &Path) -> Option<u32> {
+    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path).ok()?;
+    let inode = file.metadata().ok()?.ino();
+    let pid = holder(&mut file);
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let is_it = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        matches!(words.as_slice(), [_, "FLOCK", _, "WRITE", of, place, ..]
+            if *of == pid && place.rsplit(':').next() == Some(inode.to_string().as_str()))
+    };
+    if locks.lines().any(is_it) { pid.parse().ok() } else { None }
 }
 
 fn holder(file: &mut File) -> String {

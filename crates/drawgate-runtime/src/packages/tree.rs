@@ -2,7 +2,7 @@
 //! all bytes. Times and owners do not count.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,10 +13,19 @@ use sha2::{Digest, Sha256};
 
 /// Precedes everything that is hashed, so that no other hash can be mistaken for one of these.
 const PREFIX: &[u8] = b"drawgate package 1\0";
-/// Most files and folders of a package with all that it needs.
-const MAX_ENTRIES: usize = 200_000;
-/// Most bytes of them together.
-const MAX_BYTES: u64 = 4 << 30;
+/// How much a package may be, with all that it needs.
+struct Bounds {
+    /// Files, folders and links.
+    entries: usize,
+    /// Folders in one another. Packages of npm that hold others of their own need the most.
+    depth: usize,
+    /// Bytes of all paths together, which are in memory at once.
+    names: usize,
+    /// Bytes of all files together.
+    bytes: u64,
+}
+
+const BOUNDS: Bounds = Bounds { entries: 200_000, depth: 100, names: 64 << 20, bytes: 4 << 30 };
 
 /// Why a folder is not what was pinned.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +37,11 @@ pub enum TreeError {
     #[error("its files are gone")]
     Gone,
     /// It is larger than any package.
-    #[error("it has more than {MAX_ENTRIES} files or {MAX_BYTES} bytes")]
+    #[error("it is larger than a package may be: {} files, {} bytes, {} bytes of names", BOUNDS.entries, BOUNDS.bytes, BOUNDS.names)]
     TooLarge,
+    /// It has too many folders in one another.
+    #[error("it has more than {} folders in one another", BOUNDS.depth)]
+    TooDeep,
     /// It holds something that no package has.
     #[error("`{}` is neither a file, a folder nor a link", .0.display())]
     Special(PathBuf),
@@ -46,23 +58,10 @@ pub enum TreeError {
 /// The hash of all that is in a folder: `sha256:` and 64 digits. Links are not followed.
 pub fn content_hash(folder: &Path) -> Result<String, TreeError> {
     let mut lines = Vec::new();
-    let mut bytes = 0_u64;
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        let failed = |source| failed(&next, source);
-        for entry in fs::read_dir(&next).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let (line, size) = describe(folder, &path)?;
-            bytes = bytes.saturating_add(size);
-            if path.is_dir() && !path.is_symlink() {
-                folders.push(path);
-            }
-            lines.push(line);
-            if lines.len() > MAX_ENTRIES || bytes > MAX_BYTES {
-                return Err(TreeError::TooLarge);
-            }
-        }
-    }
+    walk(folder, &BOUNDS, |path, found| {
+        lines.push(describe(folder, path, found)?);
+        Ok(())
+    })?;
     lines.sort_unstable();
     let mut digest = Sha256::new();
     digest.update(PREFIX);
@@ -77,21 +76,45 @@ pub fn content_hash(folder: &Path) -> Result<String, TreeError> {
 pub fn links_out(folder: &Path) -> Result<BTreeMap<PathBuf, PathBuf>, TreeError> {
     let top = folder.canonicalize().map_err(|source| failed(folder, source))?;
     let mut out = BTreeMap::new();
-    let mut folders = vec![top.clone()];
-    while let Some(next) = folders.pop() {
-        let failed = |source| failed(&next, source);
-        for entry in fs::read_dir(&next).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let (kind, path) = (entry.file_type().map_err(failed)?, entry.path());
-            if kind.is_dir() {
-                folders.push(path);
-            } else if kind.is_symlink() && !leads_within(&top, &path) {
-                let target = fs::read_link(&path).map_err(failed)?;
-                out.insert(path, target);
+    walk(&top, &BOUNDS, |path, found| {
+        if found.is_symlink() && !leads_within(&top, path) {
+            let target = fs::read_link(path).map_err(|source| failed(path, source))?;
+            out.insert(path.to_owned(), target);
+        }
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+/// Visits all that is in a folder. It is the one place that says how much that may be, for every ecosystem.
+fn walk(
+    folder: &Path,
+    bounds: &Bounds,
+    mut visit: impl FnMut(&Path, &Metadata) -> Result<(), TreeError>,
+) -> Result<(), TreeError> {
+    let (mut entries, mut names, mut bytes) = (0_usize, 0_usize, 0_u64);
+    let mut folders = vec![(folder.to_owned(), 0_usize)];
+    while let Some((next, depth)) = folders.pop() {
+        let failed_here = |source| failed(&next, source);
+        for entry in fs::read_dir(&next).map_err(failed_here)? {
+            let path = entry.map_err(failed_here)?.path();
+            let found = path.symlink_metadata().map_err(|source| failed(&path, source))?;
+            entries = entries.saturating_add(1);
+            names = names.saturating_add(path.as_os_str().len());
+            bytes = bytes.saturating_add(found.len());
+            if entries > bounds.entries || names > bounds.names || bytes > bounds.bytes {
+                return Err(TreeError::TooLarge);
+            }
+            visit(&path, &found)?;
+            if found.is_dir() {
+                if depth >= bounds.depth {
+                    return Err(TreeError::TooDeep);
+                }
+                folders.push((path, depth.saturating_add(1)));
             }
         }
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Whether a link leads to something in the folder. One that leads nowhere yet is taken at its word.
@@ -104,10 +127,9 @@ fn leads_within(top: &Path, link: &Path) -> bool {
     }
 }
 
-/// What counts of one entry, and its size.
-fn describe(folder: &Path, path: &Path) -> Result<(Vec<u8>, u64), TreeError> {
+/// What counts of one entry.
+fn describe(folder: &Path, path: &Path, found: &Metadata) -> Result<Vec<u8>, TreeError> {
     let failed = |source| failed(path, source);
-    let found = path.symlink_metadata().map_err(failed)?;
     let mut line = path.strip_prefix(folder).unwrap_or(path).as_os_str().as_bytes().to_vec();
     line.push(0);
     if found.is_dir() {
@@ -123,7 +145,7 @@ fn describe(folder: &Path, path: &Path) -> Result<(Vec<u8>, u64), TreeError> {
     } else {
         return Err(TreeError::Special(path.to_owned()));
     }
-    Ok((line, found.len()))
+    Ok(line)
 }
 
 fn failed(path: &Path, source: io::Error) -> TreeError {
@@ -174,5 +196,26 @@ mod tests {
             assert_ne!(content_hash(folder.path()).unwrap(), before, "change {number}");
         }
         assert!(matches!(content_hash(&one.path().join("none")), Err(TreeError::Gone)));
+    }
+
+    #[test]
+    fn files_folders_depth_names_and_bytes_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        fs::write(folder.path().join("a/b/file"), "text").unwrap();
+        let bytes = 1 << 20;
+        let enough = || Bounds { entries: 3, depth: 2, names: 1 << 20, bytes };
+        for (name, bounds, expected) in [
+            ("all", enough(), None),
+            ("entries", Bounds { entries: 2, ..enough() }, Some("larger")),
+            ("depth", Bounds { depth: 1, ..enough() }, Some("in one another")),
+            ("names", Bounds { names: 8, ..enough() }, Some("larger")),
+            ("bytes", Bounds { bytes: 3, ..enough() }, Some("larger")),
+        ] {
+            let refused = walk(folder.path(), &bounds, |_, _| Ok(())).err();
+            let refused = refused.map(|error| error.to_string());
+            assert_eq!(refused.is_some(), expected.is_some(), "{name}: {refused:?}");
+            assert!(refused.unwrap_or_default().contains(expected.unwrap_or_default()), "{name}");
+        }
     }
 }

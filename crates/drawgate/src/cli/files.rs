@@ -142,6 +142,10 @@ fn keep_copy(data: &Path, path: &Path, content: &str) -> anyhow::Result<PathBuf>
     let name = path.file_name().unwrap_or_default();
     for number in 1..=MAX_COPIES {
         let copy = folder.join(suffixed(name, &format!(".{number}")));
+        // Writing one in vain for each that is there takes long, where there are many.
+        if copy.symlink_metadata().is_ok() {
+            continue;
+        }
         match Place::of(&copy)?.create(content.as_bytes(), Some(PRIVATE)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             done => return Ok(done.map(|()| copy)?),

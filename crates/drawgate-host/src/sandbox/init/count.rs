@@ -13,6 +13,9 @@ use super::sweep::Folder;
 /// Entries of a folder between two questions whether to go on.
 const AT_ONCE: usize = 1024;
 
+/// Most folders that wait to be looked into: each is a path, of up to 4 KiB. Those beyond count as closed ones.
+const MAX_LEFT: usize = 20_000;
+
 /// What is newer than the program.
 #[derive(Debug)]
 pub(super) struct Count {
@@ -46,6 +49,10 @@ impl Count {
         while let Some(path) = left.pop().filter(|_| !self.new.is_above(self.most)) {
             if interrupted() {
                 return None;
+            }
+            if left.len() > MAX_LEFT {
+                self.is_partial = true;
+                left.truncate(MAX_LEFT);
             }
             let Ok(entries) = open(top, &path) else {
                 self.is_partial = true;

@@ -15,7 +15,7 @@ use drawgate_host::egress::Reach;
 use drawgate_host::process::{Running, Spawn, SpawnError};
 use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-use rustix::process::Signal;
+use rustix::process::{Resource, Signal, getrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::timeout;
 
@@ -59,6 +59,12 @@ const LIMITS: ResourceLimits = ResourceLimits {
     open_files: 4096,
 };
 
+/// The same under the limit of this process (`ulimit -f`), which a sandbox does not exceed.
+fn limits() -> ResourceLimits {
+    let most = getrlimit(Resource::Fsize).current.map_or(u64::MAX, |bytes| bytes >> 20);
+    ResourceLimits { file_mb: LIMITS.file_mb.min(most.max(1)), ..LIMITS }
+}
+
 /// Programs that install into a folder.
 pub(super) struct Installer {
     host: Host,
@@ -77,12 +83,6 @@ pub(super) struct Step<'a> {
     pub(super) programs: Vec<PathBuf>,
 }
 
-impl Installer {
-    /// Installs into `tree`. The home of the programs is made beside it, and goes with this value.
-    pub(super) fn new(host: Host, tree: &Path) -> anyhow::Result<Self> {
-        let mut home = tree.as_os_str().to_owned();
-        home.push(format!(".{HOME}"));
-        let home = PathBuf::from(home);
 /// Why a package manager failed, in plain words, where it is known.
 fn reason(lines: &[&str]) -> Option<&'static str> {
     let says = |words: &[&str]| lines.iter().any(|line| words.iter().any(|it| line.contains(it)));
@@ -97,6 +97,12 @@ fn reason(lines: &[&str]) -> Option<&'static str> {
         .then_some("the index has no such package or version, or does not answer")
 }
 
+impl Installer {
+    /// Installs into `tree`. The home of the programs is made beside it, and goes with this value.
+    pub(super) fn new(host: Host, tree: &Path) -> anyhow::Result<Self> {
+        let mut home = tree.as_os_str().to_owned();
+        home.push(format!(".{HOME}"));
+        let home = PathBuf::from(home);
         new_folder(&home)?;
         let installer = Self { host, operator: Operator::here(), tree: tree.to_owned(), home };
         new_folder(&installer.temporary())?;
@@ -144,7 +150,7 @@ fn reason(lines: &[&str]) -> Option<&'static str> {
             return Ok(());
         }
         if status.signal() == Some(Signal::XFSZ.as_raw()) {
-            bail!("`{shown}` failed: it was to write a file of more than {} MiB", LIMITS.file_mb);
+            bail!("`{shown}` failed: it was to write a file of more than {} MiB", limits().file_mb);
         }
         let lines = said.lines().chain(complaints.lines()).filter(|line| !line.trim().is_empty());
         let lines: Vec<&str> = lines.filter(|line| !line.contains(GONE)).collect();
@@ -196,7 +202,7 @@ fn reason(lines: &[&str]) -> Option<&'static str> {
             reach,
             internal: None,
             unprotected: Vec::new(),
-            limits: LIMITS,
+            limits: limits(),
         };
         Ok(Spawn {
             program: step.program.to_owned(),

@@ -49,6 +49,16 @@ fn entry(name: &str, text: &str) -> Value {
     json!({ "name": name, "text": text })
 }
 
+/// A file in more folders than a package may have.
+fn deep(top: &str) -> Value {
+    entry(&format!("{top}{}x", "d/".repeat(800)), "x")
+}
+
+/// A name that no file system takes.
+fn long_name(top: &str) -> String {
+    format!("{top}{}", "n".repeat(300))
+}
+
 /// A registry that answers with what was put under an address, and notes what it is asked for.
 #[derive(Default)]
 struct Shelf {
@@ -139,7 +149,17 @@ impl Lab {
     #[expect(clippy::disallowed_methods, reason = "tests give the program its environment")]
     fn add(&self, name: &str, words: &[&str]) -> std::process::Output {
         let args: Vec<&str> = ["servers", "add", name, "--"].iter().chain(words).copied().collect();
-        let mut command = self.place.command(&args);
+        let own = self.place.command(&args);
+        let mut command = Command::new("sh");
+        // What is to be too large need not be as large as a package may be: 64 MiB, in units of 512 bytes.
+        command.args(["-c", "ulimit -f 131072; exec \"$@\"", "sh"]);
+        command.arg(own.get_program()).args(own.get_args()).current_dir(self.place.path());
+        for (name, value) in own.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         let path = std::env::var("PATH").unwrap();
         command
             .env("PATH", format!("{}:{path}", self.place.path().join("bin").display()))
@@ -159,7 +179,7 @@ impl Lab {
         let end = if output.status.success() { End::Installed } else { End::Refused };
         assert_eq!(end, case.end, "{name}: {said}");
         let is_stopped =
-            said.contains("a file of more than 2048 MiB") || said.contains("File too large");
+            said.contains("a file of more than 64 MiB") || said.contains("File too large");
         assert_eq!(name == "bomb", is_stopped, "{name}: {said}");
         assert_eq!(*self.elsewhere.0.asked.lock(), Vec::<String>::new(), "{name}: {said}");
         let folder = self.place.data().join("packages").join(name);
@@ -279,7 +299,10 @@ fn npm_cases(lab: &Lab) -> Vec<Case> {
             ],
         ),
         case("traversal", Installed, json!({}), vec![entry(&up(20), "x"), entry(&away, "x")]),
-        case("bomb", Refused, json!({}), vec![json!({ "name": "package/bomb", "bomb": 3 })]),
+        case("bomb", Refused, json!({}), vec![json!({ "name": "package/bomb", "bomb": 8 })]),
+        case("deep", Refused, json!({}), vec![deep("package/")]),
+        // npm leaves out what the file system does not take.
+        case("long-name", Installed, json!({}), vec![entry(&long_name("package/"), "x")]),
         case("huge-manifest", Refused, json!({ "more": "x".repeat(33 << 20) }), vec![]),
     ]
 }
@@ -418,7 +441,9 @@ fn python_cases(lab: &Lab) -> Vec<Case> {
                 ),
             ],
         ),
-        case("bomb", Refused, Value::Null, vec![json!({ "name": "bomb.bin", "bomb": 3 })]),
+        case("bomb", Refused, Value::Null, vec![json!({ "name": "bomb.bin", "bomb": 8 })]),
+        case("deep", Refused, Value::Null, vec![deep("")]),
+        case("long-name", Refused, Value::Null, vec![entry(&long_name(""), "x")]),
         // There is only its source.
         case("source", Refused, json!("source"), vec![]),
     ]
@@ -542,6 +567,7 @@ async fn nothing_of_a_python_package_runs_while_pip_fetches_it() {
         ("file-dependency", Refused),
         ("source", Refused),
         ("bomb", Refused),
+        ("deep", Refused),
     ];
     let of = |(name, end)| {
         let case = cases.iter().find(|case| case.name == name).unwrap();

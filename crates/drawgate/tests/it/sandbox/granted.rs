@@ -34,6 +34,10 @@ enum Holder {
     /// A hook that is asked about calls, and refuses them with what it found.
     Hook,
     Plugin,
+    /// A command of a toolpack, whose manifest names the path.
+    Toolpack,
+    /// The same, where the configuration adds the path to those of the manifest.
+    ConfiguredToolpack,
 }
 
 /// What is granted, and what the link leads to that takes its place.
@@ -142,6 +146,39 @@ const ROWS: &[Row] = &[
         grant: "write",
         ..ROW
     },
+    Row { name: "a folder to read of a toolpack", holder: Holder::Toolpack, grant: "read", ..ROW },
+    Row {
+        name: "a file to read of a toolpack",
+        holder: Holder::Toolpack,
+        kind: Kind::File,
+        grant: "read",
+        ..ROW
+    },
+    Row {
+        name: "a folder to write of a toolpack",
+        holder: Holder::Toolpack,
+        grant: "write",
+        ..ROW
+    },
+    Row {
+        name: "a folder to write of a toolpack, in a folder that is swapped",
+        holder: Holder::Toolpack,
+        kind: Kind::Below,
+        grant: "write",
+        ..ROW
+    },
+    Row {
+        name: "a folder that the operator gives to a toolpack",
+        holder: Holder::ConfiguredToolpack,
+        grant: "permissions = { write = [\"$T\"] }",
+        ..ROW
+    },
+    Row {
+        name: "the workspace of a toolpack",
+        holder: Holder::ConfiguredToolpack,
+        grant: "workspace = \"$T\"",
+        ..ROW
+    },
 ];
 
 const ROW: Row = Row {
@@ -209,6 +246,7 @@ impl Row {
         match self.holder {
             Holder::Server | Holder::Hook => format!("b{index}__run"),
             Holder::Plugin => format!("p{index}__run"),
+            Holder::Toolpack | Holder::ConfiguredToolpack => format!("t{index}_run"),
         }
     }
 
@@ -227,6 +265,28 @@ impl Row {
         let manifest = json!({ "name": name, "version": "1.0.0", "main": "main.py", "runtime": "python", "permissions": { self.grant: [thing] } });
         let code = PLUGIN.replace("$NAME", &name).replace("$SCRIPT", &self.attack(index, lab));
         for (file, text) in [("drawgate-plugin.json", manifest.to_string()), ("main.py", code)] {
+            std::fs::write(folder.join(file), text).unwrap();
+        }
+    }
+
+    const fn is_toolpack(&self) -> bool {
+        matches!(self.holder, Holder::Toolpack | Holder::ConfiguredToolpack)
+    }
+
+    fn write_toolpack(&self, index: usize, lab: &Lab, folder: &Path) {
+        std::fs::create_dir(folder).unwrap();
+        let (id, thing) = (format!("t{index}"), self.thing(index, lab));
+        let paths = match self.holder {
+            Holder::Toolpack => json!({ self.grant: [thing] }),
+            _ => json!({}),
+        };
+        let tool = json!({ "name": self.tool(index), "type": "command", "description": "r",
+            "command_template": "sh ./run.sh", "sandbox": "workspace",
+            "parameters": { "type": "object", "properties": {} } });
+        let manifest = json!({ "id": id, "name": id, "version": "1.0.0", "tools": [tool],
+            "permissions": { "paths": paths } });
+        let script = format!("{} cat /tmp/loot", self.attack(index, lab));
+        for (file, text) in [("toolpack.json", manifest.to_string()), ("run.sh", script)] {
             std::fs::write(folder.join(file), text).unwrap();
         }
     }
@@ -255,7 +315,8 @@ impl Row {
                  args = [\"-c\", {refusal:?}, {argument:?}]\nenv = {{ ROUND = \"{round}\" }}\n\
                  tools = [\"b$N__run\"]\ntimeout_ms = 30000\n{grant}\n"
             ),
-            Holder::Plugin => String::new(),
+            Holder::ConfiguredToolpack => format!("[toolpacks.packs.t$N]\n{grant}\n"),
+            Holder::Plugin | Holder::Toolpack => String::new(),
         };
         let text = format!("{writer}\n{holder}");
         let text = text.replace("$N", &index.to_string());
@@ -326,6 +387,23 @@ impl Site {
         }
     }
 
+    /// Installs and enables the toolpacks of all rows.
+    async fn install_toolpacks(&self) {
+        let (config, data) = (self.lab.path().join("gate.toml"), self.lab.path().join("data"));
+        for (index, row) in ROWS.iter().enumerate().filter(|(_, row)| row.is_toolpack()) {
+            let id = format!("t{index}");
+            let folder = self.lab.path().join(&id);
+            row.write_toolpack(index, &self.lab, &folder);
+            for (command, what) in [("install", folder.to_str().unwrap()), ("enable", &id)] {
+                let mut args =
+                    vec!["--config", config.to_str().unwrap(), "--data", data.to_str().unwrap()];
+                args.extend(["toolpacks", command, what]);
+                let done = run(&mut self.lab.program(&args)).await;
+                assert_eq!(done.code, 0, "{command} {id}: {done:?}");
+            }
+        }
+    }
+
     fn log(&self) -> PathBuf {
         self.lab.path().join("serve.log")
     }
@@ -379,6 +457,7 @@ async fn nothing_outside_of_a_grant_is_ever_open() {
         site.configure(1);
         let gateway = site.serve();
         site.plugins("add").await;
+        site.install_toolpacks().await;
         for (index, row) in ROWS.iter().enumerate() {
             let answer = gateway
                 .rpc(&gateway.token, "tools/call", json!({ "name": row.tool(index) }))
