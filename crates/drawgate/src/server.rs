@@ -17,6 +17,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use drawgate_core::model::Principal;
+use drawgate_host::process::open_files;
 use drawgate_host::repoll::Repoll;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, StatusCode};
@@ -178,6 +179,7 @@ pub struct Server {
     /// The connections.
     pub connections: TaskTracker,
     slots: Arc<ConnectionSlots>,
+    control_slots: Arc<ConnectionSlots>,
     timeouts: Timeouts,
 }
 
@@ -185,7 +187,7 @@ impl Server {
     /// A server with room for so many connections, or for as many as the limit of open files allows.
     #[must_use]
     pub fn new(max_connections: usize) -> Self {
-        let possible = slots::possible(drawgate_host::process::open_files());
+        let possible = slots::possible(open_files());
         if possible < max_connections {
             tracing::warn!(
                 max_connections,
@@ -205,6 +207,7 @@ impl Server {
             cut: CancellationToken::new(),
             connections: TaskTracker::new(),
             slots: ConnectionSlots::new(max_connections),
+            control_slots: ConnectionSlots::new(slots::possible_for_control(open_files())),
         }
     }
 
@@ -378,12 +381,35 @@ impl Server {
                 () = self.stop.cancelled() => return,
             };
             let Some((stream, _)) = admitted(accepted).await else { continue };
+            let Some(slot) = self.control_slots.take() else { continue };
+            slot.mark_as_caller();
             let (server, router) = (self.clone(), router.clone());
             self.connections.spawn(async move {
-                let service = move |request: Request<Body>| router.clone().oneshot(request);
-                server.drive(stream, service).await;
+                let evicted = slot.evicted.clone();
+                let service = move |request: Request<Body>| {
+                    let (under_way, router) = (slot.request(), router.clone());
+                    async move {
+                        let answer = |body| ResponseBody { body, _request: under_way };
+                        router.oneshot(request).await.map(|response| response.map(answer))
+                    }
+                };
+                tokio::select! {
+                    () = server.drive(stream, service) => {}
+                    () = evicted.cancelled() => {}
+                }
             });
         }
+    }
+}
+
+/// Refuses to serve with fewer files than a gateway needs: it would start, and fail at its calls.
+pub fn check_open_files() -> anyhow::Result<()> {
+    match open_files() {
+        Some(most) if most < slots::MIN_OPEN_FILES => anyhow::bail!(
+            "this process may open {most} files, and a gateway needs {}; raise the limit with `ulimit -n` or `LimitNOFILE=`",
+            slots::MIN_OPEN_FILES
+        ),
+        _ => Ok(()),
     }
 }
 

@@ -71,6 +71,9 @@ pub(super) async fn run(command: AgentsCommand, context: Context) -> anyhow::Res
     done.map(|()| ExitCode::SUCCESS)
 }
 
+/// How many agents are named to who has asked for another one.
+const MAX_NAMED: usize = 10;
+
 /// Refuses an agent that has no token: a client that acts as nobody sees no tools.
 pub(super) async fn check_exists(context: &Context, name: &str) -> anyhow::Result<()> {
     let agents: Vec<Agent> = if context.data.exists() {
@@ -83,7 +86,13 @@ pub(super) async fn check_exists(context: &Context, name: &str) -> anyhow::Resul
     };
     let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
     let near = did_you_mean(name, names.iter().copied());
-    let near = near.map(|near| format!("{near} ")).unwrap_or_default();
+    let shown = names.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join("`, `");
+    let more = if names.len() > MAX_NAMED { ", …" } else { "" };
+    let near = match near {
+        Some(near) => format!("{near} "),
+        None if names.is_empty() => String::new(),
+        None => format!("there are `{shown}`{more}; "),
+    };
     anyhow::ensure!(
         names.contains(&name),
         "there is no agent `{name}`; {near}`drawgate agents add {name} --tools 'PATTERN …'` adds it"

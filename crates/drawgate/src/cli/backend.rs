@@ -1,6 +1,6 @@
 //! What commands talk to: the gateway that runs on the data folder, or one of their own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use drawgate_core::redact::Redactor;
 use drawgate_core::registry::{SourceState, SourceStatus};
-use drawgate_host::store::DataDirError;
+use drawgate_host::store::{DataDir, DataDirError};
 use drawgate_sources::suggest::nearest;
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
@@ -36,6 +36,9 @@ use drawgate_runtime::operations::{ListedTool, ServerReport};
 
 /// How long a gateway of a command's own waits for its sources.
 const SETTLE: Duration = Duration::from_secs(15);
+/// How long a gateway that has the folder and does not answer is waited for, beyond the time that calls of
+/// one that ends may take.
+const SUCCESSION: Duration = Duration::from_secs(5);
 /// How often another process is asked whether its sources have started.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Sessions in a gateway of a command's own.
@@ -270,17 +273,30 @@ impl OwnGateway {
         }
     }
 
-    /// Opens it in its folder. Where another has opened it just now, that one is talked to.
+    /// Opens it in its folder. Where another process has that, a gateway that starts or ends, that is
+    /// waited for, and the next one that runs is talked to.
     async fn opened(self, context: &Context) -> anyhow::Result<Backend> {
-        match self.in_folder().await {
-            Ok(opened) => {
-                *self.opened.lock().await = opened;
-                Ok(Backend::Own(Box::new(self)))
+        let drain = Duration::from_secs(self.loaded.config.server.drain_seconds);
+        let until = Instant::now() + drain + SUCCESSION;
+        let mut progress = None;
+        loop {
+            match self.in_folder().await {
+                Ok(opened) => {
+                    *self.opened.lock().await = opened;
+                    return Ok(Backend::Own(Box::new(self)));
+                }
+                Err(error) if is_in_use(&error) => {}
+                Err(error) => return Err(error),
             }
-            Err(error) if is_in_use(&error) => {
-                Ok(Backend::Running(Running::wait(&context.data).await?))
+            progress.get_or_insert_with(|| Progress::new(changing(&context.data)));
+            if let Some(running) = Running::find(&context.data).await {
+                return Ok(Backend::Running(running));
             }
-            Err(error) => Err(error),
+            if Instant::now() > until {
+                let text = format!("{}, and does not answer", changing(&context.data));
+                return Err(Exit::Unavailable.error(text));
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -389,6 +405,16 @@ pub(super) fn did_you_mean<'a>(
 ) -> Option<String> {
     let others = names.into_iter().filter(|name| *name != typed);
     nearest(typed, others).map(|near| format!("did you mean `{near}`?"))
+}
+
+/// What is said of a data folder that is in use where no gateway answers.
+pub(super) fn changing(data: &Path) -> String {
+    let user =
+        DataDir::user(data).map_or_else(|| "a process".to_owned(), |pid| format!("process {pid}"));
+    let next = DataDir::successor(data)
+        .map(|pid| format!("; `drawgate serve`, process {pid}, takes over"))
+        .unwrap_or_default();
+    format!("{user} starts or ends a gateway on `{}`{next}", data.display())
 }
 
 /// Whether the folder could not be opened because another process has it.

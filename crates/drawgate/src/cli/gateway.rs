@@ -155,6 +155,7 @@ impl ServedGateway {
     ) -> anyhow::Result<Self> {
         let loaded = context.whole()?;
         let config = &loaded.config;
+        server::check_open_files()?;
         // Before anything that counts.
         let metrics = telemetry::init_metrics();
         let redactor = Arc::clone(&logs.redactor);

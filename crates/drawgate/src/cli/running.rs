@@ -12,71 +12,62 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-use super::exit::Exit;
 use crate::surface::control::SOCKET;
 use drawgate_runtime::edits::InForce;
 use drawgate_runtime::operations::Status;
 
-/// A gateway that holds the folder but does not answer yet is given this long.
-const STARTING: Duration = Duration::from_secs(5);
+/// How long a request that a gateway has not taken waits for the next gateway, and how often it is tried.
+const SUCCESSION: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// The way to a running gateway.
 #[derive(Debug, Clone)]
 pub(super) struct Running {
     socket: PathBuf,
-}
-
-/// Whether a gateway ends for another one.
-pub(super) enum MakesWay {
-    /// A client has started it, and it ends.
-    Yes {
-        /// Its process.
-        pid: u32,
-    },
-    /// It goes on.
-    No {
-        /// Its process.
-        pid: u32,
-        /// Where it serves.
-        address: String,
-    },
+    /// How long a request that it does not take any more waits for the next gateway.
+    patience: Duration,
 }
 
 impl Running {
     /// The gateway of a data folder, if one answers there.
     pub(super) async fn find(data: &Path) -> Option<Self> {
         let socket = data.join(SOCKET);
-        UnixStream::connect(&socket).await.ok().map(|_| Self { socket })
+        UnixStream::connect(&socket).await.ok().map(|_| Self { socket, patience: SUCCESSION })
     }
 
-    /// The same, for a folder that is known to be in use: waits while it starts.
-    pub(super) async fn wait(data: &Path) -> anyhow::Result<Self> {
-        let until = Instant::now() + STARTING;
-        loop {
-            if let Some(found) = Self::find(data).await {
-                return Ok(found);
-            }
-            if Instant::now() > until {
-                return Err(Exit::Unavailable.error(format!(
-                    "a gateway uses `{}` but does not answer on its control socket",
-                    data.display()
-                )));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+    /// The same, about which it matters whether it is this one that answers.
+    pub(super) fn impatient(self) -> Self {
+        Self { patience: Duration::ZERO, ..self }
     }
 
-    /// Sends one request on a connection of its own.
+    /// Sends one request on a connection of its own. Where a gateway ends just then, and has not taken the
+    /// request, it goes to the next one.
     pub(super) async fn send(&self, request: Request<Body>) -> anyhow::Result<Response<Incoming>> {
         let lost = || format!("the gateway at `{}` does not answer", self.socket.display());
-        let stream = UnixStream::connect(&self.socket).await.with_context(lost)?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.with_context(lost)?;
-        tokio::spawn(connection);
         let (mut head, body) = request.into_parts();
         head.headers.insert(http::header::HOST, http::HeaderValue::from_static("localhost"));
-        sender.send_request(Request::from_parts(head, body)).await.with_context(lost)
+        let mut request = Request::from_parts(head, body);
+        let until = Instant::now() + self.patience;
+        loop {
+            let stream = match UnixStream::connect(&self.socket).await {
+                Err(_) if Instant::now() < until => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+                connected => connected.with_context(lost)?,
+            };
+            let (mut sender, connection) =
+                http1::handshake(TokioIo::new(stream)).await.with_context(lost)?;
+            tokio::spawn(connection);
+            let mut failed = match sender.try_send_request(request).await {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => failed,
+            };
+            request = match failed.take_message() {
+                Some(unsent) if Instant::now() < until => unsent,
+                _ => return Err(failed.into_error()).with_context(lost),
+            };
+        }
     }
 
     /// The configuration that it runs with.
@@ -92,15 +83,9 @@ impl Running {
     }
 
     /// Asks it to end, which only a gateway that a client has started does.
-    pub(super) async fn make_way(&self) -> anyhow::Result<MakesWay> {
-        let status = self.status().await?;
+    pub(super) async fn make_way(&self) -> anyhow::Result<()> {
         let request = Request::post("/make-way").body(Body::empty())?;
-        Ok(if self.exchange(request).await?.status().is_success() {
-            MakesWay::Yes { pid: status.pid }
-        } else {
-            let address = status.endpoint.unwrap_or_else(|| "no address".to_owned());
-            MakesWay::No { pid: status.pid, address }
-        })
+        self.exchange(request).await.map(drop)
     }
 
     /// Tells it that an edit of the configuration is whole.

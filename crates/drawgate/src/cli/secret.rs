@@ -23,7 +23,9 @@ pub(super) fn is_variable(name: &str) -> bool {
 
 /// Refuses a value on a command line that may be a secret; the value is not repeated.
 pub(super) fn check(option: &str, name: &str, value: &str) -> Result<(), String> {
-    if Setting::new(value).variable().is_some() || !is_private(name, value) || is_harmless(value) {
+    // A reference that names no variable is the configuration's to refuse.
+    let is_reference = value == "env:" || Setting::new(value).variable().is_some();
+    if is_reference || !is_private(name, value) || is_harmless(value) {
         return Ok(());
     }
     let variable = if is_variable(name) { name } else { "VARIABLE" };

@@ -1,16 +1,21 @@
 //! `drawgate serve`: the gateway, until a signal ends it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use drawgate_host::store::{DataDir, DataDirError, DataDirLock};
+use drawgate_runtime::operations::Status;
+use tokio::time::timeout_at;
 
 use super::backend::is_in_use;
 use super::exit::Exit;
 use super::gateway::{Listening, Logs, Role, ServedGateway, Signals};
 use super::progress::Progress;
-use super::running::{MakesWay, Running};
+use super::running::Running;
+use super::screen::count;
 use super::{Context, Output};
 use crate::server;
 use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime};
@@ -18,6 +23,8 @@ use drawgate_runtime::assemble::{ADMIN_TOKEN, Runtime};
 /// How often a data folder that is in use is tried again, and for how long beyond the time that calls
 /// of a gateway that makes way may take.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The same while another gateway makes way: callers find no one at its address meanwhile.
+const SHORT_PAUSE: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
@@ -57,30 +64,25 @@ async fn open(
 ) -> anyhow::Result<Option<ServedGateway>> {
     let logs = Logs::begin(context)?;
     let until = Instant::now() + drain + PATIENCE;
-    let (mut waiting, mut listening) = (None, None);
+    let (mut takeover, mut listening) = (Takeover::default(), None);
     loop {
-        let running = Running::find(&context.data).await;
+        let running = takeover.running(&context.data, until).await?;
+        let is_first = match running {
+            Some(_) => takeover.is_ours(&context.data)?,
+            None => takeover.is_free(&context.data),
+        };
         // What can't be served must not end what is; but the address may be that one's own.
-        if listening.is_none() {
+        if listening.is_none() && is_first {
             listening = match Listening::open(&context.loaded, context.listen).await {
                 Ok(opened) => Some(opened),
-                Err(_) if waiting.is_some() && Instant::now() < until => None,
-                Err(_) if serves(running.as_ref(), context.listen).await => None,
+                Err(_) if takeover.is_under_way() && Instant::now() < until => None,
+                Err(_) if serves(running.as_ref(), context.listen) => None,
                 Err(error) => return Err(error),
             };
         }
-        if let Some(running) = running {
-            match running.make_way().await? {
-                MakesWay::Yes { pid } => {
-                    waiting.get_or_insert_with(|| {
-                        Progress::new(format!("taking over from `drawgate mcp`, process {pid}"))
-                    });
-                }
-                MakesWay::No { pid, address } => {
-                    return Err(Exit::Failed.error(format!(
-                        "a gateway runs already: process {pid}, at {address}; `drawgate status` shows it"
-                    )));
-                }
+        if let Some((running, status)) = running {
+            if is_first {
+                takeover.ask(&running, &status).await;
             }
         } else if listening.is_some() {
             let listen = async || listening.take();
@@ -90,20 +92,93 @@ async fn open(
             }
         }
         if Instant::now() > until {
-            bail!("the gateway on `{}` does not end", context.data.display());
+            bail!("{}", still_in_use(&context.data));
         }
+        let is_bound = listening.is_some() || !takeover.is_under_way();
+        let pause = if is_bound { PAUSE } else { SHORT_PAUSE };
         tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(pause) => {}
             () = signals.next() => return Ok(None),
         }
     }
 }
 
+/// What is said when the gateway before this one does not end.
+fn still_in_use(data: &Path) -> String {
+    let pid = DataDir::user(data).map(|pid| format!(": process {pid}")).unwrap_or_default();
+    format!("the gateway on `{}` does not end{pid}; end it, and try again", data.display())
+}
+
+/// Taking the place of a gateway that a client has started.
+#[derive(Default)]
+struct Takeover {
+    /// The right to follow it. While this process has it, other clients do not take over.
+    right: Option<DataDirLock>,
+    progress: Option<Progress>,
+}
+
+impl Takeover {
+    /// The gateway that runs, if one does and a client has started it.
+    async fn running(
+        &self,
+        data: &Path,
+        until: Instant,
+    ) -> anyhow::Result<Option<(Running, Status)>> {
+        let Some(running) = Running::find(data).await else { return Ok(None) };
+        let running = running.impatient();
+        match timeout_at(until.into(), running.status()).await {
+            Ok(Ok(status)) if status.for_client => Ok(Some((running, status))),
+            Ok(Ok(Status { pid, endpoint, .. })) => {
+                let address = endpoint.unwrap_or_else(|| "no address".to_owned());
+                Err(Exit::Failed.error(format!(
+                    "a gateway runs already: process {pid}, at {address}; `drawgate status` shows it"
+                )))
+            }
+            // It ends.
+            Ok(Err(_)) => Ok(None),
+            Err(_) => bail!("{}", still_in_use(data)),
+        }
+    }
+
+    /// Whether this process is the one that follows; another one may be.
+    fn is_ours(&mut self, data: &Path) -> anyhow::Result<bool> {
+        if self.right.is_none() {
+            match DataDir::existing(data)?.succeed() {
+                Ok(right) => self.right = Some(right),
+                Err(DataDirError::Locked { .. }) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether no other process is the one that follows.
+    fn is_free(&self, data: &Path) -> bool {
+        self.right.is_some() || DataDir::successor(data).is_none()
+    }
+
+    const fn is_under_way(&self) -> bool {
+        self.progress.is_some()
+    }
+
+    /// Has it make way. One that does not answer any more ends already.
+    async fn ask(&mut self, running: &Running, status: &Status) {
+        let _ = running.make_way().await;
+        let pid = status.pid;
+        let text = match status.calls_under_way {
+            0 => format!("taking over from `drawgate mcp`, process {pid}"),
+            calls => format!(
+                "taking over from `drawgate mcp`, process {pid}, when {} under way are done",
+                count(calls, "call")
+            ),
+        };
+        self.progress.get_or_insert_with(|| Progress::new(text));
+    }
+}
+
 /// Whether a gateway is at this address.
-async fn serves(running: Option<&Running>, address: SocketAddr) -> bool {
-    let Some(running) = running else { return false };
-    let status = running.status().await.ok();
-    let url = status.and_then(|status| status.endpoint);
+fn serves(running: Option<&(Running, Status)>, address: SocketAddr) -> bool {
+    let url = running.and_then(|(_, status)| status.endpoint.as_deref());
     url.is_some_and(|url| url.contains(&format!("//{address}/")))
 }
 

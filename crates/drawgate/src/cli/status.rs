@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use drawgate_host::store::DataDir;
 use drawgate_runtime::operations::Status;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Context;
-use super::backend::Backend;
+use super::backend::{Backend, changing};
 use super::exit::Exit;
 use super::running::Running;
 use super::screen::local_time;
@@ -25,27 +26,48 @@ struct Report {
 }
 
 pub(super) async fn run(context: Context) -> anyhow::Result<ExitCode> {
-    let Some(running) = Running::find(&context.data).await else {
-        context.warn_of_errors();
-        context.note_other_gateway().await;
-        not_running(&context)?;
-        return Ok(Exit::Unavailable.into());
+    if let Some(report) = report(&context).await? {
+        context.out.either(&report, || describe(&report))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.warn_of_errors();
+    context.note_other_gateway().await;
+    not_running(&context)?;
+    Ok(Exit::Unavailable.into())
+}
+
+/// What a gateway says of itself; nothing if none runs, or if it ends just now.
+async fn report(context: &Context) -> anyhow::Result<Option<Report>> {
+    let Some(running) = Running::find(&context.data).await else { return Ok(None) };
+    let running = running.impatient();
+    let told = async {
+        let status = running.status().await?;
+        let snapshot = Backend::Running(running.clone()).get("/snapshot").await?;
+        Ok(Report { running: true, status, snapshot })
     };
-    let status = running.status().await?;
-    let snapshot = Backend::Running(running).get("/snapshot").await?;
-    let report = Report { running: true, status, snapshot };
-    context.out.either(&report, || describe(&report))?;
-    Ok(ExitCode::SUCCESS)
+    match told.await {
+        Err(_) if Running::find(&context.data).await.is_none() => Ok(None),
+        told => told.map(Some),
+    }
 }
 
 fn not_running(context: &Context) -> anyhow::Result<()> {
     let serve = context.target.command("serve", &context.data)?;
     let file = context.loaded.path.as_deref();
-    let value =
-        json!({ "running": false, "data": context.data, "configuration": { "file": file } });
+    let user = DataDir::user(&context.data);
+    let value = json!({
+        "running": false,
+        "inUseBy": user,
+        "data": context.data,
+        "configuration": { "file": file },
+    });
     context.out.either(&value, || {
+        let gateway = match user {
+            Some(_) => format!("{}; ask again in a moment", changing(&context.data)),
+            None => format!("not running; `{serve}` starts it"),
+        };
         rows(&[
-            ("gateway", format!("not running; `{serve}` starts it")),
+            ("gateway", gateway),
             ("config", configuration(file, context.loaded.watched())),
             ("data", context.data.display().to_string()),
         ])

@@ -16,13 +16,32 @@ use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Of the files that the process may open, connections get one in so many: a call may need a connection
-/// to its server, and servers, boxes and the store need files too.
+/// The fewest open files with which a gateway serves: what it needs itself, and some connections, servers
+/// and calls beside that.
+pub(super) const MIN_OPEN_FILES: u64 = 128;
+/// What the gateway itself needs: its databases, its log, the fork server, the listeners, timers.
+const OWN_FILES: u64 = 64;
+/// Of the other files, connections of callers get one in so many, and connections to the control socket.
+/// A call may need a connection to its server, and servers and boxes need files too.
 const SHARE: u64 = 2;
+const CONTROL_SHARE: u64 = 4;
+/// Most connections to the control socket, where the files do not limit them.
+const MAX_CONTROL: u64 = 4096;
 
-/// How many connections fit into a limit of open files.
+/// How many connections of callers fit into a limit of open files.
 pub(super) fn possible(open_files: Option<u64>) -> usize {
-    open_files.map_or(usize::MAX, |most| usize::try_from(most / SHARE).unwrap_or(usize::MAX).max(1))
+    open_files.map_or(usize::MAX, |most| part(most, SHARE))
+}
+
+/// How many connections to the control socket do.
+pub(super) fn possible_for_control(open_files: Option<u64>) -> usize {
+    part(open_files.unwrap_or(u64::MAX), CONTROL_SHARE)
+        .min(usize::try_from(MAX_CONTROL).unwrap_or(usize::MAX))
+}
+
+fn part(open_files: u64, share: u64) -> usize {
+    let part = open_files.saturating_sub(OWN_FILES) / share;
+    usize::try_from(part).unwrap_or(usize::MAX).max(1)
 }
 
 /// The slots for connections.

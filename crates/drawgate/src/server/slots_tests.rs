@@ -59,8 +59,15 @@ fn a_place_that_was_left_is_free_and_counted_once() {
 }
 
 #[test]
-fn connections_leave_half_of_the_files_to_all_else() {
-    for (limit, most) in [(None, usize::MAX), (Some(1024), 512), (Some(1), 1), (Some(0), 1)] {
-        assert_eq!(possible(limit), most, "{limit:?}");
+fn connections_leave_files_to_all_else() {
+    for (limit, most, control) in [
+        (None, usize::MAX, 4096),
+        (Some(1 << 20), 524_256, 4096),
+        (Some(1024), 480, 240),
+        (Some(MIN_OPEN_FILES), 32, 16),
+        (Some(40), 1, 1),
+        (Some(0), 1, 1),
+    ] {
+        assert_eq!((possible(limit), possible_for_control(limit)), (most, control), "{limit:?}");
     }
 }

@@ -121,7 +121,7 @@ fn what_would_be_refused_is_not_written() {
     for (args, expected) in [
         (vec!["add", "fixture", "--", "x"], "there is a server `fixture` already"),
         (vec!["add", "builtin", "--", "x"], "was left as it is: it would have mistakes"),
-        (vec!["add", "a b", "--", "x"], "was left as it is: it would have mistakes"),
+        (vec!["add", "a b", "--", "x"], "`a b` is not a valid source id"),
         (vec!["add", "a", "--", "env:X"], "can't stand in a command line"),
         (vec!["add", "a", "--url", "ftp://a.example"], "was left as it is: it would have mistakes"),
         (vec!["add", "a", "--env", "A", "--", "x"], "write `--env NAME=env:VARIABLE`"),

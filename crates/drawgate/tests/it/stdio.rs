@@ -315,3 +315,120 @@ async fn a_gateway_of_a_client_has_pages_for_approvals() {
     let address = place.json(&["status"])["endpoint"].clone();
     assert_eq!(address, format!("http://{}/mcp", gateway.address));
 }
+
+#[tokio::test]
+async fn the_next_client_takes_over_by_itself() {
+    let place = TestFolder::new("");
+    let first = opened(&place);
+    let others = [opened(&place), opened(&place)];
+    let own = first.child.id();
+    assert_eq!(place.json(&["status"])["pid"], own);
+    first.finish();
+    // Neither of the others says anything.
+    let next = eventually("another gateway", async || {
+        let status = serde_json::from_slice::<Value>(&place.run(&["status", "--json"]).stdout);
+        status.ok().filter(|status| status["running"] == true)
+    })
+    .await;
+    assert!(others.iter().any(|bridge| next["pid"] == bridge.child.id()), "{next}");
+    // `drawgate serve` has one of them make way, and the other does not come in between.
+    let served = place.serve();
+    assert_eq!(place.json(&["status"])["pid"], served.child.id());
+    let read = json!({ "name": "vfs_list", "arguments": {} });
+    for mut bridge in others {
+        assert!(bridge.ask("r", "tools/call", &read)["result"].is_object());
+        bridge.finish();
+    }
+}
+
+#[tokio::test]
+async fn commands_wait_for_a_gateway_that_ends_and_status_says_so() {
+    let place = TestFolder::new(&servers_with_resources(&["a"], ""));
+    let mut bridge = opened(&place);
+    let (begun, until) = (place.path().join("begun"), place.path().join("until"));
+    let wait = json!({ "name": "a__wait", "arguments": { "begun": begun, "until": until } });
+    // The first call of a server that was never met waits for it.
+    bridge.say(&json!({ "jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": wait }));
+    eventually("the call has begun", async || begun.exists().then_some(())).await;
+    let mut serve = place.command(&["serve"]);
+    let mut serve = serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let status = eventually("the gateway ends", async || {
+        let output = place.run(&["status", "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (status["running"] == false).then_some(status)
+    })
+    .await;
+    assert_eq!(status["inUseBy"], bridge.child.id(), "{status}");
+    let shown = text(&place.run(&["status"]).stdout);
+    assert!(shown.contains("starts or ends a gateway"), "{shown}");
+    assert!(shown.contains(&format!("`drawgate serve`, process {}, takes over", serve.id())));
+    let mut list = place.command(&["agents", "list"]);
+    let list = list.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::fs::write(&until, "").unwrap();
+    let done = bridge.hear(|message| message["id"] == "c");
+    assert!(done["result"].is_object(), "{done}");
+    let listed = list.wait_with_output().unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    eventually("the new gateway", async || {
+        let output = place.run(&["status", "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (status["pid"] == serve.id()).then_some(())
+    })
+    .await;
+    bridge.finish();
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+}
+
+#[tokio::test]
+async fn of_two_serves_one_takes_over_and_the_other_says_so() {
+    let place = TestFolder::new("listen = \"127.0.0.1:0\"\n");
+    let bridge = opened(&place);
+    let serve = || {
+        let mut command = place.command(&["serve"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut both = vec![serve(), serve()];
+    let pid = eventually("a gateway", async || {
+        let status: Value =
+            serde_json::from_slice(&place.run(&["status", "--json"]).stdout).ok()?;
+        both.iter().map(Child::id).find(|pid| status["pid"] == *pid)
+    })
+    .await;
+    let place_of_other = both.iter().position(|child| child.id() != pid).unwrap();
+    let other = both.remove(place_of_other).wait_with_output().unwrap();
+    assert!(text(&other.stderr).contains("a gateway runs already"), "{other:?}");
+    bridge.finish();
+    both[0].kill().unwrap();
+    both[0].wait().unwrap();
+}
+
+#[test]
+fn an_agent_that_does_not_exist_has_no_bridge() {
+    let place = TestFolder::new("");
+    for name in ["worker", "other"] {
+        place.ok(&["agents", "add", name]);
+    }
+    let refused = place.run(&["mcp", "--agent", "wroker"]);
+    let told = text(&refused.stderr);
+    assert!(!refused.status.success(), "{told}");
+    assert!(told.contains("there is no agent `wroker`"), "{told}");
+    assert!(told.contains("did you mean `worker`?"), "{told}");
+}
+
+#[test]
+fn a_gateway_does_not_start_with_too_few_files() {
+    let place = TestFolder::new("");
+    let command = place.command(&["serve"]);
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    #[expect(clippy::disallowed_methods, reason = "tests start programs")]
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -n 40; exec \"$@\"", "sh"]).args(&words);
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.current_dir(command.get_current_dir().unwrap_or(place.path()));
+    let refused = limited.output().unwrap();
+    let told = text(&refused.stderr);
+    assert!(told.contains("may open 40 files, and a gateway needs 128"), "{told}");
+    assert!(!refused.status.success());
+}
