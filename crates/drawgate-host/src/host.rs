@@ -32,6 +32,8 @@ pub struct Host {
     pub ids: Arc<dyn Ids>,
     /// Credentials for protected servers, where there is a store to keep them.
     pub credentials: Option<Arc<dyn Credentials>>,
+    /// The command that gives a server more of the machine, as messages name it; the embedder's, if it has one.
+    pub allow_command: Option<&'static str>,
 }
 
 impl Host {
@@ -49,6 +51,7 @@ impl Host {
             clock: Arc::new(SystemClock::new()),
             ids: Arc::new(SystemIds::new()?),
             credentials: None,
+            allow_command: None,
         })
     }
 

@@ -69,7 +69,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The option of `drawgate servers allow` that gives it, as a shell takes it; nothing if none does.
+    /// The option of [`Host::allow_command`] that gives it, as a shell takes it; nothing if none does.
     #[must_use]
     pub fn option(&self) -> Option<String> {
         let path = |path: &Path| shell_word(&path.to_string_lossy());
@@ -82,6 +82,16 @@ impl Refusal {
                 Some(format!("--env {variable}={}", path(place)))
             }
             Self::OwnPackage(_) => None,
+        }
+    }
+
+    /// The key of a server's settings that gives it.
+    const fn key(&self) -> &'static str {
+        match self {
+            Self::Host(_) => "permissions.hosts",
+            Self::Read(_) => "permissions.read",
+            Self::Write(_) => "permissions.write",
+            Self::Variable(_) | Self::OwnFile { .. } | Self::OwnPackage(_) => "env",
         }
     }
 }
@@ -292,7 +302,10 @@ impl Refusals {
     fn advice(&self, refusal: &Refusal) -> String {
         let id = &self.id;
         if let Some(option) = refusal.option() {
-            return format!("an operator can allow it by `drawgate servers allow {id} {option}`");
+            return match self.host.allow_command {
+                Some(command) => format!("an operator can allow it by `{command} {id} {option}`"),
+                None => format!("an operator can allow it by `{}` of `{id}`", refusal.key()),
+            };
         }
         let own = self.spawn.confinement.as_ref().map(|held| held.workspace.display());
         let own = own.map(|own| format!(", such as `{own}`")).unwrap_or_default();

@@ -30,7 +30,8 @@ impl Lab {
         let variables = variables.into_iter().chain(more);
         let environment: BTreeMap<String, String> =
             variables.map(|(name, value)| (name.to_owned(), value)).collect();
-        let host = Host::new(Secrets::new(environment), None).unwrap();
+        let mut host = Host::new(Secrets::new(environment), None).unwrap();
+        host.allow_command = Some("gate allow");
         let kind = Kind::Secret(&[]);
         host.processes.trusted().replace(vec![TrustedPath {
             what: "data".to_owned(),
@@ -153,7 +154,7 @@ fn callers_are_told_with_the_line_that_allows_it() {
     let found = lab.refusals.hear(&format!("EROFS: read-only file system, open '{root}/notes/x'"));
     assert_eq!(
         lab.refusals.told(&found).unwrap().replace(root, "ROOT"),
-        "the sandbox refused writing in `ROOT/notes`; an operator can allow it by `drawgate servers allow s --write ROOT/notes`"
+        "the sandbox refused writing in `ROOT/notes`; an operator can allow it by `gate allow s --write ROOT/notes`"
     );
     // The same again is told again.
     assert_eq!(lab.refusals.hear(&format!("EROFS: open '{root}/notes/x'")), found);

@@ -113,10 +113,7 @@ pub(super) fn runtime_options<'a>(
     redactor: Arc<ArcSwap<Redactor>>,
 ) -> Result<RuntimeOptions<'a>, NoRandomness> {
     Ok(RuntimeOptions {
-        host: Host::new(
-            Secrets::new(GatewayEnvironment { data: data.to_owned() }),
-            std::env::current_exe().ok(),
-        )?,
+        host: host_with(Secrets::new(GatewayEnvironment { data: data.to_owned() }))?,
         loaded,
         state: StateLocation::Folder(data.to_owned()),
         start,
@@ -127,5 +124,10 @@ pub(super) fn runtime_options<'a>(
 
 /// This machine, with this program as the launcher.
 pub fn host() -> Result<Host, NoRandomness> {
-    Host::new(secrets(), std::env::current_exe().ok())
+    host_with(secrets())
+}
+
+fn host_with(secrets: Secrets) -> Result<Host, NoRandomness> {
+    let host = Host::new(secrets, std::env::current_exe().ok())?;
+    Ok(Host { allow_command: Some("drawgate servers allow"), ..host })
 }
