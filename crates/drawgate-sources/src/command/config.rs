@@ -75,30 +75,24 @@ impl CommandConfig {
 }
 
 impl CommandTool {
+    fn template(&self, folder: Option<&Path>) -> Result<Template, TemplateError> {
+        let template =
+            Template::parse(&self.command_template, &self.parameters)?.located(folder)?;
+        match self.sandbox.profile {
+            Profile::None => template.unconfined(),
+            Profile::Strict | Profile::Workspace | Profile::Network => Ok(template),
+        }
+    }
+
     fn validate(
         self,
         place: &str,
         folder: Option<&Path>,
         secrets: &Secrets,
     ) -> Result<Tool, ConfigError> {
-        let template = Template::parse(&self.command_template, &self.parameters)
-            .and_then(|template| template.located(folder))
-            .map_err(|error| {
-                ConfigError::value(format!("{place}.command_template"), error.to_string())
-            })?;
-        match template.warning() {
-            Some(warning) if self.sandbox.profile == Profile::None => {
-                let error = TemplateError::Interpreter(format!(
-                    "{warning}; without a sandbox nothing else holds the program, so give the tool one"
-                ));
-                return Err(ConfigError::value(
-                    format!("{place}.command_template"),
-                    error.to_string(),
-                ));
-            }
-            Some(warning) => tracing::warn!(tool = %self.name, "{warning}"),
-            None => {}
-        }
+        let template = self.template(folder).map_err(|error| {
+            ConfigError::value(format!("{place}.command_template"), error.to_string())
+        })?;
         let environment = environment(place, self.sandbox.profile, &self.env, secrets)?;
         let confinement = self.sandbox.confinement()?;
         let spawn = Spawn {

@@ -76,9 +76,6 @@ pub async fn examine(config: ToolpackConfig, host: &Arc<Host>) -> Vec<Finding> {
     };
     let what = format!("{} {} can be read", manifest.name, manifest.version);
     let mut findings = vec![Finding::good("manifest", what)];
-    findings.extend(manifest.warnings().into_iter().map(|warning| {
-        Finding::good(format!("manifest {}", warning.path), format!("warning: {}", warning.message))
-    }));
     findings.extend(variables(&config, &manifest, host));
     findings.extend(programs(&config, &manifest, host));
     match Restrictions::new(&config, &manifest, host) {

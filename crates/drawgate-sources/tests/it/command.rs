@@ -27,9 +27,9 @@ fn configured(config: &Value) -> Arc<CommandSource> {
     Arc::new(CommandSource::new(id(), config, &host()).unwrap())
 }
 
-/// The parameter `message`, any text.
+/// The parameter `message`, any text: with a pattern, as programs without a sandbox demand.
 pub(crate) fn message() -> Value {
-    let properties = json!({ "message": { "type": "string" } });
+    let properties = json!({ "message": { "type": "string", "pattern": "(?s).*" } });
     json!({ "type": "object", "properties": properties, "required": ["message"] })
 }
 
@@ -199,17 +199,26 @@ async fn the_environment_is_what_was_configured() {
 }
 
 #[tokio::test]
-async fn a_program_that_runs_its_arguments_needs_a_sandbox() {
+async fn free_text_needs_a_sandbox() {
     let folder = folder(&[]);
-    let load = |profile: &str| {
+    let load_with = |profile: &str, property: Value| {
         let sandbox = json!({ "profile": profile, "workspace": folder.path() });
+        let parameters = json!({ "type": "object", "properties": { "message": property } });
         let mut tool = json!({ "name": "a", "command_template": "make {{message}}" });
-        (tool["sandbox"], tool["parameters"]) = (sandbox, message());
+        (tool["sandbox"], tool["parameters"]) = (sandbox, parameters);
         let config = serde_json::from_value(json!({ "tools": [tool] })).unwrap();
         CommandSource::new(id(), config, &host()).map(drop).map_err(|error| error.to_string())
     };
-    assert_eq!(load("workspace"), Ok(()));
-    assert!(load("none").unwrap_err().ends_with("(E_TEMPLATE_INTERPRETER)"));
+    let text = json!({ "type": "string" });
+    assert_eq!(load_with("workspace", text.clone()), Ok(()));
+    assert!(load_with("none", text).unwrap_err().ends_with("(E_TEMPLATE_PATTERN)"));
+    for property in [
+        json!({ "type": "string", "pattern": "[a-z]+" }),
+        json!({ "enum": ["all", "clean"] }),
+        json!({ "type": "integer" }),
+    ] {
+        assert_eq!(load_with("none", property), Ok(()));
+    }
 }
 
 #[tokio::test]

@@ -81,7 +81,8 @@ fn host(variables: &[(&str, &str)]) -> Arc<Host> {
 }
 
 fn message() -> Value {
-    json!({ "type": "object", "properties": { "message": { "type": "string" } }, "required": ["message"] })
+    let message = json!({ "type": "string", "pattern": "(?s).*" });
+    json!({ "type": "object", "properties": { "message": message }, "required": ["message"] })
 }
 
 fn say() -> Value {

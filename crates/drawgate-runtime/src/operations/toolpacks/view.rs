@@ -45,9 +45,6 @@ pub struct ToolpackView {
     /// What is wrong with its manifest, each with its place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
-    /// What is dangerous about its tools.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
     /// Where it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
@@ -103,7 +100,6 @@ impl Operations {
             state: state(pack).to_owned(),
             problem: problem(pack).or_else(|| self.toolpacks.complaint(&pack.id)),
             problems: problems.unwrap_or_default(),
-            warnings: manifest.map(warnings).unwrap_or_default(),
             source: entry.map(|entry| entry.source.clone()),
             reference: entry.and_then(|entry| entry.reference.clone()),
             commit: entry.and_then(|entry| entry.commit.clone()),
@@ -140,10 +136,6 @@ pub fn tools_of(manifest: &Manifest, folder: &Path) -> Vec<ToolpackToolView> {
         name,
     };
     names.map(view).collect()
-}
-
-fn warnings(manifest: &Manifest) -> Vec<String> {
-    manifest.warnings().iter().map(ToString::to_string).collect()
 }
 
 fn state(pack: &Installed) -> &'static str {

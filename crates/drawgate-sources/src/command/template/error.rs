@@ -48,6 +48,11 @@ pub enum TemplateError {
         "parameter `{0}` is only a part of a word; give it a `pattern` or an `enum`, or let it stand alone (E_TEMPLATE_PATTERN)"
     )]
     Open(String),
+    /// Free text for a program without a sandbox.
+    #[error(
+        "parameter `{0}` may be any text, and without a sandbox nothing limits what the program does with it; give it a `pattern` or an `enum`, or give the tool a sandbox (E_TEMPLATE_PATTERN)"
+    )]
+    Unconfined(String),
     /// Parameters that the template does not use.
     #[error(
         "the template does not use {0}; add a placeholder, or remove the parameter (E_TEMPLATE_UNUSED)"
@@ -71,7 +76,7 @@ impl TemplateError {
             Self::Placeholder(_) => "E_TEMPLATE_PLACEHOLDER",
             Self::Splat(_) => "E_TEMPLATE_SPLAT",
             Self::Parameter { .. } => "E_TEMPLATE_PARAMETER",
-            Self::Open(_) => "E_TEMPLATE_PATTERN",
+            Self::Open(_) | Self::Unconfined(_) => "E_TEMPLATE_PATTERN",
             Self::Unused(_) => "E_TEMPLATE_UNUSED",
             Self::Parameters(_) => "E_TEMPLATE_SCHEMA",
         }

@@ -17,7 +17,6 @@ use std::path::{Component, Path};
 use serde_json::{Map, Value};
 
 pub use error::{Fault, FillError, TemplateError};
-use interpreters::Checked;
 use parameters::{MAX_TEXT, Parameters, Shape, Texts};
 use words::{Form, Piece, Word};
 
@@ -34,14 +33,13 @@ pub struct Template {
     parameters: Parameters,
     /// The place of the script that an interpreter runs.
     script: Option<usize>,
-    warning: Option<String>,
 }
 
 /// A word, and what is known about its place.
 #[derive(Debug)]
 struct Slot {
     word: Word,
-    /// After `--` of the program that reads it, where a dash means nothing.
+    /// After `--`, where a dash means nothing.
     is_operand: bool,
     /// The word before is an option that waits for this value.
     has_option: bool,
@@ -55,13 +53,12 @@ impl Template {
         let program = check_program(program)?;
         let words: Vec<Word> = words.collect();
         let parameters = Parameters::read(parameters)?;
-        let Checked { script, warning } = interpreters::check(&program, &words, &parameters)?;
+        let script = interpreters::check(&program, &words, &parameters)?;
         for word in &words {
             check_word(word, &parameters)?;
         }
         check_use(&words, &parameters)?;
-        let outer = interpreters::outer_dashes(&program, &words);
-        Ok(Self { program, slots: slots(words, outer), parameters, script, warning })
+        Ok(Self { program, slots: slots(words), parameters, script })
     }
 
     /// The same with the files of a folder by their paths: a fixed word that begins with `./` and
@@ -97,10 +94,13 @@ impl Template {
         self.slots.get(self.script?)?.word.literal()
     }
 
-    /// What a caller could run by a program that is held to its sandbox alone.
-    #[must_use]
-    pub fn warning(&self) -> Option<&str> {
-        self.warning.as_deref()
+    /// The same for a program that no sandbox holds: no argument may be free text.
+    pub fn unconfined(self) -> Result<Self, TemplateError> {
+        let mut all = self.parameters.all.iter();
+        match all.find(|(_, parameter)| !parameter.is_closed()) {
+            Some((name, _)) => Err(TemplateError::Unconfined(name.clone())),
+            None => Ok(self),
+        }
     }
 
     /// The schema of the arguments, as callers see it.
@@ -268,8 +268,9 @@ fn check_use(words: &[Word], parameters: &Parameters) -> Result<(), TemplateErro
     if unused.is_empty() { Ok(()) } else { Err(TemplateError::Unused(unused.join(", "))) }
 }
 
-/// `outer` is how many `--` end the arguments of an outer program and protect nothing.
-fn slots(words: Vec<Word>, mut outer: usize) -> Vec<Slot> {
+/// `--` protects what comes directly after it. A fixed word there may be a program with options of its own, as in
+/// `kubectl exec p -- ls {{x}}`.
+fn slots(words: Vec<Word>) -> Vec<Slot> {
     let (mut is_operand, mut has_option) = (false, false);
     let mut slots = Vec::with_capacity(words.len());
     for word in words {
@@ -280,9 +281,8 @@ fn slots(words: Vec<Word>, mut outer: usize) -> Vec<Slot> {
             });
         let has_option_before = has_option && !word.is_flag();
         slots.push(Slot { word, is_operand, has_option: has_option_before });
-        if text.as_deref() == Some("--") {
-            is_operand |= outer == 0;
-            outer = outer.saturating_sub(1);
+        if let Some(text) = &text {
+            is_operand = text == "--";
         }
         has_option = is_flag;
     }

@@ -17,18 +17,12 @@ const SHORTEST: usize = 4;
 pub(super) struct Row {
     names: Vec<&'static str>,
     subcommands: Vec<Vec<&'static str>>,
-    pub(super) level: Level,
     pub(super) rule: Rule,
     pub(super) code: Vec<&'static str>,
     values: Vec<&'static str>,
     flags: Vec<&'static str>,
-    marks: Vec<&'static str>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    Error,
-    Warning,
+    /// Whether its name is an ordinary word, too.
+    pub(super) is_word: bool,
 }
 
 /// What is run.
@@ -40,11 +34,8 @@ pub(super) enum Rule {
     First,
     Options,
     Unless,
-    Command(usize),
-    Dashes(Option<usize>),
-    Search,
-    Name(usize),
-    Arguments,
+    Command,
+    Name,
 }
 
 /// What a word is to a program.
@@ -62,17 +53,11 @@ pub(super) enum Role {
     Operand,
 }
 
-/// The rows of a program; those of unknown programs where it has none.
+/// The rows of a program.
 pub(super) fn rows(name: &str) -> Vec<&'static Row> {
-    let own = known(name);
-    if own.is_empty() { known("*") } else { own }
-}
-
-/// The rows of a program by its own name.
-pub(super) fn known(name: &str) -> Vec<&'static Row> {
     let is_name = |pattern: &&str| match pattern.strip_suffix('*') {
-        Some(start) if !start.is_empty() => name.starts_with(start),
-        Some(_) | None => *pattern == name,
+        Some(start) => name.starts_with(start),
+        None => *pattern == name,
     };
     TABLE.iter().filter(|row| row.names.iter().any(is_name)).collect()
 }
@@ -99,49 +84,23 @@ impl Row {
         let mut columns = line.split('\t');
         let mut words = columns.next()?.split(' ').map(|word| word.split('|').collect());
         let (names, subcommands) = (words.next()?, words.collect());
-        let level = match columns.next()? {
-            "error" => Level::Error,
-            "warning" => Level::Warning,
-            _ => return None,
-        };
         let rule = Rule::parse(columns.next()?)?;
         let mut list = || -> Vec<&str> {
             let column = columns.next().unwrap_or_default();
             column.split(' ').filter(|word| !["", "-"].contains(word)).collect()
         };
-        let (code, values, flags, marks) = (list(), list(), list(), list());
-        Some(Self { names, subcommands, level, rule, code, values, flags, marks })
-    }
-
-    pub(super) fn has(&self, mark: &str) -> bool {
-        self.marks.contains(&mark)
-    }
-
-    /// Whether it is about programs that are not in the table.
-    pub(super) fn is_guess(&self) -> bool {
-        self.names == ["*"]
+        let (code, values, flags, is_word) = (list(), list(), list(), list() == ["word"]);
+        Some(Self { names, subcommands, rule, code, values, flags, is_word })
     }
 
     /// Where the words after the subcommands begin.
     pub(super) fn start(&self, words: &[Word]) -> Option<usize> {
-        self.subcommands.iter().try_fold(0, |from, names| self.find(words, from, names))
+        self.subcommands.iter().try_fold(0, |from, names| find(words, from, names))
     }
 
     /// The same after another occurrence of the last subcommand: `find -exec … -exec …`.
     pub(super) fn again(&self, words: &[Word], from: usize) -> Option<usize> {
-        self.find(words, from, self.subcommands.last()?)
-    }
-
-    fn find(&self, words: &[Word], from: usize, names: &[&str]) -> Option<usize> {
-        let mut positions = from..words.len();
-        let at = positions.find(|at| {
-            let text = text(words, *at);
-            // `IPython.terminal` is a part of `IPython`.
-            let root = text.split_once('.').map_or(text.as_str(), |(root, _)| root);
-            let is_value = self.is_guess() && awaits_value(words, *at);
-            (names.contains(&text.as_str()) || names.contains(&root)) && !is_value
-        });
-        at.map(|at| at + 1)
+        find(words, from, self.subcommands.last()?)
     }
 
     /// What each word is to the program.
@@ -221,22 +180,30 @@ impl Row {
 
 impl Rule {
     fn parse(text: &str) -> Option<Self> {
-        let (rule, operands) = text.split_once(' ').unwrap_or((text, ""));
-        Some(match (rule, operands.parse().ok()) {
-            ("wrapper", None) => Self::Wrapper,
-            ("script", None) => Self::Script,
-            ("code", None) => Self::Code,
-            ("first", None) => Self::First,
-            ("options", None) => Self::Options,
-            ("unless", None) => Self::Unless,
-            ("command", Some(operands)) => Self::Command(operands),
-            ("dashes", operands) => Self::Dashes(operands),
-            ("search", None) => Self::Search,
-            ("name", Some(operands)) => Self::Name(operands),
-            ("arguments", None) => Self::Arguments,
+        Some(match text {
+            "wrapper" => Self::Wrapper,
+            "script" => Self::Script,
+            "code" => Self::Code,
+            "first" => Self::First,
+            "options" => Self::Options,
+            "unless" => Self::Unless,
+            "command" => Self::Command,
+            "name" => Self::Name,
             _ => return None,
         })
     }
+}
+
+/// The place after the next of these words.
+fn find(words: &[Word], from: usize, names: &[&str]) -> Option<usize> {
+    let mut positions = from..words.len();
+    let at = positions.find(|at| {
+        let text = text(words, *at);
+        // `IPython.terminal` is a part of `IPython`.
+        let root = text.split_once('.').map_or(text.as_str(), |(root, _)| root);
+        names.contains(&text.as_str()) || names.contains(&root)
+    });
+    at.map(|at| at + 1)
 }
 
 /// The fixed text of a word; empty if there is none.
@@ -260,14 +227,11 @@ mod tests {
 
     #[test]
     fn the_table_is_sorted_and_every_line_can_be_read() {
-        const MARKS: [&str; 6] =
-            ["word", "dashes", "after-dashes", "before-operands", "elsewhere", "here"];
         let all: Vec<&str> = lines().collect();
         assert!(all.is_sorted_by(|a, b| a < b), "sort the lines, without duplicates");
         for line in all {
             let row = Row::parse(line).unwrap_or_else(|| panic!("can't be read: {line}"));
-            assert!(row.marks.iter().all(|mark| MARKS.contains(mark)), "{line}");
-            assert!(line.split('\t').count() <= 7, "{line}");
+            assert_eq!(row.is_word, line.split('\t').count() == 6, "{line}");
             assert!(row.names.is_sorted_by(|a, b| a < b), "{line}");
         }
     }

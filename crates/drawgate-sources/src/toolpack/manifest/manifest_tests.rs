@@ -58,18 +58,6 @@ fn the_example_is_read_and_written_the_same() {
 }
 
 #[test]
-fn a_program_that_runs_its_arguments_is_a_warning() {
-    let tool = json!({
-        "name": "build_it", "type": "command", "command_template": "make {{target}}",
-        "parameters": { "type": "object", "properties": { "target": { "type": "string" } }, "required": ["target"] },
-    });
-    let manifest = Manifest::parse(with("/tools/-", tool).to_string().as_bytes()).unwrap();
-    let [warning] = manifest.warnings().try_into().unwrap();
-    assert_eq!(warning.path, "$.tools[3].command_template");
-    assert!(warning.message.starts_with("`make` runs what `target` says"), "{warning}");
-}
-
-#[test]
 fn the_whole_form_is_read_and_written_the_same() {
     let whole = json!({
         "$schema": "toolpack.schema.json",

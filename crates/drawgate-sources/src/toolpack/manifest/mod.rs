@@ -22,12 +22,11 @@ use serde_json::{Value, json};
 pub use check::ConnectorCheck;
 pub(super) use check::{Address, address};
 pub(crate) use check::{inside, is_bundled, is_reference, spec_file};
+use problem::Sink;
 pub use problem::{Problem, Problems};
-use problem::{Sink, element, member};
 pub use schema::schema;
 pub use types::{Connector, DeclaredPermissions, Manifest, Operations, PackProfile, Paths, Tool};
 
-use crate::command::Template;
 use crate::kind::Kinds;
 use crate::openapi;
 
@@ -74,22 +73,6 @@ impl Manifest {
     pub fn connector(&self, tool: &Tool) -> Option<&Connector> {
         let id = tool.connector_id.as_deref()?;
         self.connectors.iter().find(|connector| connector.id == id)
-    }
-
-    /// Tools whose programs a caller could make run something else. The sandbox still holds them; where the
-    /// operator takes it away, they are refused.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<Problem> {
-        let warning = |(index, tool): (usize, &Tool)| {
-            let template = tool.command_template.as_deref()?;
-            let template = Template::parse(template, &tool.parameters()).ok()?;
-            Some(Problem {
-                path: member(&element("$.tools", index), "command_template"),
-                message: template.warning()?.to_owned(),
-                hint: None,
-            })
-        };
-        self.tools.iter().enumerate().filter_map(warning).collect()
     }
 
     fn connector_timeout(&self, tool: &Tool) -> Option<u64> {

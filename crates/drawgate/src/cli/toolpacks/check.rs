@@ -27,11 +27,8 @@ pub(super) fn validate_folder(folder: &str, out: Output) -> Option<anyhow::Resul
         };
     let meant = folder.starts_with('.') || folder.contains('/') || path.is_dir();
     meant.then(|| {
-        let (mut problems, warnings) = match Manifest::read(path) {
-            Ok(manifest) => (Vec::new(), manifest.warnings()),
-            Err(all) => (all.problems, Vec::new()),
-        };
-        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        let read = Manifest::read(path);
+        let mut problems = read.err().map(|all| all.problems).unwrap_or_default();
         // What else would keep it from being installed: symbolic links, for instance.
         if path.is_dir()
             && let Err(error) = check_files(path)
@@ -40,10 +37,8 @@ pub(super) fn validate_folder(folder: &str, out: Output) -> Option<anyhow::Resul
             problems.push(Problem { path, message, hint: None });
         }
         let valid = problems.is_empty();
-        let value = json!([{
-            "folder": folder, "valid": valid, "problems": problems, "warnings": warnings,
-        }]);
-        out.either(&value, || verdict(folder, &problems, None, &warnings))?;
+        let value = json!([{ "folder": folder, "valid": valid, "problems": problems }]);
+        out.either(&value, || verdict(folder, &problems, None))?;
         Ok(code(problems.is_empty()))
     })
 }
@@ -59,14 +54,14 @@ pub(super) async fn validate(
     let value = packs.iter().map(|pack| {
         json!({
             "id": pack.id, "valid": is_valid(pack), "state": pack.state,
-            "problem": pack.problem, "problems": pack.problems, "warnings": pack.warnings,
+            "problem": pack.problem, "problems": pack.problems,
         })
     });
     let value: Vec<Value> = value.collect();
     context.out.either(&value, || {
         let lines = packs.iter().map(|pack| {
             let other = pack.problem.as_deref().filter(|_| !is_valid(pack));
-            verdict(&pack.id, &pack.problems, other, &pack.warnings)
+            verdict(&pack.id, &pack.problems, other)
         });
         or_none(&lines.collect::<Vec<_>>())
     })?;
@@ -122,7 +117,7 @@ fn complaint(message: String) -> Finding {
     Finding { subject: "toolpack".to_owned(), ok: false, message, advice: None }
 }
 
-fn verdict(name: &str, problems: &[Problem], other: Option<&str>, warnings: &[String]) -> String {
+fn verdict(name: &str, problems: &[Problem], other: Option<&str>) -> String {
     let mut text = match (problems.len(), other) {
         (0, None) => format!("{name}: valid"),
         (0, Some(problem)) => format!("{name}: {problem}"),
@@ -134,9 +129,6 @@ fn verdict(name: &str, problems: &[Problem], other: Option<&str>, warnings: &[St
         if let Some(hint) = &problem.hint {
             let _ = write!(text, "\n    {hint}");
         }
-    }
-    for warning in warnings {
-        let _ = write!(text, "\n  warning: {warning}");
     }
     text
 }

@@ -120,9 +120,6 @@ fn contents(pack: &ToolpackView) -> String {
     for line in &pack.permissions {
         let _ = writeln!(text, "  - {line}");
     }
-    for warning in &pack.warnings {
-        let _ = writeln!(text, "warning: {warning}");
-    }
     text
 }
 
