@@ -96,12 +96,12 @@ pub(crate) async fn check_table(put_in: impl AsyncFn(&Bench)) {
         let bench = Bench::new(&[&profile("a", "")], rules).await;
         put_in(&bench).await;
         let (id, end) = bench.run("a", "go").await;
-        assert_eq!(end.text, "heard of it", "{}: {end:?}", row.name);
+        let run = bench.runs.show(&id).await.unwrap().unwrap();
+        assert_eq!(end.text, "heard of it", "{}: {end:?}: {:?}", row.name, run.steps);
         let tasks = bench.plugins.tasks().list().await.unwrap();
         let task = &tasks[0].task;
         let became = (task.state.as_str(), u64::from(task.iteration), task.result.as_deref());
         assert_eq!((tasks.len(), became), (1, row.expected), "{}: {task:?}", row.name);
-        let run = bench.runs.show(&id).await.unwrap().unwrap();
         let told: Vec<&str> = run
             .steps
             .iter()

@@ -10,6 +10,7 @@ use super::session::METHOD_NOT_FOUND;
 use crate::plugin::manifest::FILE;
 use crate::plugin::{InvokeOptions, NewTask, PluginError};
 
+const INVOKE: &str = "drawgate/invoke";
 const INVALID_PARAMS: i64 = -32602;
 const FAILED: i64 = -32000;
 const NOT_PERMITTED: i64 = -32001;
@@ -76,6 +77,12 @@ struct Stored {
     value: Option<Value>,
 }
 
+/// Whether a request is done soon, so that the tool call in which it is made can wait for it. A prompt to a model
+/// may take minutes.
+pub(super) fn takes_effect(method: &str) -> bool {
+    method != INVOKE
+}
+
 /// Does what a plugin asks for.
 pub(super) async fn answer(
     shared: &Shared,
@@ -85,7 +92,7 @@ pub(super) async fn answer(
     let context = &*shared.context;
     match method {
         "ping" => {}
-        "drawgate/invoke" => {
+        INVOKE => {
             let Invoke { prompt, options } = read(params)?;
             may_invoke(shared, "ctx.invoker.invoke")?;
             return written(&context.invoke(prompt, options).await);

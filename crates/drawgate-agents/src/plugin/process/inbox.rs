@@ -91,10 +91,12 @@ impl Inbox {
     fn request(&self, id: Value, method: String, params: Option<Value>) {
         if let Ok(slot) = Arc::clone(&self.asks).try_acquire_owned() {
             let shared = Arc::clone(&self.shared);
-            self.answer(
-                slot,
-                async move { answer(&id, asks::answer(&shared, &method, params).await) },
-            );
+            let effect = asks::takes_effect(&method).then(|| self.session.effect());
+            self.answer(slot, async move {
+                let outcome = asks::answer(&shared, &method, params).await;
+                drop(effect);
+                answer(&id, outcome)
+            });
         } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
             self.answer(slot, async move { answer(&id, Err(Refusal::busy(IN_FLIGHT))) });
         } else {

@@ -373,7 +373,14 @@ impl Plugin for ProcessPlugin {
             about.insert("dev.drawgate/taskId".to_owned(), json!(task));
         }
         let params = json!({ "name": tool, "arguments": input, "_meta": about });
-        let work = async { self.shared.ready().await?.ask("tools/call", &params).await };
+        let work = async {
+            let session = self.shared.ready().await?;
+            let result = session.ask("tools/call", &params).await?;
+            // A handler need not wait for what it asks for. A run whose call has delegated a task would end
+            // before the task is known.
+            session.settled().await;
+            Ok::<_, SourceError>(result)
+        };
         let result = tokio::select! {
             result = work => result?,
             () = cx.cancel.cancelled() => {

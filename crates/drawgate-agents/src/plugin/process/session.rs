@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use drawgate_core::source::SourceError;
 use drawgate_sources::line_rpc::{Ending, Link, Request};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The largest message in either direction.
 pub(super) const MAX_MESSAGE: usize = 4 * 1024 * 1024;
@@ -22,6 +23,8 @@ pub(super) struct Session {
     plugin: Arc<str>,
     pub(super) link: Arc<Link>,
     slots: Semaphore,
+    /// What the plugin has asked for and is being done; cancelled when it is done.
+    effects: Mutex<Vec<CancellationToken>>,
     /// Told when a request was given up, so that the process is asked whether it is still there.
     suspected: Notify,
     /// Cancelled with the session: what the plugin asked for is given up.
@@ -36,6 +39,7 @@ impl Session {
             plugin,
             link,
             slots: Semaphore::new(IN_FLIGHT),
+            effects: Mutex::default(),
             suspected: Notify::new(),
             over: CancellationToken::new(),
             fault: OnceLock::new(),
@@ -59,6 +63,23 @@ impl Session {
         };
         unanswered.answered = true;
         outcome
+    }
+
+    /// The plugin has asked for something, which is done when the guard is dropped.
+    pub(super) fn effect(&self) -> DropGuard {
+        let done = CancellationToken::new();
+        let mut effects = self.effects.lock();
+        effects.retain(|effect| !effect.is_cancelled());
+        effects.push(done.clone());
+        done.drop_guard()
+    }
+
+    /// Waits until all is done that the plugin has asked for so far.
+    pub(super) async fn settled(&self) {
+        let effects = self.effects.lock().clone();
+        for effect in effects {
+            effect.cancelled().await;
+        }
     }
 
     /// Has the plugin begin its work. One that does not know the request, such as an MCP server, has nothing
