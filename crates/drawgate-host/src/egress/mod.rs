@@ -56,7 +56,11 @@ pub use tls::{Authorities, AuthoritiesError};
 use tokio::time::timeout_at;
 pub use upgrade::{Upgrade, UpgradedStream};
 
-/// How long a connection may take, name resolution included.
+/// How long the address of a name may be looked up. The system asks again after five seconds where a question or an
+/// answer was lost.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// How long a connection may take, once the address is known.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an idle connection is kept: shorter than the five seconds after which common servers

@@ -1,20 +1,23 @@
 //! Connections: a name is resolved once, every address in the answer is checked, and only those
 //! addresses are connected to.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::error::{EgressError, Refusal};
 use super::ranges::{is_inner, is_public};
-use super::{CONNECT_TIMEOUT, PROBE_AFTER, PROBES};
+use super::{CONNECT_TIMEOUT, LOOKUP_TIMEOUT, PROBE_AFTER, PROBES};
 
 /// How long an address may be silent before the next one is tried beside it.
 const STAGGER: Duration = Duration::from_millis(250);
@@ -38,6 +41,39 @@ pub trait Network: Send + Sync + 'static {
     }
 }
 
+/// Lookups that are under way in this process, whose answer all share who ask for the same name meanwhile. A
+/// package manager opens dozens of connections at once, and resolvers drop bursts of questions.
+static LOOKUPS: Lookups = Lookups(Mutex::new(BTreeMap::new()));
+
+struct Lookups(Mutex<BTreeMap<(String, u16), Weak<Answer>>>);
+
+type Answer = OnceCell<Vec<SocketAddr>>;
+
+impl Lookups {
+    /// The answer of the lookup of this name that is under way; of `look_up` if there is none, or it fails.
+    async fn shared(
+        &self,
+        name: &str,
+        port: u16,
+        look_up: impl Future<Output = io::Result<Vec<SocketAddr>>>,
+    ) -> io::Result<Vec<SocketAddr>> {
+        let answer = self.under_way(name, port);
+        answer.get_or_try_init(|| look_up).await.cloned()
+    }
+
+    fn under_way(&self, name: &str, port: u16) -> Arc<Answer> {
+        let mut all = self.0.lock();
+        all.retain(|_, answer| answer.strong_count() > 0);
+        let key = (name.to_owned(), port);
+        if let Some(answer) = all.get(&key).and_then(Weak::upgrade) {
+            return answer;
+        }
+        let answer = Arc::default();
+        all.insert(key, Arc::downgrade(&answer));
+        answer
+    }
+}
+
 /// The operating system's.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct System;
@@ -45,7 +81,8 @@ pub struct System;
 #[async_trait]
 impl Network for System {
     async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        Ok(tokio::net::lookup_host((name, port)).await?.collect())
+        let look_up = async { Ok(tokio::net::lookup_host((name, port)).await?.collect()) };
+        LOOKUPS.shared(name, port, look_up).await
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
@@ -115,8 +152,9 @@ pub(super) async fn dial(
     port: u16,
     scope: Scope,
 ) -> Result<TcpStream, DialError> {
+    let looked_up = timeout(LOOKUP_TIMEOUT, resolve(network.as_ref(), host, port)).await;
+    let addresses = looked_up.unwrap_or(Err(DialError::Slow))?;
     let work = async {
-        let addresses = resolve(network.as_ref(), host, port).await?;
         // One inner address among public ones is enough: somebody wants to be let in by chance.
         if scope == Scope::Public && !addresses.iter().all(|address| network.is_open(address.ip()))
         {
@@ -175,4 +213,43 @@ fn tune(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepintvl(stream, PROBE_AFTER)?;
     sockopt::set_tcp_keepcnt(stream, PROBES)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lookups_of_a_name_at_one_time_are_one() {
+        let lookups = Arc::new(Lookups(Mutex::default()));
+        let (asked, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+        let address: SocketAddr = "192.0.2.7:443".parse().unwrap();
+        let mut asking = JoinSet::new();
+        for _ in 0..50 {
+            let (lookups, asked, gate) =
+                (Arc::clone(&lookups), Arc::clone(&asked), Arc::clone(&gate));
+            asking.spawn(async move {
+                let look_up = async {
+                    let is_first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+                    let _open = gate.acquire().await.unwrap();
+                    // A lookup that fails is made again for those who waited for it.
+                    if is_first { Err(io::ErrorKind::TimedOut.into()) } else { Ok(vec![address]) }
+                };
+                lookups.shared("registry.example", 443, look_up).await
+            });
+        }
+        while lookups.0.lock().values().next().is_none_or(|answer| answer.strong_count() < 50) {
+            tokio::task::yield_now().await;
+        }
+        gate.add_permits(1);
+        let answers = asking.join_all().await;
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        let good = answers.iter().filter_map(|answer| answer.as_ref().ok());
+        assert_eq!(good.filter(|found| ***found == [address]).count(), 49);
+        assert!(lookups.0.lock().values().all(|answer| answer.strong_count() == 0));
+    }
 }

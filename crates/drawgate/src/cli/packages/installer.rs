@@ -30,11 +30,12 @@ const MAX_OUTPUT: u64 = 64 * 1024;
 const SHOWN_LINES: usize = 15;
 /// The largest file that is read of what was installed: the lock of a very large package has 2 MiB.
 const MAX_FILE: u64 = 32 << 20;
-/// What npm says about a file that is in its home, and gone with that.
+/// What npm says about a file that is in its home, and gone with that; npm 9 names it on the next line.
 const GONE: &str = "A complete log of this run can be found in";
 /// How package managers say that a registry can't be reached. pip and uv say afterwards that it has nothing.
-const UNREACHABLE: [&str; 8] = [
+const UNREACHABLE: [&str; 9] = [
     "502 Bad Gateway",
+    "504 Gateway Timeout",
     "ECONNREFUSED",
     "ENOTFOUND",
     "EAI_AGAIN",
@@ -153,7 +154,9 @@ impl Installer {
             bail!("`{shown}` failed: it was to write a file of more than {} MiB", limits().file_mb);
         }
         let lines = said.lines().chain(complaints.lines()).filter(|line| !line.trim().is_empty());
-        let lines: Vec<&str> = lines.filter(|line| !line.contains(GONE)).collect();
+        let home = self.home.to_string_lossy();
+        let is_gone = |line: &&str| line.contains(GONE) || line.contains(&*home);
+        let lines: Vec<&str> = lines.filter(|line| !is_gone(line)).collect();
         let last = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES));
         let last: Vec<String> = last.map(|line| format!("  {line}")).collect();
         if last.is_empty() {
