@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drawgate_core::canonical::sha256_hex;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -9,8 +10,22 @@ use tokio::sync::Notify;
 /// The configuration in force, and the edit that is not.
 pub struct Edits {
     state: Mutex<State>,
+    /// What has been said of the files since they were last compared with what is in force.
+    finished: Mutex<Finished>,
     asked: Notify,
 }
+
+/// Which files are whole, so that nothing is missing from them that is not meant to be.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    /// All: an operator says so.
+    all: bool,
+    /// Those with these SHA-256: a command has written them in one piece.
+    hashes: Vec<String>,
+}
+
+/// How many files may be called finished before they are looked at; of more, the oldest are forgotten and waited for.
+const MAX_FINISHED: usize = 64;
 
 struct State {
     in_force: InForce,
@@ -19,6 +34,15 @@ struct State {
     at_next_start: Vec<&'static str>,
     /// The fingerprint of an edit that the log says is being taken over, and not yet how that ended.
     begun: Option<String>,
+}
+
+impl Finished {
+    fn add(&mut self, hash: String) {
+        if self.hashes.len() >= MAX_FINISHED {
+            self.hashes.remove(0);
+        }
+        self.hashes.push(hash);
+    }
 }
 
 /// The configuration that the gateway runs with.
@@ -80,18 +104,49 @@ pub enum Applied {
 impl Edits {
     pub(crate) fn new(in_force: InForce) -> Arc<Self> {
         let state = State { in_force, pending: None, at_next_start: Vec::new(), begun: None };
-        Arc::new(Self { state: Mutex::new(state), asked: Notify::new() })
+        let finished = Mutex::default();
+        Arc::new(Self { state: Mutex::new(state), finished, asked: Notify::new() })
     }
 
-    /// An operator's word that an edit of the files is finished: they are looked at without waiting, and what
-    /// is missing from them is meant to be.
+    /// Has the files looked at now. Says nothing about whether they are whole.
     pub fn look(&self) {
         self.asked.notify_one();
     }
 
-    /// Waits for that word.
+    /// An operator's word that the edits of all files are finished: what is missing from them is meant to be.
+    pub fn finish_all(&self) {
+        self.finished.lock().all = true;
+        self.look();
+    }
+
+    /// A command's word that it has written the file with this SHA-256 in one piece. It says nothing about
+    /// other files, nor about what another program makes of this one.
+    pub fn finish(&self, hash: String) {
+        self.finished.lock().add(hash);
+        self.look();
+    }
+
+    /// Waits until the files are to be looked at now.
     pub(crate) async fn asked(&self) {
         self.asked.notified().await;
+    }
+
+    /// Whether a file that says this is finished.
+    pub(crate) fn is_finished(&self, text: Option<&[u8]>) -> bool {
+        let finished = self.finished.lock();
+        finished.all || text.is_some_and(|text| finished.hashes.contains(&sha256_hex(text)))
+    }
+
+    /// Takes what was said of the files, for one comparison.
+    pub(crate) fn take_finished(&self) -> Finished {
+        std::mem::take(&mut self.finished.lock())
+    }
+
+    /// Gives it back, because the comparison did not come about.
+    pub(crate) fn restore_finished(&self, earlier: Finished) {
+        let mut finished = self.finished.lock();
+        finished.all |= earlier.all;
+        earlier.hashes.into_iter().for_each(|hash| finished.add(hash));
     }
 
     /// What is in force, and what is not.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::assemble::{Files, Runtime};
 use crate::config::Loaded;
-use crate::edits::{Applied, Edits};
+use crate::edits::Applied;
 use crate::packages::PackageLock;
 use crate::settle::{Stamp, lacks_lines, settled, stamp};
 
@@ -47,7 +47,8 @@ pub(crate) async fn follow_config(runtime: Arc<Runtime>) {
             retry = Retry::default();
         }
         if is_edited || asked || retry.is_due() {
-            let now = follower.settle(&asks, asked).await;
+            let now = follower.settle().await;
+            let finished = asks.take_finished();
             seen = match follower.look(&now).await {
                 Looked::Done => {
                     retry = Retry::default();
@@ -57,7 +58,10 @@ pub(crate) async fn follow_config(runtime: Arc<Runtime>) {
                     retry = retry.next();
                     Some(now)
                 }
-                Looked::Moved => continue,
+                Looked::Moved => {
+                    asks.restore_finished(finished);
+                    continue;
+                }
             };
         }
         asked = tokio::select! {
@@ -90,16 +94,9 @@ enum Looked {
 }
 
 impl Follower {
-    /// Waits until the files have stopped changing; not for what is missing from them, if an operator asked.
-    async fn settle(&self, asks: &Edits, asked: bool) -> Vec<Stamp> {
-        let stamps = || ready(self.stamps());
-        if !asked {
-            tokio::select! {
-                settled = settled(stamps, || self.missing()) => return settled,
-                () = asks.asked() => {}
-            }
-        }
-        settled(stamps, || None).await
+    /// Waits until the files have stopped changing.
+    async fn settle(&self) -> Vec<Stamp> {
+        settled(|| ready(self.stamps()), || self.missing()).await
     }
 
     /// Compares what the settled files say with what is in force.
@@ -153,14 +150,20 @@ impl Follower {
         was_there
     }
 
-    /// A file from which something is missing that is in force.
+    /// A file from which something is missing that is in force, and that is not called finished.
     fn missing(&self) -> Option<PathBuf> {
-        let Some(in_force) = &self.in_force else { return Some(self.file.clone()) };
         let now = texts(&self.files);
-        let lacks = |(path, text): &(&PathBuf, &Vec<u8>)| {
-            lacks_lines(now.get(*path).map(Vec::as_slice).unwrap_or_default(), text)
+        let lacks = |path: &&PathBuf| {
+            let text = now.get(*path).map(Vec::as_slice);
+            let lacks = match &self.in_force {
+                Some(in_force) => in_force
+                    .get(*path)
+                    .is_some_and(|earlier| lacks_lines(text.unwrap_or_default(), earlier)),
+                None => text.is_some() || **path == self.file,
+            };
+            lacks && !self.runtime.edits.is_finished(text)
         };
-        in_force.iter().find(lacks).map(|(path, _)| path.clone())
+        self.files.iter().find(lacks).cloned()
     }
 
     fn stamps(&self) -> Vec<Stamp> {

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::assemble::{RuntimeOptions, Start, StateLocation};
 use crate::config::{Config, ConfigSource};
-use crate::edits::InForce;
+use crate::edits::{Edits, InForce};
 
 /// Every call is denied, by what stands at the end.
 const BEFORE: &str = r#"
@@ -26,6 +26,11 @@ fallback = "deny"
 /// Longer than the follower takes to look, and no longer than an editor may take to save.
 const SAVING: Duration = Duration::from_millis(1200);
 
+/// Rules of a file of their own.
+fn rules(fallback: &str) -> String {
+    format!("{{\n\"version\": \"1.0\",\n\"defaults\": {{ \"fallback\": \"{fallback}\" }}\n}}\n")
+}
+
 /// A gateway that follows a file which need not be there.
 struct Followed {
     place: TempDir,
@@ -36,6 +41,7 @@ impl Followed {
     async fn start(text: Option<&str>) -> Self {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("drawgate.toml");
+        fs::write(place.path().join("policy.json"), rules("deny")).unwrap();
         if let Some(text) = text {
             fs::write(&file, text).unwrap();
         }
@@ -168,14 +174,40 @@ async fn a_configuration_that_is_being_saved_is_not_in_force_half() {
 }
 
 #[tokio::test]
-async fn an_edit_that_an_operator_calls_finished_is_not_waited_for() {
-    let followed = Followed::start(Some(BEFORE)).await;
-    fs::write(followed.file("drawgate.toml"), "[limits]\nmax_timeout_seconds = 600\n").unwrap();
-    followed.runtime.edits.look();
-    while followed.is_denied().await {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+async fn an_edit_that_is_called_finished_counts() {
+    let after = "[limits]\nmax_timeout_seconds = 600\n";
+    let words: [&dyn Fn(&Edits); 2] =
+        [&Edits::finish_all, &|edits: &Edits| edits.finish(hex::encode(Sha256::digest(after)))];
+    for word in words {
+        let followed = Followed::start(Some(BEFORE)).await;
+        fs::write(followed.file("drawgate.toml"), after).unwrap();
+        word(&followed.runtime.edits);
+        while followed.is_denied().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        followed.runtime.close().await;
     }
-    followed.runtime.close().await;
+}
+
+#[tokio::test]
+async fn what_a_command_calls_finished_says_nothing_about_other_files() {
+    let before = "[policy]\nfile = \"policy.json\"\n[limits]\nmax_timeout_seconds = 600\n";
+    let after = before.replace("600", "599");
+    let hash = hex::encode(Sha256::digest(&after));
+    let words: [&dyn Fn(&Edits); 2] = [&|edits: &Edits| edits.finish(hash.clone()), &Edits::look];
+    for word in words {
+        let followed = Followed::start(Some(before)).await;
+        let saving = async {
+            fs::write(followed.file("policy.json"), rules("allow")).unwrap();
+            fs::write(followed.file("drawgate.toml"), &after).unwrap();
+            word(&followed.runtime.edits);
+            tokio::time::sleep(SAVING).await;
+            fs::write(followed.file("policy.json"), rules("deny")).unwrap();
+        };
+        let in_force = |in_force: &InForce| in_force.config_hash == hash;
+        tokio::join!(saving, followed.denied_until("policy.json", in_force));
+        followed.runtime.close().await;
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use drawgate_core::canonical;
@@ -13,6 +13,7 @@ use drawgate_core::model::SourceId;
 use drawgate_host::user_files;
 use drawgate_runtime::config::{Config, ConfigErrors, ConfigSource, Loaded, Problem};
 use drawgate_runtime::packages::{PackageLock, PinnedPackage};
+use tokio::time::Instant;
 use toml_edit::DocumentMut;
 
 use super::home::NO_FILE;
@@ -24,6 +25,10 @@ use super::{Context, files};
 /// that have some seconds each.
 const APPLYING: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long a file is waited for that another program is changing.
+const SAVING: Duration = Duration::from_secs(15);
+/// How far two looks at the file are apart that must agree where no gateway knows whether it is whole.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
 /// The configuration file that commands edit.
 pub(super) struct ConfigFile {
@@ -120,8 +125,16 @@ impl ConfigFile {
         &self,
         change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
     ) -> anyhow::Result<Edit> {
-        let before = read(&self.path)?;
-        let text = before.as_deref().unwrap_or_default();
+        self.change(read(&self.path)?.as_deref(), change)
+    }
+
+    /// What a change of this text comes to.
+    fn change(
+        &self,
+        before: Option<&str>,
+        change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Edit> {
+        let text = before.unwrap_or_default();
         let mut document: DocumentMut =
             text.parse().with_context(|| format!("`{}` was left as it is", self.path.display()))?;
         change(&mut document)?;
@@ -144,17 +157,63 @@ impl ConfigFile {
     }
 
     /// Makes a change, unless the configuration would be refused with it. Other commands that change the
-    /// file wait meanwhile.
-    pub(super) fn write(
+    /// file wait meanwhile. A file that another program is saving is waited for: half of it would be made
+    /// the whole for good.
+    pub(super) async fn write(
         &self,
         change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
     ) -> anyhow::Result<Edit> {
-        let (path, _alone) = lock_folder_of(&self.path)?;
-        let edit = self.prepare(change)?;
-        if edit.is_change {
-            put(&path, &edit.text)?;
+        loop {
+            let saved = self.saved().await?;
+            let (path, _alone) = lock_folder_of(&self.path)?;
+            if read(&path)? != saved {
+                continue;
+            }
+            let edit = self.change(saved.as_deref(), change)?;
+            if edit.is_change {
+                put(&path, &edit.text)?;
+            }
+            return Ok(edit);
         }
-        Ok(edit)
+    }
+
+    /// What the file says once no other program is changing it.
+    async fn saved(&self) -> anyhow::Result<Option<String>> {
+        let shown = self.path.display();
+        let _progress = Progress::new(format!("waiting until `{shown}` is saved"));
+        let Some(running) = self.running() else {
+            return twice_the_same(|| read(&self.path)).await?.with_context(|| {
+                format!("`{shown}` is being changed by another program; try again when it is saved")
+            });
+        };
+        let mut known = String::new();
+        let mut until = Instant::now() + SAVING;
+        loop {
+            let text = read(&self.path)?;
+            let hash = canonical::sha256_hex(text.as_deref().unwrap_or_default().as_bytes());
+            let configuration = running.status().await?.configuration;
+            let is_refused = configuration.pending.is_some_and(|it| it.config_hash == hash);
+            if configuration.in_force.config_hash == hash || (is_refused && text.is_some()) {
+                return Ok(text);
+            }
+            // Other commands get on, and each is waited for.
+            if known != configuration.in_force.config_hash {
+                known = configuration.in_force.config_hash;
+                until = Instant::now() + SAVING;
+                running.look().await?;
+            }
+            if Instant::now() > until {
+                match text {
+                    Some(_) => bail!(
+                        "`{shown}` does not say what the gateway has in force, as if another program were saving it; try again when `drawgate config check` says that it is in force"
+                    ),
+                    None => bail!(
+                        "`{shown}` is gone, and the gateway goes on with what it said; put it back, or restart the gateway"
+                    ),
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// What the lock file of packages says.
@@ -183,7 +242,7 @@ impl ConfigFile {
     pub(super) async fn packages_in_force(&self, hash: &str) -> anyhow::Result<()> {
         let Some(running) = self.running() else { return Ok(()) };
         let _progress = Progress::new("waiting for the gateway to use the packages");
-        running.look().await?;
+        running.written(hash).await?;
         let until = Instant::now() + APPLYING;
         loop {
             let configuration = running.status().await?.configuration;
@@ -211,7 +270,7 @@ impl ConfigFile {
             Gateway::Follows(running) => running,
         };
         let _progress = Progress::new("waiting for the gateway to put the change in force");
-        running.look().await?;
+        running.written(&edit.loaded.text_hash).await?;
         let until = Instant::now() + APPLYING;
         loop {
             let configuration = running.status().await?.configuration;
@@ -269,6 +328,23 @@ impl Outcome {
     }
 }
 
+/// What two looks find that follow one another and agree; nothing if they never do.
+async fn twice_the_same<T: PartialEq>(
+    look: impl Fn() -> anyhow::Result<T>,
+) -> anyhow::Result<Option<T>> {
+    let until = Instant::now() + SAVING;
+    let mut last = look()?;
+    while Instant::now() < until {
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        let now = look()?;
+        if now == last {
+            return Ok(Some(now));
+        }
+        last = now;
+    }
+    Ok(None)
+}
+
 /// Keeps other commands from changing a file. Gives the file itself where a link leads to it: people link such
 /// files to where they version them.
 fn lock_folder_of(path: &Path) -> anyhow::Result<(PathBuf, Option<File>)> {
@@ -301,4 +377,25 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 fn same_file(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     real(one) == real(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_counts_when_two_looks_agree() {
+        let rows: [(fn(u32) -> u32, Option<u32>); 3] =
+            [(|_| 7, Some(7)), (|look| look.min(3), Some(3)), (|look| look, None)];
+        for (says, expected) in rows {
+            let looks = Cell::new(0);
+            let look = || {
+                looks.set(looks.get() + 1);
+                Ok(says(looks.get()))
+            };
+            assert_eq!(twice_the_same(look).await.unwrap(), expected);
+        }
+    }
 }

@@ -378,13 +378,13 @@ async fn fold_metrics(metrics: PrometheusHandle) {
     }
 }
 
-/// Has the configuration looked at with each SIGHUP, which from now on does not kill.
+/// Takes each SIGHUP, which from now on does not kill, for the word that all edits are finished.
 fn on_hangup(edits: &Arc<Edits>) -> anyhow::Result<()> {
     let mut hangups = signal(SignalKind::hangup())?;
     let edits = Arc::clone(edits);
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            edits.look();
+            edits.finish_all();
         }
     });
     Ok(())

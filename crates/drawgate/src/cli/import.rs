@@ -271,7 +271,7 @@ async fn import(
         say(context, &format!("secrets are in `{shown}`, where the gateway finds them"))?;
     }
     fetch_packages(plan, file, context, report).await?;
-    let edit = file.write(change)?;
+    let edit = file.write(change).await?;
     let outcome = file.outcome(&edit).await?;
     let made = if edit.is_new { "made" } else { "changed" };
     report.json["outcome"] = json!(outcome.as_str());

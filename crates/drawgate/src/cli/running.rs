@@ -88,10 +88,16 @@ impl Running {
         self.exchange(request).await.map(drop)
     }
 
-    /// Tells it that an edit of the configuration is whole.
+    /// Has it look now at the configuration and what counts with it, which it may find to be half saved.
     pub(super) async fn look(&self) -> anyhow::Result<()> {
         let request = Request::post("/configuration/look").body(Body::empty())?;
         self.exchange(request).await.map(drop)
+    }
+
+    /// Tells it that the file with this SHA-256 was written in one piece.
+    pub(super) async fn written(&self, hash: &str) -> anyhow::Result<()> {
+        let target = format!("/configuration/look?written={hash}");
+        self.exchange(Request::post(target).body(Body::empty())?).await.map(drop)
     }
 
     /// Sends one request and reads the whole answer.

@@ -153,9 +153,22 @@ async fn make_way(State(control): State<Control>) -> StatusCode {
     StatusCode::ACCEPTED
 }
 
-/// The configuration was edited, whole: it is looked at now.
-async fn look_at_configuration(State(control): State<Control>) -> Answer<Done> {
-    control.edits.look();
+/// What a command says of the configuration's files.
+#[derive(Deserialize)]
+struct LookAt {
+    /// The SHA-256 of the file that it has written.
+    written: Option<String>,
+}
+
+/// The configuration and what counts with it are looked at now.
+async fn look_at_configuration(
+    State(control): State<Control>,
+    Query(LookAt { written }): Query<LookAt>,
+) -> Answer<Done> {
+    match written {
+        Some(hash) => control.edits.finish(hash),
+        None => control.edits.look(),
+    }
     DONE
 }
 

@@ -246,6 +246,37 @@ fn check_and_serve_agree() {
     }
 }
 
+/// A command that meets a file which an editor is saving in place.
+#[tokio::test]
+async fn a_command_does_not_make_half_of_a_file_the_whole() {
+    use std::io::Write as _;
+    let limits = "[limits]\nmax_timeout_seconds = 600\n";
+    let rules = "[policy.defaults]\nfallback = \"deny\"\n";
+    let place = TestFolder::new(&format!("{limits}{rules}"));
+    let gateway = place.serve();
+    let config = place.path().join("drawgate.toml");
+    let mut editor = std::fs::File::create(&config).unwrap();
+    editor.write_all(limits.as_bytes()).unwrap();
+    let add = ["servers", "add", "zz", "--sandbox", "none", "--", "/bin/true"];
+    let mut command = place.command(&add).spawn().unwrap();
+    // As long as an editor may take.
+    let saving = tokio::time::Instant::now() + std::time::Duration::from_millis(1200);
+    let mut is_saved = false;
+    let mut is_done = false;
+    while !is_done {
+        is_done = command.try_wait().unwrap().is_some();
+        if !is_saved && tokio::time::Instant::now() > saving {
+            editor.write_all(rules.as_bytes()).unwrap();
+            is_saved = true;
+        }
+        let answer = gateway.call(&gateway.token, "vfs_list", json!({})).await;
+        assert!(denied(&answer), "{answer}");
+    }
+    command.wait().unwrap();
+    let text = std::fs::read_to_string(&config).unwrap();
+    assert!(is_saved && text.contains(rules) && text.contains("[servers.zz]"), "{text}");
+}
+
 fn denied(result: &Value) -> bool {
     result["_meta"]["drawgate/error"]["code"] == "PERMISSION_DENIED"
 }

@@ -30,7 +30,7 @@ impl TestFolder {
         place
     }
 
-    /// Replaces the configuration, and tells the gateway, if one runs, that it is whole.
+    /// Replaces the configuration, and tells the gateway, if one runs, that it was written in one piece.
     pub(crate) fn configure(&self, config: &str) {
         use std::io::{Read as _, Write as _};
         let next = self.path().join("next.toml");
@@ -38,8 +38,10 @@ impl TestFolder {
         std::fs::rename(next, self.path().join("drawgate.toml")).unwrap();
         let socket = std::os::unix::net::UnixStream::connect(self.data().join("control.sock"));
         if let Ok(mut socket) = socket {
-            let request =
-                "POST /configuration/look HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            let hash = drawgate_core::canonical::sha256_hex(config.as_bytes());
+            let request = format!(
+                "POST /configuration/look?written={hash} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+            );
             socket.write_all(request.as_bytes()).unwrap();
             socket.read_to_string(&mut String::new()).unwrap();
         }

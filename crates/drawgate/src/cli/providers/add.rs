@@ -46,7 +46,7 @@ pub(super) async fn run(args: &AddArgs, context: &Context) -> anyhow::Result<Exi
     let usual = args.url.is_none().then(|| usual_variable(kind).to_owned());
     let key = args.key.clone().or(usual);
     let file = ConfigFile::find(context).await?;
-    let edit = file.write(|document| write(document, args, kind, key.as_deref()))?;
+    let edit = file.write(|document| write(document, args, kind, key.as_deref())).await?;
     let outcome = file.outcome(&edit).await?;
     let path = file.path();
     let is_set = |name: &String| {

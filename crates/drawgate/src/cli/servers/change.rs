@@ -206,7 +206,7 @@ impl Changed {
         change: impl FnOnce(&mut DocumentMut) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let file = ConfigFile::find(context).await?;
-        let edit = file.write(change)?;
+        let edit = file.write(change).await?;
         for warning in &edit.warnings {
             notice!("drawgate: {warning}");
         }
