@@ -35,6 +35,11 @@ pub trait Voice {
     /// A missing member, in words, with a hint. `what` is its description.
     fn missing(&self, parent: &str, key: &str, what: Option<&str>) -> Found;
 
+    /// The word that another one stands for, where that is known.
+    fn meant(&self, _word: &str, _words: &[&str]) -> Option<&'static str> {
+        None
+    }
+
     /// Whether a text fits one of the document's own formats.
     fn format(&self, _format: &str, _text: &str) -> Result<(), String> {
         Ok(())
@@ -193,9 +198,11 @@ impl<'a, V: Voice> Walk<'a, V> {
             return true;
         }
         let message = format!("unknown {} `{}`", last_part(path), self.voice.shown(word));
-        let hint = match nearest(word, words.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("use {}", list(words, "or")),
+        let meant = self.voice.meant(word, words);
+        let hint = match (meant, nearest(word, words.iter().copied())) {
+            (Some(meant), _) => format!("use `{meant}`"),
+            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, None) => format!("use {}", list(words, "or")),
         };
         self.add(path, Spot::Value, message, Some(hint))
     }

@@ -38,7 +38,7 @@ pub fn decide(rules: &Rules, request: &PolicyRequest<'_>) -> PolicyDecision {
             strictest = Some(rule);
         }
     }
-    strictest.map_or_else(|| by_fallback(rules.fallback), by_rule)
+    strictest.map_or_else(|| by_fallback(rules), by_rule)
 }
 
 fn by_rule(rule: &Rule) -> PolicyDecision {
@@ -52,11 +52,19 @@ fn by_rule(rule: &Rule) -> PolicyDecision {
     }
 }
 
-fn by_fallback(fallback: Verdict) -> PolicyDecision {
+fn by_fallback(rules: &Rules) -> PolicyDecision {
+    let fallback = rules.fallback;
+    let reason = match fallback {
+        Verdict::Deny if rules.has_fallback => {
+            "no rule matches, and `policy.defaults.fallback` is `deny`"
+        }
+        Verdict::Deny => "no rule matches, and `policy.defaults.fallback` is not set",
+        Verdict::Allow | Verdict::AllowWithConfirm => "no rule matches",
+    };
     PolicyDecision {
         decision: fallback,
         requires_confirmation: fallback == Verdict::AllowWithConfirm,
-        reason: "no rule matches".to_owned(),
+        reason: reason.to_owned(),
         risk_tags: Vec::new(),
         rule_id: None,
     }

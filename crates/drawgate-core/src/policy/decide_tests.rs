@@ -80,6 +80,9 @@ fn without_policy_all_is_allowed_and_with_one_nothing_that_no_rule_names() {
     assert_eq!(decided(&Rules::default(), &any).decision, Verdict::Allow);
     let empty = Rules::from_value(json!({ "version": "1.0" })).unwrap();
     assert_eq!(decided(&empty, &any).decision, Verdict::Deny);
+    assert!(decided(&empty, &any).reason.ends_with("`policy.defaults.fallback` is not set"));
+    let denied = decided(&policy("deny", &json!([])), &any);
+    assert!(denied.reason.ends_with("`policy.defaults.fallback` is `deny`"), "{}", denied.reason);
     assert_eq!(
         decided(&policy("allow_with_confirm", &json!([])), &any).decision,
         Verdict::AllowWithConfirm

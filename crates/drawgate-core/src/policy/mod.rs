@@ -17,7 +17,7 @@ pub use decide::{PolicyRequest, decide};
 pub use expose::{Expose, Exposures};
 pub(crate) use grants::Starting;
 pub use grants::{Cover, GrantError, Grants, Missing, standing_grants};
-pub use rules::{Condition, Matcher, Pattern, Rule, Rules, RulesError};
+pub use rules::{Condition, Matcher, Pattern, Rule, RuleFault, Rules, RulesError};
 
 /// The policy actions that every installation knows; an operator may add more.
 pub const KNOWN_ACTIONS: [&str; 6] =

@@ -20,6 +20,9 @@ pub enum RulesError {
     /// Not the shape of a policy.
     #[error("the policy is malformed: {0}")]
     Shape(String),
+    /// A pattern that can't be used.
+    #[error("{0}")]
+    Pattern(String),
     /// A version that this program does not know.
     #[error("policy version `{0}` is unknown; use `{VERSION}`")]
     Version(String),
@@ -36,6 +39,8 @@ pub enum RulesError {
 pub struct Rules {
     /// What happens where no rule matches.
     pub fallback: Verdict,
+    /// Whether the policy says so itself.
+    pub has_fallback: bool,
     /// The rules; all that match count, and the strictest wins.
     pub rules: Vec<Rule>,
 }
@@ -43,7 +48,7 @@ pub struct Rules {
 impl Default for Rules {
     /// No policy at all: grants alone decide.
     fn default() -> Self {
-        Self { fallback: Verdict::Allow, rules: Vec::new() }
+        Self { fallback: Verdict::Allow, has_fallback: false, rules: Vec::new() }
     }
 }
 
@@ -71,7 +76,12 @@ impl Rules {
                 return Err(RulesError::DuplicateRule(rule.id.clone()));
             }
         }
-        Ok(Self { fallback: file.defaults.fallback, rules: file.rules })
+        let fallback = file.defaults.fallback;
+        Ok(Self {
+            fallback: fallback.unwrap_or(Verdict::Deny),
+            has_fallback: fallback.is_some(),
+            rules: file.rules,
+        })
     }
 
     /// The JSON Schema of the policy file, for editors.
@@ -94,18 +104,13 @@ struct PolicyFile {
     rules: Vec<Rule>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Defaults {
     /// The verdict where no rule matches; `deny` unless said otherwise.
-    #[serde(default = "deny")]
-    fallback: Verdict,
-}
-
-impl Default for Defaults {
-    fn default() -> Self {
-        Self { fallback: deny() }
-    }
+    #[serde(default, deserialize_with = "given_verdict")]
+    #[schemars(with = "Verdict", default = "deny")]
+    fallback: Option<Verdict>,
 }
 
 const fn deny() -> Verdict {
@@ -131,6 +136,51 @@ pub struct Rule {
     /// Why, for the caller and for the person who is asked.
     #[serde(default)]
     pub reason: Option<String>,
+}
+
+/// What keeps a value from being a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleFault {
+    /// The member, such as `when.host`; empty for the rule as a whole.
+    pub place: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Rule {
+    /// Reads a rule from its JSON form.
+    pub fn from_value(value: Value) -> Result<Self, RuleFault> {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let place = error.path().to_string();
+            let place = if place == "." { String::new() } else { place };
+            RuleFault { place, reason: error.inner().to_string() }
+        })
+    }
+
+    /// The JSON Schema of a rule.
+    #[must_use]
+    pub fn json_schema() -> Value {
+        schemars::schema_for!(Self).to_value()
+    }
+
+    /// Whether it is about every call.
+    #[must_use]
+    pub fn is_of_every_call(&self) -> bool {
+        let Condition {
+            tool_id,
+            principal,
+            agent,
+            connector_scope,
+            path,
+            host,
+            size_over,
+            arguments,
+        } = &self.when;
+        let lists = [tool_id, principal, agent, connector_scope, host];
+        self.action.matches("")
+            && lists.iter().all(|list| list.is_none())
+            && (path.is_none() && size_over.is_none() && arguments.is_empty())
+    }
 }
 
 /// Conditions of a rule. An absent one always holds.
@@ -219,6 +269,13 @@ fn texts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String
         }
         Form::Many(texts) => texts,
     })
+}
+
+/// An absent verdict is none; a `null` that is written is no verdict.
+fn given_verdict<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Verdict>, D::Error> {
+    Verdict::deserialize(deserializer).map(Some)
 }
 
 /// A `null` that is written is a value, not an absence.
@@ -321,7 +378,7 @@ enum Wildcards {
 
 fn compile(text: &str, wildcards: Wildcards) -> Result<Regex, RulesError> {
     if text.is_empty() || text.len() > MAX_PATTERN {
-        return Err(RulesError::Shape(format!("a pattern has 1 to {MAX_PATTERN} characters")));
+        return Err(RulesError::Pattern(format!("a pattern has 1 to {MAX_PATTERN} characters")));
     }
     let (star, any) = match wildcards {
         Wildcards::OfNames => (".*", "."),
@@ -355,5 +412,5 @@ fn compile(text: &str, wildcards: Wildcards) -> Result<Regex, RulesError> {
     regex::RegexBuilder::new(&source)
         .size_limit(PATTERN_MEMORY)
         .build()
-        .map_err(|_| RulesError::Shape(format!("the pattern `{text}` is too complex")))
+        .map_err(|_| RulesError::Pattern(format!("the pattern `{text}` is too complex")))
 }

@@ -622,7 +622,8 @@ fn rules(loaded: &Loaded) -> anyhow::Result<(Rules, Vec<u8>)> {
             let text = user_files::read(&path)
                 .with_context(|| format!("policy file `{}`", path.display()))?;
             let parsed = drawgate_core::json::parse(&text);
-            (Some(parsed.with_context(|| format!("policy file `{}`", path.display()))?), text)
+            let is_json = || format!("policy file `{}`, which has to be JSON", path.display());
+            (Some(parsed.with_context(is_json)?), text)
         }
         (None, inline) => (inline, Vec::new()),
     };

@@ -583,7 +583,7 @@ drawgate.toml:3:33: error: `env:NAME` can't stand in a command line, which other
 file = "Cargo.toml"
 defaults = { fallback = "deny" }"#,
         said: "drawgate.toml:2:1: error: rules stand both in `policy.file` and in [policy]; keep one of the two
-drawgate.toml:2:1: error: in `Cargo.toml`: expected value at line 1 column 2
+drawgate.toml:2:1: error: in `Cargo.toml`: a policy file is JSON, and this is not: expected value at line 1 column 2
 ",
     },
     Case {
@@ -600,14 +600,14 @@ id = "a"
 action = "file.*"
 decision = "deny"
 whn = {}"#,
-        said: "drawgate.toml:1:1: error: not a rule: unknown field `whn`, expected one of `id`, `action`, `when`, `decision`, `riskTags`, `reason`
+        said: "drawgate.toml:5:1: error: unknown key `whn` in [policy.rules[0]]; did you mean `when`?
 ",
     },
     Case {
         name: "policy file of another kind",
         text: r#"[policy]
 file = "Cargo.toml""#,
-        said: "drawgate.toml:2:1: error: in `Cargo.toml`: expected value at line 1 column 2
+        said: "drawgate.toml:2:1: error: in `Cargo.toml`: a policy file is JSON, and this is not: expected value at line 1 column 2
 ",
     },
     Case {
@@ -618,7 +618,8 @@ id = "a"
 id = "a"
 action = "file.*"
 decision = "deny""#,
-        said: "drawgate.toml:1:1: error: not a rule: missing field `action`
+        said: "drawgate.toml:1:1: error: `action` is missing in [policy.rules[0]]; add it, or remove the table
+drawgate.toml:1:1: error: `decision` is missing in [policy.rules[0]]; add it, or remove the table
 ",
     },
     Case {
@@ -651,7 +652,8 @@ id = "good"
 action = "file.*"
 when = { toolId = "*:vfs_*" }
 decision = "deny""#,
-        said: "drawgate.toml:9:1: error: the rule `typo` is about an unknown policy action, `file.raed`; did you mean `file.read`?
+        said: "drawgate.toml:7:1: warning: calls that no rule matches are denied, because `policy.defaults.fallback` is not set; set it to `allow` or `deny`
+drawgate.toml:9:1: error: the rule `typo` is about an unknown policy action, `file.raed`; did you mean `file.read`?
 drawgate.toml:13:1: error: the rule `own` is about an unknown policy action, `mail.send`; use `file.read`, `file.write`, `file.*`, `network.request`, `connector.read` or `connector.action`, or add it to `policy.actions`
 drawgate.toml:17:1: warning: the rule `idle` can match no tool: none that is configured does `connector.action`; set `policy_action` for the tools that do
 drawgate.toml:22:10: warning: the rule `where` can match no tool: there is no server or toolpack `onec`; did you mean `once`?
@@ -695,7 +697,41 @@ command = "x"
 id = "no-keys"
 action = "file.*"
 decision = "deny""#,
+        said: "drawgate.toml:3:1: warning: calls that no rule matches are denied, because `policy.defaults.fallback` is not set; set it to `allow` or `deny`
+",
+    },
+    Case {
+        name: "rules that need no fallback",
+        text: r#"[[policy.rules]]
+id = "all"
+action = "*"
+decision = "allow""#,
         said: "",
+    },
+    Case {
+        name: "words and patterns of rules that can't be used",
+        text: r#"[policy.defaults]
+fallback = "confirm"
+[[policy.rules]]
+id = "asks"
+action = "*"
+decision = "ask"
+[[policy.rules]]
+id = "none"
+action = "*"
+when = { host = [], toolId = "" }
+decision = "denny"
+[[policy.rules]]
+id = "empty"
+action = "*"
+decision = "deny"
+[policy.rules.when]
+host = []"#,
+        said: "drawgate.toml:2:12: error: unknown fallback `confirm`; use `allow_with_confirm`
+drawgate.toml:6:1: error: unknown decision `ask`; use `allow_with_confirm`
+drawgate.toml:11:1: error: unknown decision `denny`; did you mean `deny`?
+drawgate.toml:17:1: error: `when.host` of the rule can't be used: a condition needs at least one pattern
+",
     },
     Case {
         name: "a manifest that the registry would refuse",

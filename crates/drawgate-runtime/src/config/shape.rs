@@ -1,7 +1,8 @@
 //! How `drawgate.toml` is spoken of when its form is checked.
 
+use drawgate_core::model::Verdict;
 use drawgate_sources::shape::{self, Elements, Found, Spot, Voice};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::formats::check_format;
 use super::problem::Problem;
@@ -21,6 +22,21 @@ pub(super) fn check(schema: &Value, tree: &mut Tree) -> Vec<Problem> {
     };
     found.into_iter().map(problem).collect()
 }
+
+/// Finds every problem of form of a rule of the policy, which stands at a path.
+pub(super) fn check_rule(schema: &Value, rule: &Map<String, Value>, path: &str) -> Vec<Problem> {
+    let mut rule = Value::Object(rule.clone());
+    let found = shape::check(schema, &Configuration, &mut rule, path);
+    let problem = |Found { path, message, hint, .. }: Found| {
+        let problem = Problem::error(path, message);
+        Problem { hint, ..problem }
+    };
+    found.into_iter().map(problem).collect()
+}
+
+/// What people write where calls are to wait for a person.
+const ASKING: [&str; 6] =
+    ["ask", "approve", "confirm", "prompt", "require_approval", "require_confirmation"];
 
 struct Configuration;
 
@@ -55,6 +71,11 @@ impl Voice for Configuration {
         let message = format!("`{key}` is missing in [{parent}]");
         let hint = Some("add it, or remove the table".to_owned());
         Found { path: parent.to_owned(), spot: Spot::Key, message, hint }
+    }
+
+    fn meant(&self, word: &str, words: &[&str]) -> Option<&'static str> {
+        let confirm = Verdict::AllowWithConfirm.as_str();
+        (words.contains(&confirm) && ASKING.contains(&word)).then_some(confirm)
     }
 
     fn format(&self, format: &str, text: &str) -> Result<(), String> {

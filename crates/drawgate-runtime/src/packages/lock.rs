@@ -116,7 +116,10 @@ impl PackageLock {
             Ok(File { version, .. }) => {
                 Self { hash, ..failed(format!("version {version} is not known")) }
             }
-            Err(error) => Self { hash, ..failed(error.to_string()) },
+            Err(error) => Self {
+                hash,
+                ..failed(format!("it does not say which packages were fetched: {error}"))
+            },
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use drawgate_core::json;
-use drawgate_core::policy::Rules;
+use drawgate_core::policy::{Rule, Rules};
 use drawgate_host::egress::Authorities;
 use drawgate_host::user_files;
 
@@ -33,13 +33,18 @@ impl Config {
         let known = KnownTools::of(self, LockFile::ids(&resolve(&self.toolpacks.folder)));
         match (&self.policy.file, self.policy.inline().map(Rules::from_value)) {
             (Some(file), _) => match read_policy(file, &resolve(file)) {
-                Ok(rules) => known.check(&rules, |_, _| "policy.file".to_owned(), &mut problems),
+                Ok(rules) => {
+                    known.check(&rules, |_, _| "policy.file".to_owned(), &mut problems);
+                    problems.extend(no_fallback(&rules, "policy.file", "defaults.fallback"));
+                }
                 Err(message) => problems.push(Problem::error("policy.file", message)),
             },
             (None, Some(Ok(rules))) => {
                 let key =
                     |index, member: &str| format!("{}.{member}", element("policy.rules", index));
                 known.check(&rules, key, &mut problems);
+                let first = element("policy.rules", 0);
+                problems.extend(no_fallback(&rules, &first, "policy.defaults.fallback"));
             }
             // What is no rule has been reported.
             (None, Some(Err(_)) | None) => {}
@@ -89,9 +94,20 @@ fn check_authorities(named: &Path, file: &Path) -> Option<Problem> {
 
 fn read_policy(named: &Path, file: &Path) -> Result<Rules, String> {
     let text = user_files::read(file).map_err(|error| not_read(named, &error))?;
-    let rules = json::parse(&text).map_err(|error| error.to_string());
+    let rules = json::parse(&text)
+        .map_err(|error| format!("a policy file is JSON, and this is not: {error}"));
     let rules = rules.and_then(|it| Rules::from_value(it).map_err(|error| error.to_string()));
     rules.map_err(|message| format!("in `{}`: {message}", named.display()))
+}
+
+/// Rules that deny whatever they don't name, without saying so.
+fn no_fallback(rules: &Rules, key: &str, setting: &str) -> Option<Problem> {
+    let is_needed = !rules.rules.is_empty() && !rules.rules.iter().any(Rule::is_of_every_call);
+    if rules.has_fallback || !is_needed {
+        return None;
+    }
+    let message = format!("calls that no rule matches are denied, because `{setting}` is not set");
+    Some(Problem::warning(key, message).hint("set it to `allow` or `deny`"))
 }
 
 /// A workspace that holds what decides about its tools would put that into their hands.

@@ -10,14 +10,13 @@ mod servers;
 use std::collections::BTreeSet;
 
 use drawgate_agents::model::config::faults;
-use drawgate_core::policy::Rule;
-use serde::Deserialize;
+use drawgate_core::policy::{Rule, RuleFault};
 use serde_json::Value;
 
 use super::problem::Problem;
 use super::servers::has_user_info;
 use super::tree::{child, element};
-use super::{Config, Webhook};
+use super::{Config, Webhook, shape};
 
 impl Config {
     /// Everything that is wrong with the meaning of the configuration. Touches no file.
@@ -77,10 +76,22 @@ impl Config {
             problems.push(Problem::error("policy.version", message).hint("use `1.0`"));
         }
         let mut seen = BTreeSet::new();
+        let schema = Rule::json_schema();
         for (index, rule) in policy.rules.iter().enumerate() {
             let path = element("policy.rules", index);
-            match Rule::deserialize(&Value::Object(rule.clone())) {
-                Err(error) => problems.push(Problem::error(path, format!("not a rule: {error}"))),
+            let malformed = shape::check_rule(&schema, rule, &path);
+            if !malformed.is_empty() {
+                problems.extend(malformed);
+                continue;
+            }
+            match Rule::from_value(Value::Object(rule.clone())) {
+                Err(RuleFault { place, reason }) if place.is_empty() => {
+                    problems.push(Problem::error(path, reason));
+                }
+                Err(RuleFault { place, reason }) => {
+                    let message = format!("`{place}` of the rule can't be used: {reason}");
+                    problems.push(Problem::error(format!("{path}.{place}"), message));
+                }
                 Ok(rule) if seen.contains(&rule.id) => {
                     let message = format!("another rule has the id `{}`", rule.id.escape_debug());
                     let problem = Problem::error(child(&path, "id"), message);
