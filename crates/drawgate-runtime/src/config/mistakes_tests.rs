@@ -285,6 +285,21 @@ command = "x""#,
 ",
     },
     Case {
+        name: "server names that look alike",
+        text: r#"[servers.xx1]
+command = "x"
+[servers.Xx1]
+command = "x"
+[servers.xxl]
+command = "x"
+[servers.bui1tin]
+command = "x""#,
+        said: "drawgate.toml:1:10: error: the name `xx1` looks like `Xx1`, which is taken; choose another
+drawgate.toml:5:10: error: the name `xxl` looks like `Xx1`, which is taken; choose another
+drawgate.toml:7:10: error: the name `bui1tin` looks like `builtin`, which is taken; choose another
+",
+    },
+    Case {
         name: "server name builtin",
         text: r#"[servers.builtin]
 command = "x""#,
@@ -746,6 +761,20 @@ manifest = [
         said: "drawgate.toml:5:3: error: the tool `a` can't be offered: `inputSchema`: the schema must have type `object`
 drawgate.toml:6:3: error: the tool `b` can't be offered: `annotations.policyAction` is `no.such`, which is not known; add it to `policy.actions`
 drawgate.toml:7:3: error: the tool `c` can't be offered: annotation `colour` is not supported
+",
+    },
+    Case {
+        name: "folders of servers that hold the gateway",
+        text: r#"data = "state"
+[servers.one]
+command = "x"
+permissions = { write = ["state", "/"] }
+[servers.free]
+command = "x"
+sandbox = "none"
+working_dir = "/""#,
+        said: "drawgate.toml:4:26: warning: `state` holds the data folder, so that `one` is not started; name a folder of its own: programs must not reach what decides about them
+drawgate.toml:4:35: warning: `/` holds the data folder, so that `one` is not started; name a folder of its own: programs must not reach what decides about them
 ",
     },
     Case {

@@ -58,6 +58,29 @@ pub(super) enum GrantsCommand {
     },
 }
 
+/// Says which grants there are for a source of this name: they count for every source that is called so, also
+/// for one that comes after another.
+pub(super) async fn note_held(name: &str, backend: &Backend) {
+    // What the command is about does not depend on them.
+    let Ok(grants) = backend.get::<Vec<CapabilityGrant>>("/grants").await else { return };
+    for line in held(name, &grants) {
+        notice!("drawgate: {line}");
+    }
+}
+
+fn held(name: &str, grants: &[CapabilityGrant]) -> Vec<String> {
+    let capability = format!("source.{name}");
+    let of_it = grants.iter().filter(|grant| grant.capability.as_str() == capability);
+    let line = |grant: &CapabilityGrant| {
+        let scope: String = grant.scope.clone().unwrap_or(GrantScope::Workspace).into();
+        format!(
+            "`{scope}` holds `{capability}`, which counts for every source named `{name}`; to end that: `drawgate grants revoke {}`",
+            grant.grant_id
+        )
+    };
+    of_it.map(line).collect()
+}
+
 pub(super) async fn run(command: GrantsCommand, context: Context) -> anyhow::Result<ExitCode> {
     let backend = Backend::open(&context, Start::Nothing).await?;
     let done = perform(command, &context, &backend).await;
@@ -188,6 +211,28 @@ pub(super) fn milliseconds(text: &str) -> anyhow::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use drawgate_core::model::CapabilityGrant;
+
+    #[test]
+    fn grants_for_a_source_are_named_with_what_ends_them() {
+        let grant = |id: &str, capability: &str, scope: &str| -> CapabilityGrant {
+            let text = format!(
+                r#"{{"grantId":"{id}","capability":"{capability}","issuedAt":1,"scope":"{scope}"}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let grants = [
+            grant("g1", "source.xx1", "user:ada"),
+            grant("g2", "source.xx", "user:ada"),
+            grant("g3", "file.read", "workspace"),
+            grant("g4", "source.xx1", "workspace"),
+        ];
+        let lines = super::held("xx1", &grants);
+        let [ada, all] = &lines[..] else { panic!("{lines:?}") };
+        assert!(ada.starts_with("`user:ada`") && ada.ends_with("grants revoke g1`"), "{ada}");
+        assert!(all.starts_with("`workspace`") && all.ends_with("grants revoke g4`"), "{all}");
+    }
+
     #[test]
     fn times() {
         for (text, ms) in [

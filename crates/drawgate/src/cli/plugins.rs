@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::backend::{Backend, part};
-use super::machine;
 use super::output::Consent;
+use super::{grants, machine};
 use crate::cli::table::{cut, spare, state, whole};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::config::HookSettings;
@@ -218,6 +218,9 @@ async fn add(
     let preview: PluginPreview = backend.post("/plugins/preview", &source).await?;
     if !context.out.is_json() {
         context.out.text(&words::preview(&preview))?;
+    }
+    if preview.replaces.is_none() {
+        grants::note_held(&preview.manifest.name, backend).await;
     }
     if !consent.to("add it?").await? {
         context.out.either(&json!({ "added": false }), || "nothing was added".to_owned())?;

@@ -6,12 +6,13 @@ use std::path::{Component, Path, PathBuf};
 use drawgate_core::json;
 use drawgate_core::policy::{Rule, Rules};
 use drawgate_host::egress::Authorities;
+use drawgate_host::sandbox::Profile;
 use drawgate_host::user_files;
 
 use super::rules::KnownTools;
 use crate::config::problem::Problem;
 use crate::config::tree::{child, element};
-use crate::config::{Config, DEFAULT_DATA};
+use crate::config::{Config, DEFAULT_DATA, Server, Transport};
 use crate::toolpacks::LockFile;
 
 impl Config {
@@ -49,7 +50,7 @@ impl Config {
             // What is no rule has been reported.
             (None, Some(Err(_)) | None) => {}
         }
-        problems.extend(check_workspace(self, &resolve));
+        problems.extend(check_folders(self, &resolve));
         for (name, server) in self.servers.iter().filter(|(_, server)| server.enabled) {
             let folder = server.connection.working_dir.as_deref().map(&resolve);
             if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -110,18 +111,45 @@ fn no_fallback(rules: &Rules, key: &str, setting: &str) -> Option<Problem> {
     Some(Problem::warning(key, message).hint("set it to `allow` or `deny`"))
 }
 
-/// A workspace that holds what decides about its tools would put that into their hands.
-fn check_workspace(config: &Config, resolve: impl Fn(&Path) -> PathBuf) -> Option<Problem> {
+/// A folder that holds what decides about programs and tools would put that into their hands.
+fn check_folders(config: &Config, resolve: impl Fn(&Path) -> PathBuf) -> Vec<Problem> {
     let data = resolve(config.data.as_deref().unwrap_or(Path::new(DEFAULT_DATA)));
-    let workspace = real(&resolve(config.builtin.workspace.as_deref()?))?;
     let own = [("the data folder", data), ("the configuration", resolve(Path::new("")))];
-    let holds =
-        |(_, path): &(&str, PathBuf)| real(path).is_some_and(|it| it.starts_with(&workspace));
-    let (what, _) = own.into_iter().find(holds)?;
-    let message =
-        format!("the workspace of the built-in tools holds {what}, so that they are not offered");
-    let hint = "name a folder of its own: tools must not reach what decides about them";
-    Some(Problem::warning("builtin.workspace", message).hint(hint))
+    let own = own.map(|(what, path)| (what, real(&path)));
+    let held = |folder: &Path| {
+        let folder = real(&resolve(folder))?;
+        let is_in =
+            |path: &Option<PathBuf>| path.as_ref().is_some_and(|it| it.starts_with(&folder));
+        own.iter().find(|(_, path)| is_in(path)).map(|(what, _)| *what)
+    };
+    let mut found = Vec::new();
+    if let Some(what) = config.builtin.workspace.as_deref().and_then(held) {
+        let message = format!(
+            "the workspace of the built-in tools holds {what}, so that they are not offered"
+        );
+        let hint = "name a folder of its own: tools must not reach what decides about them";
+        found.push(Problem::warning("builtin.workspace", message).hint(hint));
+    }
+    let is_boxed = |server: &Server| {
+        let is_program = server.connection.transport() == Transport::Stdio;
+        server.enabled && is_program && server.sandbox != Some(Profile::None)
+    };
+    for (name, server) in config.servers.iter().filter(|(_, server)| is_boxed(server)) {
+        let table = child("servers", name.as_str());
+        let folder = server.connection.working_dir.iter();
+        let folder = folder.map(|folder| (child(&table, "working_dir"), folder));
+        let write = child(&child(&table, "permissions"), "write");
+        let more = server.permissions.write.iter().enumerate();
+        let more = more.map(|(index, folder)| (element(&write, index), folder));
+        for (key, folder) in folder.chain(more) {
+            let Some(what) = held(folder) else { continue };
+            let message =
+                format!("`{}` holds {what}, so that `{name}` is not started", folder.display());
+            let hint = "name a folder of its own: programs must not reach what decides about them";
+            found.push(Problem::warning(key, message).hint(hint));
+        }
+    }
+    found
 }
 
 /// Where a path leads, whether it is there yet or not.

@@ -33,6 +33,7 @@ impl Config {
         self.check_telemetry(&mut problems);
         self.check_webhook(&mut problems);
         self.check_providers(&mut problems);
+        servers::check_names(self, &mut problems);
         for (name, server) in &self.servers {
             servers::check(self, name, server, &mut problems);
         }

@@ -13,7 +13,7 @@ use crate::config::problem::Problem;
 use crate::config::servers::Server;
 
 /// The id of the built-in tools.
-const BUILTIN: &str = "builtin";
+pub(super) const BUILTIN: &str = "builtin";
 
 /// The tools that a configuration has, as far as they are known before anything runs.
 pub(super) struct KnownTools<'a> {

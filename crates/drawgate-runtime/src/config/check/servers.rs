@@ -10,6 +10,7 @@ use drawgate_host::secrets::{NOT_IN_COMMAND_LINES, has_reference};
 use http::HeaderName;
 use serde::Deserialize;
 
+use super::rules::BUILTIN;
 use super::{Scheme, check_address, check_timeout};
 use crate::config::formats::check_format;
 use crate::config::problem::Problem;
@@ -34,6 +35,20 @@ const OWN_HEADERS: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// Ids that look alike would take turns by which of them is there first.
+pub(super) fn check_names(config: &Config, found: &mut Vec<Problem>) {
+    let mut seen = BTreeMap::from([(skeleton(BUILTIN), BUILTIN)]);
+    for name in config.servers.keys().map(SourceId::as_str) {
+        if let Some(other) = seen.get(&skeleton(name)) {
+            let message = format!("the name `{name}` looks like `{other}`, which is taken");
+            let problem = Problem::error(child("servers", name), message);
+            found.push(problem.hint("choose another"));
+        } else {
+            seen.insert(skeleton(name), name);
+        }
+    }
+}
 
 /// Everything that is wrong with one server.
 pub(super) fn check(config: &Config, name: &SourceId, server: &Server, found: &mut Vec<Problem>) {

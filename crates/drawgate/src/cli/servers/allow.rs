@@ -165,6 +165,11 @@ async fn allow(
         table::set_variables(document, name, variables)?;
         table::allow(document, name, all)
     };
+    let folders = format!("servers.{name}.permissions.write[");
+    let edit = ConfigFile::find(context).await?.prepare(change)?;
+    if let Some(refused) = edit.warnings.iter().find(|it| it.key.starts_with(&folders)) {
+        bail!("{refused}");
+    }
     Changed::make(context, name, "changed", change).await
 }
 

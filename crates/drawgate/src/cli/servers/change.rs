@@ -25,7 +25,7 @@ use super::super::packages;
 use super::super::progress::Progress;
 use super::super::running::Running;
 use super::super::secret;
-use super::super::{Context, doctor};
+use super::super::{Context, doctor, grants};
 use super::table::{self, NewServer};
 use super::{DIAGNOSIS, allow, fetch, needs};
 use crate::surface::control::Done;
@@ -108,6 +108,7 @@ pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<Exit
         packages::pin(&file, &context.data, BTreeMap::from([(id, fetched)])).await?;
         notice!("drawgate: pinned {shown}");
     }
+    note_grants(&args.name, &context).await;
     let change = |document: &mut DocumentMut| server.add_to(document);
     let changed = Changed::make(&context, &args.name, "added", change).await?;
     if let Some(note) = in_the_clear(&server, changed.file.path()) {
@@ -130,6 +131,13 @@ pub(super) async fn add(args: &AddArgs, context: Context) -> anyhow::Result<Exit
         }
     }
     Ok(done)
+}
+
+/// Says which grants there are for the name, where a gateway runs that knows.
+async fn note_grants(name: &str, context: &Context) {
+    if let Some(running) = Running::find(&context.data).await {
+        grants::note_held(name, &Backend::Running(running)).await;
+    }
 }
 
 /// Says which values stand in the configuration as they are.
@@ -159,6 +167,7 @@ pub(super) async fn remove(name: &str, context: Context) -> anyhow::Result<ExitC
     let change = |document: &mut DocumentMut| table::remove(document, name);
     let changed = Changed::make(&context, name, "removed", change).await?;
     packages::forget(&changed.file, &context.data, name).await?;
+    note_grants(name, &context).await;
     changed.report(&context)
 }
 

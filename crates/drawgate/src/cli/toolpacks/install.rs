@@ -12,6 +12,7 @@ use super::super::machine;
 use super::text;
 use crate::cli::Context;
 use crate::cli::backend::Backend;
+use crate::cli::grants;
 use crate::cli::progress::Progress;
 use crate::surface::control::toolpack_advice;
 use drawgate_runtime::assemble::authorities;
@@ -39,6 +40,9 @@ pub(super) async fn run(
             format!("`{}` is installed already, and nothing of it is new", same.id)
         })?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if before.is_none() {
+        grants::note_held(staged.id.as_str(), backend).await;
     }
     let was_on = before.is_some_and(|pack| pack.state == "enabled");
     let left_out = staged.left_out.clone();
