@@ -35,6 +35,7 @@ pub struct Connection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
     /// The program to start, for `stdio`.
+    #[schemars(extend("format" = "program"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Its arguments. They are passed as they are, without a shell.

@@ -184,7 +184,8 @@ impl Processes {
     }
 
     /// Variables of the operator's that name certificate authorities.
-    fn authorities(&self) -> &BTreeMap<String, PathBuf> {
+    #[must_use]
+    pub fn authorities(&self) -> &BTreeMap<String, PathBuf> {
         self.authorities.get_or_init(|| authorities::named_in(&self.variables))
     }
 

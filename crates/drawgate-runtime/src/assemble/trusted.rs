@@ -28,15 +28,24 @@ pub fn trusted_paths(loaded: &Loaded, data: &Path, processes: &Processes) -> Vec
         add("the configuration file", file.to_owned(), Kind::Secret(&[]));
         add("the lock file of packages", PackageLock::path(file), Kind::Setting);
     }
-    for NamedPath { key, path, usage } in config.named_paths() {
+    let named = config.named_paths();
+    for one in &named {
+        let NamedPath { key, path, usage } = one;
         let (path, kind) = match usage {
-            PathUse::Trusted => (loaded.resolve(&path), Kind::Setting),
+            PathUse::Command => match program(loaded, &named, one, processes) {
+                Some(program) => (program, Kind::Program),
+                None => continue,
+            },
+            PathUse::Trusted => (loaded.resolve(path), Kind::Setting),
             PathUse::TrustedInData => (data.join(path), Kind::Setting),
-            PathUse::Secret => (loaded.resolve(&path), Kind::Secret(&[])),
-            PathUse::Program => (loaded.resolve(&path), Kind::Program),
+            PathUse::Secret => (loaded.resolve(path), Kind::Secret(&[])),
+            PathUse::Program => (loaded.resolve(path), Kind::Program),
             PathUse::Data | PathUse::Readable | PathUse::Writable => continue,
         };
         add(&format!("what `{key}` names,"), path, kind);
+    }
+    for (variable, path) in processes.authorities() {
+        add(&format!("what the variable `{variable}` names,"), path.clone(), Kind::Program);
     }
     let lock = loaded.resolve(&config.toolpacks.folder).with_file_name(LOCK_FILE);
     add("the lock file of toolpacks", lock, Kind::Setting);
@@ -80,6 +89,33 @@ pub(super) fn tell(loaded: &Loaded, data: &Path, processes: &Processes) {
 fn trusted(what: &str, path: impl AsRef<Path>, kind: Kind) -> TrustedPath {
     let path = std::path::absolute(&path).unwrap_or_else(|_| path.as_ref().to_owned());
     TrustedPath { what: what.to_owned(), path, kind }
+}
+
+/// Where a program is that is started in a sandbox; nothing where its own box may write it, since it decides
+/// about nothing but itself.
+fn program(
+    loaded: &Loaded,
+    all: &[NamedPath],
+    named: &NamedPath,
+    processes: &Processes,
+) -> Option<PathBuf> {
+    let table = named.table();
+    let own = || all.iter().filter(|it| it.usage == PathUse::Writable && it.is_in(table));
+    let is_path = named.path.components().nth(1).is_some();
+    let program = if is_path {
+        let folder = own().find(|it| it.key.ends_with(".working_dir"));
+        let folder = folder.map_or_else(PathBuf::new, |it| it.path.clone());
+        loaded.resolve(&folder.join(&named.path))
+    } else {
+        processes.find(named.path.to_str()?)?
+    };
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let program = absolute(program);
+    let is_own = own()
+        .map(|it| absolute(loaded.resolve(&it.path)))
+        .any(|folder| program.starts_with(&folder) || real(&program).starts_with(real(&folder)));
+    (!is_own).then_some(program)
 }
 
 fn runs_outside(server: &Server) -> bool {

@@ -22,6 +22,8 @@ pub enum PathUse {
     Secret,
     /// The gateway starts it.
     Program,
+    /// The same, in a sandbox: a path, or a name that is looked up in `PATH`.
+    Command,
     /// Programs may read it.
     Readable,
     /// Programs or tools may write it.
@@ -30,12 +32,13 @@ pub enum PathUse {
 
 impl PathUse {
     /// All, by the words in the schema.
-    pub(super) const FORMATS: [(&str, Self); 7] = [
+    pub(super) const FORMATS: [(&str, Self); 8] = [
         ("data-path", Self::Data),
         ("trusted-path", Self::Trusted),
         ("trusted-path-in-data", Self::TrustedInData),
         ("secret-path", Self::Secret),
         ("program-path", Self::Program),
+        ("program", Self::Command),
         ("readable-path", Self::Readable),
         ("writable-path", Self::Writable),
     ];
@@ -50,6 +53,20 @@ pub struct NamedPath {
     pub path: PathBuf,
     /// What becomes of it.
     pub usage: PathUse,
+}
+
+impl NamedPath {
+    /// The table in which its key is; of an element of an array, that of the array.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        self.key.rsplit_once('.').map_or("", |(table, _)| table)
+    }
+
+    /// Whether its key is in a table.
+    #[must_use]
+    pub fn is_in(&self, table: &str) -> bool {
+        super::tree::is_within(&self.key, table)
+    }
 }
 
 impl Config {

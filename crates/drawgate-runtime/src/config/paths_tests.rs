@@ -28,7 +28,9 @@ fn every_path_says_what_becomes_of_it() {
         // What is read from the file has a schema, by the words above the type.
         for item in text.split("\n}\n").filter(|item| item.contains("JsonSchema")) {
             let item = item.rsplit("#[derive").next().unwrap();
-            for field in item.split("///").filter(|field| field.contains("PathBuf")) {
+            // Programs are named, or paths.
+            let names = |field: &&str| field.contains("PathBuf") || field.contains("pub command:");
+            for field in item.split("///").filter(names) {
                 if !field.contains("pub ") {
                     continue;
                 }
@@ -66,6 +68,9 @@ fn paths_are_found_wherever_they_are() {
         ("toolpacks.packs.p.permissions.write[0]", "pv", PathUse::Writable),
         ("invokers.claude.write[0]", "iw", PathUse::Writable),
         ("plugins.node", "n", PathUse::Program),
+        ("servers.one.command", "x", PathUse::Command),
+        ("hooks[0].command", "x", PathUse::Command),
+        ("invokers.claude.command", "x", PathUse::Command),
         ("grpc.keys", "authorized_keys", PathUse::TrustedInData),
         ("toolpacks.folder", "toolpacks", PathUse::Trusted),
     ];

@@ -31,6 +31,7 @@ pub struct InvokersConfig {
 pub struct InvokerConfig {
     /// The program: a path, or a name that is looked up in `PATH`. A relative path counts from this
     /// file's folder.
+    #[schemars(extend("format" = "program"))]
     pub command: String,
     /// Arguments before those that Drawgate gives, such as the script of an interpreter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

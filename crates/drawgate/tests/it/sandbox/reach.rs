@@ -419,6 +419,9 @@ const KINDS: &[(&str, &str)] = &[
         "[[hooks]]\nname = \"guard\"\non = \"before_call\"\ncommand = \"sh\"\nargs = [\"$TG_LAB/open/run.sh\"]",
         "a program of the hook `guard`",
     ),
+    ("[servers.boxed]\ncommand = \"$TG_LAB/open/run.sh\"", "`servers.boxed.command`"),
+    ("[invokers.claude]\ncommand = \"open/run.sh\"", "`invokers.claude.command`"),
+    ("", "`SSL_CERT_FILE`"),
     ("[plugins]\nnode = \"open/run.sh\"", "`plugins.node`"),
     ("[profiles]\nfolders = [\"open/agents\"]", "`profiles.folders[0]`"),
     ("[audit]\nanchor_syslog = \"$TG_LAB/open/log\"", "`audit.anchor_syslog`"),
@@ -452,8 +455,11 @@ async fn each_thing_that_decides_is_found_in_a_writable_folder() {
         std::fs::write(&config, text).unwrap();
         let data = lab.path().join("data");
         let globals = ["--config", config.to_str().unwrap(), "--data", data.to_str().unwrap()];
-        let listed =
-            run(&mut lab.program(&[&globals[..], &["servers", "list", "--json"]].concat())).await;
+        let mut list = lab.program(&[&globals[..], &["servers", "list", "--json"]].concat());
+        if *named == "`SSL_CERT_FILE`" {
+            list.env("SSL_CERT_FILE", open.join("ca.pem"));
+        }
+        let listed = run(&mut list).await;
         let listed: Value =
             serde_json::from_str(&listed.stdout).unwrap_or_else(|_| panic!("{named}: {listed:?}"));
         for id in ["one", "builtin"] {
