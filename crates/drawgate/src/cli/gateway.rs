@@ -24,7 +24,7 @@ use crate::surface::control::{Control, SOCKET};
 use crate::surface::grpc::agents::McpAddress;
 use crate::surface::grpc::{Grpc, GrpcParts};
 use crate::surface::guard::Guard;
-use crate::surface::mcp::tasks::FORMAT;
+use crate::surface::mcp::TASK_FORMAT;
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::surface::ops::Ops;
 use crate::surface::programs::ProgramSurface;
@@ -308,7 +308,7 @@ async fn mcp(runtime: &Runtime, config: &Config, spans: Spans) -> anyhow::Result
     let mcp = Mcp::new(runtime.gateway().clone(), sessions, spans, config.server.max_body_bytes);
     let mcp = mcp.with_runs(runtime.operations.agents.runs.clone());
     let mcp = mcp.with_first_lists(Arc::clone(runtime.supervisor()), FIRST_LISTS);
-    Ok(mcp.with_tasks(runtime.open_tasks(FORMAT).await?))
+    Ok(mcp.with_tasks(runtime.open_tasks(TASK_FORMAT).await?))
 }
 
 /// The gRPC surface for packs and agents, unless it is disabled.

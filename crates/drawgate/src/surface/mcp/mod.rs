@@ -3,33 +3,12 @@
 //! Both eras of the protocol end here: revisions with sessions (2025-03-26 to 2025-11-25) and the one
 //! without (2026-07-28). What passes on to the gate knows of neither.
 
-pub mod bridge;
-mod call;
-mod call_request;
-mod caller_view;
-mod client;
-mod completion;
-mod era;
-mod event_buffer;
-mod finder;
-mod http;
-mod instructions;
+mod caller;
 mod lists;
-mod logging;
-mod message;
 mod methods;
-mod parameters;
-mod prompts;
-mod questions;
-mod replays;
-mod reply;
-mod requests;
-mod resources;
 mod session;
-mod sse;
-mod subscriptions;
-pub mod tasks;
-mod watch;
+mod transport;
+mod wire;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,8 +18,10 @@ use drawgate_core::pipeline::Gateway;
 use drawgate_core::registry::SourceSupervisor;
 use drawgate_runtime::tasks::Tasks;
 
-pub use http::{Transport, handle};
-pub use session::Sessions;
+pub use methods::tasks::FORMAT as TASK_FORMAT;
+pub use session::sessions::Sessions;
+pub use transport::bridge;
+pub use transport::http::{Transport, handle};
 
 use crate::surface::intake::Intake;
 use crate::telemetry::Spans;
@@ -55,12 +36,12 @@ struct Inner {
     gateway: Gateway,
     sessions: Sessions,
     lists: lists::Lists,
-    streams: watch::Streams,
-    subscription_table: subscriptions::SubscriptionTable,
-    log_levels: logging::SourceLogLevels,
-    parameters: parameters::ParameterHeaders,
+    streams: transport::watch::Streams,
+    subscription_table: methods::subscriptions::SubscriptionTable,
+    log_levels: methods::logging::SourceLogLevels,
+    parameters: wire::parameters::ParameterHeaders,
     tasks: Option<Tasks>,
-    task_followers: tasks::Followers,
+    task_followers: methods::tasks::Followers,
     runs: Option<Runs>,
     first_lists: Option<FirstLists>,
     spans: Spans,
@@ -82,12 +63,12 @@ impl Mcp {
             gateway,
             sessions,
             lists: lists::Lists::default(),
-            streams: watch::Streams::default(),
-            subscription_table: subscriptions::SubscriptionTable::default(),
-            log_levels: logging::SourceLogLevels::default(),
-            parameters: parameters::ParameterHeaders::default(),
+            streams: transport::watch::Streams::default(),
+            subscription_table: methods::subscriptions::SubscriptionTable::default(),
+            log_levels: methods::logging::SourceLogLevels::default(),
+            parameters: wire::parameters::ParameterHeaders::default(),
             tasks: None,
-            task_followers: tasks::Followers::default(),
+            task_followers: methods::tasks::Followers::default(),
             runs: None,
             first_lists: None,
             spans,

@@ -6,9 +6,10 @@ use axum::body::Body;
 use drawgate_runtime::callers::Identity;
 use serde_json::{Map, Value};
 
-use super::http::Peer;
-use super::message::RequestId;
-use super::{Mcp, Transport, call, handle, methods};
+use super::methods::{self, tools};
+use super::transport::http::Peer;
+use super::wire::message::RequestId;
+use super::{Mcp, Transport, handle};
 
 /// Bytes that a future on the way of a call may have.
 const MOST: usize = 4096;
@@ -27,8 +28,8 @@ fn the_futures_of_a_call_are_small() {
     let dispatch = size_of_future(|(mcp, peer, id, params): Parts| {
         methods::dispatch(mcp, peer, id, "tools/call", params)
     });
-    let tool = size_of_future(|(mcp, peer, id, params): Parts| call::tool(mcp, peer, id, params));
-    let sizes = [("handle", request), ("dispatch", dispatch), ("call::tool", tool)];
+    let tool = size_of_future(|(mcp, peer, id, params): Parts| tools::tool(mcp, peer, id, params));
+    let sizes = [("handle", request), ("dispatch", dispatch), ("tools::tool", tool)];
     let large: Vec<_> = sizes.iter().filter(|(_, size)| *size > MOST).collect();
     assert!(large.is_empty(), "futures of more than {MOST} bytes: {large:?}, all: {sizes:?}");
 }

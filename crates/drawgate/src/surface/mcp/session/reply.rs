@@ -16,11 +16,11 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::event_buffer::EventBuffer;
-use super::message::{INTERNAL_ERROR, RequestId, RpcError};
-use super::replays::Replays;
-use super::session::Session;
-use super::sse;
+use crate::surface::mcp::session::event_buffer::EventBuffer;
+use crate::surface::mcp::session::replays::Replays;
+use crate::surface::mcp::session::sessions::Session;
+use crate::surface::mcp::wire::message::{INTERNAL_ERROR, RequestId, RpcError};
+use crate::surface::mcp::wire::sse;
 
 /// How long an answer that could be plain is waited for, before it becomes a stream that can be taken
 /// up again.
@@ -31,10 +31,10 @@ type Work = Pin<Box<dyn Future<Output = Result<Response, RpcError>> + Send>>;
 
 /// Sends the reply to one request. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct ReplyChannel {
+pub(crate) struct ReplyChannel {
     buffer: Arc<EventBuffer>,
     /// Cancelled when the client has gone for good.
-    pub(super) gone: CancellationToken,
+    pub(crate) gone: CancellationToken,
     resumption: Option<Resumption>,
 }
 
@@ -49,7 +49,7 @@ struct Resumption {
 
 /// When an answer becomes a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Streaming {
+pub(crate) enum Streaming {
     /// As soon as the work takes time: the client waits for reports.
     AtOnce,
     /// Only if messages must be sent before the answer.
@@ -58,7 +58,7 @@ pub(super) enum Streaming {
 
 impl ReplyChannel {
     /// To a client whose leaving ends its request.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             buffer: Arc::new(EventBuffer::new(None)),
             gone: CancellationToken::new(),
@@ -67,7 +67,7 @@ impl ReplyChannel {
     }
 
     /// To a client that can come back, as far as its session lets it.
-    pub(super) fn resumable(session: &Session) -> Self {
+    pub(crate) fn resumable(session: &Session) -> Self {
         let Some(number) = session.replays.number() else { return Self::new() };
         let (replays, primes) = (Arc::clone(&session.replays), session.primes());
         Self {
@@ -78,18 +78,18 @@ impl ReplyChannel {
     }
 
     /// Sends a message that must not get lost.
-    pub(super) fn send(&self, message: &Value) {
+    pub(crate) fn send(&self, message: &Value) {
         self.buffer.push_required(message.to_string().as_bytes());
     }
 
     /// Sends a message that a slow client may miss.
-    pub(super) fn send_optional(&self, message: &Value) {
+    pub(crate) fn send_optional(&self, message: &Value) {
         self.buffer.push_optional(message.to_string().as_bytes());
     }
 
     /// Performs the work and answers. Once the answer is a stream the work has a task of its own, so
     /// that a client that does not read can't hold it up.
-    pub(super) async fn respond(
+    pub(crate) async fn respond(
         self,
         id: &RequestId,
         streaming: Streaming,

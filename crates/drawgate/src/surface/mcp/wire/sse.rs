@@ -16,7 +16,7 @@ use tokio_util::sync::DropGuard;
 const RETRY_MS: u64 = 500;
 
 /// One event. The message is JSON on one line.
-pub(super) fn event(message: &[u8]) -> Bytes {
+pub(crate) fn event(message: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(message.len() + 24);
     out.extend_from_slice(b"event: message\ndata: ");
     out.extend_from_slice(message);
@@ -25,22 +25,22 @@ pub(super) fn event(message: &[u8]) -> Bytes {
 }
 
 /// The same with an id, after which a stream can be taken up again.
-pub(super) fn event_with_id(id: &str, message: &[u8]) -> Bytes {
+pub(crate) fn event_with_id(id: &str, message: &[u8]) -> Bytes {
     [b"id: ", id.as_bytes(), b"\nevent: message\ndata: ", message, b"\n\n"].concat().into()
 }
 
 /// An event that says only its id, and how long to wait before a stream that broke is taken up again.
-pub(super) fn priming(id: &str) -> Bytes {
+pub(crate) fn priming(id: &str) -> Bytes {
     format!("id: {id}\nretry: {RETRY_MS}\ndata: \n\n").into()
 }
 
 /// Nothing, to show that the connection lives.
-pub(super) fn keep_alive() -> Bytes {
+pub(crate) fn keep_alive() -> Bytes {
     Bytes::from_static(b": keep-alive\n\n")
 }
 
 /// A response that is a stream of events.
-pub(super) fn response(body: Body) -> Response {
+pub(crate) fn response(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -51,13 +51,13 @@ pub(super) fn response(body: Body) -> Response {
 }
 
 /// Events as they come; ends with the channel. Dropping it, as a lost client does, cancels the work.
-pub(super) struct Events {
+pub(crate) struct Events {
     received: mpsc::Receiver<Bytes>,
     _cancel_on_drop: DropGuard,
 }
 
 impl Events {
-    pub(super) fn new(received: mpsc::Receiver<Bytes>, guard: DropGuard) -> Self {
+    pub(crate) fn new(received: mpsc::Receiver<Bytes>, guard: DropGuard) -> Self {
         Self { received, _cancel_on_drop: guard }
     }
 }

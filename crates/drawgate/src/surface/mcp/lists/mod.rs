@@ -1,5 +1,7 @@
 //! Prepared answers to the protocol's lists: made once per view and revision of the registry.
 
+pub(crate) mod instructions;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,8 +15,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::era::Era;
-use super::{finder, instructions};
+use crate::surface::mcp::methods::finder;
+use crate::surface::mcp::wire::era::Era;
 
 /// How many different sets of lists are kept. Callers with the same view share one.
 const KEPT: usize = 64;
@@ -26,36 +28,36 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 const MAX_CURSOR: usize = 33;
 
 /// One list, ready to be sent.
-pub(super) struct Listed {
+pub(crate) struct Listed {
     /// JSON, one by one.
     items: Vec<Bytes>,
     /// Equal for equal lists.
-    pub(super) digest: [u8; 32],
+    pub(crate) digest: [u8; 32],
 }
 
 /// All lists of one view.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     revision: u64,
     view: View,
     expose: Expose,
-    pub(super) tools: Listed,
+    pub(crate) tools: Listed,
     /// The same in a form that clients of the revisions with sessions accept.
     tools_with_sessions: Listed,
     /// Those of the sources; artifacts are each caller's own.
-    pub(super) resources: Listed,
-    pub(super) templates: Listed,
-    pub(super) prompts: Listed,
+    pub(crate) resources: Listed,
+    pub(crate) templates: Listed,
+    pub(crate) prompts: Listed,
     /// What the caller's model is told.
-    pub(super) instructions: String,
+    pub(crate) instructions: String,
 }
 
 /// The lists that were prepared.
 #[derive(Default)]
-pub(super) struct Lists(Mutex<Vec<Arc<Prepared>>>);
+pub(crate) struct Lists(Mutex<Vec<Arc<Prepared>>>);
 
 impl Lists {
     /// The lists of one caller, as its grants and the registry are now.
-    pub(super) fn of(&self, gateway: &Gateway, caller: &Caller) -> Arc<Prepared> {
+    pub(crate) fn of(&self, gateway: &Gateway, caller: &Caller) -> Arc<Prepared> {
         let view = gateway.view(caller);
         let snapshot = gateway.registry();
         let revision = snapshot.revision();
@@ -109,7 +111,7 @@ impl Lists {
 
 impl Prepared {
     /// The tools in the form of an era.
-    pub(super) fn tools(&self, era: Era) -> &Listed {
+    pub(crate) fn tools(&self, era: Era) -> &Listed {
         match era {
             Era::Sessions => &self.tools_with_sessions,
             Era::Stateless => &self.tools,
@@ -140,7 +142,7 @@ impl Listed {
     }
 
     /// A page: its items, joined as in a JSON array, and where the next one begins.
-    pub(super) fn page(&self, cursor: Option<Cursor>) -> (Vec<u8>, Option<Cursor>) {
+    pub(crate) fn page(&self, cursor: Option<Cursor>) -> (Vec<u8>, Option<Cursor>) {
         let start = cursor.map_or(0, |cursor| self.after(cursor));
         let mut page = Vec::new();
         let mut count = 0;
@@ -175,14 +177,14 @@ impl Listed {
 
 /// The end of a page, given out as an opaque text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     index: usize,
     last: u64,
 }
 
 impl Cursor {
     /// Reads one that was given out.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (index, last) = text.split_once('-').filter(|_| text.len() <= MAX_CURSOR)?;
         Some(Self {
             index: usize::from_str_radix(index, 16).ok()?,

@@ -9,18 +9,19 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-use super::caller_view::CallerView;
-use super::http::Peer;
-use super::message::{RequestId, RpcError};
-use super::requests;
-use super::{Mcp, client};
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::view::CallerView;
+use crate::surface::mcp::methods::gate;
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::client;
+use crate::surface::mcp::wire::message::{RequestId, RpcError};
 
 /// A source that does not take its level within this time goes without.
 const TIME: Duration = Duration::from_secs(2);
 
 /// The most verbose level that was sent to each source.
 #[derive(Default)]
-pub(super) struct SourceLogLevels(Mutex<BTreeMap<SourceId, usize>>);
+pub(crate) struct SourceLogLevels(Mutex<BTreeMap<SourceId, usize>>);
 
 impl SourceLogLevels {
     /// Records a level. Returns whether it must be sent to the source.
@@ -39,7 +40,7 @@ impl SourceLogLevels {
 }
 
 /// `logging/setLevel`.
-pub(super) async fn set_level(
+pub(crate) async fn set_level(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -73,7 +74,7 @@ pub(super) async fn set_level(
 
 /// The client has its answer soon, whatever a source does with it.
 async fn pass_on(mcp: Mcp, caller: Caller, source: SourceId, call: ToolInvocation) {
-    let sent = tokio::time::timeout(TIME, requests::call_gate(&mcp, &caller, call)).await;
+    let sent = tokio::time::timeout(TIME, gate::call_gate(&mcp, &caller, call)).await;
     if !sent.is_ok_and(|result| result.success) {
         mcp.inner.log_levels.forget(&source);
     }

@@ -10,15 +10,19 @@ use http::header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use serde_json::{Map, Value};
 
-use super::call_request::{self, CallRequest};
-use super::era::{self, Era, Headers, LAST_EVENT_ID, SESSION_HEADER};
-use super::message::{
+use crate::surface::intake::{Charge, Received};
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::request::{self, CallRequest};
+use crate::surface::mcp::session::event_buffer;
+use crate::surface::mcp::session::reply::{ReplyChannel, Streaming};
+use crate::surface::mcp::session::sessions::Session;
+use crate::surface::mcp::transport::watch;
+use crate::surface::mcp::wire::client;
+use crate::surface::mcp::wire::era::{self, Era, Headers, LAST_EVENT_ID, SESSION_HEADER};
+use crate::surface::mcp::wire::message::{
     self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError, SESSION_NOT_FOUND,
 };
-use super::reply::{ReplyChannel, Streaming};
-use super::session::Session;
-use super::{Mcp, client, event_buffer, sse, watch};
-use crate::surface::intake::{Charge, Received};
+use crate::surface::mcp::wire::sse;
 use drawgate_runtime::callers::Identity;
 
 /// How long a body may take to arrive.
@@ -42,7 +46,7 @@ const OVER_STDIO: Surface = Surface::new("mcp_stdio", READ_ARTIFACT);
 
 impl Transport {
     /// The surface, as the gate knows it.
-    pub(super) const fn surface(self) -> Surface {
+    pub(crate) const fn surface(self) -> Surface {
         match self {
             Self::Http => OVER_HTTP,
             Self::Stdio => OVER_STDIO,
@@ -52,21 +56,21 @@ impl Transport {
 }
 
 /// Who sends a request, by which rules.
-pub(super) struct Peer {
-    pub(super) caller: Caller,
-    pub(super) era: Era,
-    pub(super) session: Option<Arc<Session>>,
+pub(crate) struct Peer {
+    pub(crate) caller: Caller,
+    pub(crate) era: Era,
+    pub(crate) session: Option<Arc<Session>>,
     /// What its program can do.
-    pub(super) client: Arc<Client>,
+    pub(crate) client: Arc<Client>,
     /// The way to it before the answer, if it takes events.
-    pub(super) reply: Option<ReplyChannel>,
+    pub(crate) reply: Option<ReplyChannel>,
     /// The call that the request asks for.
     call_request: Option<Arc<CallRequest>>,
 }
 
 impl Peer {
     /// To be said before the gate is called: from then on it writes the outcome.
-    pub(super) fn reaches_gate(&self) {
+    pub(crate) fn reaches_gate(&self) {
         if let Some(call_request) = &self.call_request {
             call_request.reaches_gate();
         }
@@ -104,7 +108,7 @@ async fn post(
         Ok(body) => body,
         Err(response) => {
             let why = "the request could not be read";
-            Box::pin(call_request::refused(mcp, &identity, transport, why)).await;
+            Box::pin(request::refused(mcp, &identity, transport, why)).await;
             return *response;
         }
     };
@@ -121,7 +125,7 @@ async fn answer(
     let message = match message::parse(&body) {
         Ok(message) => message,
         Err(error) => {
-            Box::pin(call_request::refused(mcp, &identity, transport, &error.message)).await;
+            Box::pin(request::refused(mcp, &identity, transport, &error.message)).await;
             return Err(error);
         }
     };
@@ -157,7 +161,7 @@ async fn answer(
                 }
                 Err(error) => Err(error),
             };
-            call_request::noted(mcp, call_request, done).await.map_err(|error| error.of(&id))
+            request::noted(mcp, call_request, done).await.map_err(|error| error.of(&id))
         }
     }
 }
@@ -189,7 +193,7 @@ async fn request(
     let era = era::establish(method, &params, headers, mode)?;
     let session = match era {
         Era::Sessions if method == "initialize" => {
-            return super::methods::initialize(mcp, &caller, id, &params);
+            return crate::surface::mcp::methods::initialize(mcp, &caller, id, &params);
         }
         Era::Sessions => Some(find_session(mcp, &caller.principal, headers).await?),
         Era::Stateless => None,
@@ -204,7 +208,9 @@ async fn request(
     };
     let peer = Peer { caller, era, session, client, reply: None, call_request };
     let done = match streaming(&peer, method, &params, headers) {
-        None => Box::pin(super::methods::dispatch(mcp, &peer, id, method, params)).await,
+        None => {
+            Box::pin(crate::surface::mcp::methods::dispatch(mcp, &peer, id, method, params)).await
+        }
         Some(streaming) => respond(mcp, peer, id, method, (params, charge), streaming).await,
     };
     // Revisions with sessions report a request's error in an answer that is itself a success.
@@ -254,10 +260,10 @@ async fn respond(
     let (mcp, own, method) = (mcp.clone(), id.clone(), method.to_owned());
     let work = Box::pin(async move {
         let call_request = peer.call_request.clone();
-        let done = super::methods::dispatch(&mcp, &peer, &own, &method, params).await;
+        let done = crate::surface::mcp::methods::dispatch(&mcp, &peer, &own, &method, params).await;
         drop(charge);
         // The error leaves in the stream, so this is the last place that sees it.
-        call_request::noted(&mcp, call_request, done).await
+        request::noted(&mcp, call_request, done).await
     });
     reply.respond(id, streaming, work).await
 }
@@ -409,7 +415,7 @@ async fn read(mcp: &Mcp, caller: &Principal, body: Body) -> Result<Received, Box
 }
 
 /// A JSON answer.
-pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Response {
+pub(crate) fn json(status: StatusCode, body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

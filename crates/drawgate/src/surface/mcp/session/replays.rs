@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::event_buffer::EventBuffer;
+use crate::surface::mcp::session::event_buffer::EventBuffer;
 
 /// Bytes that are kept of the answers of one session, and of all.
 const MAX_EACH: usize = 8 * 1024 * 1024;
@@ -18,10 +18,10 @@ const MAX_ALL: usize = 64 * 1024 * 1024;
 const MAX_STREAMS: usize = 256;
 
 /// Bytes that are kept of all sessions' answers.
-pub(super) type Total = Arc<AtomicUsize>;
+pub(crate) type Total = Arc<AtomicUsize>;
 
 /// The streams of one session.
-pub(super) struct Replays {
+pub(crate) struct Replays {
     time: Duration,
     numbers: AtomicU64,
     inner: Mutex<Inner>,
@@ -42,29 +42,29 @@ struct StoredStream {
 
 impl Replays {
     /// None yet. Nothing can be taken up again where there is no time for it.
-    pub(super) fn new(time: Duration, total: Total) -> Self {
+    pub(crate) fn new(time: Duration, total: Total) -> Self {
         let inner = Inner { streams: BTreeMap::new(), bytes: 0, finished: 0, total };
         Self { time, numbers: AtomicU64::new(1), inner: Mutex::new(inner) }
     }
 
     /// How long a client may be away.
-    pub(super) fn time(&self) -> Duration {
+    pub(crate) fn time(&self) -> Duration {
         self.time
     }
 
     /// A number for a stream, if it can be taken up again.
-    pub(super) fn number(&self) -> Option<u64> {
+    pub(crate) fn number(&self) -> Option<u64> {
         (!self.time.is_zero()).then(|| self.numbers.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Enters a stream.
-    pub(super) fn begin(&self, number: u64, buffer: &Arc<EventBuffer>) {
+    pub(crate) fn begin(&self, number: u64, buffer: &Arc<EventBuffer>) {
         let stream = StoredStream { buffer: Arc::clone(buffer), finished: None };
         self.inner.lock().streams.insert(number, stream);
     }
 
     /// A stream's answer has been said. It is kept, if there is room for it.
-    pub(super) fn finish(&self, number: u64) {
+    pub(crate) fn finish(&self, number: u64) {
         let mut inner = self.inner.lock();
         inner.prune(self.time);
         // The session may have ended.
@@ -86,19 +86,19 @@ impl Replays {
     }
 
     /// A stream that can be taken up.
-    pub(super) fn find(&self, number: u64) -> Option<Arc<EventBuffer>> {
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<EventBuffer>> {
         let mut inner = self.inner.lock();
         inner.prune(self.time);
         inner.streams.get(&number).map(|stream| Arc::clone(&stream.buffer))
     }
 
     /// Forgets what has been kept for long enough.
-    pub(super) fn prune(&self) {
+    pub(crate) fn prune(&self) {
         self.inner.lock().prune(self.time);
     }
 
     /// Forgets all; the session has ended.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut inner = self.inner.lock();
         let all: Vec<u64> = inner.streams.keys().copied().collect();
         for number in all {

@@ -6,15 +6,15 @@ use drawgate_core::registry::Item;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::Mcp;
-use super::caller_view::CallerView;
-use super::http::{Peer, json as json_response};
-use super::message::{RequestId, RpcError, result_bytes};
-use super::methods::with_meta;
-use super::requests::{self, CachePolicy};
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::view::CallerView;
+use crate::surface::mcp::methods::gate::{self, CachePolicy};
+use crate::surface::mcp::methods::with_meta;
+use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::wire::message::{RequestId, RpcError, result_bytes};
 
 /// `completion/complete`.
-pub(super) async fn complete(
+pub(crate) async fn complete(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -22,8 +22,8 @@ pub(super) async fn complete(
 ) -> Result<Response, RpcError> {
     let mut subject = object(&mut params, "ref")?;
     let argument = object(&mut params, "argument")?;
-    requests::text(&argument, "name")?;
-    requests::text(&argument, "value")?;
+    gate::text(&argument, "name")?;
+    gate::text(&argument, "value")?;
     let view = CallerView::of(mcp, &peer.caller);
     let Some(source) = resolve(&view, &mut subject)? else {
         let nothing = json!({ "completion": { "values": [], "total": 0, "hasMore": false } });
@@ -38,12 +38,12 @@ pub(super) async fn complete(
         arguments.insert("context".to_owned(), context.into());
     }
     let asked = (&source, Operation::Complete);
-    let call = requests::invocation(peer.era, id, &mut params, asked, arguments)?;
+    let call = gate::invocation(peer.era, id, &mut params, asked, arguments)?;
     peer.reaches_gate();
-    let result = requests::call_gate(mcp, &peer.caller, call).await;
+    let result = gate::call_gate(mcp, &peer.caller, call).await;
     match &result.error {
-        Some(error) => Err(requests::failure(error, || requests::invalid("`ref` leads nowhere"))),
-        None => Ok(requests::respond(peer.era, id, result, CachePolicy::Unspecified)),
+        Some(error) => Err(gate::failure(error, || gate::invalid("`ref` leads nowhere"))),
+        None => Ok(gate::respond(peer.era, id, result, CachePolicy::Unspecified)),
     }
 }
 
@@ -54,24 +54,24 @@ fn resolve(
     subject: &mut Map<String, Value>,
 ) -> Result<Option<SourceId>, RpcError> {
     let snapshot = &view.snapshot;
-    let kind = requests::text(subject, "type")?.to_owned();
+    let kind = gate::text(subject, "type")?.to_owned();
     let (key, place, known) = match kind.as_str() {
         "ref/prompt" => {
-            let name = requests::text(subject, "name")?;
+            let name = gate::text(subject, "name")?;
             ("name", snapshot.find_prompt(name, &view.open(Operation::GetPrompt)), false)
         }
         "ref/resource" => {
-            let uri = requests::text(subject, "uri")?;
+            let uri = gate::text(subject, "uri")?;
             let open = view.open(Operation::ReadResource);
             let listed = snapshot.templates().iter().chain(snapshot.resources());
             let is_it = |item: &Item| item.shown == uri && open.contains(&item.source);
             let known = listed.into_iter().any(is_it);
             ("uri", snapshot.find_template(uri, &open), known)
         }
-        _ => return Err(requests::invalid("`ref.type` must be `ref/prompt` or `ref/resource`")),
+        _ => return Err(gate::invalid("`ref.type` must be `ref/prompt` or `ref/resource`")),
     };
-    let unknown = requests::invalid("`ref` leads nowhere");
-    match requests::only(place, || unknown.clone()) {
+    let unknown = gate::invalid("`ref` leads nowhere");
+    match gate::only(place, || unknown.clone()) {
         Ok((source, own)) => {
             subject.insert(key.to_owned(), own.into());
             Ok(Some(source).filter(|source| snapshot.can(source, Operation::Complete)))
@@ -84,6 +84,6 @@ fn resolve(
 fn object(params: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value>, RpcError> {
     match params.shift_remove(key) {
         Some(Value::Object(object)) => Ok(object),
-        _ => Err(requests::invalid(format!("`{key}` must be an object"))),
+        _ => Err(gate::invalid(format!("`{key}` must be an object"))),
     }
 }

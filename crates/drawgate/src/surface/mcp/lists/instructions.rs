@@ -15,7 +15,7 @@ const MAX_EACH: usize = 2_000;
 const MAX_ALL: usize = 10_000;
 
 /// The instructions for a caller with this view.
-pub(super) fn of(gateway: &Gateway, view: &View, snapshot: &Snapshot) -> String {
+pub(crate) fn of(gateway: &Gateway, view: &View, snapshot: &Snapshot) -> String {
     let open = gateway.usable_sources(view, snapshot);
     let redactor = gateway.redactor();
     let told = snapshot.instructions().filter(|(id, _)| open.contains(*id)).map(|(id, text)| {

@@ -17,16 +17,18 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::Mcp;
-use super::call::{input_required_value, is_bad_state, rendered};
-use super::client::page_request;
-use super::era::{Era, PROTOCOL_META};
-use super::http::{Peer, json as json_response};
-use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes};
-use super::methods::stateless_meta;
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::methods::stateless_meta;
+use crate::surface::mcp::methods::tools::{input_required_value, is_bad_state, rendered};
+use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::wire::client::page_request;
+use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
+use crate::surface::mcp::wire::message::{
+    INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes,
+};
 
 /// The extension's name.
-pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// Revision 2026-07-28: the client did not declare what the request needs.
 const MISSING_CAPABILITY: i64 = -32021;
 
@@ -40,7 +42,7 @@ const MAX_CLIENT_NAME: usize = 128;
 /// The clients that have shown that they follow tasks, the latest first: whose they are, and what they call
 /// themselves.
 #[derive(Default)]
-pub(super) struct Followers(Mutex<VecDeque<(Principal, String)>>);
+pub(crate) struct Followers(Mutex<VecDeque<(Principal, String)>>);
 
 impl Followers {
     fn note(&self, follower: (Principal, String)) {
@@ -64,7 +66,7 @@ fn client_of(peer: &Peer, params: &Map<String, Value>) -> (Principal, String) {
 }
 
 /// When a call of this client becomes a task.
-pub(super) fn offer(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> TaskOffer {
+pub(crate) fn offer(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> TaskOffer {
     let asks = params.get("task").is_some_and(Value::is_object);
     if wanted(peer) && (asks || mcp.inner.task_followers.knows(&client_of(peer, params))) {
         TaskOffer::WhenLong
@@ -93,7 +95,7 @@ fn error_value(error: &RpcError) -> Value {
 }
 
 /// Whether a call of this client may become a task.
-pub(super) fn wanted(peer: &Peer) -> bool {
+pub(crate) fn wanted(peer: &Peer) -> bool {
     let extensions = peer.client.capabilities.get("extensions");
     peer.era == Era::Stateless
         && extensions.and_then(|all| all.get(EXTENSION)).is_some_and(Value::is_object)
@@ -105,7 +107,7 @@ fn book(mcp: &Mcp) -> Result<&Tasks, RpcError> {
 }
 
 /// A call for a client that takes tasks.
-pub(super) async fn call(
+pub(crate) async fn call(
     tasks: &Tasks,
     peer: &Peer,
     id: &RequestId,
@@ -133,7 +135,7 @@ pub(super) async fn call(
 }
 
 /// `tasks/get`.
-pub(super) fn get(
+pub(crate) fn get(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -145,7 +147,7 @@ pub(super) fn get(
 }
 
 /// `tasks/update`.
-pub(super) fn update(
+pub(crate) fn update(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -162,7 +164,7 @@ pub(super) fn update(
 }
 
 /// `tasks/cancel`.
-pub(super) async fn cancel(
+pub(crate) async fn cancel(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -192,7 +194,7 @@ fn summary(task: &Task) -> Map<String, Value> {
 }
 
 /// The same with its result, its error or its questions.
-pub(super) fn details(task: &Task) -> Map<String, Value> {
+pub(crate) fn details(task: &Task) -> Map<String, Value> {
     let mut shown = summary(task);
     match (task.status, &task.outcome) {
         (Status::InputRequired, _) => {
@@ -210,7 +212,7 @@ pub(super) fn details(task: &Task) -> Map<String, Value> {
 }
 
 /// Refuses a client that did not declare the extension with this request.
-pub(super) fn check(peer: &Peer) -> Result<(), RpcError> {
+pub(crate) fn check(peer: &Peer) -> Result<(), RpcError> {
     if wanted(peer) {
         return Ok(());
     }

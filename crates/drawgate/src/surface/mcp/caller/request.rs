@@ -9,13 +9,15 @@ use drawgate_core::model::{Caller, ErrorCode, ToolError};
 use drawgate_core::pipeline::UNREAD;
 use serde_json::{Map, Value};
 
-use super::Mcp;
-use super::http::Transport;
-use super::message::{INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError, SESSION_NOT_FOUND};
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::transport::http::Transport;
+use crate::surface::mcp::wire::message::{
+    INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError, SESSION_NOT_FOUND,
+};
 use drawgate_runtime::callers::Identity;
 
 /// A request for a call, until the gate has answered it.
-pub(super) struct CallRequest {
+pub(crate) struct CallRequest {
     caller: Caller,
     tool: String,
     request_id: String,
@@ -24,7 +26,7 @@ pub(super) struct CallRequest {
 
 impl CallRequest {
     /// The call that a request asks for; `None` if it asks for something else.
-    pub(super) fn of(
+    pub(crate) fn of(
         identity: &Identity,
         transport: Transport,
         id: &RequestId,
@@ -51,7 +53,7 @@ impl CallRequest {
     }
 
     /// From here on the gate writes the outcome.
-    pub(super) fn reaches_gate(&self) {
+    pub(crate) fn reaches_gate(&self) {
         self.is_answered.store(true, Ordering::Release);
     }
 
@@ -71,7 +73,7 @@ impl CallRequest {
 }
 
 /// Passes an answer on; if it is an error that the gate does not know of, the gate is told first.
-pub(super) async fn noted(
+pub(crate) async fn noted(
     mcp: &Mcp,
     call_request: Option<Arc<CallRequest>>,
     done: Result<Response, RpcError>,
@@ -88,7 +90,7 @@ pub(super) async fn noted(
 }
 
 /// Has the gate write down a message that can't be read at all.
-pub(super) async fn refused(mcp: &Mcp, identity: &Identity, transport: Transport, why: &str) {
+pub(crate) async fn refused(mcp: &Mcp, identity: &Identity, transport: Transport, why: &str) {
     let error = ToolError::new(ErrorCode::InvalidArguments, why);
     mcp.inner.gateway.refuse(&caller(identity, transport), UNREAD, "", error).await;
 }

@@ -10,23 +10,23 @@ const MAX_ID: usize = 256;
 /// Longest method name worth looking at.
 const MAX_METHOD: usize = 128;
 
-pub(super) const PARSE_ERROR: i64 = -32700;
-pub(super) const INVALID_REQUEST: i64 = -32600;
-pub(super) const METHOD_NOT_FOUND: i64 = -32601;
-pub(super) const INVALID_PARAMS: i64 = -32602;
-pub(super) const INTERNAL_ERROR: i64 = -32603;
+pub(crate) const PARSE_ERROR: i64 = -32700;
+pub(crate) const INVALID_REQUEST: i64 = -32600;
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
 /// Revision 2026-07-28: a header does not match the body.
-pub(super) const HEADER_MISMATCH: i64 = -32020;
+pub(crate) const HEADER_MISMATCH: i64 = -32020;
 /// Revision 2026-07-28: the protocol version is not supported.
-pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
+pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 /// Revisions with sessions: no such session.
-pub(super) const SESSION_NOT_FOUND: i64 = -32001;
+pub(crate) const SESSION_NOT_FOUND: i64 = -32001;
 /// Revisions with sessions: no such resource.
-pub(super) const RESOURCE_NOT_FOUND: i64 = -32002;
+pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// A request's name, as the client chose it: a string or an integer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum RequestId {
+pub(crate) enum RequestId {
     Text(String),
     Number(serde_json::Number),
 }
@@ -47,7 +47,7 @@ impl RequestId {
         }
     }
 
-    pub(super) fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Text(text) => Value::String(text.clone()),
             Self::Number(number) => Value::Number(number.clone()),
@@ -55,7 +55,7 @@ impl RequestId {
     }
 
     /// As a text for the audit log.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
@@ -64,7 +64,7 @@ impl RequestId {
 }
 
 /// What a client sent.
-pub(super) enum Message {
+pub(crate) enum Message {
     Request {
         id: RequestId,
         method: String,
@@ -82,7 +82,7 @@ pub(super) enum Message {
 }
 
 /// The parameters of a message.
-pub(super) enum Params {
+pub(crate) enum Params {
     Given(Map<String, Value>),
     /// Present, and not an object.
     Malformed,
@@ -90,41 +90,41 @@ pub(super) enum Params {
 
 /// An error in the protocol's own form.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct RpcError {
-    pub(super) id: Option<RequestId>,
-    pub(super) status: StatusCode,
-    pub(super) code: i64,
-    pub(super) message: String,
-    pub(super) data: Option<Box<Value>>,
+pub(crate) struct RpcError {
+    pub(crate) id: Option<RequestId>,
+    pub(crate) status: StatusCode,
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    pub(crate) data: Option<Box<Value>>,
 }
 
 impl RpcError {
-    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         let status =
             if code == METHOD_NOT_FOUND { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
         Self { id: None, status, code, message: message.into(), data: None }
     }
 
-    pub(super) fn of(mut self, id: &RequestId) -> Self {
+    pub(crate) fn of(mut self, id: &RequestId) -> Self {
         self.id = Some(id.clone());
         self
     }
 
-    pub(super) fn with_data(mut self, data: Value) -> Self {
+    pub(crate) fn with_data(mut self, data: Value) -> Self {
         self.data = Some(Box::new(data));
         self
     }
 
-    pub(super) fn with_status(mut self, status: StatusCode) -> Self {
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
 
-    pub(super) fn unknown_method(method: &str) -> Self {
+    pub(crate) fn unknown_method(method: &str) -> Self {
         Self::new(METHOD_NOT_FOUND, format!("unknown method `{}`", shown_name(method)))
     }
 
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let id = self.id.as_ref().map_or(Value::Null, RequestId::to_value);
         let mut error = serde_json::json!({ "code": self.code, "message": self.message });
         if let Some(data) = &self.data {
@@ -137,7 +137,7 @@ impl RpcError {
 
 /// Parses a body. Duplicate keys, absurd nesting, batches and anything that is not JSON-RPC 2.0 are
 /// refused.
-pub(super) fn parse(body: &[u8]) -> Result<Message, RpcError> {
+pub(crate) fn parse(body: &[u8]) -> Result<Message, RpcError> {
     let members = ["jsonrpc", "id", "method", "params", "result", "error"];
     let message = json::parse_members(body, members).map_err(|error| {
         let code = match error {
@@ -197,7 +197,7 @@ fn response(
 }
 
 /// `{"jsonrpc":"2.0","id":…,"result":` — the caller writes the result and closes the brace.
-pub(super) fn open_result(id: &RequestId, out: &mut Vec<u8>) {
+pub(crate) fn open_result(id: &RequestId, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     match id {
         // Writing to a vector can't fail.
@@ -208,7 +208,7 @@ pub(super) fn open_result(id: &RequestId, out: &mut Vec<u8>) {
 }
 
 /// A whole answer around a result.
-pub(super) fn result_bytes(id: &RequestId, result: &Value) -> Vec<u8> {
+pub(crate) fn result_bytes(id: &RequestId, result: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     open_result(id, &mut out);
     drop(serde_json::to_writer(&mut out, result));

@@ -13,15 +13,15 @@ use drawgate_core::registry::Snapshot;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::Mcp;
-use super::http::{Peer, json as json_response};
-use super::message::{INVALID_PARAMS, RequestId, RpcError, result_bytes};
-use super::methods::with_meta;
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::methods::with_meta;
+use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::wire::message::{INVALID_PARAMS, RequestId, RpcError, result_bytes};
 
 /// Finds tools.
-pub(super) const SEARCH: &str = "search_tools";
+pub(crate) const SEARCH: &str = "search_tools";
 /// Calls one.
-pub(super) const CALL: &str = "call_tool";
+pub(crate) const CALL: &str = "call_tool";
 
 /// How many tools a search returns, unless it says otherwise, and at the most.
 const RESULTS: usize = 8;
@@ -32,12 +32,12 @@ const MAX_QUERY: usize = 1000;
 const MAX_NAMED: usize = 40;
 
 /// Whether this caller is shown two tools instead of all.
-pub(super) fn is_on(mcp: &Mcp, caller: &Caller) -> bool {
+pub(crate) fn is_on(mcp: &Mcp, caller: &Caller) -> bool {
     mcp.inner.gateway.exposure(&caller.principal) == Expose::Search
 }
 
 /// The two definitions. The first says what stands behind it, as far as this caller may know.
-pub(super) fn definitions(gateway: &Gateway, view: &View, snapshot: &Snapshot) -> Vec<Value> {
+pub(crate) fn definitions(gateway: &Gateway, view: &View, snapshot: &Snapshot) -> Vec<Value> {
     let mut tools: BTreeMap<&str, usize> = BTreeMap::new();
     let visible = gateway.visible(view, snapshot);
     for entry in &visible {
@@ -86,7 +86,7 @@ pub(super) fn definitions(gateway: &Gateway, view: &View, snapshot: &Snapshot) -
 }
 
 /// Answers a call of `search_tools`.
-pub(super) fn answer(
+pub(crate) fn answer(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -131,7 +131,7 @@ fn search(mcp: &Mcp, caller: &Caller, arguments: &Map<String, Value>) -> Result<
 }
 
 /// From the parameters of `call_tool` to those of the call that it stands for.
-pub(super) fn unwrap_call(mut params: Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+pub(crate) fn unwrap_call(mut params: Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
     let invalid = |message: String| RpcError::new(INVALID_PARAMS, message);
     let Some(Value::Object(mut inner)) = params.shift_remove("arguments") else {
         return Err(invalid(format!("`{CALL}` needs `arguments` with the `name` of a tool")));

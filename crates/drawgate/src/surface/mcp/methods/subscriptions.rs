@@ -13,16 +13,16 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Mcp;
-use super::caller_view::CallerView;
-use super::era::Era;
-use super::http::Peer;
-use super::message::{INVALID_REQUEST, RpcError};
-use super::requests;
-use super::resources;
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::view::CallerView;
+use crate::surface::mcp::methods::gate;
+use crate::surface::mcp::methods::resources;
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::era::Era;
+use crate::surface::mcp::wire::message::{INVALID_REQUEST, RpcError};
 
 /// Resources that one listener may subscribe to.
-pub(super) const MAX_EACH: usize = 256;
+pub(crate) const MAX_EACH: usize = 256;
 /// Resources that somebody listens to, in all.
 const MAX_ALL: usize = 16 * 1024;
 /// Subscriptions of one principal, so that it can't use up the room of all.
@@ -34,14 +34,14 @@ const MAX_WAITING: usize = 256;
 
 /// One resource, by its source's own name for it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Resource {
-    pub(super) source: SourceId,
-    pub(super) own: String,
+pub(crate) struct Resource {
+    pub(crate) source: SourceId,
+    pub(crate) own: String,
 }
 
 /// The subscriptions of one listener, by the URIs that it used.
 #[derive(Default)]
-pub(super) struct Subscriptions(Mutex<State>);
+pub(crate) struct Subscriptions(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -91,7 +91,7 @@ impl Subscriptions {
     }
 
     /// What this listener calls a resource that has changed; `None` if it did not ask.
-    pub(super) fn name(&self, changed: &Resource) -> Option<String> {
+    pub(crate) fn name(&self, changed: &Resource) -> Option<String> {
         let state = self.0.lock();
         let mut of_source =
             state.resources.iter().filter(|(_, resource)| resource.source == changed.source);
@@ -107,7 +107,7 @@ fn renamed(asked: &str, own: &str, changed: &str) -> Option<String> {
 }
 
 /// The subscriptions of all listeners.
-pub(super) struct SubscriptionTable {
+pub(crate) struct SubscriptionTable {
     kept: Mutex<BTreeMap<Resource, Arc<Listeners>>>,
     /// Sources whose reports are being passed on.
     heard: Mutex<BTreeSet<SourceId>>,
@@ -159,7 +159,7 @@ impl Default for SubscriptionTable {
 
 impl SubscriptionTable {
     /// Resources as they change.
-    pub(super) fn updates(&self) -> broadcast::Receiver<Arc<Resource>> {
+    pub(crate) fn updates(&self) -> broadcast::Receiver<Arc<Resource>> {
         self.updates.subscribe()
     }
 
@@ -215,12 +215,12 @@ impl SubscriptionTable {
 }
 
 /// `resources/subscribe`.
-pub(super) async fn subscribe(
+pub(crate) async fn subscribe(
     mcp: &Mcp,
     peer: &Peer,
     params: &Map<String, Value>,
 ) -> Result<Value, RpcError> {
-    let asked = requests::text(params, "uri")?.to_owned();
+    let asked = gate::text(params, "uri")?.to_owned();
     let Some(session) = &peer.session else { return Ok(json!({})) };
     // What is stored never changes, so there is nothing to hear of it.
     if resources::is_artifact(mcp, peer, &asked).await? {
@@ -245,12 +245,12 @@ pub(super) async fn subscribe(
 }
 
 /// `resources/unsubscribe`.
-pub(super) async fn unsubscribe(
+pub(crate) async fn unsubscribe(
     mcp: &Mcp,
     peer: &Peer,
     params: &Map<String, Value>,
 ) -> Result<Value, RpcError> {
-    let asked = requests::text(params, "uri")?;
+    let asked = gate::text(params, "uri")?;
     let left = peer.session.as_ref().and_then(|session| session.subscribed.take(asked));
     if let Some(resource) = left {
         let (mcp, caller) = (mcp.clone(), peer.caller.clone());
@@ -261,7 +261,7 @@ pub(super) async fn unsubscribe(
 }
 
 /// Why a listener is not subscribed to a resource.
-pub(super) enum SubscribeError {
+pub(crate) enum SubscribeError {
     /// The gate was not asked.
     BeforeGate(RpcError),
     /// The gate refused, and has written it down.
@@ -275,7 +275,7 @@ impl From<RpcError> for SubscribeError {
 }
 
 /// Subscribes a listener to a resource that its caller may use.
-pub(super) async fn join(
+pub(crate) async fn join(
     mcp: &Mcp,
     caller: &Caller,
     era: Era,
@@ -285,7 +285,7 @@ pub(super) async fn join(
     let (source, own) = resources::find(mcp, caller, era, &asked)?;
     if !CallerView::of(mcp, caller).snapshot.can(&source, Operation::Subscribe) {
         let message = "this resource's server does not tell of changes";
-        return Err(requests::refused(INVALID_REQUEST, message).into());
+        return Err(gate::refused(INVALID_REQUEST, message).into());
     }
     let resource = Resource { source, own };
     match subscribed.reserve(&asked, &resource) {
@@ -308,7 +308,7 @@ pub(super) async fn join(
     match joined.await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(Some(error))) => {
-            let error = requests::failure(&error, || resources::unknown(era, &asked));
+            let error = gate::failure(&error, || resources::unknown(era, &asked));
             Err(SubscribeError::FromGate(error))
         }
         Ok(Err(None)) | Err(_) => Err(too_many().into()),
@@ -316,7 +316,7 @@ pub(super) async fn join(
 }
 
 /// Gives up all that a listener had.
-pub(super) async fn release(mcp: &Mcp, caller: &Caller, subscribed: &Subscriptions) {
+pub(crate) async fn release(mcp: &Mcp, caller: &Caller, subscribed: &Subscriptions) {
     for resource in subscribed.end() {
         remove(mcp, caller, &resource).await;
     }
@@ -329,7 +329,7 @@ async fn add(mcp: &Mcp, caller: &Caller, resource: &Resource) -> Result<(), Opti
     let listeners = subscription_table.listeners(resource).ok_or(None)?;
     let mut held = listeners.lock().await;
     hear(mcp, &resource.source);
-    let result = requests::call_gate(mcp, caller, about(resource, Operation::Subscribe)).await;
+    let result = gate::call_gate(mcp, caller, about(resource, Operation::Subscribe)).await;
     if result.error.is_none() {
         held.push(Listener { caller: caller.clone(), _share: share });
     }
@@ -345,7 +345,7 @@ async fn remove(mcp: &Mcp, caller: &Caller, resource: &Resource) {
     let mut held = listeners.lock().await;
     if leave(&mut held, caller) == Remaining::Last {
         // Whether or not the source has understood, this client listens no more.
-        requests::call_gate(mcp, caller, about(resource, Operation::Unsubscribe)).await;
+        gate::call_gate(mcp, caller, about(resource, Operation::Unsubscribe)).await;
     }
     drop(held);
     drop(listeners);
@@ -387,7 +387,7 @@ fn about(resource: &Resource, operation: Operation) -> ToolInvocation {
 }
 
 fn too_many() -> RpcError {
-    requests::refused(INVALID_REQUEST, "too many subscriptions; give up another first")
+    gate::refused(INVALID_REQUEST, "too many subscriptions; give up another first")
 }
 
 /// Passes on what a source reports, as long as somebody listens to something of it.
@@ -439,7 +439,7 @@ async fn again(mcp: &Mcp, source: &SourceId) {
             let mut earlier = held.iter().take(place);
             let told = earlier.any(|earlier| is_one_client(&earlier.caller, caller));
             if !told {
-                requests::call_gate(mcp, caller, about(&resource, Operation::Subscribe)).await;
+                gate::call_gate(mcp, caller, about(&resource, Operation::Subscribe)).await;
             }
         }
         drop(held);

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::era::{META_VERSION, SESSION_HEADER};
+use crate::surface::mcp::wire::era::{META_VERSION, SESSION_HEADER};
 
 /// The header by which the owner of the folder acts as one of the agents.
 pub const AS_AGENT: &str = "drawgate-agent";
@@ -105,7 +105,7 @@ impl Bridge {
         while let Some(line) = read_line(&mut input).await? {
             let InputLine::Whole(line) = line else {
                 let refused = json!({ "jsonrpc": "2.0", "id": null, "error": {
-                    "code": super::message::INVALID_REQUEST, "message": format!("a message is larger than {MAX_LINE} bytes") } });
+                    "code": crate::surface::mcp::wire::message::INVALID_REQUEST, "message": format!("a message is larger than {MAX_LINE} bytes") } });
                 lines.send(Bytes::from(refused.to_string())).await?;
                 continue;
             };
@@ -158,7 +158,7 @@ impl Bridge {
 
     async fn refuse(&self, id: &Value) {
         let refusal = json!({ "jsonrpc": "2.0", "id": id, "error": {
-            "code": super::message::INTERNAL_ERROR, "message": "the client has ended its input" } });
+            "code": crate::surface::mcp::wire::message::INTERNAL_ERROR, "message": "the client has ended its input" } });
         // A gateway that is gone asks nothing.
         drop(self.post(Bytes::from(refusal.to_string())).await);
     }
@@ -231,7 +231,7 @@ impl Bridge {
             tracing::warn!(error = format!("{error:#}"), "a message could not be carried");
             if let Some(id) = request_id(&line).filter(|_| kind != Kind::Response) {
                 let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
-                    "code": super::message::INTERNAL_ERROR, "message": told(&error) } });
+                    "code": crate::surface::mcp::wire::message::INTERNAL_ERROR, "message": told(&error) } });
                 // The client may be gone; then there is nobody to tell.
                 let _ = lines.send(Bytes::from(refused.to_string())).await;
             }
@@ -270,7 +270,7 @@ impl Bridge {
             let body = answer.into_body().collect().await.context("the answer ended early")?;
             let text = String::from_utf8_lossy(&body.to_bytes()).trim().to_owned();
             let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
-                "code": super::message::INVALID_REQUEST, "message": text } });
+                "code": crate::surface::mcp::wire::message::INVALID_REQUEST, "message": text } });
             lines.send(Bytes::from(refused.to_string())).await?;
             return Ok(());
         }

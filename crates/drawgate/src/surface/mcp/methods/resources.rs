@@ -8,15 +8,16 @@ use drawgate_core::model::{ArtifactRef, Caller, Operation, SourceId, ToolError, 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::caller_view::CallerView;
-use super::era::Era;
-use super::http::{Peer, json as json_response};
-use super::message::{
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::view::CallerView;
+use crate::surface::mcp::methods::gate::{self, CachePolicy};
+use crate::surface::mcp::methods::tools;
+use crate::surface::mcp::methods::{complete, cursor, list_of};
+use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::wire::era::Era;
+use crate::surface::mcp::wire::message::{
     INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestId, RpcError, result_bytes,
 };
-use super::methods::{complete, cursor, list_of};
-use super::requests::{self, CachePolicy};
-use super::{Mcp, call};
 
 /// A list of more is of no use to anybody.
 const MAX_ARTIFACTS: usize = 200;
@@ -24,7 +25,7 @@ const MAX_ARTIFACTS: usize = 200;
 const MAX_URI: usize = 4096;
 
 /// `resources/list`.
-pub(super) async fn list(
+pub(crate) async fn list(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -55,15 +56,15 @@ pub(super) async fn list(
 }
 
 /// `resources/read`.
-pub(super) async fn read(
+pub(crate) async fn read(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
     mut params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
-    let uri = requests::text(&params, "uri")?.to_owned();
+    let uri = gate::text(&params, "uri")?.to_owned();
     if let Some(hash) = uri.strip_prefix(ArtifactRef::URI_PREFIX) {
-        call::check_meta(&params)?;
+        tools::check_meta(&params)?;
         let result = artifact(mcp, peer, &uri, hash).await?;
         let result = complete(peer.era, "resources/read", result);
         return Ok(json_response(StatusCode::OK, result_bytes(id, &result)));
@@ -72,19 +73,19 @@ pub(super) async fn read(
     let mut arguments = Map::new();
     arguments.insert("uri".to_owned(), own.as_str().into());
     let asked = (&source, Operation::ReadResource);
-    let call = requests::invocation(peer.era, id, &mut params, asked, arguments)?;
-    let mut result = call::perform_operation(mcp, peer, id, call).await?;
+    let call = gate::invocation(peer.era, id, &mut params, asked, arguments)?;
+    let mut result = tools::perform_operation(mcp, peer, id, call).await?;
     if let Some(error) = &result.error {
         return Err(failure(peer, error, &uri, &own));
     }
     if let Some(Value::Array(contents)) = result.rest.get_mut("contents") {
         rename(contents, &own, &uri);
     }
-    Ok(requests::respond(peer.era, id, result, CachePolicy::Private))
+    Ok(gate::respond(peer.era, id, result, CachePolicy::Private))
 }
 
 /// Whose a resource is, and what it is called there.
-pub(super) fn find(
+pub(crate) fn find(
     mcp: &Mcp,
     caller: &Caller,
     era: Era,
@@ -92,11 +93,11 @@ pub(super) fn find(
 ) -> Result<(SourceId, String), RpcError> {
     let view = CallerView::of(mcp, caller);
     let open = view.open(Operation::ReadResource);
-    requests::only(view.snapshot.find_resource(uri, &open), || unknown(era, uri))
+    gate::only(view.snapshot.find_resource(uri, &open), || unknown(era, uri))
 }
 
 /// Whether this is an artifact of the caller's.
-pub(super) async fn is_artifact(mcp: &Mcp, peer: &Peer, uri: &str) -> Result<bool, RpcError> {
+pub(crate) async fn is_artifact(mcp: &Mcp, peer: &Peer, uri: &str) -> Result<bool, RpcError> {
     if !uri.starts_with(ArtifactRef::URI_PREFIX) {
         return Ok(false);
     }
@@ -127,7 +128,7 @@ fn rename(contents: &mut [Value], own: &str, asked: &str) {
 
 /// That a resource is not there has a code of its own in each era, whichever its server speaks.
 fn failure(peer: &Peer, error: &ToolError, asked: &str, own: &str) -> RpcError {
-    let failed = requests::failure(error, || unknown(peer.era, asked));
+    let failed = gate::failure(error, || unknown(peer.era, asked));
     let named = failed.data.as_ref().and_then(|data| data.get("uri")).and_then(Value::as_str);
     let missing =
         failed.code == RESOURCE_NOT_FOUND || (failed.code == INVALID_PARAMS && named == Some(own));
@@ -135,13 +136,13 @@ fn failure(peer: &Peer, error: &ToolError, asked: &str, own: &str) -> RpcError {
 }
 
 /// That there is no such resource, as far as this caller may know.
-pub(super) fn unknown(era: Era, uri: &str) -> RpcError {
+pub(crate) fn unknown(era: Era, uri: &str) -> RpcError {
     let code = match era {
         Era::Sessions => RESOURCE_NOT_FOUND,
         Era::Stateless => INVALID_PARAMS,
     };
     let uri = if uri.len() <= MAX_URI { uri.to_owned() } else { shown_name(uri) };
-    requests::refused(code, "resource not found").with_data(json!({ "uri": uri }))
+    gate::refused(code, "resource not found").with_data(json!({ "uri": uri }))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]

@@ -1,17 +1,29 @@
 //! The methods of the protocol, in both eras.
 
+pub(crate) mod completion;
+pub(crate) mod finder;
+pub(crate) mod gate;
+pub(crate) mod logging;
+pub(crate) mod prompts;
+pub(crate) mod questions;
+pub(crate) mod resources;
+pub(crate) mod subscriptions;
+pub(crate) mod tasks;
+pub(crate) mod tools;
+
 use axum::response::Response;
 use drawgate_core::model::Caller;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::era::{self, Era, META_SERVER, SESSION_HEADER};
-use super::http::{Peer, json as json_response};
-use super::lists::Cursor;
-use super::message::{
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::lists::Cursor;
+use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::transport::watch;
+use crate::surface::mcp::wire::era::{self, Era, META_SERVER, SESSION_HEADER};
+use crate::surface::mcp::wire::message::{
     INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, open_result, result_bytes,
 };
-use super::{Mcp, call, completion, logging, prompts, resources, subscriptions, tasks, watch};
 
 /// How long a client of the stateless era may keep a list, in milliseconds.
 const LIST_TTL_MS: u64 = 5_000;
@@ -20,7 +32,7 @@ const LIST_TTL_MS: u64 = 5_000;
 const NARROWED: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "completion/complete"];
 
 /// Opens a session.
-pub(super) fn initialize(
+pub(crate) fn initialize(
     mcp: &Mcp,
     caller: &Caller,
     id: &RequestId,
@@ -31,7 +43,7 @@ pub(super) fn initialize(
     };
     let version =
         era::WITH_SESSIONS.iter().find(|known| **known == asked).unwrap_or(&era::WITH_SESSIONS[0]);
-    let client = super::client::of_session(params)?;
+    let client = crate::surface::mcp::wire::client::of_session(params)?;
     let session = mcp.inner.sessions.open(&caller.principal).ok_or_else(|| {
         RpcError::new(INTERNAL_ERROR, "too many sessions are open; try again later")
             .with_status(StatusCode::SERVICE_UNAVAILABLE)
@@ -55,7 +67,7 @@ pub(super) fn initialize(
 
 /// Performs any other request. What is not a call is boxed where it waits, so that calls do not pay for
 /// its room.
-pub(super) async fn dispatch(
+pub(crate) async fn dispatch(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -64,13 +76,13 @@ pub(super) async fn dispatch(
 ) -> Result<Response, RpcError> {
     let era = peer.era;
     if !NARROWED.contains(&method) {
-        call::check_meta(&params)?;
+        tools::check_meta(&params)?;
     }
     if method.ends_with("/list") {
         Box::pin(mcp.first_lists()).await;
     }
     let result = match (method, era) {
-        ("tools/call", _) => return call::tool(mcp, peer, id, params).await,
+        ("tools/call", _) => return tools::tool(mcp, peer, id, params).await,
         ("tools/list", _) => return list_tools(mcp, peer, id, &params),
         ("subscriptions/listen", Era::Stateless) => {
             return watch::subscription(mcp, peer, id, &params);
@@ -135,7 +147,7 @@ fn discover(mcp: &Mcp, caller: &Caller) -> Value {
 }
 
 /// What the stateless era adds to a result that a client may keep.
-pub(super) fn complete(era: Era, method: &str, result: Value) -> Value {
+pub(crate) fn complete(era: Era, method: &str, result: Value) -> Value {
     let mut result = with_meta(era, result);
     if let (Era::Stateless, Value::Object(map)) = (era, &mut result) {
         let ttl_ms = if method == "resources/read" { 0 } else { LIST_TTL_MS };
@@ -146,7 +158,7 @@ pub(super) fn complete(era: Era, method: &str, result: Value) -> Value {
 }
 
 /// What the stateless era adds to every result.
-pub(super) fn with_meta(era: Era, mut result: Value) -> Value {
+pub(crate) fn with_meta(era: Era, mut result: Value) -> Value {
     if let (Era::Stateless, Value::Object(map)) = (era, &mut result) {
         map.insert("resultType".to_owned(), "complete".into());
         map.insert("_meta".to_owned(), json!({ META_SERVER: server_info() }));
@@ -155,7 +167,7 @@ pub(super) fn with_meta(era: Era, mut result: Value) -> Value {
 }
 
 /// The metadata of an answer in the stateless era.
-pub(super) fn stateless_meta() -> (String, Value) {
+pub(crate) fn stateless_meta() -> (String, Value) {
     (META_SERVER.to_owned(), server_info())
 }
 
@@ -193,7 +205,7 @@ fn list_prompts(
 }
 
 /// A page of a list, made of the inside of a JSON array.
-pub(super) fn list_of(
+pub(crate) fn list_of(
     era: Era,
     id: &RequestId,
     member: &str,
@@ -219,7 +231,7 @@ pub(super) fn list_of(
 }
 
 /// The cursor of a request for a list, if there is one.
-pub(super) fn cursor(params: &Map<String, Value>) -> Result<Option<Cursor>, RpcError> {
+pub(crate) fn cursor(params: &Map<String, Value>) -> Result<Option<Cursor>, RpcError> {
     let Some(cursor) = params.get("cursor") else { return Ok(None) };
     let parsed = cursor.as_str().and_then(Cursor::parse);
     let refused = || RpcError::new(INVALID_PARAMS, "`cursor` is not one that this server gave out");

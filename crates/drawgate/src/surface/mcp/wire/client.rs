@@ -4,17 +4,17 @@ use drawgate_core::model::{Client, InputGiven};
 use drawgate_core::pipeline::PageRequest;
 use serde_json::{Map, Value, json};
 
-use super::era::{Era, PROTOCOL_META};
-use super::message::{INVALID_PARAMS, RpcError};
+use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
+use crate::surface::mcp::wire::message::{INVALID_PARAMS, RpcError};
 
 /// Bytes of what a client declares; real ones need a few hundred.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 /// Least severe first.
-pub(super) const LEVELS: [&str; 8] =
+pub(crate) const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// The client of a session, by its `initialize`.
-pub(super) fn of_session(params: &Map<String, Value>) -> Result<Client, RpcError> {
+pub(crate) fn of_session(params: &Map<String, Value>) -> Result<Client, RpcError> {
     let capabilities = match params.get("capabilities") {
         Some(Value::Object(capabilities)) => capabilities.clone(),
         // Old clients leave it out.
@@ -25,7 +25,7 @@ pub(super) fn of_session(params: &Map<String, Value>) -> Result<Client, RpcError
 }
 
 /// The client of a request that stands alone, by the request's metadata.
-pub(super) fn of_request(params: &mut Map<String, Value>) -> Result<Client, RpcError> {
+pub(crate) fn of_request(params: &mut Map<String, Value>) -> Result<Client, RpcError> {
     let Some(Value::Object(meta)) = params.get_mut("_meta") else {
         return Ok(Client { knows_tasks: true, ..Client::default() });
     };
@@ -41,7 +41,7 @@ pub(super) fn of_request(params: &mut Map<String, Value>) -> Result<Client, RpcE
 }
 
 /// A level of the log, if it is one.
-pub(super) fn parse_level(level: Option<&Value>, member: &str) -> Result<String, RpcError> {
+pub(crate) fn parse_level(level: Option<&Value>, member: &str) -> Result<String, RpcError> {
     match level.and_then(Value::as_str) {
         Some(level) if LEVELS.contains(&level) => Ok(level.to_owned()),
         _ => Err(invalid(&format!("`{member}` must be one of `{}`", LEVELS.join("`, `")))),
@@ -50,7 +50,7 @@ pub(super) fn parse_level(level: Option<&Value>, member: &str) -> Result<String,
 
 /// Whether a client wants a message of this level. In a session it gets all until it says
 /// otherwise, as from the server itself; a request that stands alone must ask for them.
-pub(super) fn wants_log(era: Era, client: &Client, level: Option<&Value>) -> bool {
+pub(crate) fn wants_log(era: Era, client: &Client, level: Option<&Value>) -> bool {
     let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
     match (&client.log_level, era) {
         (None, Era::Sessions) => true,
@@ -60,7 +60,7 @@ pub(super) fn wants_log(era: Era, client: &Client, level: Option<&Value>) -> boo
 }
 
 /// How a client is asked to open a page, if it said that it can.
-pub(super) fn page_request(client: &Client) -> Option<PageRequest> {
+pub(crate) fn page_request(client: &Client) -> Option<PageRequest> {
     client.can("elicitation.url").then_some(|page| {
         json!({
             "method": "elicitation/create",
@@ -75,7 +75,7 @@ pub(super) fn page_request(client: &Client) -> Option<PageRequest> {
 }
 
 /// Whether a client said that it answers questions of this kind.
-pub(super) fn answers(client: &Client, question: &Value) -> bool {
+pub(crate) fn answers(client: &Client, question: &Value) -> bool {
     let params = &question["params"];
     match question["method"].as_str() {
         Some("elicitation/create") if params["mode"] == "url" => client.can("elicitation.url"),
@@ -91,7 +91,7 @@ pub(super) fn answers(client: &Client, question: &Value) -> bool {
 
 /// The answers that a request brings to the questions of an earlier one. Only requests that stand
 /// alone do; in a session they come by themselves.
-pub(super) fn input(
+pub(crate) fn input(
     era: Era,
     params: &mut Map<String, Value>,
 ) -> Result<Option<InputGiven>, RpcError> {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::sse;
+use crate::surface::mcp::wire::sse;
 
 /// Reports and log messages that are held; of more, the oldest go.
 const MAX_OPTIONAL: usize = 512;
@@ -27,7 +27,7 @@ const PRIMING: u64 = 1;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The events of one stream.
-pub(super) struct EventBuffer {
+pub(crate) struct EventBuffer {
     /// What the ids of its events begin with, if it can be taken up again.
     stream: Option<u64>,
     inner: Mutex<Inner>,
@@ -53,7 +53,7 @@ struct Event {
 
 impl EventBuffer {
     /// A stream; with a number it can be taken up again.
-    pub(super) fn new(stream: Option<u64>) -> Self {
+    pub(crate) fn new(stream: Option<u64>) -> Self {
         let inner = Inner {
             events: VecDeque::new(),
             last: PRIMING,
@@ -65,13 +65,13 @@ impl EventBuffer {
     }
 
     /// Whether it can be taken up again.
-    pub(super) fn is_resumable(&self) -> bool {
+    pub(crate) fn is_resumable(&self) -> bool {
         self.stream.is_some()
     }
 
     /// Begins with an event that says nothing but its id, so that even a stream that breaks off before
     /// anything was said can be taken up again.
-    pub(super) fn prime(&self) {
+    pub(crate) fn prime(&self) {
         if let Some(stream) = self.stream {
             let bytes = sse::priming(&id(stream, PRIMING));
             let event = Event { number: PRIMING, bytes, is_optional: false };
@@ -80,17 +80,17 @@ impl EventBuffer {
     }
 
     /// Adds a message that must not get lost.
-    pub(super) fn push_required(&self, message: &[u8]) {
+    pub(crate) fn push_required(&self, message: &[u8]) {
         self.push(message, false);
     }
 
     /// Adds a message that a slow client may miss, unless it is the last of its kind.
-    pub(super) fn push_optional(&self, message: &[u8]) {
+    pub(crate) fn push_optional(&self, message: &[u8]) {
         self.push(message, true);
     }
 
     /// Adds the last message.
-    pub(super) fn conclude(&self, message: &[u8]) {
+    pub(crate) fn conclude(&self, message: &[u8]) {
         self.push(message, false);
         self.inner.lock().is_over = true;
         self.changed.notify_waiters();
@@ -113,7 +113,7 @@ impl EventBuffer {
     }
 
     /// Waits until there is an event.
-    pub(super) async fn wait_for_event(&self) {
+    pub(crate) async fn wait_for_event(&self) {
         loop {
             let changed = self.changed.notified();
             if !self.inner.lock().events.is_empty() {
@@ -124,18 +124,18 @@ impl EventBuffer {
     }
 
     /// Removes and returns all events that were not read.
-    pub(super) fn take(&self) -> Vec<u8> {
+    pub(crate) fn take(&self) -> Vec<u8> {
         let events = std::mem::take(&mut self.inner.lock().events);
         events.iter().flat_map(|event| event.bytes.iter().copied()).collect()
     }
 
     /// How many bytes are held.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.inner.lock().events.iter().map(|event| event.bytes.len()).sum()
     }
 
     /// Reads what comes after an event. A reader that has not noticed that its connection is gone ends.
-    pub(super) fn read_after(self: &Arc<Self>, event: u64) -> Reader {
+    pub(crate) fn read_after(self: &Arc<Self>, event: u64) -> Reader {
         let mut inner = self.inner.lock();
         inner.readers += 1;
         inner.unread_since = None;
@@ -146,7 +146,7 @@ impl EventBuffer {
     }
 
     /// Waits until there was no reader for so long.
-    pub(super) async fn abandoned(&self, limit: Duration) {
+    pub(crate) async fn abandoned(&self, limit: Duration) {
         loop {
             let changed = self.changed.notified();
             let unread_since = self.inner.lock().unread_since;
@@ -177,7 +177,7 @@ impl Inner {
 }
 
 /// Reads a stream, until another reader does.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     buffer: Arc<EventBuffer>,
     own: u64,
     after: u64,
@@ -186,13 +186,13 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Dropping it, as a lost client does, ends the work.
-    pub(super) fn or_else(mut self, guard: tokio_util::sync::DropGuard) -> Self {
+    pub(crate) fn or_else(mut self, guard: tokio_util::sync::DropGuard) -> Self {
         self.on_drop = Some(guard);
         self
     }
 
     /// The body of a response.
-    pub(super) fn into_body(self) -> Body {
+    pub(crate) fn into_body(self) -> Body {
         Body::from_stream(stream::unfold(self, |mut reader| async move {
             let event = reader.next().await?;
             Some((Ok::<_, Infallible>(event), reader))
@@ -243,7 +243,7 @@ fn id(stream: u64, event: u64) -> String {
 }
 
 /// The stream and the event of an id.
-pub(super) fn parse_id(id: &str) -> Option<(u64, u64)> {
+pub(crate) fn parse_id(id: &str) -> Option<(u64, u64)> {
     let (stream, event) = id.split_once('-')?;
     Some((stream.parse().ok()?, event.parse().ok()?))
 }

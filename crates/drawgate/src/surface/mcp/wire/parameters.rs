@@ -12,12 +12,12 @@ use drawgate_sources::mcp::{ParameterHeader, parameter_headers};
 use http::HeaderMap;
 use serde_json::{Map, Value};
 
-use super::era;
-use super::message::{HEADER_MISMATCH, RpcError};
+use crate::surface::mcp::wire::era;
+use crate::surface::mcp::wire::message::{HEADER_MISMATCH, RpcError};
 
 /// The tools that want headers, found once for each revision of the registry.
 #[derive(Default)]
-pub(super) struct ParameterHeaders(ArcSwapOption<Tools>);
+pub(crate) struct ParameterHeaders(ArcSwapOption<Tools>);
 
 struct Tools {
     revision: u64,
@@ -27,7 +27,7 @@ struct Tools {
 
 impl ParameterHeaders {
     /// Checks the headers of a call against its arguments. A tool that the caller can't see has none.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         gateway: &Gateway,
         caller: &Caller,

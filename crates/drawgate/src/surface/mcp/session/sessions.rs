@@ -11,10 +11,10 @@ use drawgate_core::model::{Client, Principal};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use super::message::RequestId;
-use super::questions::Questions;
-use super::replays::{Replays, Total};
-use super::subscriptions::Subscriptions;
+use crate::surface::mcp::methods::questions::Questions;
+use crate::surface::mcp::methods::subscriptions::Subscriptions;
+use crate::surface::mcp::session::replays::{Replays, Total};
+use crate::surface::mcp::wire::message::RequestId;
 
 /// How many requests of one session may be open at once.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -24,32 +24,32 @@ const SHARES: usize = 4;
 const MAY_GIVE_WAY_MS: u64 = 60_000;
 
 /// One client's session.
-pub(super) struct Session {
-    pub(super) id: Arc<str>,
-    pub(super) principal: Principal,
+pub(crate) struct Session {
+    pub(crate) id: Arc<str>,
+    pub(crate) principal: Principal,
     last_used: AtomicU64,
     in_flight: Mutex<HashMap<RequestId, CancellationToken>>,
     client: RwLock<Arc<Client>>,
     /// What the client was asked and has not answered.
-    pub(super) questions: Arc<Questions>,
+    pub(crate) questions: Arc<Questions>,
     /// The resources that the client wants to hear of.
-    pub(super) subscribed: Arc<Subscriptions>,
+    pub(crate) subscribed: Arc<Subscriptions>,
     /// The streams that the client can take up again.
-    pub(super) replays: Arc<Replays>,
+    pub(crate) replays: Arc<Replays>,
     primes: AtomicBool,
     /// Ends the session's streams.
-    pub(super) closed: CancellationToken,
+    pub(crate) closed: CancellationToken,
 }
 
 /// A request that is open, until this is dropped.
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     session: Arc<Session>,
     id: RequestId,
 }
 
 impl Session {
     /// Notes a request, so that the client can cancel it. `None` if the id is in use or too many are.
-    pub(super) fn open(
+    pub(crate) fn open(
         self: &Arc<Self>,
         id: &RequestId,
         cancel: &CancellationToken,
@@ -63,34 +63,34 @@ impl Session {
     }
 
     /// Cancels a request, if it is open.
-    pub(super) fn cancel(&self, id: &RequestId) {
+    pub(crate) fn cancel(&self, id: &RequestId) {
         if let Some(cancel) = self.in_flight.lock().get(id) {
             cancel.cancel();
         }
     }
 
     /// What the client can do, and how much it wants to hear.
-    pub(super) fn client(&self) -> Arc<Client> {
+    pub(crate) fn client(&self) -> Arc<Client> {
         Arc::clone(&self.client.read())
     }
 
     /// Notes what the client said of itself when it came.
-    pub(super) fn introduce(&self, client: Client) {
+    pub(crate) fn introduce(&self, client: Client) {
         *self.client.write() = Arc::new(client);
     }
 
     /// Notes that the client understands an event that has only an id.
-    pub(super) fn set_primes(&self) {
+    pub(crate) fn set_primes(&self) {
         self.primes.store(true, Ordering::Relaxed);
     }
 
     /// Whether the client understands an event that has only an id.
-    pub(super) fn primes(&self) -> bool {
+    pub(crate) fn primes(&self) -> bool {
         self.primes.load(Ordering::Relaxed)
     }
 
     /// The least severe log messages that the client wants from now on.
-    pub(super) fn set_log_level(&self, level: String) {
+    pub(crate) fn set_log_level(&self, level: String) {
         let mut client = self.client.write();
         let capabilities = client.capabilities.clone();
         *client = Arc::new(Client { capabilities, log_level: Some(level), ..Client::default() });
@@ -132,7 +132,7 @@ impl Sessions {
         Self { resume, ..self }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.all.read().len()
     }
 
@@ -140,7 +140,7 @@ impl Sessions {
     /// there is no room at all, one of those who hold more than this principal gives way, if it
     /// has been idle for some time. A session with an open call or stream is never ended for
     /// another.
-    pub(super) fn open(&self, principal: &Principal) -> Option<Arc<Session>> {
+    pub(crate) fn open(&self, principal: &Principal) -> Option<Arc<Session>> {
         let now = self.clock.now_ms();
         let mut all = self.all.write();
         if all.len() >= self.max {
@@ -176,7 +176,7 @@ impl Sessions {
     }
 
     /// The session of this id, if it is this principal's.
-    pub(super) fn find(&self, id: &str, principal: &Principal) -> Option<Arc<Session>> {
+    pub(crate) fn find(&self, id: &str, principal: &Principal) -> Option<Arc<Session>> {
         let now = self.clock.now_ms();
         let all = self.all.read();
         let session = all.get(id).filter(|session| session.principal == *principal)?;
@@ -188,12 +188,12 @@ impl Sessions {
     }
 
     /// Whether a session of this id is open, but another principal's.
-    pub(super) fn is_foreign(&self, id: &str, principal: &Principal) -> bool {
+    pub(crate) fn is_foreign(&self, id: &str, principal: &Principal) -> bool {
         self.all.read().get(id).is_some_and(|session| session.principal != *principal)
     }
 
     /// Ends a session of this principal.
-    pub(super) fn close(&self, id: &str, principal: &Principal) -> bool {
+    pub(crate) fn close(&self, id: &str, principal: &Principal) -> bool {
         let mut all = self.all.write();
         let own = all.get(id).is_some_and(|session| session.principal == *principal);
         if own {
@@ -258,5 +258,5 @@ fn end(all: &mut HashMap<Arc<str>, Arc<Session>>, id: &str) {
 }
 
 #[cfg(test)]
-#[path = "session_tests.rs"]
+#[path = "sessions_tests.rs"]
 mod tests;

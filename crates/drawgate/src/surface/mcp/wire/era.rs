@@ -5,28 +5,30 @@ use std::borrow::Cow;
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use super::message::{HEADER_MISMATCH, INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION};
+use crate::surface::mcp::wire::message::{
+    HEADER_MISMATCH, INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION,
+};
 
 /// The revision without sessions.
-pub(super) const STATELESS: &str = "2026-07-28";
+pub(crate) const STATELESS: &str = "2026-07-28";
 /// The revisions with sessions, newest first.
-pub(super) const WITH_SESSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+pub(crate) const WITH_SESSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
-pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
-pub(super) const SESSION_HEADER: &str = "mcp-session-id";
-pub(super) const LAST_EVENT_ID: &str = "last-event-id";
+pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
+pub(crate) const SESSION_HEADER: &str = "mcp-session-id";
+pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
 
 /// Prefix of the metadata that belongs to one hop of the protocol.
-pub(super) const PROTOCOL_META: &str = "io.modelcontextprotocol/";
-pub(super) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(crate) const PROTOCOL_META: &str = "io.modelcontextprotocol/";
+pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-pub(super) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
+pub(crate) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Which rules a request follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
+pub(crate) enum Era {
     /// `initialize`, then a session.
     Sessions,
     /// Every request stands alone.
@@ -35,18 +37,18 @@ pub(super) enum Era {
 
 /// Whether the headers and the body matter to each other: not over standard input and output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Headers {
+pub(crate) enum Headers {
     Checked,
     Absent,
 }
 
 /// All revisions, newest first.
-pub(super) fn supported() -> Vec<&'static str> {
+pub(crate) fn supported() -> Vec<&'static str> {
     std::iter::once(STATELESS).chain(WITH_SESSIONS).collect()
 }
 
 /// Finds the era of a request and checks what that era demands of its headers and metadata.
-pub(super) fn establish(
+pub(crate) fn establish(
     method: &str,
     params: &Map<String, Value>,
     headers: &HeaderMap,
@@ -113,7 +115,7 @@ fn expect(headers: &HeaderMap, name: &str, wanted: &str) -> Result<(), RpcError>
 
 /// A header that may be there once, without the form that hides what headers can't hold. An error if
 /// it is there twice or can't be read.
-pub(super) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, ()> {
+pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, ()> {
     let mut all = headers.get_all(name).iter();
     let value = match (all.next(), all.next()) {
         (None, _) => return Ok(None),

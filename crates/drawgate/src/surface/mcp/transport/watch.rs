@@ -15,14 +15,17 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::caller_view::CallerView;
-use super::era::Era;
-use super::http::Peer;
-use super::lists::Prepared;
-use super::message::{RequestId, RpcError, result_bytes};
-use super::session::Session;
-use super::subscriptions::{Resource, Subscriptions};
-use super::{Mcp, sse, subscriptions, tasks};
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::view::CallerView;
+use crate::surface::mcp::lists::Prepared;
+use crate::surface::mcp::methods::subscriptions;
+use crate::surface::mcp::methods::subscriptions::{Resource, Subscriptions};
+use crate::surface::mcp::methods::tasks;
+use crate::surface::mcp::session::sessions::Session;
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::era::Era;
+use crate::surface::mcp::wire::message::{RequestId, RpcError, result_bytes};
+use crate::surface::mcp::wire::sse;
 use drawgate_runtime::callers::Identity;
 
 /// Where a message says which subscription it belongs to.
@@ -42,18 +45,18 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The streams that are open.
 #[derive(Default)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     open: Arc<Mutex<HashMap<Principal, usize>>>,
     closed: CancellationToken,
 }
 
 impl Streams {
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.cancel();
     }
 
     /// Cancelled when the gateway ends.
-    pub(super) fn closed(&self) -> CancellationToken {
+    pub(crate) fn closed(&self) -> CancellationToken {
         self.closed.clone()
     }
 
@@ -87,7 +90,7 @@ impl Drop for OpenStream {
 }
 
 /// The stream of a session, opened by GET.
-pub(super) fn session_stream(
+pub(crate) fn session_stream(
     mcp: &Mcp,
     identity: Identity,
     session: &Arc<Session>,
@@ -113,7 +116,7 @@ pub(super) fn session_stream(
 }
 
 /// The stream of `subscriptions/listen`.
-pub(super) fn subscription(
+pub(crate) fn subscription(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,

@@ -11,15 +11,19 @@ use drawgate_core::registry::ItemMatch;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::era::Era;
-use super::http::json as json_response;
-use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes};
-use super::methods::stateless_meta;
-use super::{Mcp, call, client};
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::methods::stateless_meta;
+use crate::surface::mcp::methods::tools;
+use crate::surface::mcp::transport::http::json as json_response;
+use crate::surface::mcp::wire::client;
+use crate::surface::mcp::wire::era::Era;
+use crate::surface::mcp::wire::message::{
+    INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes,
+};
 
 /// The one source of a name and its own name for it. `unknown` is the error of a name that leads
 /// nowhere.
-pub(super) fn only(
+pub(crate) fn only(
     place: ItemMatch,
     unknown: impl FnOnce() -> RpcError,
 ) -> Result<(SourceId, String), RpcError> {
@@ -34,7 +38,7 @@ pub(super) fn only(
 }
 
 /// A call of the gate for something beside tools.
-pub(super) fn invocation(
+pub(crate) fn invocation(
     era: Era,
     id: &RequestId,
     params: &mut Map<String, Value>,
@@ -42,7 +46,7 @@ pub(super) fn invocation(
     arguments: Map<String, Value>,
 ) -> Result<Box<ToolInvocation>, RpcError> {
     let input = client::input(era, params)?;
-    let (meta, narrowing) = call::meta(params)?;
+    let (meta, narrowing) = tools::meta(params)?;
     Ok(Box::new(narrowing.of(ToolInvocation {
         tool_id: source.to_string(),
         request_id: id.label(),
@@ -55,7 +59,7 @@ pub(super) fn invocation(
 }
 
 /// Makes a call of the gate that can't lead to questions.
-pub(super) async fn call_gate(
+pub(crate) async fn call_gate(
     mcp: &Mcp,
     caller: &Caller,
     call: impl Into<Box<ToolInvocation>>,
@@ -64,33 +68,33 @@ pub(super) async fn call_gate(
 }
 
 /// A text parameter that must be there.
-pub(super) fn text<'a>(params: &'a Map<String, Value>, key: &str) -> Result<&'a str, RpcError> {
+pub(crate) fn text<'a>(params: &'a Map<String, Value>, key: &str) -> Result<&'a str, RpcError> {
     let text = params.get(key).and_then(Value::as_str);
     text.ok_or_else(|| invalid(format!("`{key}` must be a string")))
 }
 
-pub(super) fn invalid(message: impl Into<String>) -> RpcError {
+pub(crate) fn invalid(message: impl Into<String>) -> RpcError {
     RpcError::new(INVALID_PARAMS, message)
 }
 
 /// A refusal of a request that was in order as such.
-pub(super) fn refused(code: i64, message: impl Into<String>) -> RpcError {
+pub(crate) fn refused(code: i64, message: impl Into<String>) -> RpcError {
     RpcError::new(code, message).with_status(StatusCode::OK)
 }
 
 /// That there is no such thing, as far as this caller may know.
-pub(super) fn unknown(what: &str, name: &str) -> RpcError {
+pub(crate) fn unknown(what: &str, name: &str) -> RpcError {
     refused(INVALID_PARAMS, format!("unknown {what} `{}`", shown_name(name)))
 }
 
 /// The gate's error in the protocol's form. What the caller may not use reads as what is not there.
-pub(super) fn failure(error: &ToolError, unknown: impl FnOnce() -> RpcError) -> RpcError {
+pub(crate) fn failure(error: &ToolError, unknown: impl FnOnce() -> RpcError) -> RpcError {
     let hidden = error.disclosure == Disclosure::ToolIsHidden
         || matches!(error.code, ErrorCode::PermissionDenied | ErrorCode::ResourceNotFound);
     if hidden {
         return unknown();
     }
-    if let Some(relayed) = call::relayed(error) {
+    if let Some(relayed) = tools::relayed(error) {
         return relayed.with_status(StatusCode::OK);
     }
     let code = match error.code {
@@ -106,7 +110,7 @@ pub(super) fn failure(error: &ToolError, unknown: impl FnOnce() -> RpcError) -> 
 
 /// How long a client may cache a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum CachePolicy {
+pub(crate) enum CachePolicy {
     /// As long as its source says, by this caller only.
     Private,
     /// The protocol does not say.
@@ -114,13 +118,13 @@ pub(super) enum CachePolicy {
 }
 
 /// A source's result, in the form of the caller's era.
-pub(super) fn respond(
+pub(crate) fn respond(
     era: Era,
     id: &RequestId,
     result: ToolResult,
     cache: CachePolicy,
 ) -> Response {
-    if let Some(questions) = call::input_required_value(&result) {
+    if let Some(questions) = tools::input_required_value(&result) {
         return json_response(StatusCode::OK, result_bytes(id, &questions));
     }
     let mut members = result.rest;

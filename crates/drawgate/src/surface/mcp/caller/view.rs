@@ -7,23 +7,23 @@ use drawgate_core::model::{Caller, Operation, SourceId};
 use drawgate_core::pipeline::View;
 use drawgate_core::registry::Snapshot;
 
-use super::Mcp;
+use crate::surface::mcp::Mcp;
 
 /// What a caller may use of one snapshot of the registry.
-pub(super) struct CallerView<'a> {
+pub(crate) struct CallerView<'a> {
     mcp: &'a Mcp,
     view: View,
-    pub(super) snapshot: Arc<Snapshot>,
+    pub(crate) snapshot: Arc<Snapshot>,
 }
 
 impl<'a> CallerView<'a> {
-    pub(super) fn of(mcp: &'a Mcp, caller: &Caller) -> Self {
+    pub(crate) fn of(mcp: &'a Mcp, caller: &Caller) -> Self {
         let gateway = &mcp.inner.gateway;
         Self { mcp, view: gateway.view(caller), snapshot: gateway.registry() }
     }
 
     /// The sources that offer this operation to the caller.
-    pub(super) fn open(&self, operation: Operation) -> BTreeSet<SourceId> {
+    pub(crate) fn open(&self, operation: Operation) -> BTreeSet<SourceId> {
         self.mcp.inner.gateway.open_sources(&self.view, &self.snapshot, operation)
     }
 }

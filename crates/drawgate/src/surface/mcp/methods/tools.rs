@@ -14,14 +14,18 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::era::{Era, PROTOCOL_META};
-use super::http::{Peer, json as json_response};
-use super::message::{
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::methods::finder;
+use crate::surface::mcp::methods::questions;
+use crate::surface::mcp::methods::tasks;
+use crate::surface::mcp::session::reply::ReplyChannel;
+use crate::surface::mcp::session::sessions::InFlight;
+use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::wire::client;
+use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
+use crate::surface::mcp::wire::message::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError, open_result, result_bytes,
 };
-use super::reply::ReplyChannel;
-use super::session::InFlight;
-use super::{Mcp, client, finder, questions, tasks};
 use crate::telemetry::Span;
 
 /// Where the gate's own error code and details stand in a result.
@@ -30,7 +34,7 @@ const META_ERROR: &str = "drawgate/error";
 const META_CALL: &str = "drawgate/call";
 
 /// Calls a tool.
-pub(super) async fn tool(
+pub(crate) async fn tool(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -88,7 +92,7 @@ fn invocation(
 
 /// The metadata of a request that goes on with it, and how the client narrows its call. The protocol's
 /// own members speak of this hop, not of the next, and so do the gateway's.
-pub(super) fn meta(
+pub(crate) fn meta(
     params: &mut Map<String, Value>,
 ) -> Result<(Map<String, Value>, Narrowing), RpcError> {
     let mut meta = match params.shift_remove("_meta") {
@@ -123,14 +127,14 @@ fn refuse_own(meta: &Map<String, Value>) -> Result<(), RpcError> {
 }
 
 /// The same for a request that is not a call.
-pub(super) fn check_meta(params: &Map<String, Value>) -> Result<(), RpcError> {
+pub(crate) fn check_meta(params: &Map<String, Value>) -> Result<(), RpcError> {
     params.get("_meta").and_then(Value::as_object).map_or(Ok(()), refuse_own)
 }
 
 /// Performs any operation for a client: progress and logs reach it, it can cancel, and in a session
 /// it is asked what the source needs to know. Without a session the result may hold questions; see
 /// [`input_required_value`].
-pub(super) async fn perform_operation(
+pub(crate) async fn perform_operation(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
@@ -182,9 +186,9 @@ fn options(peer: &Peer, call: &ToolInvocation) -> Result<CallOptions, RpcError> 
 }
 
 /// The questions in a result, as a client without a session gets them.
-pub(super) fn input_required_value(result: &ToolResult) -> Option<Value> {
+pub(crate) fn input_required_value(result: &ToolResult) -> Option<Value> {
     let required = result.input_required.as_deref()?;
-    let (key, server) = super::methods::stateless_meta();
+    let (key, server) = crate::surface::mcp::methods::stateless_meta();
     let mut value = json!({
         "resultType": "input_required",
         "inputRequests": required.requests,
@@ -213,7 +217,7 @@ fn register(
 }
 
 /// The gate knows its own states, a source the calls that it keeps waiting; both say it so.
-pub(super) fn is_bad_state(error: &ToolError) -> bool {
+pub(crate) fn is_bad_state(error: &ToolError) -> bool {
     error.details.as_ref().is_some_and(|details| details["requestState"] == "invalid")
 }
 
@@ -282,7 +286,7 @@ fn write(era: Era, id: &RequestId, asked: &str, result: &ToolResult) -> Result<V
 }
 
 /// The same as a value, in the era without sessions, for who does not answer at once.
-pub(super) fn rendered(asked: &str, result: &ToolResult) -> Result<Value, RpcError> {
+pub(crate) fn rendered(asked: &str, result: &ToolResult) -> Result<Value, RpcError> {
     let body = write(Era::Stateless, &RequestId::Number(0.into()), asked, result)?;
     let mut answer: Value = serde_json::from_slice(&body)
         .map_err(|_| RpcError::new(INTERNAL_ERROR, "the result could not be written"))?;
@@ -290,7 +294,7 @@ pub(super) fn rendered(asked: &str, result: &ToolResult) -> Result<Value, RpcErr
 }
 
 /// An error that the tool's own server gave in the protocol's form goes on in that form.
-pub(super) fn relayed(error: &ToolError) -> Option<RpcError> {
+pub(crate) fn relayed(error: &ToolError) -> Option<RpcError> {
     let details = error.details.as_ref().filter(|_| error.code == ErrorCode::ExecutionFailed)?;
     let code = details.get("code")?.as_i64()?;
     let relayed = RpcError::new(code, error.message.clone());
@@ -360,7 +364,7 @@ impl View<'_> {
         // No server speaks in the gate's name.
         meta.retain(|key, _| !key.starts_with(OWN_META));
         if self.era == Era::Stateless {
-            let (key, value) = super::methods::stateless_meta();
+            let (key, value) = crate::surface::mcp::methods::stateless_meta();
             meta.insert(key, value);
         }
         // Of a failure of the tool's own, the content says all.

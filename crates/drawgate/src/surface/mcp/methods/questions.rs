@@ -15,12 +15,12 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::Mcp;
-use super::client::answers;
-use super::http::Peer;
-use super::message::{INTERNAL_ERROR, RequestId, RpcError};
-use super::reply::ReplyChannel;
-use super::session::Session;
+use crate::surface::mcp::Mcp;
+use crate::surface::mcp::session::reply::ReplyChannel;
+use crate::surface::mcp::session::sessions::Session;
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::client::answers;
+use crate::surface::mcp::wire::message::{INTERNAL_ERROR, RequestId, RpcError};
 
 /// How long a person may take.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -31,11 +31,11 @@ const MAX_ROUNDS: usize = 16;
 
 /// The open questions of a session, by the ids of our requests.
 #[derive(Default)]
-pub(super) struct Questions(Mutex<HashMap<String, oneshot::Sender<Option<Value>>>>);
+pub(crate) struct Questions(Mutex<HashMap<String, oneshot::Sender<Option<Value>>>>);
 
 impl Questions {
     /// Takes the client's answer; one that nobody waits for is dropped.
-    pub(super) fn answered(&self, id: &RequestId, result: Option<Value>) {
+    pub(crate) fn answered(&self, id: &RequestId, result: Option<Value>) {
         let RequestId::Text(id) = id else { return };
         let waiting = self.0.lock().remove(id);
         if let Some(waiting) = waiting {
@@ -89,7 +89,7 @@ impl Unanswered {
 }
 
 /// Makes a call of a client that can be asked, and makes it again with each round of answers.
-pub(super) async fn converse(
+pub(crate) async fn converse(
     mcp: &Mcp,
     peer: &Peer,
     mut call: Box<ToolInvocation>,
@@ -124,7 +124,7 @@ pub(super) async fn converse(
 
 /// Makes a call of a client without a session. It gets those questions that it said it can answer;
 /// where none is left, the call goes on without answers.
-pub(super) async fn pass_on(
+pub(crate) async fn pass_on(
     mcp: &Mcp,
     peer: &Peer,
     mut call: Box<ToolInvocation>,

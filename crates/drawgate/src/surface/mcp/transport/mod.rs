@@ -1,0 +1,5 @@
+//! Streamable HTTP, and standard input and output by a bridge: requests come in and answers go out here.
+
+pub mod bridge;
+pub(crate) mod http;
+pub(crate) mod watch;

@@ -1,0 +1,7 @@
+//! The protocol as it is written: messages, the two eras, headers, events. It knows of no session and of no method's work.
+
+pub(crate) mod client;
+pub(crate) mod era;
+pub(crate) mod message;
+pub(crate) mod parameters;
+pub(crate) mod sse;
