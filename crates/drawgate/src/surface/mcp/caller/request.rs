@@ -14,6 +14,7 @@ use crate::surface::mcp::transport::http::Transport;
 use crate::surface::mcp::wire::message::{
     INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError, SESSION_NOT_FOUND,
 };
+use crate::surface::mcp::wire::method::{Method, MethodName, Need};
 use drawgate_runtime::callers::Identity;
 
 /// A request for a call, until the gate has answered it.
@@ -30,23 +31,21 @@ impl CallRequest {
         identity: &Identity,
         transport: Transport,
         id: &RequestId,
-        method: &str,
+        method: &MethodName,
         params: Option<&Map<String, Value>>,
     ) -> Option<Arc<Self>> {
-        let tool = match method {
-            "tools/call" => {
-                let name = params.and_then(|params| params.get("name")?.as_str());
-                name.unwrap_or(UNREAD)
-            }
-            "resources/read" => "@resources/read",
-            "resources/subscribe" => "@resources/subscribe",
-            "prompts/get" => "@prompts/get",
-            "completion/complete" => "@completion/complete",
-            _ => return None,
+        if !method.needs().contains(&Need::Outcome) {
+            return None;
+        }
+        let tool = if method.is(Method::CallTool) {
+            let name = params.and_then(|params| params.get("name")?.as_str());
+            name.unwrap_or(UNREAD).to_owned()
+        } else {
+            format!("@{}", method.as_str())
         };
         Some(Arc::new(Self {
             caller: caller(identity, transport),
-            tool: tool.to_owned(),
+            tool,
             request_id: id.label(),
             is_answered: AtomicBool::new(false),
         }))

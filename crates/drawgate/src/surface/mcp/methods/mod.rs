@@ -24,12 +24,10 @@ use crate::surface::mcp::wire::era::{self, Era, META_SERVER, SESSION_HEADER};
 use crate::surface::mcp::wire::message::{
     INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, open_result, result_bytes,
 };
+use crate::surface::mcp::wire::method::{Method, MethodName, Need};
 
 /// How long a client of the stateless era may keep a list, in milliseconds.
 const LIST_TTL_MS: u64 = 5_000;
-
-/// The methods in which a client may narrow its call.
-const NARROWED: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "completion/complete"];
 
 /// Opens a session.
 pub(crate) fn initialize(
@@ -71,53 +69,49 @@ pub(crate) async fn dispatch(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
-    method: &str,
+    method: &MethodName,
     params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
     let era = peer.era;
-    if !NARROWED.contains(&method) {
+    if !method.needs().contains(&Need::Narrowing) {
         tools::check_meta(&params)?;
     }
-    if method.ends_with("/list") {
+    if method.needs().contains(&Need::FirstLists) {
         Box::pin(mcp.first_lists()).await;
     }
-    let result = match (method, era) {
-        ("tools/call", _) => return tools::tool(mcp, peer, id, params).await,
-        ("tools/list", _) => return list_tools(mcp, peer, id, &params),
-        ("subscriptions/listen", Era::Stateless) => {
+    let unknown = || RpcError::unknown_method(method.as_str());
+    let result = match method.request_in(era).ok_or_else(unknown)? {
+        Method::CallTool => return tools::tool(mcp, peer, id, params).await,
+        Method::ListTools => return list_tools(mcp, peer, id, &params),
+        Method::Listen => {
             return watch::subscription(mcp, peer, id, &params);
         }
-        ("resources/list", _) => {
+        Method::ListResources => {
             return Box::pin(resources::list(mcp, peer, id, &params)).await;
         }
-        ("resources/templates/list", _) => return list_templates(mcp, peer, id, &params),
-        ("resources/read", _) => {
+        Method::ListTemplates => return list_templates(mcp, peer, id, &params),
+        Method::ReadResource => {
             return Box::pin(resources::read(mcp, peer, id, params)).await;
         }
-        ("prompts/list", _) => return list_prompts(mcp, peer, id, &params),
-        ("prompts/get", _) => return Box::pin(prompts::get(mcp, peer, id, params)).await,
-        ("completion/complete", _) => {
+        Method::ListPrompts => return list_prompts(mcp, peer, id, &params),
+        Method::GetPrompt => return Box::pin(prompts::get(mcp, peer, id, params)).await,
+        Method::Complete => {
             return Box::pin(completion::complete(mcp, peer, id, params)).await;
         }
-        ("resources/subscribe", Era::Sessions) => {
-            Box::pin(subscriptions::subscribe(mcp, peer, &params)).await?
-        }
-        ("resources/unsubscribe", Era::Sessions) => {
-            Box::pin(subscriptions::unsubscribe(mcp, peer, &params)).await?
-        }
-        ("tasks/get", Era::Stateless) => return tasks::get(mcp, peer, id, &params),
-        ("tasks/update", Era::Stateless) => return tasks::update(mcp, peer, id, &params),
-        ("tasks/cancel", Era::Stateless) => {
+        Method::Subscribe => Box::pin(subscriptions::subscribe(mcp, peer, &params)).await?,
+        Method::Unsubscribe => Box::pin(subscriptions::unsubscribe(mcp, peer, &params)).await?,
+        Method::GetTask => return tasks::get(mcp, peer, id, &params),
+        Method::UpdateTask => return tasks::update(mcp, peer, id, &params),
+        Method::CancelTask => {
             return Box::pin(tasks::cancel(mcp, peer, id, &params)).await;
         }
-        ("server/discover", Era::Stateless) => discover(mcp, &peer.caller),
-        ("ping", Era::Sessions) => json!({}),
-        ("logging/setLevel", Era::Sessions) => {
-            Box::pin(logging::set_level(mcp, peer, id, &params)).await?
-        }
-        _ => return Err(RpcError::unknown_method(method)),
+        Method::Discover => discover(mcp, &peer.caller),
+        Method::Ping => json!({}),
+        Method::SetLogLevel => Box::pin(logging::set_level(mcp, peer, id, &params)).await?,
+        // Answered before; what cancels is no request.
+        Method::Initialize | Method::Cancelled => return Err(unknown()),
     };
-    Ok(json_response(StatusCode::OK, result_bytes(id, &complete(era, method, result))))
+    Ok(json_response(StatusCode::OK, result_bytes(id, &complete(era, LIST_TTL_MS, result))))
 }
 
 fn capabilities() -> Value {
@@ -147,10 +141,9 @@ fn discover(mcp: &Mcp, caller: &Caller) -> Value {
 }
 
 /// What the stateless era adds to a result that a client may keep.
-pub(crate) fn complete(era: Era, method: &str, result: Value) -> Value {
+pub(crate) fn complete(era: Era, ttl_ms: u64, result: Value) -> Value {
     let mut result = with_meta(era, result);
     if let (Era::Stateless, Value::Object(map)) = (era, &mut result) {
-        let ttl_ms = if method == "resources/read" { 0 } else { LIST_TTL_MS };
         map.insert("ttlMs".to_owned(), ttl_ms.into());
         map.insert("cacheScope".to_owned(), "private".into());
     }
@@ -220,7 +213,7 @@ pub(crate) fn list_of(
         out.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
     }
     if era == Era::Stateless {
-        let rest = complete(era, "list", json!({})).to_string();
+        let rest = complete(era, LIST_TTL_MS, json!({})).to_string();
         out.push(b',');
         out.extend_from_slice(rest.trim_start_matches('{').as_bytes());
     } else {

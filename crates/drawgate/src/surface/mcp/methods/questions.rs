@@ -21,6 +21,7 @@ use crate::surface::mcp::session::sessions::Session;
 use crate::surface::mcp::transport::http::Peer;
 use crate::surface::mcp::wire::client::answers;
 use crate::surface::mcp::wire::message::{INTERNAL_ERROR, RequestId, RpcError};
+use crate::surface::mcp::wire::notice::Notice;
 
 /// How long a person may take.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -250,11 +251,8 @@ fn message_of(id: &str, request: &Value) -> Value {
 }
 
 fn withdraw(reply: &ReplyChannel, id: &str, why: &Unanswered) {
-    reply.send_optional(&json!({
-        "jsonrpc": "2.0",
-        "method": "notifications/cancelled",
-        "params": { "requestId": id, "reason": why.reason() },
-    }));
+    let params = json!({ "requestId": id, "reason": why.reason() });
+    reply.send_optional(&Notice::Cancelled.with(params));
 }
 
 /// A call that a source keeps waiting, and forgets when this is dropped.
@@ -319,11 +317,7 @@ impl ApprovalPage {
         let pending = |id: &String| state_of(conversation.mcp, id) == Some(ApprovalState::Pending);
         let Some(id) = self.0.take_if(|id| !pending(id)) else { return };
         if let Some(reply) = &conversation.peer.reply {
-            reply.send(&json!({
-                "jsonrpc": "2.0",
-                "method": "notifications/elicitation/complete",
-                "params": { "elicitationId": id },
-            }));
+            reply.send(&Notice::ElicitationComplete.with(json!({ "elicitationId": id })));
         }
     }
 }

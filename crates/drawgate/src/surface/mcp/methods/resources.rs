@@ -66,7 +66,7 @@ pub(crate) async fn read(
     if let Some(hash) = uri.strip_prefix(ArtifactRef::URI_PREFIX) {
         tools::check_meta(&params)?;
         let result = artifact(mcp, peer, &uri, hash).await?;
-        let result = complete(peer.era, "resources/read", result);
+        let result = complete(peer.era, 0, result);
         return Ok(json_response(StatusCode::OK, result_bytes(id, &result)));
     }
     let (source, own) = find(mcp, &peer.caller, peer.era, &uri)?;

@@ -26,6 +26,7 @@ use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
 use crate::surface::mcp::wire::message::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError, open_result, result_bytes,
 };
+use crate::surface::mcp::wire::notice::Notice;
 use crate::telemetry::Span;
 
 /// Where the gate's own error code and details stand in a result.
@@ -247,16 +248,12 @@ impl ProgressSink for Reports {
     fn report(&self, mut progress: Map<String, Value>) {
         let Some(token) = &self.token else { return };
         progress.insert("progressToken".to_owned(), token.clone());
-        self.reply.send_optional(
-            &json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress }),
-        );
+        self.reply.send_optional(&Notice::Progress.with(progress));
     }
 
     fn log(&self, message: Map<String, Value>) {
         if client::wants_log(self.era, &self.client, message.get("level")) {
-            self.reply.send_optional(
-                &json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": message }),
-            );
+            self.reply.send_optional(&Notice::Log.with(message));
         }
     }
 }

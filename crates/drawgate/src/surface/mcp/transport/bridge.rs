@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::surface::mcp::wire::era::{META_VERSION, SESSION_HEADER};
+use crate::surface::mcp::wire::method::{self, MethodName};
 
 /// The header by which the owner of the folder acts as one of the agents.
 pub const AS_AGENT: &str = "drawgate-agent";
@@ -445,10 +446,11 @@ impl MessageSummary {
         let value = json::parse(line).unwrap_or_default();
         let params = &value["params"];
         let alone = !params["_meta"][META_VERSION].is_null();
-        let kind = match (value["method"].as_str(), value.get("id")) {
-            (Some("initialize"), _) => Kind::Initialize,
-            (Some("notifications/cancelled"), None) => Kind::Cancel,
-            (Some("subscriptions/listen"), Some(_)) => Kind::Listen,
+        let method = value["method"].as_str().map(|name| MethodName::new(name.to_owned()));
+        let kind = match (method, value.get("id")) {
+            (Some(method), _) if method.is(method::Method::Initialize) => Kind::Initialize,
+            (Some(method), None) if method.is(method::Method::Cancelled) => Kind::Cancel,
+            (Some(method), Some(_)) if method.is(method::Method::Listen) => Kind::Listen,
             (Some(_), Some(_)) if alone => Kind::Alone,
             (None, Some(_)) if value.get("method").is_none() => Kind::Response,
             (_, None) if value.is_object() => Kind::Notification,

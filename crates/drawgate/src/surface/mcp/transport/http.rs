@@ -18,10 +18,12 @@ use crate::surface::mcp::session::reply::{ReplyChannel, Streaming};
 use crate::surface::mcp::session::sessions::Session;
 use crate::surface::mcp::transport::watch;
 use crate::surface::mcp::wire::client;
-use crate::surface::mcp::wire::era::{self, Era, Headers, LAST_EVENT_ID, SESSION_HEADER};
+use crate::surface::mcp::wire::era::{Era, LAST_EVENT_ID, SESSION_HEADER};
+use crate::surface::mcp::wire::headers::{self as request_headers, Headers};
 use crate::surface::mcp::wire::message::{
     self, INVALID_PARAMS, INVALID_REQUEST, Message, Params, RequestId, RpcError, SESSION_NOT_FOUND,
 };
+use crate::surface::mcp::wire::method::{self, MethodName, Need};
 use crate::surface::mcp::wire::sse;
 use drawgate_runtime::callers::Identity;
 
@@ -179,7 +181,7 @@ async fn request(
     sender: Sender,
     headers: &HeaderMap,
     id: &RequestId,
-    method: &str,
+    method: &MethodName,
     mut params: Map<String, Value>,
 ) -> Result<Response, RpcError> {
     let Sender { identity, transport, call_request, charge } = sender;
@@ -190,16 +192,16 @@ async fn request(
     let Identity { principal, carried, lineage } = identity;
     let surface = transport.surface();
     let mut caller = Caller { principal, session: None, surface, carried, lineage };
-    let era = era::establish(method, &params, headers, mode)?;
+    let era = request_headers::establish(method, &params, headers, mode)?;
     let session = match era {
-        Era::Sessions if method == "initialize" => {
+        Era::Sessions if method.is(method::Method::Initialize) => {
             return crate::surface::mcp::methods::initialize(mcp, &caller, id, &params);
         }
         Era::Sessions => Some(find_session(mcp, &caller.principal, headers).await?),
         Era::Stateless => None,
     };
     caller.session = session.as_ref().map(|session| Arc::clone(&session.id));
-    if (era, mode, method) == (Era::Stateless, Headers::Checked, "tools/call") {
+    if (era, mode) == (Era::Stateless, Headers::Checked) && method.is(method::Method::CallTool) {
         mcp.inner.parameters.check(&mcp.inner.gateway, &caller, &params, headers)?;
     }
     let client = match &session {
@@ -223,12 +225,11 @@ async fn request(
 /// Whether and when an answer may become a stream: where questions, progress or logs can come.
 fn streaming(
     peer: &Peer,
-    method: &str,
+    method: &MethodName,
     params: &Map<String, Value>,
     headers: &HeaderMap,
 ) -> Option<Streaming> {
-    let may_report = ["tools/call", "prompts/get", "resources/read"].contains(&method);
-    if !may_report || !takes_events(headers) {
+    if !method.needs().contains(&Need::Reports) || !takes_events(headers) {
         return None;
     }
     let meta = params.get("_meta").and_then(Value::as_object);
@@ -247,7 +248,7 @@ async fn respond(
     mcp: &Mcp,
     peer: Peer,
     id: &RequestId,
-    method: &str,
+    method: &MethodName,
     (params, charge): (Map<String, Value>, Charge),
     streaming: Streaming,
 ) -> Result<Response, RpcError> {
@@ -257,7 +258,7 @@ async fn respond(
         _ => ReplyChannel::new(),
     };
     let peer = Peer { reply: Some(reply.clone()), ..peer };
-    let (mcp, own, method) = (mcp.clone(), id.clone(), method.to_owned());
+    let (mcp, own, method) = (mcp.clone(), id.clone(), method.clone());
     let work = Box::pin(async move {
         let call_request = peer.call_request.clone();
         let done = crate::surface::mcp::methods::dispatch(&mcp, &peer, &own, &method, params).await;
@@ -268,8 +269,8 @@ async fn respond(
     reply.respond(id, streaming, work).await
 }
 
-fn notification(session: &Session, method: &str, params: &Map<String, Value>) {
-    if method == "notifications/cancelled" {
+fn notification(session: &Session, method: &MethodName, params: &Map<String, Value>) {
+    if method.is(method::Method::Cancelled) {
         let id = match params.get("requestId") {
             Some(Value::String(text)) => RequestId::Text(text.clone()),
             Some(Value::Number(number)) => RequestId::Number(number.clone()),

@@ -25,6 +25,7 @@ use crate::surface::mcp::session::sessions::Session;
 use crate::surface::mcp::transport::http::Peer;
 use crate::surface::mcp::wire::era::Era;
 use crate::surface::mcp::wire::message::{RequestId, RpcError, result_bytes};
+use crate::surface::mcp::wire::notice::Notice;
 use crate::surface::mcp::wire::sse;
 use drawgate_runtime::callers::Identity;
 
@@ -172,11 +173,11 @@ impl List {
         }
     }
 
-    const fn method(self) -> &'static str {
+    const fn notice(self) -> Notice {
         match self {
-            Self::Tools => "notifications/tools/list_changed",
-            Self::Prompts => "notifications/prompts/list_changed",
-            Self::Resources => "notifications/resources/list_changed",
+            Self::Tools => Notice::ToolsChanged,
+            Self::Prompts => Notice::PromptsChanged,
+            Self::Resources => Notice::ResourcesChanged,
         }
     }
 
@@ -271,7 +272,7 @@ impl Watcher {
             }
             let now = inner.lists.of(&inner.gateway, &self.caller);
             let changed = self.lists.iter().filter(|list| list.changed(&now, &known));
-            next.extend(changed.map(|list| self.message(list.method(), Map::new())));
+            next.extend(changed.map(|list| self.message(list.notice(), Map::new())));
             known = now;
         }
     }
@@ -294,7 +295,7 @@ impl Watcher {
         }
         let mut params = Map::new();
         params.insert("notifications".to_owned(), granted.into());
-        self.message("notifications/subscriptions/acknowledged", params)
+        self.message(Notice::Acknowledged, params)
     }
 
     /// Subscribes to what the caller may use. What is missing from the result, in the client's
@@ -329,7 +330,7 @@ impl Watcher {
         }
         let mut params = Map::new();
         params.insert("uri".to_owned(), uri.into());
-        Some(self.message("notifications/resources/updated", params))
+        Some(self.message(Notice::ResourceUpdated, params))
     }
 
     fn show(&self, task: &str) -> Option<Map<String, Value>> {
@@ -340,17 +341,14 @@ impl Watcher {
     /// That a task has changed, for its owner, who asked to hear of it.
     fn task(&self, id: &str) -> Option<Bytes> {
         self.tasks.iter().find(|wanted| *wanted == id)?;
-        Some(self.message("notifications/tasks", self.show(id)?))
+        Some(self.message(Notice::TaskChanged, self.show(id)?))
     }
 
-    fn message(&self, method: &str, mut params: Map<String, Value>) -> Bytes {
+    fn message(&self, notice: Notice, mut params: Map<String, Value>) -> Bytes {
         if let Some(id) = &self.id {
             params.insert("_meta".to_owned(), json!({ SUBSCRIPTION: id.to_value() }));
         }
-        let mut message = json!({ "jsonrpc": "2.0", "method": method });
-        if !params.is_empty() {
-            message["params"] = Value::Object(params);
-        }
+        let message = if params.is_empty() { notice.plain() } else { notice.with(params) };
         sse::event(message.to_string().as_bytes())
     }
 }

@@ -4,6 +4,7 @@ use drawgate_core::model::{Client, InputGiven};
 use drawgate_core::pipeline::PageRequest;
 use serde_json::{Map, Value, json};
 
+use super::notice::{ELICIT, LIST_ROOTS, SAMPLE};
 use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
 use crate::surface::mcp::wire::message::{INVALID_PARAMS, RpcError};
 
@@ -63,7 +64,7 @@ pub(crate) fn wants_log(era: Era, client: &Client, level: Option<&Value>) -> boo
 pub(crate) fn page_request(client: &Client) -> Option<PageRequest> {
     client.can("elicitation.url").then_some(|page| {
         json!({
-            "method": "elicitation/create",
+            "method": ELICIT,
             "params": {
                 "mode": "url",
                 "elicitationId": page.approval,
@@ -78,13 +79,11 @@ pub(crate) fn page_request(client: &Client) -> Option<PageRequest> {
 pub(crate) fn answers(client: &Client, question: &Value) -> bool {
     let params = &question["params"];
     match question["method"].as_str() {
-        Some("elicitation/create") if params["mode"] == "url" => client.can("elicitation.url"),
-        Some("elicitation/create") => client.can("elicitation.form"),
-        Some("sampling/createMessage") if params.get("tools").is_some() => {
-            client.can("sampling.tools")
-        }
-        Some("sampling/createMessage") => client.can("sampling"),
-        Some("roots/list") => client.can("roots"),
+        Some(ELICIT) if params["mode"] == "url" => client.can("elicitation.url"),
+        Some(ELICIT) => client.can("elicitation.form"),
+        Some(SAMPLE) if params.get("tools").is_some() => client.can("sampling.tools"),
+        Some(SAMPLE) => client.can("sampling"),
+        Some(LIST_ROOTS) => client.can("roots"),
         _ => false,
     }
 }

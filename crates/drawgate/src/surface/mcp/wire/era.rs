@@ -1,13 +1,4 @@
-//! The revisions of the protocol, and the rules by which a request shows its own.
-
-use std::borrow::Cow;
-
-use http::HeaderMap;
-use serde_json::{Map, Value, json};
-
-use crate::surface::mcp::wire::message::{
-    HEADER_MISMATCH, INVALID_PARAMS, RpcError, UNSUPPORTED_VERSION,
-};
+//! The revisions of the protocol, and the names by which requests show their own.
 
 /// The revision without sessions.
 pub(crate) const STATELESS: &str = "2026-07-28";
@@ -17,13 +8,11 @@ pub(crate) const WITH_SESSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-0
 pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
 pub(crate) const SESSION_HEADER: &str = "mcp-session-id";
 pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
-const METHOD_HEADER: &str = "mcp-method";
-const NAME_HEADER: &str = "mcp-name";
 
 /// Prefix of the metadata that belongs to one hop of the protocol.
 pub(crate) const PROTOCOL_META: &str = "io.modelcontextprotocol/";
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(crate) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(crate) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Which rules a request follows.
@@ -35,112 +24,7 @@ pub(crate) enum Era {
     Stateless,
 }
 
-/// Whether the headers and the body matter to each other: not over standard input and output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Headers {
-    Checked,
-    Absent,
-}
-
 /// All revisions, newest first.
 pub(crate) fn supported() -> Vec<&'static str> {
     std::iter::once(STATELESS).chain(WITH_SESSIONS).collect()
-}
-
-/// Finds the era of a request and checks what that era demands of its headers and metadata.
-pub(crate) fn establish(
-    method: &str,
-    params: &Map<String, Value>,
-    headers: &HeaderMap,
-    mode: Headers,
-) -> Result<Era, RpcError> {
-    let header = header(headers, VERSION_HEADER);
-    let meta = params.get("_meta").and_then(Value::as_object);
-    let claimed = meta.and_then(|meta| meta.get(META_VERSION));
-    if claimed.is_none() && header != Some(STATELESS) && method != "server/discover" {
-        return match header {
-            Some(version) if method != "initialize" && !WITH_SESSIONS.contains(&version) => {
-                Err(unsupported(version))
-            }
-            _ => Ok(Era::Sessions),
-        };
-    }
-    let Some(Value::String(version)) = claimed else {
-        return Err(invalid(&format!("`_meta` must hold `{META_VERSION}`")));
-    };
-    if !meta.and_then(|meta| meta.get(META_CAPABILITIES)).is_some_and(Value::is_object) {
-        return Err(invalid(&format!("`_meta` must hold `{META_CAPABILITIES}`")));
-    }
-    if mode == Headers::Checked {
-        check_headers(method, params, headers, version)?;
-    }
-    if version != STATELESS {
-        return Err(unsupported(version));
-    }
-    Ok(Era::Stateless)
-}
-
-fn check_headers(
-    method: &str,
-    params: &Map<String, Value>,
-    headers: &HeaderMap,
-    version: &str,
-) -> Result<(), RpcError> {
-    expect(headers, VERSION_HEADER, version)?;
-    expect(headers, METHOD_HEADER, method)?;
-    let named = match method {
-        "tools/call" | "prompts/get" => params.get("name"),
-        "resources/read" => params.get("uri"),
-        // Some clients leave it out here, and would lose every call that has become a task.
-        "tasks/get" | "tasks/update" | "tasks/cancel" if headers.contains_key(NAME_HEADER) => {
-            params.get("taskId")
-        }
-        _ => None,
-    };
-    match named {
-        Some(Value::String(name)) => expect(headers, NAME_HEADER, name),
-        _ => Ok(()),
-    }
-}
-
-fn expect(headers: &HeaderMap, name: &str, wanted: &str) -> Result<(), RpcError> {
-    match single(headers, name) {
-        Ok(Some(value)) if value == wanted => Ok(()),
-        Ok(_) | Err(()) => {
-            let message = format!("header `{name}` does not match the body");
-            Err(RpcError::new(HEADER_MISMATCH, message))
-        }
-    }
-}
-
-/// A header that may be there once, without the form that hides what headers can't hold. An error if
-/// it is there twice or can't be read.
-pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<Cow<'a, str>>, ()> {
-    let mut all = headers.get_all(name).iter();
-    let value = match (all.next(), all.next()) {
-        (None, _) => return Ok(None),
-        (Some(value), None) => value.to_str().map_err(drop)?.trim(),
-        (Some(_), Some(_)) => return Err(()),
-    };
-    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="))
-    else {
-        return Ok(Some(value.into()));
-    };
-    let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded);
-    let text = String::from_utf8(bytes.map_err(drop)?).map_err(drop)?;
-    Ok(Some(text.into()))
-}
-
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
-}
-
-fn invalid(message: &str) -> RpcError {
-    RpcError::new(INVALID_PARAMS, message)
-}
-
-fn unsupported(version: &str) -> RpcError {
-    let shown = drawgate_core::model::shown_name(version);
-    RpcError::new(UNSUPPORTED_VERSION, format!("protocol version `{shown}` is not supported"))
-        .with_data(json!({ "supported": supported(), "requested": shown }))
 }

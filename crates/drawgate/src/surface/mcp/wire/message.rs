@@ -5,6 +5,8 @@ use drawgate_core::model::shown_name;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use super::method::MethodName;
+
 /// Longest id that a client may choose.
 const MAX_ID: usize = 256;
 /// Longest method name worth looking at.
@@ -67,11 +69,11 @@ impl RequestId {
 pub(crate) enum Message {
     Request {
         id: RequestId,
-        method: String,
+        method: MethodName,
         params: Params,
     },
     Notification {
-        method: String,
+        method: MethodName,
         params: Params,
     },
     /// An answer to a question of ours; `None` if it is an error.
@@ -158,7 +160,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Message, RpcError> {
     let id = id.map(|id| RequestId::parse(id).ok_or_else(invalid_id)).transpose()?;
     let method = match method {
         None => return response(id, result, error.as_ref()),
-        Some(Value::String(method)) if method.len() <= MAX_METHOD => method,
+        Some(Value::String(method)) if method.len() <= MAX_METHOD => MethodName::new(method),
         Some(_) => return Err(RpcError::new(INVALID_REQUEST, "`method` must be a short string")),
     };
     if result.is_some() || error.is_some() {

@@ -2,6 +2,9 @@
 
 pub(crate) mod client;
 pub(crate) mod era;
+pub(crate) mod headers;
 pub(crate) mod message;
+pub(crate) mod method;
+pub(crate) mod notice;
 pub(crate) mod parameters;
 pub(crate) mod sse;

@@ -12,7 +12,7 @@ use drawgate_sources::mcp::{ParameterHeader, parameter_headers};
 use http::HeaderMap;
 use serde_json::{Map, Value};
 
-use crate::surface::mcp::wire::era;
+use super::headers;
 use crate::surface::mcp::wire::message::{HEADER_MISMATCH, RpcError};
 
 /// The tools that want headers, found once for each revision of the registry.
@@ -70,7 +70,7 @@ fn check(
     headers: &HeaderMap,
 ) -> Result<(), RpcError> {
     let argument = parameter.path.iter().try_fold(arguments, |value, key| value.get(key));
-    let told = era::single(headers, parameter.header.as_str());
+    let told = headers::single(headers, parameter.header.as_str());
     let same = match (argument, told) {
         (None | Some(Value::Null), told) => matches!(told, Ok(None)),
         (Some(_), Err(()) | Ok(None)) => false,
