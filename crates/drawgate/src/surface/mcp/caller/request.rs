@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::response::Response;
 use drawgate_core::model::{Caller, ErrorCode, ToolError};
 use drawgate_core::pipeline::UNREAD;
 use serde_json::{Map, Value};
@@ -72,13 +71,13 @@ impl CallRequest {
 }
 
 /// Passes an answer on; if it is an error that the gate does not know of, the gate is told first.
-pub(crate) async fn noted(
+pub(crate) async fn noted<T>(
     mcp: &Mcp,
     call_request: Option<Arc<CallRequest>>,
-    done: Result<Response, RpcError>,
-) -> Result<Response, RpcError> {
+    done: Result<T, RpcError>,
+) -> Result<T, RpcError> {
     match done {
-        Ok(response) => Ok(response),
+        Ok(answer) => Ok(answer),
         Err(error) => {
             if let Some(call_request) = call_request {
                 Box::pin(call_request.refused(mcp, &error)).await;

@@ -1,17 +1,16 @@
 //! Completion of the arguments of prompts and of families of resources.
 
-use axum::response::Response;
 use drawgate_core::model::{Operation, SourceId};
 use drawgate_core::registry::Item;
-use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::surface::mcp::Mcp;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate::{self, CachePolicy};
-use crate::surface::mcp::methods::with_meta;
-use crate::surface::mcp::transport::http::{Peer, json as json_response};
-use crate::surface::mcp::wire::message::{RequestId, RpcError, result_bytes};
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::answer::Answer;
+use crate::surface::mcp::wire::message::{RequestId, RpcError};
+use crate::surface::mcp::wire::stateless::with_meta;
 
 /// `completion/complete`.
 pub(crate) async fn complete(
@@ -19,7 +18,7 @@ pub(crate) async fn complete(
     peer: &Peer,
     id: &RequestId,
     mut params: Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let mut subject = object(&mut params, "ref")?;
     let argument = object(&mut params, "argument")?;
     gate::text(&argument, "name")?;
@@ -27,8 +26,7 @@ pub(crate) async fn complete(
     let view = CallerView::of(mcp, &peer.caller);
     let Some(source) = resolve(&view, &mut subject)? else {
         let nothing = json!({ "completion": { "values": [], "total": 0, "hasMore": false } });
-        let result = with_meta(peer.era, nothing);
-        return Ok(json_response(StatusCode::OK, result_bytes(id, &result)));
+        return Ok(Answer::Value(with_meta(peer.era, nothing)));
     };
     let mut arguments = Map::new();
     arguments.insert("ref".to_owned(), subject.into());
@@ -43,7 +41,7 @@ pub(crate) async fn complete(
     let result = gate::call_gate(mcp, &peer.caller, call).await;
     match &result.error {
         Some(error) => Err(gate::failure(error, || gate::invalid("`ref` leads nowhere"))),
-        None => Ok(gate::respond(peer.era, id, result, CachePolicy::Unspecified)),
+        None => Ok(gate::answer(peer.era, result, CachePolicy::Unspecified)),
     }
 }
 

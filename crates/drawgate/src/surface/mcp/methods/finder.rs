@@ -5,18 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use axum::response::Response;
 use drawgate_core::model::Caller;
 use drawgate_core::pipeline::{Gateway, View};
 use drawgate_core::policy::Expose;
 use drawgate_core::registry::Snapshot;
-use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::surface::mcp::Mcp;
-use crate::surface::mcp::methods::with_meta;
-use crate::surface::mcp::transport::http::{Peer, json as json_response};
-use crate::surface::mcp::wire::message::{INVALID_PARAMS, RequestId, RpcError, result_bytes};
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::answer::Answer;
+use crate::surface::mcp::wire::message::{INVALID_PARAMS, RpcError};
+use crate::surface::mcp::wire::stateless::with_meta;
 
 /// Finds tools.
 pub(crate) const SEARCH: &str = "search_tools";
@@ -89,13 +88,11 @@ pub(crate) fn definitions(gateway: &Gateway, view: &View, snapshot: &Snapshot) -
 pub(crate) fn answer(
     mcp: &Mcp,
     peer: &Peer,
-    id: &RequestId,
     params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let empty = Map::new();
     let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&empty);
-    let result = with_meta(peer.era, search(mcp, &peer.caller, arguments)?);
-    Ok(json_response(StatusCode::OK, result_bytes(id, &result)))
+    Ok(Answer::Value(with_meta(peer.era, search(mcp, &peer.caller, arguments)?)))
 }
 
 /// The result of a search, in the form of a tool's.

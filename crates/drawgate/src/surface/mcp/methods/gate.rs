@@ -1,7 +1,6 @@
 //! What sources offer beside tools: where a name leads, how the gate is asked for it, and how its
 //! answer reads in the protocol.
 
-use axum::response::Response;
 use drawgate_core::model::{
     Caller, Disclosure, ErrorCode, Operation, SourceId, ToolError, ToolInvocation, ToolResult,
     shown_name,
@@ -12,14 +11,13 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::surface::mcp::Mcp;
-use crate::surface::mcp::methods::stateless_meta;
 use crate::surface::mcp::methods::tools;
-use crate::surface::mcp::transport::http::json as json_response;
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
 use crate::surface::mcp::wire::era::Era;
-use crate::surface::mcp::wire::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes,
-};
+use crate::surface::mcp::wire::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError};
+use crate::surface::mcp::wire::stateless::result_meta;
+use crate::surface::mcp::wire::tool_result;
 
 /// The one source of a name and its own name for it. `unknown` is the error of a name that leads
 /// nowhere.
@@ -94,7 +92,7 @@ pub(crate) fn failure(error: &ToolError, unknown: impl FnOnce() -> RpcError) -> 
     if hidden {
         return unknown();
     }
-    if let Some(relayed) = tools::relayed(error) {
+    if let Some(relayed) = tool_result::relayed(error) {
         return relayed.with_status(StatusCode::OK);
     }
     let code = match error.code {
@@ -118,14 +116,9 @@ pub(crate) enum CachePolicy {
 }
 
 /// A source's result, in the form of the caller's era.
-pub(crate) fn respond(
-    era: Era,
-    id: &RequestId,
-    result: ToolResult,
-    cache: CachePolicy,
-) -> Response {
-    if let Some(questions) = tools::input_required_value(&result) {
-        return json_response(StatusCode::OK, result_bytes(id, &questions));
+pub(crate) fn answer(era: Era, result: ToolResult, cache: CachePolicy) -> Answer {
+    if let Some(questions) = tool_result::questions(&result) {
+        return Answer::Value(questions);
     }
     let mut members = result.rest;
     let kind = members.shift_remove("resultType");
@@ -133,7 +126,7 @@ pub(crate) fn respond(
         Era::Sessions => {}
         Era::Stateless => {
             members.insert("resultType".to_owned(), kind.unwrap_or_else(|| "complete".into()));
-            let (key, about) = stateless_meta();
+            let (key, about) = result_meta();
             match members.get_mut("_meta") {
                 Some(Value::Object(meta)) => drop(meta.insert(key, about)),
                 _ => drop(members.insert("_meta".to_owned(), json!({ key: about }))),
@@ -145,5 +138,5 @@ pub(crate) fn respond(
             }
         }
     }
-    json_response(StatusCode::OK, result_bytes(id, &Value::Object(members)))
+    Answer::Value(Value::Object(members))
 }

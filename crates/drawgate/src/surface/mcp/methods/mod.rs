@@ -11,31 +11,27 @@ pub(crate) mod subscriptions;
 pub(crate) mod tasks;
 pub(crate) mod tools;
 
-use axum::response::Response;
 use drawgate_core::model::Caller;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::surface::mcp::Mcp;
 use crate::surface::mcp::lists::Cursor;
-use crate::surface::mcp::transport::http::{Peer, json as json_response};
-use crate::surface::mcp::transport::watch;
-use crate::surface::mcp::wire::era::{self, Era, META_SERVER, SESSION_HEADER};
-use crate::surface::mcp::wire::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, open_result, result_bytes,
-};
+use crate::surface::mcp::session::sessions::Session;
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::answer::{Answer, Page};
+use crate::surface::mcp::wire::era::{self, Era};
+use crate::surface::mcp::wire::message::{INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError};
 use crate::surface::mcp::wire::method::{Method, MethodName, Need};
-
-/// How long a client of the stateless era may keep a list, in milliseconds.
-const LIST_TTL_MS: u64 = 5_000;
+use crate::surface::mcp::wire::stateless::{LIST_TTL_MS, server_info, with_ttl};
+use std::sync::Arc;
 
 /// Opens a session.
 pub(crate) fn initialize(
     mcp: &Mcp,
     caller: &Caller,
-    id: &RequestId,
     params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<(Arc<Session>, Answer), RpcError> {
     let Some(asked) = params.get("protocolVersion").and_then(Value::as_str) else {
         return Err(RpcError::new(INVALID_PARAMS, "`protocolVersion` is missing"));
     };
@@ -56,11 +52,7 @@ pub(crate) fn initialize(
         "serverInfo": server_info(),
         "instructions": mcp.inner.lists.of(&mcp.inner.gateway, caller).instructions,
     });
-    let mut response = json_response(StatusCode::OK, result_bytes(id, &result));
-    if let Ok(value) = HeaderValue::from_str(&session.id) {
-        response.headers_mut().insert(SESSION_HEADER, value);
-    }
-    Ok(response)
+    Ok((session, Answer::Value(result)))
 }
 
 /// Performs any other request. What is not a call is boxed where it waits, so that calls do not pay for
@@ -71,7 +63,7 @@ pub(crate) async fn dispatch(
     id: &RequestId,
     method: &MethodName,
     params: Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let era = peer.era;
     if !method.needs().contains(&Need::Narrowing) {
         tools::check_meta(&params)?;
@@ -82,36 +74,33 @@ pub(crate) async fn dispatch(
     let unknown = || RpcError::unknown_method(method.as_str());
     let result = match method.request_in(era).ok_or_else(unknown)? {
         Method::CallTool => return tools::tool(mcp, peer, id, params).await,
-        Method::ListTools => return list_tools(mcp, peer, id, &params),
-        Method::Listen => {
-            return watch::subscription(mcp, peer, id, &params);
-        }
+        Method::ListTools => return list_tools(mcp, peer, &params),
         Method::ListResources => {
-            return Box::pin(resources::list(mcp, peer, id, &params)).await;
+            return Box::pin(resources::list(mcp, peer, &params)).await;
         }
-        Method::ListTemplates => return list_templates(mcp, peer, id, &params),
+        Method::ListTemplates => return list_templates(mcp, peer, &params),
         Method::ReadResource => {
             return Box::pin(resources::read(mcp, peer, id, params)).await;
         }
-        Method::ListPrompts => return list_prompts(mcp, peer, id, &params),
+        Method::ListPrompts => return list_prompts(mcp, peer, &params),
         Method::GetPrompt => return Box::pin(prompts::get(mcp, peer, id, params)).await,
         Method::Complete => {
             return Box::pin(completion::complete(mcp, peer, id, params)).await;
         }
         Method::Subscribe => Box::pin(subscriptions::subscribe(mcp, peer, &params)).await?,
         Method::Unsubscribe => Box::pin(subscriptions::unsubscribe(mcp, peer, &params)).await?,
-        Method::GetTask => return tasks::get(mcp, peer, id, &params),
-        Method::UpdateTask => return tasks::update(mcp, peer, id, &params),
+        Method::GetTask => return tasks::get(mcp, peer, &params),
+        Method::UpdateTask => return tasks::update(mcp, peer, &params),
         Method::CancelTask => {
-            return Box::pin(tasks::cancel(mcp, peer, id, &params)).await;
+            return Box::pin(tasks::cancel(mcp, peer, &params)).await;
         }
         Method::Discover => discover(mcp, &peer.caller),
         Method::Ping => json!({}),
         Method::SetLogLevel => Box::pin(logging::set_level(mcp, peer, id, &params)).await?,
-        // Answered before; what cancels is no request.
-        Method::Initialize | Method::Cancelled => return Err(unknown()),
+        // These are answered with a session, with a stream, and not at all.
+        Method::Initialize | Method::Listen | Method::Cancelled => return Err(unknown()),
     };
-    Ok(json_response(StatusCode::OK, result_bytes(id, &complete(era, LIST_TTL_MS, result))))
+    Ok(Answer::Value(with_ttl(era, LIST_TTL_MS, result)))
 }
 
 fn capabilities() -> Value {
@@ -122,10 +111,6 @@ fn capabilities() -> Value {
         "completions": {},
         "logging": {},
     })
-}
-
-fn server_info() -> Value {
-    json!({ "name": "drawgate", "title": "Drawgate", "version": env!("CARGO_PKG_VERSION") })
 }
 
 fn discover(mcp: &Mcp, caller: &Caller) -> Value {
@@ -140,87 +125,31 @@ fn discover(mcp: &Mcp, caller: &Caller) -> Value {
     })
 }
 
-/// What the stateless era adds to a result that a client may keep.
-pub(crate) fn complete(era: Era, ttl_ms: u64, result: Value) -> Value {
-    let mut result = with_meta(era, result);
-    if let (Era::Stateless, Value::Object(map)) = (era, &mut result) {
-        map.insert("ttlMs".to_owned(), ttl_ms.into());
-        map.insert("cacheScope".to_owned(), "private".into());
-    }
-    result
-}
-
-/// What the stateless era adds to every result.
-pub(crate) fn with_meta(era: Era, mut result: Value) -> Value {
-    if let (Era::Stateless, Value::Object(map)) = (era, &mut result) {
-        map.insert("resultType".to_owned(), "complete".into());
-        map.insert("_meta".to_owned(), json!({ META_SERVER: server_info() }));
-    }
-    result
-}
-
-/// The metadata of an answer in the stateless era.
-pub(crate) fn stateless_meta() -> (String, Value) {
-    (META_SERVER.to_owned(), server_info())
-}
-
-fn list_tools(
-    mcp: &Mcp,
-    peer: &Peer,
-    id: &RequestId,
-    params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+fn list_tools(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    Ok(list_of(peer.era, id, "tools", &lists.tools(peer.era).page(cursor)))
+    Ok(page(peer.era, "tools", lists.tools(peer.era).page(cursor)))
 }
 
-fn list_templates(
-    mcp: &Mcp,
-    peer: &Peer,
-    id: &RequestId,
-    params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+fn list_templates(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    Ok(list_of(peer.era, id, "resourceTemplates", &lists.templates.page(cursor)))
+    Ok(page(peer.era, "resourceTemplates", lists.templates.page(cursor)))
 }
 
-fn list_prompts(
-    mcp: &Mcp,
-    peer: &Peer,
-    id: &RequestId,
-    params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+fn list_prompts(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    Ok(list_of(peer.era, id, "prompts", &lists.prompts.page(cursor)))
+    Ok(page(peer.era, "prompts", lists.prompts.page(cursor)))
 }
 
-/// A page of a list, made of the inside of a JSON array.
-pub(crate) fn list_of(
+/// A page of a list in the form of an era.
+pub(crate) fn page(
     era: Era,
-    id: &RequestId,
-    member: &str,
-    (page, next): &(Vec<u8>, Option<Cursor>),
-) -> Response {
-    let mut out = Vec::with_capacity(page.len() + 512);
-    open_result(id, &mut out);
-    out.extend_from_slice(format!("{{\"{member}\":[").as_bytes());
-    out.extend_from_slice(page);
-    out.push(b']');
-    if let Some(next) = next {
-        out.extend_from_slice(format!(",\"nextCursor\":\"{next}\"").as_bytes());
-    }
-    if era == Era::Stateless {
-        let rest = complete(era, LIST_TTL_MS, json!({})).to_string();
-        out.push(b',');
-        out.extend_from_slice(rest.trim_start_matches('{').as_bytes());
-    } else {
-        out.push(b'}');
-    }
-    out.push(b'}');
-    json_response(StatusCode::OK, out)
+    member: &'static str,
+    (items, next): (Vec<u8>, Option<Cursor>),
+) -> Answer {
+    Answer::Page(Page { era, member, items, next: next.map(|next| next.to_string()) })
 }
 
 /// The cursor of a request for a list, if there is one.

@@ -1,6 +1,5 @@
 //! Prompts of the sources.
 
-use axum::response::Response;
 use drawgate_core::model::Operation;
 use serde_json::{Map, Value};
 
@@ -9,6 +8,7 @@ use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate::{self, CachePolicy};
 use crate::surface::mcp::methods::tools;
 use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::message::{RequestId, RpcError};
 
 /// `prompts/get`.
@@ -17,7 +17,7 @@ pub(crate) async fn get(
     peer: &Peer,
     id: &RequestId,
     mut params: Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let name = gate::text(&params, "name")?.to_owned();
     let given = given(&mut params)?;
     let unknown = || gate::unknown("prompt", &name);
@@ -34,7 +34,7 @@ pub(crate) async fn get(
     let result = tools::perform_operation(mcp, peer, id, call).await?;
     match &result.error {
         Some(error) => Err(gate::failure(error, unknown)),
-        None => Ok(gate::respond(peer.era, id, result, CachePolicy::Unspecified)),
+        None => Ok(gate::answer(peer.era, result, CachePolicy::Unspecified)),
     }
 }
 

@@ -1,23 +1,23 @@
 //! Resources: the artifacts that hold outputs which were too long to return, and those of the
 //! sources.
 
-use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use drawgate_core::model::{ArtifactRef, Caller, Operation, SourceId, ToolError, shown_name};
-use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::surface::mcp::Mcp;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate::{self, CachePolicy};
 use crate::surface::mcp::methods::tools;
-use crate::surface::mcp::methods::{complete, cursor, list_of};
-use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::methods::{self, cursor};
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::era::Era;
 use crate::surface::mcp::wire::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestId, RpcError, result_bytes,
+    INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RequestId, RpcError,
 };
+use crate::surface::mcp::wire::stateless::with_ttl;
 
 /// A list of more is of no use to anybody.
 const MAX_ARTIFACTS: usize = 200;
@@ -28,14 +28,13 @@ const MAX_URI: usize = 4096;
 pub(crate) async fn list(
     mcp: &Mcp,
     peer: &Peer,
-    id: &RequestId,
     params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
     let (mut page, next) = lists.resources.page(cursor);
     if cursor.is_some() {
-        return Ok(list_of(peer.era, id, "resources", &(page, next)));
+        return Ok(methods::page(peer.era, "resources", (page, next)));
     }
     let all = mcp.inner.gateway.artifacts(&peer.caller.principal).await.map_err(internal)?;
     let own = all.iter().take(MAX_ARTIFACTS).map(|info| {
@@ -52,7 +51,7 @@ pub(crate) async fn list(
         first.push(b',');
     }
     first.append(&mut page);
-    Ok(list_of(peer.era, id, "resources", &(first, next)))
+    Ok(methods::page(peer.era, "resources", (first, next)))
 }
 
 /// `resources/read`.
@@ -61,13 +60,12 @@ pub(crate) async fn read(
     peer: &Peer,
     id: &RequestId,
     mut params: Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let uri = gate::text(&params, "uri")?.to_owned();
     if let Some(hash) = uri.strip_prefix(ArtifactRef::URI_PREFIX) {
         tools::check_meta(&params)?;
         let result = artifact(mcp, peer, &uri, hash).await?;
-        let result = complete(peer.era, 0, result);
-        return Ok(json_response(StatusCode::OK, result_bytes(id, &result)));
+        return Ok(Answer::Value(with_ttl(peer.era, 0, result)));
     }
     let (source, own) = find(mcp, &peer.caller, peer.era, &uri)?;
     let mut arguments = Map::new();
@@ -81,7 +79,7 @@ pub(crate) async fn read(
     if let Some(Value::Array(contents)) = result.rest.get_mut("contents") {
         rename(contents, &own, &uri);
     }
-    Ok(gate::respond(peer.era, id, result, CachePolicy::Private))
+    Ok(gate::answer(peer.era, result, CachePolicy::Private))
 }
 
 /// Whose a resource is, and what it is called there.

@@ -6,26 +6,24 @@
 
 use std::collections::VecDeque;
 
-use axum::response::Response;
 use drawgate_core::model::{Principal, ToolInvocation, ToolResult};
 use drawgate_core::pipeline::CallOptions;
 use drawgate_runtime::tasks::{
     Format, LIFETIME_MS, Outcome, Status, Task, TaskOffer, TaskOrResult, Tasks,
 };
 use drawgate_runtime::time::iso;
-use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::surface::mcp::Mcp;
-use crate::surface::mcp::methods::stateless_meta;
-use crate::surface::mcp::methods::tools::{input_required_value, is_bad_state, rendered};
-use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::methods::tools::is_bad_state;
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client::page_request;
 use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
-use crate::surface::mcp::wire::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, RequestId, RpcError, result_bytes,
-};
+use crate::surface::mcp::wire::message::{INTERNAL_ERROR, INVALID_PARAMS, RpcError};
+use crate::surface::mcp::wire::stateless::result_meta;
+use crate::surface::mcp::wire::tool_result;
 
 /// The extension's name.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -79,7 +77,7 @@ pub(crate) fn offer(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> Task
 pub const FORMAT: Format = Format { result, failure, page_request };
 
 fn result(tool: &str, result: &ToolResult) -> Result<Value, Value> {
-    rendered(tool, result).map_err(|error| error_value(&error))
+    tool_result::value(tool, result).map_err(|error| error_value(&error))
 }
 
 fn failure(message: &str) -> Value {
@@ -110,49 +108,38 @@ fn book(mcp: &Mcp) -> Result<&Tasks, RpcError> {
 pub(crate) async fn call(
     tasks: &Tasks,
     peer: &Peer,
-    id: &RequestId,
     call: ToolInvocation,
     (options, offer): (CallOptions, TaskOffer),
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let asked = call.tool_id.clone();
     peer.reaches_gate();
     let result = match tasks.begin(&peer.caller, call, options, offer).await {
         TaskOrResult::Task(task) => {
             let mut task = summary(&task);
             task.insert("resultType".to_owned(), "task".into());
-            return Ok(answer(id, task));
+            return Ok(answer(task));
         }
         TaskOrResult::Done(result) => result,
     };
     if let Some(error) = result.error.as_ref().filter(|error| is_bad_state(error)) {
         return Err(RpcError::new(INVALID_PARAMS, error.message.clone()));
     }
-    let value = match input_required_value(&result) {
-        Some(questions) => questions,
-        None => rendered(&asked, &result)?,
-    };
-    Ok(json_response(StatusCode::OK, result_bytes(id, &value)))
+    tool_result::answer(Era::Stateless, &asked, result)
 }
 
 /// `tasks/get`.
-pub(crate) fn get(
-    mcp: &Mcp,
-    peer: &Peer,
-    id: &RequestId,
-    params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+pub(crate) fn get(mcp: &Mcp, peer: &Peer, params: &Map<String, Value>) -> Result<Answer, RpcError> {
     let task_id = task_id(mcp, peer, params)?;
     let task = book(mcp)?.get(&peer.caller.principal, task_id).ok_or_else(unknown)?;
-    Ok(complete(id, details(&task)))
+    Ok(complete(details(&task)))
 }
 
 /// `tasks/update`.
 pub(crate) fn update(
     mcp: &Mcp,
     peer: &Peer,
-    id: &RequestId,
     params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let task_id = task_id(mcp, peer, params)?;
     let Some(Value::Object(answers)) = params.get("inputResponses") else {
         return Err(RpcError::new(INVALID_PARAMS, "`inputResponses` must be an object"));
@@ -160,21 +147,20 @@ pub(crate) fn update(
     if !book(mcp)?.answer(&peer.caller.principal, task_id, answers.clone()) {
         return Err(unknown());
     }
-    Ok(acknowledged(id))
+    Ok(acknowledged())
 }
 
 /// `tasks/cancel`.
 pub(crate) async fn cancel(
     mcp: &Mcp,
     peer: &Peer,
-    id: &RequestId,
     params: &Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let task_id = task_id(mcp, peer, params)?;
     if !book(mcp)?.cancel(&peer.caller.principal, task_id).await {
         return Err(unknown());
     }
-    Ok(acknowledged(id))
+    Ok(acknowledged())
 }
 
 /// The task as the protocol shows it, without what belongs to its status.
@@ -239,19 +225,19 @@ fn unknown() -> RpcError {
 }
 
 /// Nothing but that it was heard.
-fn acknowledged(id: &RequestId) -> Response {
-    json_response(StatusCode::OK, result_bytes(id, &json!({ "resultType": "complete" })))
+fn acknowledged() -> Answer {
+    Answer::Value(json!({ "resultType": "complete" }))
 }
 
-fn complete(id: &RequestId, mut members: Map<String, Value>) -> Response {
+fn complete(mut members: Map<String, Value>) -> Answer {
     members.insert("resultType".to_owned(), "complete".into());
-    answer(id, members)
+    answer(members)
 }
 
-fn answer(id: &RequestId, mut members: Map<String, Value>) -> Response {
-    let (key, server) = stateless_meta();
+fn answer(mut members: Map<String, Value>) -> Answer {
+    let (key, server) = result_meta();
     members.insert("_meta".to_owned(), json!({ key: server }));
-    json_response(StatusCode::OK, result_bytes(id, &Value::Object(members)))
+    Answer::Value(Value::Object(members))
 }
 
 #[cfg(test)]

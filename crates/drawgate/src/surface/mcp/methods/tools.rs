@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use drawgate_core::model::{
-    Client, Disclosure, ErrorCode, Narrowing, OWN_META, ToolError, ToolInvocation, ToolResult,
-    TraceParent, shown_name,
+    Client, Narrowing, OWN_META, ToolError, ToolInvocation, ToolResult, TraceParent, shown_name,
 };
 use drawgate_core::pipeline::{CallOptions, WhileAsked};
 use drawgate_core::source::ProgressSink;
-use http::StatusCode;
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::surface::mcp::Mcp;
@@ -20,17 +16,15 @@ use crate::surface::mcp::methods::questions;
 use crate::surface::mcp::methods::tasks;
 use crate::surface::mcp::session::reply::ReplyChannel;
 use crate::surface::mcp::session::sessions::InFlight;
-use crate::surface::mcp::transport::http::{Peer, json as json_response};
+use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
 use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
-use crate::surface::mcp::wire::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError, open_result, result_bytes,
-};
+use crate::surface::mcp::wire::message::{INVALID_PARAMS, INVALID_REQUEST, RequestId, RpcError};
 use crate::surface::mcp::wire::notice::Notice;
+use crate::surface::mcp::wire::tool_result;
 use crate::telemetry::Span;
 
-/// Where the gate's own error code and details stand in a result.
-const META_ERROR: &str = "drawgate/error";
 /// Where a client says how it narrows its call.
 const META_CALL: &str = "drawgate/call";
 
@@ -40,12 +34,12 @@ pub(crate) async fn tool(
     peer: &Peer,
     id: &RequestId,
     params: Map<String, Value>,
-) -> Result<Response, RpcError> {
+) -> Result<Answer, RpcError> {
     let params = if finder::is_on(mcp, &peer.caller) {
         match params.get("name").and_then(Value::as_str) {
             Some(finder::SEARCH) => {
                 check_meta(&params)?;
-                return finder::answer(mcp, peer, id, &params);
+                return finder::answer(mcp, peer, &params);
             }
             Some(finder::CALL) => finder::unwrap_call(params)?,
             _ => params,
@@ -59,11 +53,11 @@ pub(crate) async fn tool(
     let may_be_task = peer.caller.lineage.is_none() && tasks::wanted(peer);
     if let Some(tasks) = mcp.inner.tasks.as_ref().filter(|_| may_be_task) {
         let options = options(peer, &call)?;
-        return Box::pin(tasks::call(tasks, peer, id, *call, (options, offer))).await;
+        return Box::pin(tasks::call(tasks, peer, *call, (options, offer))).await;
     }
     let asked = call.tool_id.clone();
     let result = perform_operation(mcp, peer, id, call).await?;
-    write(peer.era, id, &asked, &result).map(|body| json_response(StatusCode::OK, body))
+    tool_result::answer(peer.era, &asked, Box::new(result))
 }
 
 fn invocation(
@@ -134,7 +128,7 @@ pub(crate) fn check_meta(params: &Map<String, Value>) -> Result<(), RpcError> {
 
 /// Performs any operation for a client: progress and logs reach it, it can cancel, and in a session
 /// it is asked what the source needs to know. Without a session the result may hold questions; see
-/// [`input_required_value`].
+/// [`tool_result::questions`].
 pub(crate) async fn perform_operation(
     mcp: &Mcp,
     peer: &Peer,
@@ -184,21 +178,6 @@ fn options(peer: &Peer, call: &ToolInvocation) -> Result<CallOptions, RpcError> 
         while_asked: WhileAsked::Wait,
         resume: None,
     })
-}
-
-/// The questions in a result, as a client without a session gets them.
-pub(crate) fn input_required_value(result: &ToolResult) -> Option<Value> {
-    let required = result.input_required.as_deref()?;
-    let (key, server) = crate::surface::mcp::methods::stateless_meta();
-    let mut value = json!({
-        "resultType": "input_required",
-        "inputRequests": required.requests,
-        "_meta": { key: server },
-    });
-    if let Some(state) = &required.state {
-        value["requestState"] = state.as_str().into();
-    }
-    Some(value)
 }
 
 /// Notes the request, so that the client of a session can cancel it.
@@ -255,122 +234,5 @@ impl ProgressSink for Reports {
         if client::wants_log(self.era, &self.client, message.get("level")) {
             self.reply.send_optional(&Notice::Log.with(message));
         }
-    }
-}
-
-/// The answer in the protocol's form. What a model can act upon is a result with `isError`; a tool
-/// that is not there, and an error of the tool's own server, are errors of the protocol.
-fn write(era: Era, id: &RequestId, asked: &str, result: &ToolResult) -> Result<Vec<u8>, RpcError> {
-    if let Some(error) = &result.error {
-        let hidden = error.disclosure == Disclosure::ToolIsHidden
-            || error.code == ErrorCode::ResourceNotFound;
-        if hidden {
-            return Err(RpcError::new(INVALID_PARAMS, ToolError::unknown_tool(asked).message));
-        }
-        if let Some(relayed) = relayed(error) {
-            return Err(relayed);
-        }
-    }
-    if let Some(questions) = input_required_value(result) {
-        return Ok(result_bytes(id, &questions));
-    }
-    let mut out = Vec::with_capacity(512);
-    open_result(id, &mut out);
-    serde_json::to_writer(&mut out, &View { era, result })
-        .map_err(|_| RpcError::new(INTERNAL_ERROR, "the result could not be written"))?;
-    out.push(b'}');
-    Ok(out)
-}
-
-/// The same as a value, in the era without sessions, for who does not answer at once.
-pub(crate) fn rendered(asked: &str, result: &ToolResult) -> Result<Value, RpcError> {
-    let body = write(Era::Stateless, &RequestId::Number(0.into()), asked, result)?;
-    let mut answer: Value = serde_json::from_slice(&body)
-        .map_err(|_| RpcError::new(INTERNAL_ERROR, "the result could not be written"))?;
-    Ok(answer["result"].take())
-}
-
-/// An error that the tool's own server gave in the protocol's form goes on in that form.
-pub(crate) fn relayed(error: &ToolError) -> Option<RpcError> {
-    let details = error.details.as_ref().filter(|_| error.code == ErrorCode::ExecutionFailed)?;
-    let code = details.get("code")?.as_i64()?;
-    let relayed = RpcError::new(code, error.message.clone());
-    Some(match details.get("data") {
-        Some(data) if !data.is_null() => relayed.with_data(data.clone()),
-        _ => relayed,
-    })
-}
-
-/// A tool result as MCP writes it.
-struct View<'a> {
-    era: Era,
-    result: &'a ToolResult,
-}
-
-impl Serialize for View<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let result = self.result;
-        let mut map = serializer.serialize_map(None)?;
-        if self.era == Era::Stateless {
-            map.serialize_entry(
-                "resultType",
-                result.rest.get("resultType").unwrap_or(&json!("complete")),
-            )?;
-        }
-        // Before 2026-07-28 it had to be an object, and clients refuse anything else.
-        let fits = |value: &&Value| self.era == Era::Stateless || value.is_object();
-        let structured = result.structured_content.as_ref();
-        let text = |text: String| [json!({ "type": "text", "text": text })];
-        match (&result.error, structured) {
-            (Some(error), _) if result.content.is_empty() => {
-                let said = format!("{}: {}", error.code, error.message);
-                map.serialize_entry("content", &text(said))?;
-            }
-            (None, Some(value)) if result.content.is_empty() && !fits(&value) => {
-                map.serialize_entry("content", &text(value.to_string()))?;
-            }
-            _ => map.serialize_entry("content", &result.content)?,
-        }
-        if let Some(structured) = structured.filter(fits) {
-            map.serialize_entry("structuredContent", structured)?;
-        }
-        if !result.success {
-            map.serialize_entry("isError", &true)?;
-        }
-        for (key, value) in &result.rest {
-            let taken =
-                ["resultType", "_meta", "content", "structuredContent"].contains(&key.as_str());
-            if !taken && (key != "isError" || result.success) {
-                map.serialize_entry(key, value)?;
-            }
-        }
-        let meta = self.meta();
-        if !meta.is_empty() {
-            map.serialize_entry("_meta", &meta)?;
-        }
-        map.end()
-    }
-}
-
-impl View<'_> {
-    fn meta(&self) -> Map<String, Value> {
-        let mut meta = match self.result.rest.get("_meta") {
-            Some(Value::Object(meta)) => meta.clone(),
-            _ => Map::new(),
-        };
-        // No server speaks in the gate's name.
-        meta.retain(|key, _| !key.starts_with(OWN_META));
-        if self.era == Era::Stateless {
-            let (key, value) = crate::surface::mcp::methods::stateless_meta();
-            meta.insert(key, value);
-        }
-        // Of a failure of the tool's own, the content says all.
-        let is_own = |error: &&ToolError| {
-            error.code == ErrorCode::ExecutionFailed && !self.result.content.is_empty()
-        };
-        if let Some(error) = self.result.error.as_ref().filter(|error| !is_own(error)) {
-            meta.insert(META_ERROR.to_owned(), serde_json::to_value(error).unwrap_or_default());
-        }
-        meta
     }
 }

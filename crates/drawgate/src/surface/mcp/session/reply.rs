@@ -11,15 +11,13 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
-use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::surface::mcp::session::event_buffer::EventBuffer;
 use crate::surface::mcp::session::replays::Replays;
 use crate::surface::mcp::session::sessions::Session;
-use crate::surface::mcp::wire::message::{INTERNAL_ERROR, RequestId, RpcError};
+use crate::surface::mcp::wire::message::{RequestId, RpcError};
 use crate::surface::mcp::wire::sse;
 
 /// How long an answer that could be plain is waited for, before it becomes a stream that can be taken
@@ -27,7 +25,7 @@ use crate::surface::mcp::wire::sse;
 const STREAM_AFTER: Duration = Duration::from_millis(100);
 
 /// Performs a request.
-type Work = Pin<Box<dyn Future<Output = Result<Response, RpcError>> + Send>>;
+type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, RpcError>> + Send>>;
 
 /// Sends the reply to one request. Cheap to clone.
 #[derive(Clone)]
@@ -45,6 +43,14 @@ struct Resumption {
     number: u64,
     /// Whether the client understands an event that has only an id.
     primes: bool,
+}
+
+/// The reply to one request.
+pub(crate) enum Reply {
+    /// The answer alone.
+    Message(Vec<u8>),
+    /// Events, with the answer as the last.
+    Stream(Response),
 }
 
 /// When an answer becomes a stream.
@@ -94,13 +100,13 @@ impl ReplyChannel {
         id: &RequestId,
         streaming: Streaming,
         work: Work,
-    ) -> Result<Response, RpcError> {
+    ) -> Result<Reply, RpcError> {
         let primes = self.resumption.as_ref().is_some_and(|resumption| resumption.primes);
         let mut under_way =
             UnfinishedWork { reply: self.clone(), id: id.clone(), work: Some(work) };
         tokio::select! {
             biased;
-            done = under_way.done() => return self.finished(done, id).await,
+            done = under_way.done() => return self.finished(done, id),
             () = self.buffer.wait_for_event() => {}
             () = std::future::ready(()), if streaming == Streaming::AtOnce => {}
             () = tokio::time::sleep(STREAM_AFTER), if primes => {}
@@ -115,21 +121,17 @@ impl ReplyChannel {
             self.buffer.prime();
         }
         under_way.detach();
-        Ok(sse::response(reader.into_body()))
+        Ok(Reply::Stream(sse::response(reader.into_body())))
     }
 
     /// Puts the messages that were sent before an immediate answer in front of it.
-    async fn finished(
-        self,
-        done: Result<Response, RpcError>,
-        id: &RequestId,
-    ) -> Result<Response, RpcError> {
+    fn finished(self, done: Result<Vec<u8>, RpcError>, id: &RequestId) -> Result<Reply, RpcError> {
         let mut buffer = self.buffer.take();
         if buffer.is_empty() {
-            return done;
+            return done.map(Reply::Message);
         }
-        buffer.extend_from_slice(&sse::event(&message(done, id).await));
-        Ok(sse::response(Body::from(buffer)))
+        buffer.extend_from_slice(&sse::event(&message(done, id)));
+        Ok(Reply::Stream(sse::response(Body::from(buffer))))
     }
 
     /// Performs the work, and cancels it when the client has been away for too long.
@@ -145,7 +147,7 @@ impl ReplyChannel {
                 }
             },
         };
-        self.buffer.conclude(&message(done, &id).await);
+        self.buffer.conclude(&message(done, &id));
         if let Some(Resumption { replays, number, .. }) = &self.resumption {
             replays.finish(*number);
         }
@@ -161,7 +163,7 @@ struct UnfinishedWork {
 }
 
 impl UnfinishedWork {
-    async fn done(&mut self) -> Result<Response, RpcError> {
+    async fn done(&mut self) -> Result<Vec<u8>, RpcError> {
         let Some(work) = &mut self.work else { return std::future::pending().await };
         let done = work.await;
         self.work = None;
@@ -189,15 +191,7 @@ impl Drop for UnfinishedWork {
     }
 }
 
-/// An answer as the message in it.
-async fn message(done: Result<Response, RpcError>, id: &RequestId) -> Bytes {
-    let unreadable = || RpcError::new(INTERNAL_ERROR, "the result could not be written");
-    let body = match done {
-        Ok(response) => response.into_body().collect().await.map_err(|_| unreadable()),
-        Err(error) => Err(error),
-    };
-    match body {
-        Ok(body) => body.to_bytes(),
-        Err(error) => error.of(id).to_bytes().into(),
-    }
+/// An answer as a message, whether or not it is an error.
+fn message(done: Result<Vec<u8>, RpcError>, id: &RequestId) -> Vec<u8> {
+    done.unwrap_or_else(|error| error.of(id).to_bytes())
 }

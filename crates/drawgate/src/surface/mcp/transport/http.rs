@@ -13,10 +13,12 @@ use serde_json::{Map, Value};
 use crate::surface::intake::{Charge, Received};
 use crate::surface::mcp::Mcp;
 use crate::surface::mcp::caller::request::{self, CallRequest};
+use crate::surface::mcp::methods;
 use crate::surface::mcp::session::event_buffer;
-use crate::surface::mcp::session::reply::{ReplyChannel, Streaming};
+use crate::surface::mcp::session::reply::{Reply, ReplyChannel, Streaming};
 use crate::surface::mcp::session::sessions::Session;
 use crate::surface::mcp::transport::watch;
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
 use crate::surface::mcp::wire::era::{Era, LAST_EVENT_ID, SESSION_HEADER};
 use crate::surface::mcp::wire::headers::{self as request_headers, Headers};
@@ -195,7 +197,7 @@ async fn request(
     let era = request_headers::establish(method, &params, headers, mode)?;
     let session = match era {
         Era::Sessions if method.is(method::Method::Initialize) => {
-            return crate::surface::mcp::methods::initialize(mcp, &caller, id, &params);
+            return opened(methods::initialize(mcp, &caller, &params)?, id);
         }
         Era::Sessions => Some(find_session(mcp, &caller.principal, headers).await?),
         Era::Stateless => None,
@@ -210,9 +212,12 @@ async fn request(
     };
     let peer = Peer { caller, era, session, client, reply: None, call_request };
     let done = match streaming(&peer, method, &params, headers) {
-        None => {
-            Box::pin(crate::surface::mcp::methods::dispatch(mcp, &peer, id, method, params)).await
+        None if method.request_in(era) == Some(method::Method::Listen) => {
+            watch::subscription(mcp, &peer, id, &params)
         }
+        None => Box::pin(methods::dispatch(mcp, &peer, id, method, params))
+            .await
+            .and_then(|answer| Ok(json(StatusCode::OK, answer.to_message(id)?))),
         Some(streaming) => respond(mcp, peer, id, method, (params, charge), streaming).await,
     };
     // Revisions with sessions report a request's error in an answer that is itself a success.
@@ -261,12 +266,25 @@ async fn respond(
     let (mcp, own, method) = (mcp.clone(), id.clone(), method.clone());
     let work = Box::pin(async move {
         let call_request = peer.call_request.clone();
-        let done = crate::surface::mcp::methods::dispatch(&mcp, &peer, &own, &method, params).await;
+        let done = methods::dispatch(&mcp, &peer, &own, &method, params).await;
+        let done = done.and_then(|answer| answer.to_message(&own));
         drop(charge);
         // The error leaves in the stream, so this is the last place that sees it.
         request::noted(&mcp, call_request, done).await
     });
-    reply.respond(id, streaming, work).await
+    Ok(match reply.respond(id, streaming, work).await? {
+        Reply::Message(message) => json(StatusCode::OK, message),
+        Reply::Stream(response) => response,
+    })
+}
+
+/// The answer to `initialize`, with the session in a header.
+fn opened((session, answer): (Arc<Session>, Answer), id: &RequestId) -> Result<Response, RpcError> {
+    let mut response = json(StatusCode::OK, answer.to_message(id)?);
+    if let Ok(value) = HeaderValue::from_str(&session.id) {
+        response.headers_mut().insert(SESSION_HEADER, value);
+    }
+    Ok(response)
 }
 
 fn notification(session: &Session, method: &MethodName, params: &Map<String, Value>) {

@@ -21,10 +21,12 @@ use crate::surface::mcp::lists::Prepared;
 use crate::surface::mcp::methods::subscriptions;
 use crate::surface::mcp::methods::subscriptions::{Resource, Subscriptions};
 use crate::surface::mcp::methods::tasks;
+use crate::surface::mcp::methods::tools;
 use crate::surface::mcp::session::sessions::Session;
 use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::era::Era;
-use crate::surface::mcp::wire::message::{RequestId, RpcError, result_bytes};
+use crate::surface::mcp::wire::message::{RequestId, RpcError};
 use crate::surface::mcp::wire::notice::Notice;
 use crate::surface::mcp::wire::sse;
 use drawgate_runtime::callers::Identity;
@@ -123,6 +125,7 @@ pub(crate) fn subscription(
     id: &RequestId,
     params: &Map<String, Value>,
 ) -> Result<Response, RpcError> {
+    tools::check_meta(params)?;
     let empty = Map::new();
     let wanted = params.get("notifications").and_then(Value::as_object).unwrap_or(&empty);
     let task_ids = wanted.get("taskIds").and_then(Value::as_array);
@@ -233,8 +236,9 @@ impl Watcher {
     fn conclude(&self, events: &mpsc::Sender<Bytes>) {
         let Some(id) = &self.id else { return };
         let result = json!({ "resultType": "complete", "_meta": { SUBSCRIPTION: id.to_value() } });
+        let Ok(message) = Answer::Value(result).to_message(id) else { return };
         // A client that does not read will see the end of the stream.
-        let _ = events.try_send(sse::event(&result_bytes(id, &result)));
+        let _ = events.try_send(sse::event(&message));
     }
 
     async fn run(&self, events: &mpsc::Sender<Bytes>) {

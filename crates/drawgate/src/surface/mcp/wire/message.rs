@@ -56,6 +56,15 @@ impl RequestId {
         }
     }
 
+    /// Writes it as JSON.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            // Writing to a vector can't fail.
+            Self::Text(text) => drop(serde_json::to_writer(out, text)),
+            Self::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        }
+    }
+
     /// As a text for the audit log.
     pub(crate) fn label(&self) -> String {
         match self {
@@ -196,24 +205,4 @@ fn response(
             "a message needs a `method`, or an `id` with `result` or `error`",
         )),
     }
-}
-
-/// `{"jsonrpc":"2.0","id":…,"result":` — the caller writes the result and closes the brace.
-pub(crate) fn open_result(id: &RequestId, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    match id {
-        // Writing to a vector can't fail.
-        RequestId::Text(text) => drop(serde_json::to_writer(&mut *out, text)),
-        RequestId::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
-    }
-    out.extend_from_slice(b",\"result\":");
-}
-
-/// A whole answer around a result.
-pub(crate) fn result_bytes(id: &RequestId, result: &Value) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
-    open_result(id, &mut out);
-    drop(serde_json::to_writer(&mut out, result));
-    out.push(b'}');
-    out
 }
