@@ -6,8 +6,8 @@ use axum::body::Body;
 use drawgate_runtime::callers::Identity;
 use serde_json::{Map, Value};
 
+use super::caller::peer::Peer;
 use super::methods::{self, tools};
-use super::transport::http::Peer;
 use super::wire::message::RequestId;
 use super::{Mcp, Transport, handle};
 

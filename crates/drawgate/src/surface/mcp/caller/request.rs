@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use drawgate_core::model::{Caller, ErrorCode, ToolError};
-use drawgate_core::pipeline::UNREAD;
+use drawgate_core::pipeline::{Gateway, UNREAD};
 use serde_json::{Map, Value};
 
-use crate::surface::mcp::Mcp;
-use crate::surface::mcp::transport::http::Transport;
+use super::transport::Transport;
 use crate::surface::mcp::wire::message::{
     INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError, SESSION_NOT_FOUND,
 };
@@ -56,7 +55,7 @@ impl CallRequest {
     }
 
     /// Has the gate write a refusal, if it has not answered the call itself.
-    async fn refused(&self, mcp: &Mcp, error: &RpcError) {
+    async fn refused(&self, gateway: &Gateway, error: &RpcError) {
         // The bridge sends it again in a new session, and that is the call.
         let over_bridge = self.caller.surface == Transport::Stdio.surface();
         if over_bridge && error.code == SESSION_NOT_FOUND {
@@ -65,14 +64,14 @@ impl CallRequest {
         if !self.is_answered.swap(true, Ordering::AcqRel) {
             let error = ToolError::new(code_of(error), error.message.clone());
             // The client hears it in the protocol's own form.
-            mcp.inner.gateway.refuse(&self.caller, &self.tool, &self.request_id, error).await;
+            gateway.refuse(&self.caller, &self.tool, &self.request_id, error).await;
         }
     }
 }
 
 /// Passes an answer on; if it is an error that the gate does not know of, the gate is told first.
 pub(crate) async fn noted<T>(
-    mcp: &Mcp,
+    gateway: &Gateway,
     call_request: Option<Arc<CallRequest>>,
     done: Result<T, RpcError>,
 ) -> Result<T, RpcError> {
@@ -80,7 +79,7 @@ pub(crate) async fn noted<T>(
         Ok(answer) => Ok(answer),
         Err(error) => {
             if let Some(call_request) = call_request {
-                Box::pin(call_request.refused(mcp, &error)).await;
+                Box::pin(call_request.refused(gateway, &error)).await;
             }
             Err(error)
         }
@@ -88,9 +87,14 @@ pub(crate) async fn noted<T>(
 }
 
 /// Has the gate write down a message that can't be read at all.
-pub(crate) async fn refused(mcp: &Mcp, identity: &Identity, transport: Transport, why: &str) {
+pub(crate) async fn refused(
+    gateway: &Gateway,
+    identity: &Identity,
+    transport: Transport,
+    why: &str,
+) {
     let error = ToolError::new(ErrorCode::InvalidArguments, why);
-    mcp.inner.gateway.refuse(&caller(identity, transport), UNREAD, "", error).await;
+    gateway.refuse(&caller(identity, transport), UNREAD, "", error).await;
 }
 
 fn caller(identity: &Identity, transport: Transport) -> Caller {

@@ -1,6 +1,7 @@
 //! Prepared answers to the protocol's lists: made once per view and revision of the registry.
 
 pub(crate) mod instructions;
+pub(crate) mod search_tools;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::surface::mcp::methods::finder;
 use crate::surface::mcp::wire::era::Era;
 
 /// How many different sets of lists are kept. Callers with the same view share one.
@@ -72,7 +72,7 @@ impl Lists {
         };
         let mut tools = match expose {
             Expose::All => gateway.listings(&view, &snapshot),
-            Expose::Search => finder::definitions(gateway, &view, &snapshot),
+            Expose::Search => search_tools::definitions(gateway, &view, &snapshot),
         };
         let mut listed = |is_usable: fn(&Value) -> bool| {
             for tool in &mut tools {

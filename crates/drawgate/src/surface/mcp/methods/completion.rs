@@ -4,10 +4,10 @@ use drawgate_core::model::{Operation, SourceId};
 use drawgate_core::registry::Item;
 use serde_json::{Map, Value, json};
 
-use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate::{self, CachePolicy};
-use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::message::{RequestId, RpcError};
 use crate::surface::mcp::wire::stateless::with_meta;
@@ -23,7 +23,7 @@ pub(crate) async fn complete(
     let argument = object(&mut params, "argument")?;
     gate::text(&argument, "name")?;
     gate::text(&argument, "value")?;
-    let view = CallerView::of(mcp, &peer.caller);
+    let view = CallerView::of(&mcp.inner.gateway, &peer.caller);
     let Some(source) = resolve(&view, &mut subject)? else {
         let nothing = json!({ "completion": { "values": [], "total": 0, "hasMore": false } });
         return Ok(Answer::Value(with_meta(peer.era, nothing)));

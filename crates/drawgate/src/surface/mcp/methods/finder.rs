@@ -3,85 +3,20 @@
 //! Both are the surface's own. A search is a list by other means; a call is a call of the tool that
 //! it names, so that rules, approvals and the audit log see that one.
 
-use std::collections::BTreeMap;
-
 use drawgate_core::model::Caller;
-use drawgate_core::pipeline::{Gateway, View};
 use drawgate_core::policy::Expose;
-use drawgate_core::registry::Snapshot;
 use serde_json::{Map, Value, json};
 
-use crate::surface::mcp::Mcp;
-use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::caller::peer::Peer;
+use crate::surface::mcp::lists::search_tools::{CALL, MAX_QUERY, MAX_RESULTS, RESULTS, SEARCH};
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::message::{INVALID_PARAMS, RpcError};
 use crate::surface::mcp::wire::stateless::with_meta;
 
-/// Finds tools.
-pub(crate) const SEARCH: &str = "search_tools";
-/// Calls one.
-pub(crate) const CALL: &str = "call_tool";
-
-/// How many tools a search returns, unless it says otherwise, and at the most.
-const RESULTS: usize = 8;
-const MAX_RESULTS: usize = 50;
-/// Characters of a query that are read.
-const MAX_QUERY: usize = 1000;
-/// How many sources the description names.
-const MAX_NAMED: usize = 40;
-
 /// Whether this caller is shown two tools instead of all.
 pub(crate) fn is_on(mcp: &Mcp, caller: &Caller) -> bool {
     mcp.inner.gateway.exposure(&caller.principal) == Expose::Search
-}
-
-/// The two definitions. The first says what stands behind it, as far as this caller may know.
-pub(crate) fn definitions(gateway: &Gateway, view: &View, snapshot: &Snapshot) -> Vec<Value> {
-    let mut tools: BTreeMap<&str, usize> = BTreeMap::new();
-    let visible = gateway.visible(view, snapshot);
-    for entry in &visible {
-        *tools.entry(entry.id.source().as_str()).or_default() += 1;
-    }
-    let named: Vec<String> =
-        tools.iter().take(MAX_NAMED).map(|(source, count)| format!("{source} ({count})")).collect();
-    let more = tools.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let about = format!(
-        "Finds tools by what they do and returns their definitions, best first. Call what you find with `{CALL}`. \
-         {} tools stand behind it, from: {}{more}.",
-        visible.len(),
-        named.join(", ")
-    );
-    let search = json!({
-        "name": SEARCH,
-        "title": "Search tools",
-        "description": about,
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "query": { "type": "string", "maxLength": MAX_QUERY, "description": "What the tool should do, in a few words" },
-                "limit": { "type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": RESULTS },
-            },
-            "required": ["query"],
-            "additionalProperties": false,
-        },
-        "annotations": { "readOnlyHint": true, "openWorldHint": false },
-    });
-    let call = json!({
-        "name": CALL,
-        "title": "Call a tool",
-        "description": format!("Calls a tool that `{SEARCH}` found. The result is that tool's own."),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "name": { "type": "string", "description": "The tool's name, as found" },
-                "arguments": { "type": "object", "description": "Its arguments, by its own `inputSchema`" },
-            },
-            "required": ["name"],
-            "additionalProperties": false,
-        },
-    });
-    vec![search, call]
 }
 
 /// Answers a call of `search_tools`.

@@ -10,8 +10,8 @@ use drawgate_core::registry::ItemMatch;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::surface::mcp::Mcp;
 use crate::surface::mcp::methods::tools;
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
 use crate::surface::mcp::wire::era::Era;

@@ -3,11 +3,11 @@
 use drawgate_core::model::Operation;
 use serde_json::{Map, Value};
 
-use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate::{self, CachePolicy};
 use crate::surface::mcp::methods::tools;
-use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::message::{RequestId, RpcError};
 
@@ -21,7 +21,7 @@ pub(crate) async fn get(
     let name = gate::text(&params, "name")?.to_owned();
     let given = given(&mut params)?;
     let unknown = || gate::unknown("prompt", &name);
-    let view = CallerView::of(mcp, &peer.caller);
+    let view = CallerView::of(&mcp.inner.gateway, &peer.caller);
     let open = view.open(Operation::GetPrompt);
     let (source, own) = gate::only(view.snapshot.find_prompt(&name, &open), unknown)?;
     let mut arguments = Map::new();

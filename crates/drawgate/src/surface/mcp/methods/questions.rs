@@ -1,8 +1,6 @@
 //! Questions to the client of a session, during its call: the source asks through the gate, the
 //! client answers by a message of its own, and the call is made again with the answers.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use drawgate_core::model::{
@@ -10,64 +8,22 @@ use drawgate_core::model::{
 };
 use drawgate_core::pipeline::CallOptions;
 use drawgate_core::policy::ApprovalState;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::peer::Peer;
+use crate::surface::mcp::session::questions::Question;
 use crate::surface::mcp::session::reply::ReplyChannel;
 use crate::surface::mcp::session::sessions::Session;
-use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::client::answers;
-use crate::surface::mcp::wire::message::{INTERNAL_ERROR, RequestId, RpcError};
+use crate::surface::mcp::wire::message::{INTERNAL_ERROR, RpcError};
 use crate::surface::mcp::wire::notice::Notice;
 
 /// How long a person may take.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// Open questions of one session; more count as not answered.
-const MAX_OPEN: usize = 64;
 /// How often one call may ask.
 const MAX_ROUNDS: usize = 16;
-
-/// The open questions of a session, by the ids of our requests.
-#[derive(Default)]
-pub(crate) struct Questions(Mutex<HashMap<String, oneshot::Sender<Option<Value>>>>);
-
-impl Questions {
-    /// Takes the client's answer; one that nobody waits for is dropped.
-    pub(crate) fn answered(&self, id: &RequestId, result: Option<Value>) {
-        let RequestId::Text(id) = id else { return };
-        let waiting = self.0.lock().remove(id);
-        if let Some(waiting) = waiting {
-            // Who asked may have given up a moment ago.
-            let _ = waiting.send(result);
-        }
-    }
-
-    fn open(self: &Arc<Self>, id: String) -> Option<Question> {
-        let mut open = self.0.lock();
-        if open.len() >= MAX_OPEN {
-            return None;
-        }
-        let (answer, received) = oneshot::channel();
-        open.insert(id.clone(), answer);
-        Some(Question { all: Arc::clone(self), id, received })
-    }
-}
-
-/// An open question, until this is dropped.
-struct Question {
-    all: Arc<Questions>,
-    id: String,
-    received: oneshot::Receiver<Option<Value>>,
-}
-
-impl Drop for Question {
-    fn drop(&mut self) {
-        self.all.0.lock().remove(&self.id);
-    }
-}
 
 /// Why there are no answers.
 enum Unanswered {
@@ -341,5 +297,17 @@ fn given_up(call: &ToolInvocation, why: &Unanswered) -> ToolResult {
 }
 
 #[cfg(test)]
-#[path = "questions_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_to_a_page_has_a_name() {
+        let url = json!({ "method": "elicitation/create", "params": { "mode": "url", "url": "https://a" } });
+        assert_eq!(message_of("q", &url)["params"]["elicitationId"], "q");
+        let roots = json!({ "method": "roots/list" });
+        assert_eq!(
+            message_of("q", &roots),
+            json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list" })
+        );
+    }
+}

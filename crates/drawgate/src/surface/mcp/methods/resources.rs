@@ -6,12 +6,12 @@ use base64::engine::general_purpose::STANDARD;
 use drawgate_core::model::{ArtifactRef, Caller, Operation, SourceId, ToolError, shown_name};
 use serde_json::{Map, Value, json};
 
-use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate::{self, CachePolicy};
 use crate::surface::mcp::methods::tools;
 use crate::surface::mcp::methods::{self, cursor};
-use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::era::Era;
 use crate::surface::mcp::wire::message::{
@@ -89,7 +89,7 @@ pub(crate) fn find(
     era: Era,
     uri: &str,
 ) -> Result<(SourceId, String), RpcError> {
-    let view = CallerView::of(mcp, caller);
+    let view = CallerView::of(&mcp.inner.gateway, caller);
     let open = view.open(Operation::ReadResource);
     gate::only(view.snapshot.find_resource(uri, &open), || unknown(era, uri))
 }

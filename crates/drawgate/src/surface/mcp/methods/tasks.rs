@@ -4,20 +4,17 @@
 //! call that only takes long becomes a task for those that have shown that they follow tasks, by an earlier request
 //! about one or by a `task` in the call. What the server itself makes a task of, is one for all that declare it.
 
-use std::collections::VecDeque;
-
 use drawgate_core::model::{Principal, ToolInvocation, ToolResult};
 use drawgate_core::pipeline::CallOptions;
 use drawgate_runtime::tasks::{
     Format, LIFETIME_MS, Outcome, Status, Task, TaskOffer, TaskOrResult, Tasks,
 };
 use drawgate_runtime::time::iso;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::methods::tools::is_bad_state;
-use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client::page_request;
 use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
@@ -32,29 +29,8 @@ const MISSING_CAPABILITY: i64 = -32021;
 
 /// How often a client should look.
 const POLL_MS: u64 = 2000;
-/// Clients that are remembered as followers of tasks; calls of the others are waited for.
-const MAX_FOLLOWERS: usize = 1024;
 /// Characters of a client's name by which it is told from others of the same caller.
 const MAX_CLIENT_NAME: usize = 128;
-
-/// The clients that have shown that they follow tasks, the latest first: whose they are, and what they call
-/// themselves.
-#[derive(Default)]
-pub(crate) struct Followers(Mutex<VecDeque<(Principal, String)>>);
-
-impl Followers {
-    fn note(&self, follower: (Principal, String)) {
-        let mut known = self.0.lock();
-        if !known.contains(&follower) {
-            known.push_front(follower);
-            known.truncate(MAX_FOLLOWERS);
-        }
-    }
-
-    fn knows(&self, follower: &(Principal, String)) -> bool {
-        self.0.lock().contains(follower)
-    }
-}
 
 /// A client among all of its caller: programs that share a token differ in what they can do.
 fn client_of(peer: &Peer, params: &Map<String, Value>) -> (Principal, String) {

@@ -10,13 +10,14 @@ use drawgate_core::source::ProgressSink;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::peer::Peer;
+use crate::surface::mcp::lists::search_tools;
 use crate::surface::mcp::methods::finder;
 use crate::surface::mcp::methods::questions;
 use crate::surface::mcp::methods::tasks;
 use crate::surface::mcp::session::reply::ReplyChannel;
 use crate::surface::mcp::session::sessions::InFlight;
-use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
 use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
@@ -37,11 +38,11 @@ pub(crate) async fn tool(
 ) -> Result<Answer, RpcError> {
     let params = if finder::is_on(mcp, &peer.caller) {
         match params.get("name").and_then(Value::as_str) {
-            Some(finder::SEARCH) => {
+            Some(search_tools::SEARCH) => {
                 check_meta(&params)?;
                 return finder::answer(mcp, peer, &params);
             }
-            Some(finder::CALL) => finder::unwrap_call(params)?,
+            Some(search_tools::CALL) => finder::unwrap_call(params)?,
             _ => params,
         }
     } else {

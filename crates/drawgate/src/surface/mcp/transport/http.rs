@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use drawgate_core::model::{Caller, Client, Principal, Surface};
+use drawgate_core::model::{Caller, Principal};
 use http::header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use serde_json::{Map, Value};
 
 use crate::surface::intake::{Charge, Received};
-use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::request::{self, CallRequest};
+use crate::surface::mcp::caller::transport::{OVER_HTTP, Transport};
 use crate::surface::mcp::methods;
 use crate::surface::mcp::session::event_buffer;
 use crate::surface::mcp::session::reply::{Reply, ReplyChannel, Streaming};
 use crate::surface::mcp::session::sessions::Session;
+use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::transport::watch;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
@@ -31,55 +33,6 @@ use drawgate_runtime::callers::Identity;
 
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
-
-/// How the client is connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Streamable HTTP.
-    Http,
-    /// Standard input and output, through the bridge.
-    Stdio,
-    /// Streamable HTTP, from within the sandbox of a program that does the work of a run.
-    Run,
-}
-
-/// How callers of both surfaces read an artifact.
-const READ_ARTIFACT: &str = "read it with `resources/read`";
-const OVER_HTTP: Surface = Surface::new("mcp_http", READ_ARTIFACT);
-const OVER_STDIO: Surface = Surface::new("mcp_stdio", READ_ARTIFACT);
-
-impl Transport {
-    /// The surface, as the gate knows it.
-    pub(crate) const fn surface(self) -> Surface {
-        match self {
-            Self::Http => OVER_HTTP,
-            Self::Stdio => OVER_STDIO,
-            Self::Run => Surface::RUN,
-        }
-    }
-}
-
-/// Who sends a request, by which rules.
-pub(crate) struct Peer {
-    pub(crate) caller: Caller,
-    pub(crate) era: Era,
-    pub(crate) session: Option<Arc<Session>>,
-    /// What its program can do.
-    pub(crate) client: Arc<Client>,
-    /// The way to it before the answer, if it takes events.
-    pub(crate) reply: Option<ReplyChannel>,
-    /// The call that the request asks for.
-    call_request: Option<Arc<CallRequest>>,
-}
-
-impl Peer {
-    /// To be said before the gate is called: from then on it writes the outcome.
-    pub(crate) fn reaches_gate(&self) {
-        if let Some(call_request) = &self.call_request {
-            call_request.reaches_gate();
-        }
-    }
-}
 
 /// Answers one HTTP request of an authenticated caller.
 pub async fn handle(
@@ -112,7 +65,7 @@ async fn post(
         Ok(body) => body,
         Err(response) => {
             let why = "the request could not be read";
-            Box::pin(request::refused(mcp, &identity, transport, why)).await;
+            Box::pin(request::refused(&mcp.inner.gateway, &identity, transport, why)).await;
             return *response;
         }
     };
@@ -129,7 +82,8 @@ async fn answer(
     let message = match message::parse(&body) {
         Ok(message) => message,
         Err(error) => {
-            Box::pin(request::refused(mcp, &identity, transport, &error.message)).await;
+            Box::pin(request::refused(&mcp.inner.gateway, &identity, transport, &error.message))
+                .await;
             return Err(error);
         }
     };
@@ -165,7 +119,9 @@ async fn answer(
                 }
                 Err(error) => Err(error),
             };
-            request::noted(mcp, call_request, done).await.map_err(|error| error.of(&id))
+            request::noted(&mcp.inner.gateway, call_request, done)
+                .await
+                .map_err(|error| error.of(&id))
         }
     }
 }
@@ -270,7 +226,7 @@ async fn respond(
         let done = done.and_then(|answer| answer.to_message(&own));
         drop(charge);
         // The error leaves in the stream, so this is the last place that sees it.
-        request::noted(&mcp, call_request, done).await
+        request::noted(&mcp.inner.gateway, call_request, done).await
     });
     Ok(match reply.respond(id, streaming, work).await? {
         Reply::Message(message) => json(StatusCode::OK, message),

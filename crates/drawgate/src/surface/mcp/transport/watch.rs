@@ -1,29 +1,28 @@
 //! Streams that tell a client when its lists and the resources that it subscribed to change.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use drawgate_core::model::{Caller, Operation, Principal, Surface};
+use drawgate_core::model::{Caller, Operation, Surface};
 use http::StatusCode;
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::surface::mcp::Mcp;
+use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::lists::Prepared;
 use crate::surface::mcp::methods::subscriptions;
-use crate::surface::mcp::methods::subscriptions::{Resource, Subscriptions};
 use crate::surface::mcp::methods::tasks;
 use crate::surface::mcp::methods::tools;
 use crate::surface::mcp::session::sessions::Session;
-use crate::surface::mcp::transport::http::Peer;
+use crate::surface::mcp::session::subscribed::{MAX_EACH, Resource, Subscriptions};
+use crate::surface::mcp::state::Mcp;
+use crate::surface::mcp::state::streams::OpenStream;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::era::Era;
 use crate::surface::mcp::wire::message::{RequestId, RpcError};
@@ -34,63 +33,12 @@ use drawgate_runtime::callers::Identity;
 /// Where a message says which subscription it belongs to.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Streams open at once; more are refused. Each holds a connection, and this is less than half of
-/// those that are taken by default: listeners must not shut callers out.
-const MAX_STREAMS: usize = 2_000;
-/// Of these, one principal's.
-const MAX_STREAMS_EACH: usize = 256;
 /// How often a silent stream shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A client that does not take an event for this long is gone.
 const SLOW_CLIENT: Duration = Duration::from_secs(30);
 /// How long sources may take to accept the subscriptions of a stream.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The streams that are open.
-#[derive(Default)]
-pub(crate) struct Streams {
-    open: Arc<Mutex<HashMap<Principal, usize>>>,
-    closed: CancellationToken,
-}
-
-impl Streams {
-    pub(crate) fn close(&self) {
-        self.closed.cancel();
-    }
-
-    /// Cancelled when the gateway ends.
-    pub(crate) fn closed(&self) -> CancellationToken {
-        self.closed.clone()
-    }
-
-    fn enter(&self, principal: &Principal) -> Option<OpenStream> {
-        let mut open = self.open.lock();
-        let own = open.get(principal).copied().unwrap_or_default();
-        if own >= MAX_STREAMS_EACH || open.values().sum::<usize>() >= MAX_STREAMS {
-            return None;
-        }
-        open.insert(principal.clone(), own + 1);
-        Some(OpenStream { open: Arc::clone(&self.open), principal: principal.clone() })
-    }
-}
-
-/// An open stream, until this is dropped.
-struct OpenStream {
-    open: Arc<Mutex<HashMap<Principal, usize>>>,
-    principal: Principal,
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        let mut open = self.open.lock();
-        if let Some(own) = open.get_mut(&self.principal) {
-            *own -= 1;
-            if *own == 0 {
-                open.remove(&self.principal);
-            }
-        }
-    }
-}
 
 /// The stream of a session, opened by GET.
 pub(crate) fn session_stream(
@@ -138,14 +86,14 @@ pub(crate) fn subscription(
     };
     let is_wanted = |list: &List| wanted.get(list.member()) == Some(&Value::Bool(true));
     let uris = wanted.get("resourceSubscriptions").and_then(Value::as_array);
-    let uris = uris.into_iter().flatten().filter_map(Value::as_str).take(subscriptions::MAX_EACH);
+    let uris = uris.into_iter().flatten().filter_map(Value::as_str).take(MAX_EACH);
     let watcher = Watcher {
         mcp: mcp.clone(),
         caller: peer.caller.clone(),
         ended: CancellationToken::new(),
         lists: List::ALL.into_iter().filter(is_wanted).collect(),
         uris: uris.map(str::to_owned).collect(),
-        tasks: task_ids.take(subscriptions::MAX_EACH).map(str::to_owned).collect(),
+        tasks: task_ids.take(MAX_EACH).map(str::to_owned).collect(),
         subscribed: Arc::default(),
         id: Some(id.clone()),
         _session: None,
@@ -216,13 +164,14 @@ impl Watcher {
         let (events, received) = mpsc::channel(4);
         let gone = CancellationToken::new();
         let guard = gone.clone().drop_guard();
+        let closed = self.mcp.inner.streams.closed();
         tokio::spawn(async move {
             let _open_stream = open_stream;
             tokio::select! {
                 () = self.run(&events) => {}
                 () = gone.cancelled() => {}
                 () = self.ended.cancelled() => {}
-                () = self.mcp.inner.streams.closed.cancelled() => self.conclude(&events),
+                () = closed.cancelled() => self.conclude(&events),
             }
             drop(events);
             if self.id.is_some() {
@@ -326,7 +275,7 @@ impl Watcher {
     /// That a resource has changed, for those who asked and may still use it.
     fn updated(&self, changed: &Resource) -> Option<Bytes> {
         let uri = self.subscribed.name(changed)?;
-        if !CallerView::of(&self.mcp, &self.caller)
+        if !CallerView::of(&self.mcp.inner.gateway, &self.caller)
             .open(Operation::Subscribe)
             .contains(&changed.source)
         {
@@ -369,27 +318,5 @@ async fn task_change(tasks: &mut Option<broadcast::Receiver<String>>) -> String 
             },
             None => std::future::pending().await,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn streams_are_bounded_for_each_and_for_all() {
-        let streams = Streams::default();
-        let principal = |number: usize| Principal::new(&format!("a{number}")).unwrap();
-        let fill = |principal: &Principal| -> Vec<OpenStream> {
-            std::iter::from_fn(|| streams.enter(principal)).collect()
-        };
-        let mut first = fill(&principal(0));
-        assert_eq!(first.len(), MAX_STREAMS_EACH);
-        first.pop();
-        assert!(streams.enter(&principal(0)).is_some());
-        let all: Vec<OpenStream> = (1..20).flat_map(|number| fill(&principal(number))).collect();
-        assert_eq!(first.len() + all.len(), MAX_STREAMS);
-        drop((first, all));
-        assert!(streams.open.lock().is_empty());
     }
 }

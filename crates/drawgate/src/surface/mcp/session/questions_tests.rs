@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 #[test]
@@ -19,16 +21,4 @@ async fn an_answer_reaches_who_asked_once() {
     questions.answered(&RequestId::Text("a".to_owned()), Some(json!({ "x": 1 })));
     questions.answered(&RequestId::Text("a".to_owned()), Some(json!({ "x": 2 })));
     assert_eq!((&mut question.received).await.unwrap(), Some(json!({ "x": 1 })));
-}
-
-#[test]
-fn a_question_to_a_page_has_a_name() {
-    let url =
-        json!({ "method": "elicitation/create", "params": { "mode": "url", "url": "https://a" } });
-    assert_eq!(message_of("q", &url)["params"]["elicitationId"], "q");
-    let roots = json!({ "method": "roots/list" });
-    assert_eq!(
-        message_of("q", &roots),
-        json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list" })
-    );
 }
