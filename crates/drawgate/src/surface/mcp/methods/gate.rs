@@ -10,7 +10,7 @@ use drawgate_core::registry::ItemMatch;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::surface::mcp::methods::tools;
+use super::meta;
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
@@ -44,7 +44,7 @@ pub(crate) fn invocation(
     arguments: Map<String, Value>,
 ) -> Result<Box<ToolInvocation>, RpcError> {
     let input = client::input(era, params)?;
-    let (meta, narrowing) = tools::meta(params)?;
+    let (meta, narrowing) = meta::take(params)?;
     Ok(Box::new(narrowing.of(ToolInvocation {
         tool_id: source.to_string(),
         request_id: id.label(),
@@ -139,4 +139,9 @@ pub(crate) fn answer(era: Era, result: ToolResult, cache: CachePolicy) -> Answer
         }
     }
     Answer::Value(Value::Object(members))
+}
+
+/// The gate knows its own states, a source the calls that it keeps waiting; both say it so.
+pub(crate) fn is_bad_state(error: &ToolError) -> bool {
+    error.details.as_ref().is_some_and(|details| details["requestState"] == "invalid")
 }

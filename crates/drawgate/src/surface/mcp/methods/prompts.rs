@@ -3,10 +3,10 @@
 use drawgate_core::model::Operation;
 use serde_json::{Map, Value};
 
+use super::perform::perform_operation;
 use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate::{self, CachePolicy};
-use crate::surface::mcp::methods::tools;
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::message::{RequestId, RpcError};
@@ -31,7 +31,7 @@ pub(crate) async fn get(
     }
     let asked = (&source, Operation::GetPrompt);
     let call = gate::invocation(peer.era, id, &mut params, asked, arguments)?;
-    let result = tools::perform_operation(mcp, peer, id, call).await?;
+    let result = perform_operation(mcp, peer, id, call).await?;
     match &result.error {
         Some(error) => Err(gate::failure(error, unknown)),
         None => Ok(gate::answer(peer.era, result, CachePolicy::Unspecified)),

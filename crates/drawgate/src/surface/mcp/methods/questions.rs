@@ -7,10 +7,10 @@ use drawgate_core::model::{
     ErrorCode, InputGiven, InputRequired, ResultMeta, ToolError, ToolInvocation, ToolResult,
 };
 use drawgate_core::pipeline::CallOptions;
-use drawgate_core::policy::ApprovalState;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::approval_page::ApprovalPage;
 use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::session::questions::Question;
 use crate::surface::mcp::session::reply::ReplyChannel;
@@ -55,12 +55,12 @@ pub(crate) async fn converse(
     let conversation = QuestionExchange { mcp, peer, options };
     let mut page = ApprovalPage::default();
     for _ in 0..MAX_ROUNDS {
-        let result = Box::pin(page.watch(&conversation, conversation.call(&call))).await;
+        let result = Box::pin(page.watch((mcp, peer), conversation.call(&call))).await;
         let Some(required) = result.input_required.as_deref() else { return Ok(result) };
         // Whatever happens meanwhile: a call that waits in vain is not kept waiting.
         let parked = SuspendedCall { mcp, state: required.state.clone() };
         page = ApprovalPage::of(mcp, required);
-        let own = page.0.is_some();
+        let own = page.is_open();
         let asked = conversation.ask(required, &mut page).await;
         let state = required.state.clone();
         match asked {
@@ -169,7 +169,7 @@ impl QuestionExchange<'_> {
             () = tokio::time::sleep(PATIENCE) => Unanswered::TooLate,
             () = page.decision(self.mcp) => Unanswered::Settled,
         };
-        page.tell(self);
+        page.tell(self.mcp, self.peer);
         for (_, question, _) in open {
             withdraw(reply, &question.id, &why);
         }
@@ -229,57 +229,6 @@ impl Drop for SuspendedCall<'_> {
             self.mcp.inner.gateway.abandon(&state);
         }
     }
-}
-
-/// The approval that a client was sent to a page for, until the client has heard of the decision.
-#[derive(Default)]
-struct ApprovalPage(Option<String>);
-
-impl ApprovalPage {
-    fn of(mcp: &Mcp, required: &InputRequired) -> Self {
-        let asked = required.requests.get("approval");
-        let id = asked.and_then(|request| request["params"]["elicitationId"].as_str());
-        Self(id.filter(|id| state_of(mcp, id).is_some()).map(str::to_owned))
-    }
-
-    /// Does the work, and tells the client as soon as a person has decided meanwhile.
-    async fn watch<T>(
-        &mut self,
-        conversation: &QuestionExchange<'_>,
-        work: impl Future<Output = T>,
-    ) -> T {
-        let mut work = std::pin::pin!(work);
-        tokio::select! {
-            biased;
-            () = self.decision(conversation.mcp) => {}
-            done = &mut work => return done,
-        }
-        self.tell(conversation);
-        work.await
-    }
-
-    /// Ends when a person has decided; without a page, never.
-    async fn decision(&self, mcp: &Mcp) {
-        let Some(id) = &self.0 else { return std::future::pending().await };
-        let mut decisions = mcp.inner.gateway.approval_changes();
-        while state_of(mcp, id) == Some(ApprovalState::Pending) {
-            // The sender lives as long as the gate, so an error can't come.
-            drop(decisions.changed().await);
-        }
-    }
-
-    /// Tells the client of the decision, if there is one, once.
-    fn tell(&mut self, conversation: &QuestionExchange<'_>) {
-        let pending = |id: &String| state_of(conversation.mcp, id) == Some(ApprovalState::Pending);
-        let Some(id) = self.0.take_if(|id| !pending(id)) else { return };
-        if let Some(reply) = &conversation.peer.reply {
-            reply.send(&Notice::ElicitationComplete.with(json!({ "elicitationId": id })));
-        }
-    }
-}
-
-fn state_of(mcp: &Mcp, id: &str) -> Option<ApprovalState> {
-    mcp.inner.gateway.approval(id).map(|approval| approval.state)
 }
 
 /// Nothing was begun and nothing is recorded beyond the question: the approval may still be used.

@@ -6,11 +6,12 @@ use base64::engine::general_purpose::STANDARD;
 use drawgate_core::model::{ArtifactRef, Caller, Operation, SourceId, ToolError, shown_name};
 use serde_json::{Map, Value, json};
 
+use super::lists::{cursor, page};
+use super::meta;
+use super::perform::perform_operation;
 use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate::{self, CachePolicy};
-use crate::surface::mcp::methods::tools;
-use crate::surface::mcp::methods::{self, cursor};
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::era::Era;
@@ -32,9 +33,9 @@ pub(crate) async fn list(
 ) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
     let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
-    let (mut page, next) = lists.resources.page(cursor);
+    let (mut listed, next) = lists.resources.page(cursor);
     if cursor.is_some() {
-        return Ok(methods::page(peer.era, "resources", (page, next)));
+        return Ok(page(peer.era, "resources", (listed, next)));
     }
     let all = mcp.inner.gateway.artifacts(&peer.caller.principal).await.map_err(internal)?;
     let own = all.iter().take(MAX_ARTIFACTS).map(|info| {
@@ -47,11 +48,11 @@ pub(crate) async fn list(
     });
     let mut first: Vec<u8> =
         own.map(|artifact| artifact.to_string()).collect::<Vec<_>>().join(",").into();
-    if !first.is_empty() && !page.is_empty() {
+    if !first.is_empty() && !listed.is_empty() {
         first.push(b',');
     }
-    first.append(&mut page);
-    Ok(methods::page(peer.era, "resources", (first, next)))
+    first.append(&mut listed);
+    Ok(page(peer.era, "resources", (first, next)))
 }
 
 /// `resources/read`.
@@ -63,7 +64,7 @@ pub(crate) async fn read(
 ) -> Result<Answer, RpcError> {
     let uri = gate::text(&params, "uri")?.to_owned();
     if let Some(hash) = uri.strip_prefix(ArtifactRef::URI_PREFIX) {
-        tools::check_meta(&params)?;
+        meta::check(&params)?;
         let result = artifact(mcp, peer, &uri, hash).await?;
         return Ok(Answer::Value(with_ttl(peer.era, 0, result)));
     }
@@ -72,7 +73,7 @@ pub(crate) async fn read(
     arguments.insert("uri".to_owned(), own.as_str().into());
     let asked = (&source, Operation::ReadResource);
     let call = gate::invocation(peer.era, id, &mut params, asked, arguments)?;
-    let mut result = tools::perform_operation(mcp, peer, id, call).await?;
+    let mut result = perform_operation(mcp, peer, id, call).await?;
     if let Some(error) = &result.error {
         return Err(failure(peer, error, &uri, &own));
     }

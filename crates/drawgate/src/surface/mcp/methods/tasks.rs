@@ -12,8 +12,8 @@ use drawgate_runtime::tasks::{
 use drawgate_runtime::time::iso;
 use serde_json::{Map, Value, json};
 
+use super::gate::is_bad_state;
 use crate::surface::mcp::caller::peer::Peer;
-use crate::surface::mcp::methods::tools::is_bad_state;
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client::page_request;

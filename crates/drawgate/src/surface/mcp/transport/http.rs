@@ -15,6 +15,7 @@ use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::request::{self, CallRequest};
 use crate::surface::mcp::caller::transport::{OVER_HTTP, Transport};
 use crate::surface::mcp::methods;
+use crate::surface::mcp::methods::handshake;
 use crate::surface::mcp::session::event_buffer;
 use crate::surface::mcp::session::reply::{Reply, ReplyChannel, Streaming};
 use crate::surface::mcp::session::sessions::Session;
@@ -153,7 +154,7 @@ async fn request(
     let era = request_headers::establish(method, &params, headers, mode)?;
     let session = match era {
         Era::Sessions if method.is(method::Method::Initialize) => {
-            return opened(methods::initialize(mcp, &caller, &params)?, id);
+            return opened(handshake::initialize(mcp, &caller, &params)?, id);
         }
         Era::Sessions => Some(find_session(mcp, &caller.principal, headers).await?),
         Era::Stateless => None,
