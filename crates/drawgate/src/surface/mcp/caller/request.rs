@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use drawgate_core::model::{Caller, ErrorCode, ToolError};
 use drawgate_core::pipeline::{Gateway, UNREAD};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::transport::Transport;
 use crate::surface::mcp::wire::message::{
-    INTERNAL_ERROR, RESOURCE_NOT_FOUND, RequestId, RpcError, SESSION_NOT_FOUND,
+    INTERNAL_ERROR, Params, RESOURCE_NOT_FOUND, RequestId, RpcError, SESSION_NOT_FOUND,
 };
 use crate::surface::mcp::wire::method::{Method, MethodName, Need};
 use drawgate_runtime::callers::Identity;
@@ -30,13 +30,16 @@ impl CallRequest {
         transport: Transport,
         id: &RequestId,
         method: &MethodName,
-        params: Option<&Map<String, Value>>,
+        params: &Params,
     ) -> Option<Arc<Self>> {
         if !method.needs().contains(&Need::Outcome) {
             return None;
         }
         let tool = if method.is(Method::CallTool) {
-            let name = params.and_then(|params| params.get("name")?.as_str());
+            let name = match params {
+                Params::Given(params) => params.get("name").and_then(Value::as_str),
+                Params::Malformed => None,
+            };
             name.unwrap_or(UNREAD).to_owned()
         } else {
             format!("@{}", method.as_str())

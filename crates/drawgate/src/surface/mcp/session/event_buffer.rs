@@ -8,9 +8,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{Stream, stream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -191,12 +190,12 @@ impl Reader {
         self
     }
 
-    /// The body of a response.
-    pub(crate) fn into_body(self) -> Body {
-        Body::from_stream(stream::unfold(self, |mut reader| async move {
+    /// The events as a stream.
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        stream::unfold(self, |mut reader| async move {
             let event = reader.next().await?;
-            Some((Ok::<_, Infallible>(event), reader))
-        }))
+            Some((Ok(event), reader))
+        })
     }
 
     async fn next(&mut self) -> Option<Bytes> {

@@ -2,4 +2,9 @@
 
 pub mod bridge;
 pub(crate) mod http;
-pub(crate) mod watch;
+mod negotiation;
+mod post;
+mod reply;
+mod response;
+mod sessions;
+mod watch;

@@ -15,6 +15,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use super::response::{self, Events};
 use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::methods::listen::{ChangeFeed, Wanted};
 use crate::surface::mcp::session::sessions::Session;
@@ -101,7 +102,7 @@ impl ChangeStream {
             drop(events);
             self.feed.end().await;
         });
-        sse::response(Body::new(sse::Events::new(received, guard)))
+        response::stream(Body::new(Events::new(received, guard)))
     }
 
     fn conclude(&self, events: &mpsc::Sender<Bytes>) {
