@@ -3,6 +3,10 @@
 //! The bridge knows nothing of tools. It remembers the client's `initialize`, so that it can open a
 //! new session when the gateway behind it has changed.
 
+mod lines;
+mod lost;
+mod summary;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +15,6 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use axum::body::Body;
 use bytes::Bytes;
-use drawgate_core::json;
 use drawgate_core::model::Principal;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -20,20 +23,21 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::surface::mcp::wire::era::{META_VERSION, SESSION_HEADER};
-use crate::surface::mcp::wire::method::{self, MethodName};
+use self::lines::{InputLine, MAX_LINE, read_line, write_lines};
+use self::lost::{NoAnswer, told};
+use self::summary::{Kind, MessageSummary, question_id, request_id};
+use crate::surface::mcp::wire::era::SESSION_HEADER;
+use crate::surface::mcp::wire::message::{INTERNAL_ERROR, INVALID_REQUEST};
 
 /// The header by which the owner of the folder acts as one of the agents.
 pub const AS_AGENT: &str = "drawgate-agent";
 
-/// Longest line that is read as a message.
-const MAX_LINE: usize = 16 * 1024 * 1024;
 /// Lines that wait to be written.
 const MAX_WAITING: usize = 64;
 /// Messages under way at once; more wait in the pipe.
@@ -106,7 +110,7 @@ impl Bridge {
         while let Some(line) = read_line(&mut input).await? {
             let InputLine::Whole(line) = line else {
                 let refused = json!({ "jsonrpc": "2.0", "id": null, "error": {
-                    "code": crate::surface::mcp::wire::message::INVALID_REQUEST, "message": format!("a message is larger than {MAX_LINE} bytes") } });
+                    "code": INVALID_REQUEST, "message": format!("a message is larger than {MAX_LINE} bytes") } });
                 lines.send(Bytes::from(refused.to_string())).await?;
                 continue;
             };
@@ -159,7 +163,7 @@ impl Bridge {
 
     async fn refuse(&self, id: &Value) {
         let refusal = json!({ "jsonrpc": "2.0", "id": id, "error": {
-            "code": crate::surface::mcp::wire::message::INTERNAL_ERROR, "message": "the client has ended its input" } });
+            "code": INTERNAL_ERROR, "message": "the client has ended its input" } });
         // A gateway that is gone asks nothing.
         drop(self.post(Bytes::from(refusal.to_string())).await);
     }
@@ -232,7 +236,7 @@ impl Bridge {
             tracing::warn!(error = format!("{error:#}"), "a message could not be carried");
             if let Some(id) = request_id(&line).filter(|_| kind != Kind::Response) {
                 let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
-                    "code": crate::surface::mcp::wire::message::INTERNAL_ERROR, "message": told(&error) } });
+                    "code": INTERNAL_ERROR, "message": told(&error) } });
                 // The client may be gone; then there is nobody to tell.
                 let _ = lines.send(Bytes::from(refused.to_string())).await;
             }
@@ -271,7 +275,7 @@ impl Bridge {
             let body = answer.into_body().collect().await.context("the answer ended early")?;
             let text = String::from_utf8_lossy(&body.to_bytes()).trim().to_owned();
             let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
-                "code": crate::surface::mcp::wire::message::INVALID_REQUEST, "message": text } });
+                "code": INVALID_REQUEST, "message": text } });
             lines.send(Bytes::from(refused.to_string())).await?;
             return Ok(());
         }
@@ -383,95 +387,6 @@ impl Bridge {
     }
 }
 
-/// A gateway that did not answer.
-enum NoAnswer {
-    BeforeSending(anyhow::Error),
-    Perhaps(anyhow::Error),
-}
-
-/// The gateway ended while it had a message. A client that reads "not reachable" would send it again.
-#[derive(Debug, thiserror::Error)]
-#[error("the gateway ended before it answered; whether the request was carried out is not known")]
-struct Lost;
-
-/// What the client hears about a message that could not be carried.
-fn told(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<Lost>() {
-        Some(lost) => lost.to_string(),
-        None => "the gateway is not reachable".to_owned(),
-    }
-}
-
-impl NoAnswer {
-    fn into_error(self) -> anyhow::Error {
-        match self {
-            Self::BeforeSending(error) => error,
-            Self::Perhaps(error) => error.context(Lost),
-        }
-    }
-}
-
-impl From<NoAnswer> for anyhow::Error {
-    fn from(lost: NoAnswer) -> Self {
-        lost.into_error()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Initialize,
-    /// A request within a session.
-    Request,
-    /// A request that stands alone, by revision 2026-07-28.
-    Alone,
-    /// Such a one that lasts until somebody ends it.
-    Listen,
-    Notification,
-    /// The notification that a request is given up.
-    Cancel,
-    /// An answer to a question of the gateway's.
-    Response,
-}
-
-/// What the bridge must know of a message; the gateway validates it.
-#[derive(Debug, PartialEq, Eq)]
-struct MessageSummary {
-    kind: Kind,
-    /// The request's id, or that of the request to cancel, as JSON.
-    id: String,
-}
-
-impl MessageSummary {
-    fn of(line: &[u8]) -> Self {
-        let value = json::parse(line).unwrap_or_default();
-        let params = &value["params"];
-        let alone = !params["_meta"][META_VERSION].is_null();
-        let method = value["method"].as_str().map(|name| MethodName::new(name.to_owned()));
-        let kind = match (method, value.get("id")) {
-            (Some(method), _) if method.is(method::Method::Initialize) => Kind::Initialize,
-            (Some(method), None) if method.is(method::Method::Cancelled) => Kind::Cancel,
-            (Some(method), Some(_)) if method.is(method::Method::Listen) => Kind::Listen,
-            (Some(_), Some(_)) if alone => Kind::Alone,
-            (None, Some(_)) if value.get("method").is_none() => Kind::Response,
-            (_, None) if value.is_object() => Kind::Notification,
-            _ => Kind::Request,
-        };
-        let id = if kind == Kind::Cancel { params.get("requestId") } else { value.get("id") };
-        Self { kind, id: id.map(Value::to_string).unwrap_or_default() }
-    }
-}
-
-/// The id of a message that is a request of the gateway's.
-fn question_id(message: &[u8]) -> Option<Value> {
-    let message = json::parse(message).ok()?;
-    message.get("method")?;
-    message.get("id").cloned()
-}
-
-fn request_id(line: &[u8]) -> Option<Value> {
-    json::parse(line).ok()?.get("id").cloned()
-}
-
 /// A refusal before the protocol's own form applied, such as of a body that is too large.
 fn is_plain_refusal(answer: &Response<Incoming>) -> bool {
     let kind = answer
@@ -487,83 +402,4 @@ fn is_plain_refusal(answer: &Response<Incoming>) -> bool {
 fn event_data(event: &[u8]) -> Option<Bytes> {
     let data = event.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data: "))?;
     Some(Bytes::copy_from_slice(data))
-}
-
-async fn write_lines(
-    mut output: impl AsyncWrite + Unpin,
-    mut waiting: mpsc::Receiver<Bytes>,
-) -> std::io::Result<()> {
-    while let Some(line) = waiting.recv().await {
-        output.write_all(&line).await?;
-        output.write_all(b"\n").await?;
-        output.flush().await?;
-    }
-    Ok(())
-}
-
-enum InputLine {
-    Whole(Bytes),
-    TooLong,
-}
-
-/// One line, without its end. A line that is too long is read to its end and dropped.
-async fn read_line(
-    input: &mut (impl AsyncBufReadExt + Unpin),
-) -> std::io::Result<Option<InputLine>> {
-    let mut line = Vec::new();
-    let mut too_long = false;
-    loop {
-        let chunk = input.fill_buf().await?;
-        if chunk.is_empty() {
-            return Ok((!line.is_empty()).then(|| InputLine::Whole(line.into())));
-        }
-        let end = chunk.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(chunk.len());
-        too_long |= line.len() + taken > MAX_LINE;
-        if too_long {
-            line.clear();
-        } else if let Some(part) = chunk.get(..taken) {
-            line.extend_from_slice(part);
-        }
-        input.consume(taken + usize::from(end.is_some()));
-        if end.is_some() {
-            return Ok(Some(if too_long {
-                InputLine::TooLong
-            } else {
-                InputLine::Whole(line.into())
-            }));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_are_told_apart_at_a_glance() {
-        let alone =
-            r#""params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#;
-        let rows = [
-            (r#"{"id":1,"method":"initialize"}"#.to_owned(), Kind::Initialize, "1"),
-            (r#"{"id":"1","method":"tools/list"}"#.to_owned(), Kind::Request, "\"1\""),
-            (format!(r#"{{"id":2,"method":"tools/call",{alone}}}"#), Kind::Alone, "2"),
-            (format!(r#"{{"id":3,"method":"subscriptions/listen",{alone}}}"#), Kind::Listen, "3"),
-            (r#"{"method":"notifications/initialized"}"#.to_owned(), Kind::Notification, ""),
-            (
-                r#"{"method":"notifications/cancelled","params":{"requestId":2}}"#.to_owned(),
-                Kind::Cancel,
-                "2",
-            ),
-            (r#"{"id":"q","result":{}}"#.to_owned(), Kind::Response, "\"q\""),
-            (r#"{"id":"q","error":{"code":1}}"#.to_owned(), Kind::Response, "\"q\""),
-            (r#"{"id":4,"method":5}"#.to_owned(), Kind::Request, "4"),
-            ("[1]".to_owned(), Kind::Request, ""),
-            ("nonsense".to_owned(), Kind::Request, ""),
-        ];
-        for (line, kind, id) in rows {
-            let expected = MessageSummary { kind, id: id.to_owned() };
-            assert_eq!(MessageSummary::of(line.as_bytes()), expected, "{line}");
-        }
-    }
 }
