@@ -1,6 +1,8 @@
 //! Checks of a crate's own source files: that it is a library, and that its folders depend on one
 //! another in one direction.
 
+mod paths;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,42 +37,63 @@ pub fn check_library(manifest_dir: &str) {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Checks that each module of a crate's root uses, by `crate::`, only those that come before it in
-/// `order`, which must name them all.
+/// Checks that each module of a crate's root uses only those that come before it in `order`, which must name them
+/// all.
 pub fn check_layers(manifest_dir: &str, order: &[&str]) {
+    check_order(manifest_dir, &[], order);
+}
+
+/// Checks the same of the modules of one folder below `src`, which also use nothing that the folder's own `mod.rs`
+/// defines.
+pub fn check_layers_below(manifest_dir: &str, folder: &str, order: &[&str]) {
+    let root: Vec<String> = folder.split('/').map(str::to_owned).collect();
+    check_order(manifest_dir, &root, order);
+}
+
+fn check_order(manifest_dir: &str, root: &[String], order: &[&str]) {
     let source = Path::new(manifest_dir).join("src");
+    let folder = root.iter().fold(source.clone(), |folder, name| folder.join(name));
     let position = |module: &str| order.iter().position(|known| *known == module);
     let mut found = Vec::new();
-    for file in all_files(&source) {
-        let below = file.strip_prefix(&source).unwrap_or(&file);
-        let own = below.iter().next().unwrap_or_default().to_string_lossy();
-        let own = own.trim_end_matches(".rs").to_owned();
-        if matches!(own.as_str(), "lib" | "main") {
-            continue;
-        }
-        let Some(place) = position(&own) else {
+    for file in all_files(&folder) {
+        let module = module_path(&file, &source);
+        let Some(own) = module.get(root.len()) else { continue };
+        let Some(place) = position(own) else {
             found.push(format!("`{own}` has no place in the order"));
             continue;
         };
-        for (number, line) in code(&file) {
-            let used = line.split("crate::").skip(1).map(module_name);
-            let bad =
-                used.filter(|used| *used != own && position(used).is_some_and(|at| at > place));
-            found.extend(bad.map(|used| format!("{}:{number}: {own} uses {used}", file.display())));
+        let code: Vec<String> = code(&file).into_iter().map(|(_, line)| line).collect();
+        for path in paths::of(&code.join("\n"), &module) {
+            let used = path.strip_prefix(root).and_then(|below| below.first());
+            let Some(used) = used.filter(|used| *used != own) else { continue };
+            let allowed = match position(used) {
+                Some(at) => at < place,
+                // What a crate's root has for all is not a module.
+                None => root.is_empty(),
+            };
+            if !allowed {
+                found.push(format!("{}: {own} uses {}", file.display(), path.join("::")));
+            }
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The module that a file is. A crate's root and the root of a folder are named by their folder alone.
+fn module_path(file: &Path, source: &Path) -> Vec<String> {
+    let below = file.strip_prefix(source).unwrap_or(file).with_extension("");
+    let mut names: Vec<String> =
+        below.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    if names.last().is_some_and(|name| matches!(name.as_str(), "mod" | "lib" | "main")) {
+        names.pop();
+    }
+    names
 }
 
 /// Whether a line names an option of a command line, as messages write it.
 fn names_option(line: &str) -> bool {
     let mut after = line.split("`--").skip(1);
     after.any(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase()))
-}
-
-fn module_name(path: &str) -> &str {
-    let end = path.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    path.get(..end.unwrap_or(path.len())).unwrap_or(path)
 }
 
 /// The lines of a file that are neither comments nor tests, with their numbers.

@@ -21,3 +21,6 @@ pub use transport::http::handle;
 #[cfg(test)]
 #[path = "size_tests.rs"]
 mod size_tests;
+
+#[cfg(test)]
+mod structure_tests;

@@ -100,7 +100,7 @@ pub(crate) async fn call(
     if let Some(error) = result.error.as_ref().filter(|error| is_bad_state(error)) {
         return Err(RpcError::new(INVALID_PARAMS, error.message.clone()));
     }
-    tool_result::answer(Era::Stateless, &asked, result)
+    Answer::of_tool(Era::Stateless, &asked, result)
 }
 
 /// `tasks/get`.

@@ -12,7 +12,6 @@ use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
 use crate::surface::mcp::wire::era::Era;
 use crate::surface::mcp::wire::message::{INVALID_PARAMS, RequestId, RpcError};
-use crate::surface::mcp::wire::tool_result;
 
 /// Calls a tool.
 pub(crate) async fn tool(
@@ -43,7 +42,7 @@ pub(crate) async fn tool(
     }
     let asked = call.tool_id.clone();
     let result = perform_operation(mcp, peer, id, call).await?;
-    tool_result::answer(peer.era, &asked, Box::new(result))
+    Answer::of_tool(peer.era, &asked, Box::new(result))
 }
 
 fn invocation(

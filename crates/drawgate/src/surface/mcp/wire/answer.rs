@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::era::Era;
 use super::message::{INTERNAL_ERROR, RequestId, RpcError};
 use super::stateless::{LIST_TTL_MS, with_ttl};
-use super::tool_result::ToolView;
+use super::tool_result::{self, ToolView};
 
 /// What a method returns.
 pub(crate) enum Answer {
@@ -30,6 +30,19 @@ pub(crate) struct Page {
 }
 
 impl Answer {
+    /// The answer to a call of this tool.
+    pub(crate) fn of_tool(
+        era: Era,
+        asked: &str,
+        result: Box<ToolResult>,
+    ) -> Result<Self, RpcError> {
+        tool_result::check(asked, &result)?;
+        Ok(match tool_result::questions(&result) {
+            Some(questions) => Self::Value(questions),
+            None => Self::Tool(era, result),
+        })
+    }
+
     /// The message.
     pub(crate) fn to_message(&self, id: &RequestId) -> Result<Vec<u8>, RpcError> {
         let mut out = Vec::with_capacity(self.expected_size());

@@ -5,22 +5,12 @@ use drawgate_core::model::{Disclosure, ErrorCode, OWN_META, ToolError, ToolResul
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::answer::Answer;
 use super::era::Era;
 use super::message::{INTERNAL_ERROR, INVALID_PARAMS, RpcError};
 use super::stateless::result_meta;
 
 /// Where the gate's own error code and details stand in a result.
 const META_ERROR: &str = "drawgate/error";
-
-/// The answer to a call of this tool.
-pub(crate) fn answer(era: Era, asked: &str, result: Box<ToolResult>) -> Result<Answer, RpcError> {
-    check(asked, &result)?;
-    Ok(match questions(&result) {
-        Some(questions) => Answer::Value(questions),
-        None => Answer::Tool(era, result),
-    })
-}
 
 /// What the result of a task is, which only the era without sessions has.
 pub(crate) fn value(asked: &str, result: &ToolResult) -> Result<Value, RpcError> {
@@ -33,7 +23,7 @@ pub(crate) fn value(asked: &str, result: &ToolResult) -> Result<Value, RpcError>
 }
 
 /// Finds what is an error of the protocol.
-fn check(asked: &str, result: &ToolResult) -> Result<(), RpcError> {
+pub(crate) fn check(asked: &str, result: &ToolResult) -> Result<(), RpcError> {
     let Some(error) = &result.error else { return Ok(()) };
     let hidden =
         error.disclosure == Disclosure::ToolIsHidden || error.code == ErrorCode::ResourceNotFound;
