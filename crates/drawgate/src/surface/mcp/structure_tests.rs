@@ -25,7 +25,7 @@ const FILES: &[(&str, &[&str])] = &[
     ),
     ("session", &["event_buffer", "replays", "questions", "subscribed", "sessions", "reply"]),
     ("caller", &["transport", "view", "request", "peer"]),
-    ("lists", &["instructions", "search_tools"]),
+    ("lists", &["instructions", "search_tools", "page"]),
     ("state", &["followers", "log_levels", "streams", "subscription_table"]),
     (
         "methods",

@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::tasks;
+use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::session::sessions::Session;
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
@@ -15,7 +16,7 @@ use crate::surface::mcp::wire::era;
 use crate::surface::mcp::wire::message::{INTERNAL_ERROR, INVALID_PARAMS, RpcError};
 use crate::surface::mcp::wire::stateless::server_info;
 
-/// Opens a session.
+/// `initialize`: opens a session.
 pub(crate) fn initialize(
     mcp: &Mcp,
     caller: &Caller,
@@ -39,22 +40,28 @@ pub(crate) fn initialize(
         "protocolVersion": version,
         "capabilities": capabilities(),
         "serverInfo": server_info(),
-        "instructions": mcp.inner.lists.of(&mcp.inner.gateway, caller).instructions,
+        "instructions": mcp.lists(caller).instructions,
     });
     Ok((session, Answer::Value(result)))
 }
 
 /// `server/discover`.
-pub(crate) fn discover(mcp: &Mcp, caller: &Caller) -> Value {
+pub(crate) fn discover(mcp: &Mcp, peer: &Peer) -> Answer {
     let mut capabilities = capabilities();
     if mcp.inner.tasks.is_some() {
         capabilities["extensions"] = json!({ tasks::EXTENSION: {} });
     }
-    json!({
+    let about = json!({
         "supportedVersions": era::supported(),
         "capabilities": capabilities,
-        "instructions": mcp.inner.lists.of(&mcp.inner.gateway, caller).instructions,
-    })
+        "instructions": mcp.lists(&peer.caller).instructions,
+    });
+    Answer::kept(peer.era, about)
+}
+
+/// `ping`.
+pub(crate) fn ping(peer: &Peer) -> Answer {
+    Answer::kept(peer.era, json!({}))
 }
 
 fn capabilities() -> Value {

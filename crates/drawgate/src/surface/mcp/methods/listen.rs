@@ -146,7 +146,7 @@ impl ChangeFeed {
 
     /// The caller's lists as they are now.
     pub(crate) fn lists(&self) -> Arc<Prepared> {
-        self.mcp.inner.lists.of(&self.mcp.inner.gateway, &self.caller)
+        self.mcp.lists(&self.caller)
     }
 
     /// Which of the lists have changed.
@@ -155,7 +155,7 @@ impl ChangeFeed {
         changed.map(|list| self.message(list.notice(), Map::new())).collect()
     }
 
-    /// That a resource has changed, for those who asked and may still use it.
+    /// The message that a resource has changed, if the caller asked for it and may still use it.
     pub(crate) fn resource_updated(&self, changed: &Resource) -> Option<Value> {
         let uri = self.subscribed.name(changed)?;
         let view = CallerView::of(&self.mcp.inner.gateway, &self.caller);
@@ -167,7 +167,7 @@ impl ChangeFeed {
         Some(self.message(Notice::ResourceUpdated, params))
     }
 
-    /// That a task has changed, for its owner, who asked to hear of it.
+    /// The message that a task has changed, if its owner asked for it.
     pub(crate) fn task_changed(&self, id: &str) -> Option<Value> {
         self.wanted.tasks.iter().find(|wanted| *wanted == id)?;
         Some(self.message(Notice::TaskChanged, self.show(id)?))

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::surface::mcp::caller::peer::Peer;
-use crate::surface::mcp::lists::Cursor;
+use crate::surface::mcp::lists::page::Cursor;
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::{Answer, Page};
 use crate::surface::mcp::wire::era::Era;
@@ -16,7 +16,7 @@ pub(crate) fn tools(
     params: &Map<String, Value>,
 ) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
-    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    let lists = mcp.lists(&peer.caller);
     Ok(page(peer.era, "tools", lists.tools(peer.era).page(cursor)))
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn templates(
     params: &Map<String, Value>,
 ) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
-    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    let lists = mcp.lists(&peer.caller);
     Ok(page(peer.era, "resourceTemplates", lists.templates.page(cursor)))
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn prompts(
     params: &Map<String, Value>,
 ) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
-    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    let lists = mcp.lists(&peer.caller);
     Ok(page(peer.era, "prompts", lists.prompts.page(cursor)))
 }
 

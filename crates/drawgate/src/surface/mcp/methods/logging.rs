@@ -11,6 +11,7 @@ use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::methods::gate;
 use crate::surface::mcp::state::Mcp;
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;
 use crate::surface::mcp::wire::message::{RequestId, RpcError};
 
@@ -23,7 +24,7 @@ pub(crate) async fn set_level(
     peer: &Peer,
     id: &RequestId,
     params: &Map<String, Value>,
-) -> Result<Value, RpcError> {
+) -> Result<Answer, RpcError> {
     let name = client::parse_level(params.get("level"), "level")?;
     let level = client::LEVELS.iter().position(|level| *level == name).unwrap_or_default();
     if let Some(session) = &peer.session {
@@ -47,7 +48,7 @@ pub(crate) async fn set_level(
     }
     // The next call's messages are subject to the new level, so that the sources must have it first.
     telling.join_all().await;
-    Ok(json!({}))
+    Ok(Answer::kept(peer.era, json!({})))
 }
 
 /// The client has its answer soon, whatever a source does with it.

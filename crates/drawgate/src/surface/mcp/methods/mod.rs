@@ -18,59 +18,49 @@ mod subscriptions;
 pub(crate) mod tasks;
 pub(crate) mod tools;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::caller::peer::Peer;
 use super::state::Mcp;
 use super::wire::answer::Answer;
 use super::wire::message::{RequestId, RpcError};
 use super::wire::method::{Method, MethodName, Need};
-use super::wire::stateless::{LIST_TTL_MS, with_ttl};
 
-/// Performs any other request. What is not a call is boxed where it waits, so that calls do not pay for
-/// its room.
+/// Performs a request that is answered with a result.
 pub(crate) async fn dispatch(
     mcp: &Mcp,
     peer: &Peer,
     id: &RequestId,
-    method: &MethodName,
+    name: &MethodName,
     params: Map<String, Value>,
 ) -> Result<Answer, RpcError> {
-    let era = peer.era;
-    if !method.needs().contains(&Need::Narrowing) {
+    if !name.needs().contains(&Need::Narrowing) {
         meta::check(&params)?;
     }
-    if method.needs().contains(&Need::FirstLists) {
+    if name.needs().contains(&Need::FirstLists) {
         Box::pin(mcp.first_lists()).await;
     }
-    let unknown = || RpcError::unknown_method(method.as_str());
-    let result = match method.request_in(era).ok_or_else(unknown)? {
-        Method::CallTool => return tools::tool(mcp, peer, id, params).await,
-        Method::ListTools => return lists::tools(mcp, peer, &params),
-        Method::ListResources => {
-            return Box::pin(resources::list(mcp, peer, &params)).await;
-        }
-        Method::ListTemplates => return lists::templates(mcp, peer, &params),
-        Method::ReadResource => {
-            return Box::pin(resources::read(mcp, peer, id, params)).await;
-        }
-        Method::ListPrompts => return lists::prompts(mcp, peer, &params),
-        Method::GetPrompt => return Box::pin(prompts::get(mcp, peer, id, params)).await,
-        Method::Complete => {
-            return Box::pin(completion::complete(mcp, peer, id, params)).await;
-        }
-        Method::Subscribe => Box::pin(subscriptions::subscribe(mcp, peer, &params)).await?,
-        Method::Unsubscribe => Box::pin(subscriptions::unsubscribe(mcp, peer, &params)).await?,
-        Method::GetTask => return tasks::get(mcp, peer, &params),
-        Method::UpdateTask => return tasks::update(mcp, peer, &params),
-        Method::CancelTask => {
-            return Box::pin(tasks::cancel(mcp, peer, &params)).await;
-        }
-        Method::Discover => handshake::discover(mcp, &peer.caller),
-        Method::Ping => json!({}),
-        Method::SetLogLevel => Box::pin(logging::set_level(mcp, peer, id, &params)).await?,
+    let unknown = || RpcError::unknown_method(name.as_str());
+    let method = name.request_in(peer.era).ok_or_else(unknown)?;
+    // What is not a call is boxed where it waits, so that calls do not pay for its room.
+    match method {
+        Method::CallTool => tools::tool(mcp, peer, id, params).await,
+        Method::ListTools => lists::tools(mcp, peer, &params),
+        Method::ListResources => Box::pin(resources::list(mcp, peer, &params)).await,
+        Method::ListTemplates => lists::templates(mcp, peer, &params),
+        Method::ReadResource => Box::pin(resources::read(mcp, peer, id, params)).await,
+        Method::Subscribe => Box::pin(subscriptions::subscribe(mcp, peer, &params)).await,
+        Method::Unsubscribe => Box::pin(subscriptions::unsubscribe(mcp, peer, &params)).await,
+        Method::ListPrompts => lists::prompts(mcp, peer, &params),
+        Method::GetPrompt => Box::pin(prompts::get(mcp, peer, id, params)).await,
+        Method::Complete => Box::pin(completion::complete(mcp, peer, id, params)).await,
+        Method::GetTask => tasks::get(mcp, peer, &params),
+        Method::UpdateTask => tasks::update(mcp, peer, &params),
+        Method::CancelTask => Box::pin(tasks::cancel(mcp, peer, &params)).await,
+        Method::SetLogLevel => Box::pin(logging::set_level(mcp, peer, id, &params)).await,
+        Method::Discover => Ok(handshake::discover(mcp, peer)),
+        Method::Ping => Ok(handshake::ping(peer)),
         // These are answered with a session, with a stream, and not at all.
-        Method::Initialize | Method::Listen | Method::Cancelled => return Err(unknown()),
-    };
-    Ok(Answer::Value(with_ttl(era, LIST_TTL_MS, result)))
+        Method::Initialize | Method::Listen | Method::Cancelled => Err(unknown()),
+    }
 }

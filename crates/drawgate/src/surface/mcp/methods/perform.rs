@@ -40,7 +40,7 @@ pub(crate) async fn perform_operation(
             None => Err(RpcError::new(INVALID_REQUEST, "the run has ended")),
         };
     }
-    // Who declared nothing is asked nothing; the rest is boxed, since it is seldom needed and large.
+    // A client that declared nothing is asked nothing; the rest is boxed, since it is seldom needed and large.
     let result = match peer.era {
         _ if peer.client.capabilities.is_empty() => {
             mcp.inner.gateway.call(&peer.caller, call, options).await

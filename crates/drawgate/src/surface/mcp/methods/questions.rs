@@ -29,7 +29,7 @@ const MAX_ROUNDS: usize = 16;
 enum Unanswered {
     /// The client gave the call up, or is gone.
     Cancelled,
-    /// Nobody answered in time.
+    /// No answer came in time.
     TooLate,
     /// A person has decided elsewhere.
     Settled,

@@ -20,7 +20,7 @@ use crate::surface::mcp::wire::message::{
 };
 use crate::surface::mcp::wire::stateless::with_ttl;
 
-/// A list of more is of no use to anybody.
+/// How many artifacts are listed; a longer list would not be read.
 const MAX_ARTIFACTS: usize = 200;
 /// The longest URI that an answer repeats.
 const MAX_URI: usize = 4096;
@@ -32,7 +32,7 @@ pub(crate) async fn list(
     params: &Map<String, Value>,
 ) -> Result<Answer, RpcError> {
     let cursor = cursor(params)?;
-    let lists = mcp.inner.lists.of(&mcp.inner.gateway, &peer.caller);
+    let lists = mcp.lists(&peer.caller);
     let (mut listed, next) = lists.resources.page(cursor);
     if cursor.is_some() {
         return Ok(page(peer.era, "resources", (listed, next)));

@@ -14,6 +14,7 @@ use crate::surface::mcp::caller::view::CallerView;
 use crate::surface::mcp::session::subscribed::{Reservation, Resource, Subscriptions};
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::state::subscription_table::{Listener, Remaining, leave};
+use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::era::Era;
 use crate::surface::mcp::wire::message::{INVALID_REQUEST, RpcError};
 
@@ -22,12 +23,13 @@ pub(crate) async fn subscribe(
     mcp: &Mcp,
     peer: &Peer,
     params: &Map<String, Value>,
-) -> Result<Value, RpcError> {
+) -> Result<Answer, RpcError> {
     let asked = gate::text(params, "uri")?.to_owned();
-    let Some(session) = &peer.session else { return Ok(json!({})) };
+    let done = Answer::kept(peer.era, json!({}));
+    let Some(session) = &peer.session else { return Ok(done) };
     // What is stored never changes, so there is nothing to hear of it.
     if resources::is_artifact(mcp, peer, &asked).await? {
-        return Ok(json!({}));
+        return Ok(done);
     }
     if session.subscribed.watch() {
         let (mcp, caller) = (mcp.clone(), peer.caller.clone());
@@ -38,7 +40,7 @@ pub(crate) async fn subscribe(
         });
     }
     match join(mcp, &peer.caller, peer.era, &session.subscribed, asked).await {
-        Ok(()) => Ok(json!({})),
+        Ok(()) => Ok(done),
         Err(SubscribeError::BeforeGate(error)) => Err(error),
         Err(SubscribeError::FromGate(error)) => {
             peer.reaches_gate();
@@ -52,7 +54,7 @@ pub(crate) async fn unsubscribe(
     mcp: &Mcp,
     peer: &Peer,
     params: &Map<String, Value>,
-) -> Result<Value, RpcError> {
+) -> Result<Answer, RpcError> {
     let asked = gate::text(params, "uri")?;
     let left = peer.session.as_ref().and_then(|session| session.subscribed.take(asked));
     if let Some(resource) = left {
@@ -60,7 +62,7 @@ pub(crate) async fn unsubscribe(
         // In a task of its own: a client that goes away meanwhile must not leave half of it.
         drop(tokio::spawn(async move { remove(&mcp, &caller, &resource).await }).await);
     }
-    Ok(json!({}))
+    Ok(Answer::kept(peer.era, json!({})))
 }
 
 /// Why a listener is not subscribed to a resource.

@@ -183,7 +183,7 @@ pub(crate) fn check(peer: &Peer) -> Result<(), RpcError> {
     Err(RpcError::new(MISSING_CAPABILITY, message).with_data(needed))
 }
 
-/// The task that a request is about. Whoever asks about one follows tasks.
+/// The task that a request is about. A client that asks about one follows tasks.
 fn task_id<'a>(
     mcp: &Mcp,
     peer: &Peer,

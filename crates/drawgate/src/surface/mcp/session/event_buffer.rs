@@ -152,7 +152,7 @@ impl EventBuffer {
             match unread_since {
                 None => changed.await,
                 Some(since) if since.elapsed() >= limit => return,
-                // Whether somebody came is looked at again.
+                // A reader may have come meanwhile, so this is checked again.
                 Some(since) => drop(timeout_at(since + limit, changed).await),
             }
         }

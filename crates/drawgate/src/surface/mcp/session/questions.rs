@@ -17,12 +17,12 @@ const MAX_OPEN: usize = 64;
 pub(crate) struct Questions(Mutex<HashMap<String, oneshot::Sender<Option<Value>>>>);
 
 impl Questions {
-    /// Takes the client's answer; one that nobody waits for is dropped.
+    /// Takes the client's answer; one that no call waits for is dropped.
     pub(crate) fn answered(&self, id: &RequestId, result: Option<Value>) {
         let RequestId::Text(id) = id else { return };
         let waiting = self.0.lock().remove(id);
         if let Some(waiting) = waiting {
-            // Who asked may have given up a moment ago.
+            // The call may have been given up a moment ago.
             let _ = waiting.send(result);
         }
     }

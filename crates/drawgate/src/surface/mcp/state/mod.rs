@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drawgate_agents::runs::Runs;
+use drawgate_core::model::Caller;
 use drawgate_core::pipeline::Gateway;
 use drawgate_core::registry::SourceSupervisor;
 use drawgate_runtime::tasks::Tasks;
@@ -17,7 +18,7 @@ use self::followers::Followers;
 use self::log_levels::SourceLogLevels;
 use self::streams::Streams;
 use self::subscription_table::SubscriptionTable;
-use super::lists::Lists;
+use super::lists::{Lists, Prepared};
 use super::session::sessions::Sessions;
 use super::wire::parameters::ParameterHeaders;
 use crate::surface::intake::Intake;
@@ -79,7 +80,7 @@ impl Mcp {
     /// The same, with calls that can become tasks.
     #[must_use]
     pub fn with_tasks(mut self, tasks: Tasks) -> Self {
-        // It is new, so that nobody else holds it.
+        // It is new, so that this is its only holder.
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.tasks = Some(tasks);
         }
@@ -111,6 +112,11 @@ impl Mcp {
             inner.runs = Some(runs);
         }
         self
+    }
+
+    /// The lists of one caller, as its grants and the registry are now.
+    pub(crate) fn lists(&self, caller: &Caller) -> Arc<Prepared> {
+        self.inner.lists.of(&self.inner.gateway, caller)
     }
 
     /// What requests take up in memory.

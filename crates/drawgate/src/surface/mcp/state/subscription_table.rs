@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 
 use crate::surface::mcp::session::subscribed::Resource;
 
-/// Resources that somebody listens to, in all.
+/// Resources with listeners, in all.
 const MAX_ALL: usize = 16 * 1024;
 /// Subscriptions of one principal, so that it can't use up the room of all.
 const MAX_SHARE: usize = MAX_ALL / 4;
@@ -74,7 +74,7 @@ impl Default for SubscriptionTable {
 }
 
 impl SubscriptionTable {
-    /// Reports a change to all streams. Without a stream at the moment there is none to hear of it.
+    /// Reports a change to all streams. It is dropped where no stream is open.
     pub(crate) fn report(&self, changed: Resource) {
         let _ = self.updates.send(Arc::new(changed));
     }
@@ -144,7 +144,7 @@ impl SubscriptionTable {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Remaining {
     /// It was not there.
-    Nobody,
+    Absent,
     /// Others of the same client listen.
     One,
     Last,
@@ -152,7 +152,7 @@ pub(crate) enum Remaining {
 
 pub(crate) fn leave(held: &mut Vec<Listener>, caller: &Caller) -> Remaining {
     let is_own = |listener: &Listener| is_one_client(&listener.caller, caller);
-    let Some(place) = held.iter().position(is_own) else { return Remaining::Nobody };
+    let Some(place) = held.iter().position(is_own) else { return Remaining::Absent };
     held.swap_remove(place);
     if held.iter().any(is_own) { Remaining::One } else { Remaining::Last }
 }

@@ -30,10 +30,10 @@ fn a_client_leaves_whatever_its_token_grants_by_now() {
     };
     let mut held =
         vec![enter("one", grant("g1")), enter("one", grant("g2")), enter("other", grant("g3"))];
-    assert_eq!(leave(&mut held, &caller(&ann, "third", &[])), Remaining::Nobody);
+    assert_eq!(leave(&mut held, &caller(&ann, "third", &[])), Remaining::Absent);
     assert_eq!(leave(&mut held, &caller(&ann, "one", &[grant("g4")])), Remaining::One);
     assert_eq!(leave(&mut held, &caller(&ann, "one", &[])), Remaining::Last);
-    assert_eq!(leave(&mut held, &caller(&ann, "one", &[])), Remaining::Nobody);
+    assert_eq!(leave(&mut held, &caller(&ann, "one", &[])), Remaining::Absent);
     assert_eq!(subscription_table.shares.lock().get(&ann), Some(&1));
     assert_eq!(leave(&mut held, &caller(&ann, "other", &[])), Remaining::Last);
     assert!(subscription_table.shares.lock().is_empty());

@@ -220,7 +220,7 @@ impl Bridge {
         }
     }
 
-    /// Cancels such a request. `false` if it is none.
+    /// Cancels such a request. `false` if it is another.
     fn give_up(&self, message: &MessageSummary) -> bool {
         let request = self.shared.state.lock().open.remove(&message.id);
         request.inspect(CancellationToken::cancel).is_some()
@@ -237,7 +237,7 @@ impl Bridge {
             if let Some(id) = request_id(&line).filter(|_| kind != Kind::Response) {
                 let refused = json!({ "jsonrpc": "2.0", "id": id, "error": {
                     "code": INTERNAL_ERROR, "message": told(&error) } });
-                // The client may be gone; then there is nobody to tell.
+                // The client may be gone; then the message is dropped.
                 let _ = lines.send(Bytes::from(refused.to_string())).await;
             }
         }

@@ -197,7 +197,7 @@ async fn respond(
 ) -> Result<Response, RpcError> {
     let channel = match (&peer.session, peer.caller.surface == OVER_HTTP) {
         (Some(session), true) => ReplyChannel::resumable(session),
-        // Who leaves has cancelled, and over standard input and output nobody comes back.
+        // Without a session leaving cancels, and over standard input and output a client does not come back.
         _ => ReplyChannel::new(),
     };
     let peer = Peer { reply: Some(channel.clone()), ..peer };

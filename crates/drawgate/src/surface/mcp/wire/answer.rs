@@ -30,6 +30,11 @@ pub(crate) struct Page {
 }
 
 impl Answer {
+    /// A result of the gateway's own, which a client may keep as long as a list.
+    pub(crate) fn kept(era: Era, result: Value) -> Self {
+        Self::Value(with_ttl(era, LIST_TTL_MS, result))
+    }
+
     /// The answer to a call of this tool.
     pub(crate) fn of_tool(
         era: Era,
