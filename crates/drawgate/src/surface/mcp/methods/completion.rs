@@ -4,9 +4,9 @@ use drawgate_core::model::{Operation, SourceId};
 use drawgate_core::registry::Item;
 use serde_json::{Map, Value, json};
 
+use super::gate::{self, CachePolicy};
 use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
-use crate::surface::mcp::methods::gate::{self, CachePolicy};
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::message::{RequestId, RpcError};

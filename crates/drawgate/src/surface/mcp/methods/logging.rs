@@ -7,9 +7,9 @@ use drawgate_core::model::{Caller, Operation, SourceId, ToolInvocation};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
+use super::gate;
 use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
-use crate::surface::mcp::methods::gate;
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::client;

@@ -3,10 +3,10 @@
 use drawgate_core::model::Operation;
 use serde_json::{Map, Value};
 
+use super::gate::{self, CachePolicy};
 use super::perform::perform_operation;
 use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
-use crate::surface::mcp::methods::gate::{self, CachePolicy};
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::message::{RequestId, RpcError};

@@ -6,12 +6,12 @@ use base64::engine::general_purpose::STANDARD;
 use drawgate_core::model::{ArtifactRef, Caller, Operation, SourceId, ToolError, shown_name};
 use serde_json::{Map, Value, json};
 
+use super::gate::{self, CachePolicy};
 use super::lists::{cursor, page};
 use super::meta;
 use super::perform::perform_operation;
 use crate::surface::mcp::caller::peer::Peer;
 use crate::surface::mcp::caller::view::CallerView;
-use crate::surface::mcp::methods::gate::{self, CachePolicy};
 use crate::surface::mcp::state::Mcp;
 use crate::surface::mcp::wire::answer::Answer;
 use crate::surface::mcp::wire::era::Era;

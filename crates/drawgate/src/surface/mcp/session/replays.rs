@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::surface::mcp::session::event_buffer::EventBuffer;
+use super::event_buffer::EventBuffer;
 
 /// Bytes that are kept of the answers of one session, and of all.
 const MAX_EACH: usize = 8 * 1024 * 1024;

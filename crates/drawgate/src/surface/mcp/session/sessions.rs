@@ -11,9 +11,9 @@ use drawgate_core::model::{Client, Principal};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::surface::mcp::session::questions::Questions;
-use crate::surface::mcp::session::replays::{Replays, Total};
-use crate::surface::mcp::session::subscribed::Subscriptions;
+use super::questions::Questions;
+use super::replays::{Replays, Total};
+use super::subscribed::Subscriptions;
 use crate::surface::mcp::wire::message::RequestId;
 
 /// How many requests of one session may be open at once.

@@ -4,9 +4,9 @@ use drawgate_core::model::{Client, InputGiven};
 use drawgate_core::pipeline::PageRequest;
 use serde_json::{Map, Value, json};
 
+use super::era::{Era, PROTOCOL_META};
+use super::message::{INVALID_PARAMS, RpcError};
 use super::notice::{ELICIT, LIST_ROOTS, SAMPLE};
-use crate::surface::mcp::wire::era::{Era, PROTOCOL_META};
-use crate::surface::mcp::wire::message::{INVALID_PARAMS, RpcError};
 
 /// Bytes of what a client declares; real ones need a few hundred.
 const MAX_CAPABILITIES: usize = 16 * 1024;

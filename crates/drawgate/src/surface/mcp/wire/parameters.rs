@@ -13,7 +13,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value};
 
 use super::headers;
-use crate::surface::mcp::wire::message::{HEADER_MISMATCH, RpcError};
+use super::message::{HEADER_MISMATCH, RpcError};
 
 /// The tools that want headers, found once for each revision of the registry.
 #[derive(Default)]
