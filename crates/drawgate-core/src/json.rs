@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
@@ -43,6 +43,20 @@ pub enum JsonError {
 pub fn parse(bytes: &[u8]) -> Result<Value, JsonError> {
     let state = State::default();
     whole(bytes, Strict { depth: 0, state: &state }, &state)
+}
+
+/// Parses exactly one JSON value into a type. For documents of others that a type describes: what the type
+/// does not know is bounded, too.
+pub fn parse_as<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
+    let wrong = |error: serde_json::Error| JsonError::Syntax(error.to_string());
+    serde_json::from_value(parse(bytes)?).map_err(wrong)
+}
+
+/// Whether a text is the JSON of a value. Nothing is built of the text, which is read up to the first difference.
+#[must_use]
+pub fn is_json_of(text: &str, value: &Value) -> bool {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    Same(value).deserialize(&mut deserializer).and_then(|()| deserializer.end()).is_ok()
 }
 
 /// What a text is whose outermost members somebody reads by name.
@@ -229,6 +243,91 @@ impl<'de> Visitor<'de> for Strict<'_> {
             }
         }
         Ok(Value::Object(map))
+    }
+}
+
+/// Compares a text with a value while it is read. A difference is an error, so that reading stops.
+struct Same<'v>(&'v Value);
+
+impl Same<'_> {
+    fn is<E: serde::de::Error>(&self, other: &Value) -> Result<(), E> {
+        if self.0 == other { Ok(()) } else { Err(differs()) }
+    }
+}
+
+fn differs<E: serde::de::Error>() -> E {
+    E::custom("differs")
+}
+
+impl<'de> DeserializeSeed<'de> for Same<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Same<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the same JSON value")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        self.is(&Value::Null)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        self.is(&Value::Bool(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
+        self.is(&value.into())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
+        self.is(&value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
+        self.is(&value.into())
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
+        if self.0.as_str() == Some(value) { Ok(()) } else { Err(differs()) }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let items = self.0.as_array().ok_or_else(differs)?;
+        for item in items {
+            seq.next_element_seed(Same(item))?.ok_or_else(differs)?;
+        }
+        seq.next_element_seed(Nothing).map(drop)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        let members = self.0.as_object().ok_or_else(differs)?;
+        let mut seen = BTreeSet::new();
+        while let Some(key) = access.next_key::<String>()? {
+            let (key, value) = members.get_key_value(&key).ok_or_else(differs)?;
+            if !seen.insert(key) {
+                return Err(differs());
+            }
+            access.next_value_seed(Same(value))?;
+        }
+        if seen.len() == members.len() { Ok(()) } else { Err(differs()) }
+    }
+}
+
+/// Differs from every value: what comes behind the last one.
+struct Nothing;
+
+impl<'de> DeserializeSeed<'de> for Nothing {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, _: D) -> Result<(), D::Error> {
+        Err(differs())
     }
 }
 

@@ -179,3 +179,60 @@ fn members_of_text_that_is_not_unicode_are_mended() {
     let mended = Outermost::Object([Some(json!("a\u{fffd}b\u{fffd}"))]);
     assert_eq!(parse_members_lossy(text, ["id"]), Ok(mended));
 }
+
+/// The comparison without a tree agrees with the one of trees, but for a key that comes twice.
+#[test]
+fn a_text_is_compared_with_a_value_as_it_is_read() {
+    let values = [
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(-7),
+        json!(1.0),
+        json!("a\n\u{e9}"),
+        json!([]),
+        json!([1, [2, { "a": null }]]),
+        json!({}),
+        json!({ "a": 1, "b": [1, 2] }),
+        json!({ "a": 1 }),
+    ];
+    for value in &values {
+        for other in &values {
+            let text = serde_json::to_string_pretty(other).unwrap();
+            assert_eq!(is_json_of(&text, value), value == other, "{text} and {value}");
+        }
+        for wrong in ["", " x", ",", "]"] {
+            let text = format!("{value}{wrong}");
+            assert_eq!(is_json_of(&text, value), wrong.is_empty(), "{text}");
+        }
+    }
+    for (text, value) in [
+        (r#"{"b":[1,2],"a":1}"#, json!({ "a": 1, "b": [1, 2] })),
+        (r#" [ 1 , 2 ] "#, json!([1, 2])),
+        (r#""\u0061\n\u00e9""#, json!("a\n\u{e9}")),
+    ] {
+        assert!(is_json_of(text, &value), "{text}");
+    }
+    for (text, value) in [
+        (r#"{"a":1,"a":1}"#, json!({ "a": 1 })),
+        (r#"{"a":1,"a":1}"#, json!({ "a": 1, "b": 1 })),
+        ("[1,2,3]", json!([1, 2])),
+        ("[1]", json!([1, 2])),
+        ("1.0", json!(1)),
+    ] {
+        assert!(!is_json_of(text, &value), "{text}");
+    }
+}
+
+#[test]
+fn what_a_type_does_not_know_is_bounded_too() {
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Known {
+        a: u8,
+    }
+    assert_eq!(parse_as(br#"{"a":1,"more":[1,2]}"#), Ok(Known { a: 1 }));
+    let many = format!(r#"{{"a":1,"more":[{}0]}}"#, "0,".repeat(MAX_VALUES));
+    assert_eq!(parse_as::<Known>(many.as_bytes()), Err(JsonError::Values));
+    assert!(matches!(parse_as::<Known>(br#"{"a":"x"}"#), Err(JsonError::Syntax(_))));
+    assert!(matches!(parse_as::<Known>(br#"{"a":1,"a":1}"#), Err(JsonError::Duplicate(_))));
+}

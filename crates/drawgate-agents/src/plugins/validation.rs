@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use drawgate_core::json::parse_as;
 use drawgate_core::model::{IdError, SourceId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,7 +74,7 @@ impl Validation {
         if let Some(error) = reply.error {
             return Err(PluginError(format!("the model that reviews failed: {error}")));
         }
-        let answer: Answer = serde_json::from_str(&reply.output)
+        let answer: Answer = parse_as(reply.output.as_bytes())
             .map_err(|error| PluginError(format!("the review can't be read: {error}")))?;
         let feedback = answer.feedback.filter(|feedback| !feedback.is_empty());
         Ok(HookAnswer::Verdict { accepted: answer.accepted, feedback })

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Spooled;
 use super::size::Size;
+use crate::json::is_json_of;
 use crate::model::{ArtifactRef, Caller, ToolOutput};
 use crate::pipeline::Gateway;
 use crate::pipeline::audit::Trace;
@@ -109,7 +110,7 @@ pub(super) fn repeats(structured: &Value, output: &ToolOutput) -> bool {
     let Some(text) = text_of(block) else { return false };
     let wrapped = structured.as_object().filter(|map| map.len() == 1);
     wrapped.and_then(|map| map.values().next()?.as_str()) == Some(text)
-        || serde_json::from_str::<Value>(text).is_ok_and(|parsed| parsed == *structured)
+        || is_json_of(text, structured)
 }
 
 fn text_of(block: &Value) -> Option<&str> {
@@ -154,4 +155,26 @@ fn link(entry: &Entry, artifact: &ArtifactRef) -> Value {
         "mimeType": artifact.mime_type,
         "size": artifact.size,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most memory that this process has had, in MiB.
+    fn peak() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    }
+
+    #[test]
+    fn a_text_of_many_values_is_compared_without_building_them() {
+        let output = ToolOutput::text(format!("[{}0]", "0,".repeat(7 << 20)));
+        let before = peak();
+        assert!(!repeats(&json!([0, 0, 1]), &output));
+        assert!(!repeats(&json!({ "a": 1 }), &output));
+        assert!(peak() < before + 64, "{before} MiB, then {} MiB", peak());
+        assert!(repeats(&json!([0, 1]), &ToolOutput::text("[ 0, 1 ]")));
+    }
 }
