@@ -2,11 +2,12 @@
 //! server, and what the folder that it runs from must hold.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File as OpenFile;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use drawgate_core::canonical;
-use drawgate_core::model::SourceId;
+use drawgate_core::json::parse_as;
+use drawgate_core::{canonical, model::SourceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,6 +18,8 @@ use super::tree::{self, TreeError};
 pub const LOCK_FILE: &str = "drawgate.lock";
 /// The form of the file.
 const VERSION: u32 = 1;
+/// The largest lock file: a hundred servers with the most that an ordinary one needs.
+const MAX_BYTES: u64 = 16 << 20;
 /// Where npm puts packages.
 const MODULES: &str = "node_modules/";
 
@@ -99,11 +102,13 @@ impl PackageLock {
             ..Self::default()
         };
         let read = || {
-            if std::fs::metadata(path)?.is_file() {
-                return std::fs::read(path);
+            if !std::fs::metadata(path)?.is_file() {
+                // A pipe would be waited for.
+                return Err(io::Error::other("it is not a file"));
             }
-            // A pipe would be waited for.
-            Err(io::Error::other("it is not a file"))
+            let mut text = Vec::new();
+            OpenFile::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut text)?;
+            bounded(text)
         };
         let text = match read() {
             Ok(text) => text,
@@ -111,7 +116,7 @@ impl PackageLock {
             Err(error) => return failed(error.to_string()),
         };
         let hash = canonical::sha256_hex(&text);
-        match serde_json::from_slice::<File>(&text) {
+        match parse_as::<File>(&text) {
             Ok(File { version: VERSION, servers }) => Self { servers, hash, problem: None },
             Ok(File { version, .. }) => {
                 Self { hash, ..failed(format!("version {version} is not known")) }
@@ -123,11 +128,21 @@ impl PackageLock {
         }
     }
 
-    /// The file's text for these packages.
-    pub fn text(servers: &BTreeMap<SourceId, PinnedPackage>) -> serde_json::Result<String> {
+    /// The file's text for these packages, if it could be read again.
+    pub fn text(servers: &BTreeMap<SourceId, PinnedPackage>) -> io::Result<String> {
         let file = File { version: VERSION, servers: servers.clone() };
-        Ok(serde_json::to_string_pretty(&file)? + "\n")
+        let text = serde_json::to_string_pretty(&file)? + "\n";
+        let text = bounded(text.into_bytes())?;
+        parse_as::<File>(&text).map_err(io::Error::other)?;
+        String::from_utf8(text).map_err(io::Error::other)
     }
+}
+
+fn bounded(text: Vec<u8>) -> io::Result<Vec<u8>> {
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("a lock file may have {MAX_BYTES} bytes")));
+    }
+    Ok(text)
 }
 
 impl PinnedPackage {

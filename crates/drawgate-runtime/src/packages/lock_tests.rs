@@ -48,6 +48,28 @@ fn a_lock_is_read_as_it_was_written() {
     }
 }
 
+/// What could not be read again is not written, and what is too large is not read.
+#[test]
+fn a_lock_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(LOCK_FILE);
+    let with = |pins: Pins| {
+        BTreeMap::from([(SourceId::new("a").unwrap(), PinnedPackage { pins, ..npm() })])
+    };
+    let long = Pins::Python { requirements: "x".repeat(16 << 20) };
+    let many = Pins::Npm { manifest: json!({}), lock: json!(vec![0; 1_000_000]) };
+    for (pins, reason) in [(long, "may have 16777216 bytes"), (many, "more than 1000000 values")] {
+        let servers = with(pins);
+        let refused = PackageLock::text(&servers).unwrap_err().to_string();
+        assert!(refused.contains(reason), "{refused}");
+        let file = File { version: VERSION, servers };
+        std::fs::write(&path, serde_json::to_vec(&file).unwrap()).unwrap();
+        let read = PackageLock::read(&path);
+        let problem = read.problem.unwrap();
+        assert!(problem.contains(reason) && read.servers.is_empty(), "{problem}");
+    }
+}
+
 #[test]
 fn names_of_a_lock_stay_in_the_folder_of_packages() {
     assert!(npm().is_sound());

@@ -233,7 +233,8 @@ impl ConfigFile {
         let (path, _alone) = lock_folder_of(&PackageLock::path(&self.path))?;
         let mut servers = self.packages()?;
         change(&mut servers);
-        let text = PackageLock::text(&servers)?;
+        let text = PackageLock::text(&servers);
+        let text = text.with_context(|| format!("can't write `{}`", path.display()))?;
         put(&path, &text)?;
         Ok(canonical::sha256_hex(text.as_bytes()))
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
+use drawgate_core::json::parse;
 use drawgate_runtime::packages::{PackageRequest, Pins};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::installer::{Installer, Step};
@@ -34,6 +36,35 @@ const ALWAYS: [&str; 15] = [
     "--loglevel=error",
 ];
 
+/// What is kept of npm's lock file, for the whole and for each package: all by which the same is installed
+/// again. A package may have anything else in its `package.json`, and as much of it as it likes.
+const LOCK_MEMBERS: [&str; 4] = ["name", "version", "lockfileVersion", "requires"];
+const PACKAGE_MEMBERS: [&str; 20] = [
+    "name",
+    "version",
+    "resolved",
+    "integrity",
+    "link",
+    "dev",
+    "optional",
+    "devOptional",
+    "peer",
+    "inBundle",
+    "bundleDependencies",
+    "dependencies",
+    "optionalDependencies",
+    "peerDependencies",
+    "peerDependenciesMeta",
+    "bin",
+    "os",
+    "cpu",
+    "libc",
+    "extraneous",
+];
+
+/// The largest `package.json` of a package. Those that there are have a tenth of it.
+const MAX_MANIFEST: usize = 1 << 20;
+
 pub(super) async fn install(
     installer: &Installer,
     request: &PackageRequest,
@@ -60,7 +91,8 @@ pub(super) async fn install(
     let programs = node.into_iter().collect();
     installer.run(Step { program: &program, args: &args, settings, programs }).await?;
     let manifest = json_of(installer, MANIFEST)?;
-    let lock = json_of(installer, LOCK)?;
+    let manifest = only(&["private", "dependencies"], manifest);
+    let lock = slim(json_of(installer, LOCK)?);
     let program = match &request.program {
         Some(program) => program.clone(),
         None => own_program(installer, &manifest)?,
@@ -76,8 +108,43 @@ pub(super) async fn install(
 fn own_program(installer: &Installer, manifest: &Value) -> anyhow::Result<String> {
     let package = manifest["dependencies"].as_object().and_then(|all| all.keys().next());
     let package = package.context("npm has installed nothing")?;
-    let own = json_of(installer, &format!("node_modules/{package}/{MANIFEST}"))?;
-    program_of(package, &own["bin"])
+    let name = format!("node_modules/{package}/{MANIFEST}");
+    let own = own_manifest(&installer.read(&name)?).with_context(|| format!("`{name}`"))?;
+    program_of(package, &own.bin)
+}
+
+/// What is read of a package's own `package.json`.
+#[derive(Deserialize)]
+struct OwnManifest {
+    #[serde(default)]
+    bin: Value,
+}
+
+/// Its author's own text, which npm reads less strictly than the gateway: its size is the bound.
+fn own_manifest(text: &str) -> anyhow::Result<OwnManifest> {
+    if text.len() > MAX_MANIFEST {
+        bail!("it has more than {MAX_MANIFEST} bytes");
+    }
+    serde_json::from_str(text).context("it can't be read as JSON")
+}
+
+/// A lock file of npm without what nothing is installed by.
+fn slim(lock: Value) -> Value {
+    let Value::Object(mut lock) = lock else { return lock };
+    let packages = lock.remove("packages").unwrap_or_default();
+    let mut kept = only(&LOCK_MEMBERS, Value::Object(lock));
+    if let Value::Object(packages) = packages {
+        let packages = packages.into_iter().map(|(path, it)| (path, only(&PACKAGE_MEMBERS, it)));
+        kept["packages"] = Value::Object(packages.collect());
+    }
+    kept
+}
+
+/// An object's members with these names.
+fn only(names: &[&str], object: Value) -> Value {
+    let Value::Object(mut members) = object else { return object };
+    members.retain(|name, _| names.contains(&name.as_str()));
+    Value::Object(members)
 }
 
 fn program_of(package: &str, bin: &Value) -> anyhow::Result<String> {
@@ -106,12 +173,44 @@ fn program_of(package: &str, bin: &Value) -> anyhow::Result<String> {
 
 fn json_of(installer: &Installer, name: &str) -> anyhow::Result<Value> {
     let text = installer.read(name)?;
-    serde_json::from_str(&text).with_context(|| format!("`{name}` is not JSON"))
+    parse(text.as_bytes()).with_context(|| format!("`{name}` can't be read as JSON"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A package with a million `engines` weighs what any other does.
+    #[test]
+    fn a_lock_keeps_what_is_installed_by_and_nothing_else() {
+        let package = json!({
+            "version": "1.0.0", "integrity": "sha512-a", "dependencies": { "b": "^2" }, "bin": { "a": "a.js" },
+            "engines": { "node": ">=18", "x": "y" }, "license": "MIT", "funding": { "url": "x" }, "unheard": [1],
+        });
+        let lock = json!({ "name": "t", "lockfileVersion": 3, "requires": true, "more": {}, "packages": {
+            "": { "dependencies": { "a": "1.0.0" } }, "node_modules/a": package,
+        } });
+        let expected = json!({ "name": "t", "lockfileVersion": 3, "requires": true, "packages": {
+            "": { "dependencies": { "a": "1.0.0" } },
+            "node_modules/a": {
+                "version": "1.0.0", "integrity": "sha512-a", "dependencies": { "b": "^2" }, "bin": { "a": "a.js" },
+            },
+        } });
+        assert_eq!(slim(lock), expected);
+    }
+
+    #[test]
+    fn the_manifest_of_a_package_is_bounded() {
+        let manifest = |engines: usize| {
+            let engines = format!("{}0", "0,".repeat(engines));
+            own_manifest(&format!(
+                r#"{{"bin":"a.js","name":"a","name":"a","engines":[{engines}]}}"#
+            ))
+        };
+        assert_eq!(manifest(1).unwrap().bin, json!("a.js"));
+        let refused = manifest(MAX_MANIFEST).err().unwrap().to_string();
+        assert_eq!(refused, "it has more than 1048576 bytes");
+    }
 
     #[test]
     fn the_program_is_the_one_that_npx_starts() {

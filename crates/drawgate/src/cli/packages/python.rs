@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use drawgate_core::json::parse;
 use drawgate_runtime::packages::{PackageRequest, Pins, links_out};
 use serde_json::Value;
 
@@ -109,7 +110,8 @@ impl<'a> Tool<'a> {
         args.extend(["--dry-run", "--ignore-installed", BUILT_ONLY, "--report", REPORT]);
         args.extend(["--requirement", ASKED]);
         self.run(&self.own_python(), &args).await?;
-        let report = serde_json::from_str(&self.installer.read(REPORT)?)?;
+        let report = parse(self.installer.read(REPORT)?.as_bytes());
+        let report = report.with_context(|| format!("`{REPORT}` of pip can't be read"))?;
         self.installer.write(REQUIREMENTS, &requirements_of(&report)?)
     }
 
