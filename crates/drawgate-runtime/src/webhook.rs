@@ -123,6 +123,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn texts_of_others_are_sent_without_control_characters() {
+        let hidden = "a\u{1b}[2J\u{202e}b";
+        let approval = serde_json::from_value(json!({
+            "id": "1", "state": "pending", "principal": "ann", "toolId": "s:t", "binding": "x",
+            "arguments": { hidden: [hidden, { "n": hidden }] }, "reason": hidden, "riskTags": [],
+            "createdAt": 0, "expiresAt": 1,
+        }));
+        let body = body(&approval.unwrap(), None);
+        let shown = r"a\u{1b}[2J\u{202e}b";
+        assert_eq!(body["arguments"], json!({ shown: [shown, { "n": shown }] }));
+        assert_eq!(body["reason"], shown);
+        assert_eq!(body["text"], "`ann` wants to call `s:t` and needs a person's approval");
+    }
+
+    #[test]
     fn a_body_is_signed_with_its_time() {
         // As `printf '%s' '1700000000.{}' | openssl dgst -sha256 -hmac secret` has it.
         assert_eq!(

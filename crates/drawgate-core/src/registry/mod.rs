@@ -37,7 +37,7 @@ pub use entry::{
     BadTool, Entry, Limits, Naming, Origin, Registration, SourceTerms, ToolTerms, Validation,
     definition_hash,
 };
-pub use names::{skeleton, visible_text};
+pub use names::{skeleton, visible_line, visible_text};
 pub use portable::{is_compilable, is_portable};
 pub use refusal::{NameConflict, RegistrationError};
 pub use revisions::Registry;

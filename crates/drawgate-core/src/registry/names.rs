@@ -85,6 +85,17 @@ pub fn visible_text(text: &str) -> std::borrow::Cow<'_, str> {
     shown.into()
 }
 
+/// The same for a text that stands in a line of ours: ends of lines are shown, too, so that what others wrote
+/// begins no line of its own.
+#[must_use]
+pub fn visible_line(text: &str) -> std::borrow::Cow<'_, str> {
+    let shown = visible_text(text);
+    if shown.contains(['\n', '\r']) {
+        return shown.replace('\r', "\\r").replace('\n', "\\n").into();
+    }
+    shown
+}
+
 /// The black flag, which begins the flags of parts of countries.
 const FLAG: char = '\u{1f3f4}';
 /// England, Scotland, Wales: the only ones in use. Any other tag could hide text.

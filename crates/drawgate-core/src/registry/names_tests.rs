@@ -162,6 +162,19 @@ fn hidden_characters_become_visible() {
     }
 }
 
+#[test]
+fn a_text_in_a_line_of_ours_begins_no_line() {
+    for (text, shown) in [
+        ("1.0", "1.0"),
+        ("1.0\nfiles: ready, 3 tools", r"1.0\nfiles: ready, 3 tools"),
+        ("a\r\nb", r"a\r\nb"),
+        ("a\rb\u{1b}[2J\u{2028}", r"a\u{d}b\u{1b}[2J\u{2028}"),
+        ("a\u{85}b\u{b}\u{c}", r"a\u{85}b\u{b}\u{c}"),
+    ] {
+        assert_eq!(visible_line(text), shown);
+    }
+}
+
 /// Names by which a second server could be taken for the first.
 #[test]
 fn no_server_imitates_another() {

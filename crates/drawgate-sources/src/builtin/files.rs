@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use drawgate_core::model::ToolOutput;
-use drawgate_core::registry::visible_text;
+use drawgate_core::registry::visible_line;
 use drawgate_core::source::SourceError;
 use serde_json::{Map, Value, json};
 
@@ -84,7 +84,7 @@ fn list(workspace: &Workspace, prefix: &str) -> Result<ToolOutput, WorkspaceErro
 /// The name of a file must not add lines to a list, nor write control sequences to a terminal. The
 /// exact names are in the structured answer.
 fn on_one_line(name: &str) -> String {
-    visible_text(name).replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")
+    visible_line(name).replace('\t', "\\t")
 }
 
 fn delete(workspace: &Workspace, path: &FilePath) -> Result<ToolOutput, WorkspaceError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drawgate_core::model::SourceId;
-use drawgate_core::registry::SourceState;
+use drawgate_core::registry::{SourceState, visible_line};
 use drawgate_runtime::operations::{ServerReport, SourceReport};
 use drawgate_runtime::packages::{NOT_FETCHED, NOT_PINNED};
 use serde_json::Value;
@@ -55,6 +55,7 @@ pub(super) fn explain(server: &ServerReport) -> String {
         let last = stderr.iter().skip(stderr.len().saturating_sub(STDERR_LINES));
         lines.extend(without_repeats(last.filter_map(Value::as_str)));
     }
+    let lines: Vec<_> = lines.iter().map(|line| visible_line(line)).collect();
     lines.join("\n")
 }
 
@@ -280,6 +281,24 @@ mod tests {
              not shown to callers: `title` must be a text; in `a`, `b`, `c` and 1 more",
         );
         assert!(is_ok(&server));
+    }
+
+    #[test]
+    fn no_text_of_a_server_begins_a_line() {
+        let forged = "1\nfiles: ready\u{1b}[2J";
+        let server = report(json!({
+            "id": "evil", "state": "failed", "tools": 0, "server": forged, "fault": forged, "problem": forged,
+            "leftOut": [{ "source_id": "evil", "tool": forged, "reason": forged }],
+            "demands": { forged: { "inForce": true, "requiredScopes": [forged] } },
+            "diagnostics": {
+                "state": forged, "transport": forged, "protocolVersion": forged, "restarts": 1, "lastError": "x\ny",
+                "leftOut": [{ "tool": forged, "reason": forged }], "stderrTail": [forged],
+                "misfits": [{ "tool": forged, "reason": forged }],
+            },
+        }));
+        let said = explain(&server);
+        assert!(said.lines().all(|line| !line.starts_with("files")), "{said}");
+        assert!(!said.contains('\u{1b}') && said.contains(r"1\nfiles: ready\u{1b}[2J"), "{said}");
     }
 
     #[test]

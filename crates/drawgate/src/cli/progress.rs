@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use drawgate_core::registry::visible_text;
+use drawgate_core::registry::visible_line;
 use parking_lot::Mutex;
 
 use super::machine;
@@ -190,7 +190,7 @@ impl Line {
             return;
         }
         let spinner = SPINNER.get(turns % SPINNER.len()).copied().unwrap_or_default();
-        let text = visible_text(&task.text);
+        let text = visible_line(&task.text);
         let text = spinner_line(spinner, &text, task.since.elapsed(), columns(io::stderr()));
         let width = text.chars().count();
         let rest = " ".repeat(self.drawn.saturating_sub(width));
@@ -213,7 +213,7 @@ impl Line {
             None | Some(_) => task.text.clone(),
         };
         task.said = Some((task.text.clone(), Instant::now()));
-        write(&format!("drawgate: {}\n", visible_text(&text)));
+        write(&format!("drawgate: {}\n", visible_line(&text)));
     }
 
     /// Takes the line away. Blanks instead of control sequences, which not every terminal has.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use drawgate_agents::profile::Budget;
 use drawgate_agents::runs::{Ending, Happened, Phase, RunDetails, RunEvent};
-use drawgate_core::registry::visible_text;
+use drawgate_core::registry::{visible_line, visible_text};
 use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{RunEvents, StartRun, StartedRun};
 use serde_json::json;
@@ -200,7 +200,7 @@ impl Shown {
             context.out.raw(b"\n")?;
         }
         let indent = "  ".repeat(usize::from(event.depth));
-        let line = visible_text(&format!("{indent}{}{line}", who(event))).into_owned();
+        let line = visible_line(&format!("{indent}{}{line}", who(event))).into_owned();
         painted_notice(&Screen::of(stderr().is_terminal()).paint(Tone::Faint, &line));
         Ok(())
     }

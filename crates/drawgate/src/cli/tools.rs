@@ -290,6 +290,12 @@ async fn step(backend: &Backend, call: &NewCall, error: &ToolError) -> Option<St
     near.or_else(|| next::step(call, error))
 }
 
+/// The error of a call, with what to do. What a server wrote may have several lines; only the first begins one.
+fn complaint(error: &ToolError, step: Option<&str>) -> String {
+    let step = step.map(|step| format!("; {step}")).unwrap_or_default();
+    format!("{}: {}{step}", error.code, error.message.lines().collect::<Vec<_>>().join("\n  "))
+}
+
 fn show_result(
     context: &Context,
     result: &ToolResult,
@@ -314,9 +320,7 @@ fn show_result(
     }
     match (&result.error, &result.structured_content) {
         (Some(error), _) => {
-            let step = step.map(|step| format!("; {step}")).unwrap_or_default();
-            let said = format!("{}: {}{step}", error.code, error.message);
-            notice!("drawgate: {said}");
+            notice!("drawgate: {}", complaint(error, step.as_deref()));
         }
         (None, Some(structured @ Value::Object(_))) => {
             context.out.text(&serde_json::to_string_pretty(structured)?)?;
@@ -324,4 +328,17 @@ fn show_result(
         (None, _) => {}
     }
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_line_of_an_error_begins_a_line() {
+        let forged = "no\nfiles: ready\ndrawgate: done\n";
+        let error = ToolError::new(ErrorCode::ExecutionFailed, forged);
+        let said = complaint(&error, Some("see there"));
+        assert_eq!(said, "EXECUTION_FAILED: no\n  files: ready\n  drawgate: done; see there");
+    }
 }

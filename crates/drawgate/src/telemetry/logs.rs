@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use chrono::{Local, TimeZone as _};
 use drawgate_core::clock::Clock as _;
 use drawgate_core::redact::Redactor;
-use drawgate_core::registry::visible_text;
+use drawgate_core::registry::visible_line;
 use drawgate_host::clock::SystemClock;
 use tracing::Level;
 use tracing::field::Field;
@@ -76,11 +76,7 @@ struct OneLine<'a, 'w>(&'a mut Writer<'w>);
 
 impl fmt::Write for OneLine<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let shown = visible_text(text);
-        if !shown.contains(['\n', '\r']) {
-            return self.0.write_str(&shown);
-        }
-        self.0.write_str(&shown.replace('\r', "\\r").replace('\n', "\\n"))
+        self.0.write_str(&visible_line(text))
     }
 }
 

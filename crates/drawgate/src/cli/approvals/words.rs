@@ -2,7 +2,7 @@
 
 use drawgate_core::policy::{Approval, ApprovalState};
 use drawgate_core::redact::has_masks;
-use drawgate_core::registry::visible_text;
+use drawgate_core::registry::{visible_line, visible_text};
 use drawgate_runtime::operations::ListedApproval;
 
 use crate::cli::screen::{Screen, Tone, local_time};
@@ -21,12 +21,12 @@ pub(super) fn block(listed: &ListedApproval, screen: Screen) -> String {
         "{}  {}  {} by {}",
         screen.paint(Tone::Title, id),
         screen.paint(tone_of(word), word),
-        visible_text(tool_id),
-        visible_text(principal.as_str()),
+        visible_line(tool_id),
+        visible_line(principal.as_str()),
     )];
     let room = screen.width.map_or(SHORT, |width| width.saturating_sub(INDENT.len()));
     let mut add = |text: &str| {
-        let cut = shortened(&visible_text(text), room);
+        let cut = shortened(&visible_line(text), room);
         lines.push(format!("{INDENT}{cut}"));
     };
     add(&arguments.to_string());
@@ -59,7 +59,7 @@ pub(super) fn describe(listed: &ListedApproval) -> String {
         format!("tool       {}", approval.tool_id),
         format!("agent      {}", approval.principal),
         format!("state      {}{waits}", approval.state.as_str()),
-        format!("reason     {}", approval.reason),
+        format!("reason     {}", visible_line(&approval.reason)),
     ];
     if !risks.is_empty() {
         lines.push(format!("risks      {}", risks.join(" ")));

@@ -1,7 +1,7 @@
 //! An event of the audit log on one line: what happened, by whom, about what, how it ended.
 
 use drawgate_core::audit::search::AuditEntry;
-use drawgate_core::registry::visible_text;
+use drawgate_core::registry::visible_line;
 use serde_json::Value;
 
 use crate::cli::screen::local_time;
@@ -71,7 +71,7 @@ fn approval(entry: &AuditEntry) -> String {
 
 /// The beginning of a call's arguments.
 fn in_short(arguments: &str) -> String {
-    let shown = visible_text(arguments);
+    let shown = visible_line(arguments);
     match shown.char_indices().nth(SHORT) {
         Some((at, _)) => format!("{}…", shown.get(..at).unwrap_or_default()),
         None => shown.into_owned(),
