@@ -90,25 +90,6 @@ pub(crate) fn ended_by_box(error: &SandboxError) -> SourceError {
     }
 }
 
-/// What a person should know about the sandbox of a program that failed, to be put behind the
-/// failure; nothing where there is no sandbox.
-pub(crate) fn note(spawn: &Spawn) -> String {
-    let may_not = match profile(spawn) {
-        Profile::None => return String::new(),
-        Profile::Strict => "no network and no files but its own workspace",
-        Profile::Workspace => {
-            "no network and no files but its workspace and those of `permissions`"
-        }
-        Profile::Network => {
-            "no host but those of `permissions.hosts` (through a proxy) and no files but its workspace and those of `permissions`"
-        }
-    };
-    format!(
-        "; it runs in the sandbox `{}`: {may_not}; if its own words show that it lacks one of these, widen `permissions` or change `sandbox`",
-        profile(spawn)
-    )
-}
-
 /// Rules about hosts, from configuration.
 pub(crate) fn rules(hosts: &[String], anywhere: bool) -> Result<Vec<HostRule>, ConfigError> {
     let rule = |text: &String| {

@@ -221,6 +221,19 @@ impl Journal {
         self.facts.lock().ignored_messages += 1;
     }
 
+    /// How many lines it has written to its standard error.
+    pub(super) fn complaints(&self) -> u64 {
+        self.facts.lock().stderr_lines
+    }
+
+    /// The lines that followed the first so many, as far as they are kept. They are not masked.
+    pub(super) fn complaints_since(&self, before: u64) -> Vec<String> {
+        let tail = self.tail.lock();
+        let new = self.facts.lock().stderr_lines.saturating_sub(before);
+        let old = tail.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
+        tail.iter().skip(old).cloned().collect()
+    }
+
     /// Keeps a line as it was read; it is masked, then shortened, when it is shown.
     pub(super) fn complaint(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line).into_owned();

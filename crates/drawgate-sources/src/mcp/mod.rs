@@ -67,7 +67,7 @@ use exchange::Interrupted;
 pub use parameters::{AnnotationError, ParameterHeader, parameter_headers};
 use pool::Pool;
 use refusals::Refusals;
-pub use refusals::{Refusal, shell_word};
+pub use refusals::{ALLOWED_BY, Refusal, shell_word};
 pub use requests::ClientRequest;
 use supervise::Supervisor;
 use uses::InUse;

@@ -13,11 +13,12 @@ use std::sync::{Arc, OnceLock};
 
 use drawgate_core::model::SourceId;
 use drawgate_host::Host;
-use drawgate_host::egress::{HostRule, RefusedHosts};
+use drawgate_host::egress::{Admission, HostRule, RefusedHosts};
 use drawgate_host::process::Spawn;
 use drawgate_host::sandbox::protected::is_secret;
 use drawgate_host::sandbox::{Confinement, Profile};
 use drawgate_host::store::DataDir;
+use http::Uri;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,11 @@ const SETTINGS: &str = "/etc";
 const ALL_READ: u32 = 0o004;
 /// Ports that a host without one means.
 const USUAL_PORTS: [u16; 2] = [80, 443];
+
+/// How the advice begins that has what an operator can do.
+pub const ALLOWED_BY: &str = "an operator can allow it by";
+/// What is said before it of a host that leads to this machine or a private network.
+const INSIDE: &str = "its address is one of this machine or of a network around it, which a rule for all hosts does not open; ";
 
 /// Something that a program asked for and was not given.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -199,7 +205,9 @@ impl Refusals {
         if confinement.may_write(path) || !(missing || denied) {
             return None;
         }
-        if denied && self.package().is_some_and(|package| path.starts_with(package)) {
+        // Some programs say of what they could not make that it is missing.
+        let writes = denied || says_any(text, &WRITING);
+        if writes && self.package().is_some_and(|package| path.starts_with(package)) {
             return self.in_package(confinement, path);
         }
         let is_own = OWN.iter().any(|own| path.starts_with(own));
@@ -210,7 +218,7 @@ impl Refusals {
         if is_own && says_any(text, &WRITING) {
             return None;
         }
-        if denied || says_any(text, &WRITING) {
+        if writes {
             let home = self.host.secrets.home();
             let is_shown = confinement.may_read(path, &self.spawn.args, home.as_deref());
             return if denied || !is_shown { self.write_in(self.folder_of(path)?) } else { None };
@@ -298,13 +306,28 @@ impl Refusals {
         }
     }
 
+    /// Whether a host was refused that the program may reach if it is a public one.
+    fn leads_inside(&self, refusal: &Refusal) -> bool {
+        let Refusal::Host(host) = refusal else { return false };
+        let named = host.parse::<Uri>().ok();
+        let named = named.as_ref().and_then(|uri| Some((uri.host()?, uri.port_u16())));
+        let Some((name, port)) = named else { return false };
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        self.spawn.confinement.as_ref().is_some_and(|confinement| {
+            let usual = USUAL_PORTS.iter().copied();
+            let mut ports = port.into_iter().chain(usual.filter(|_| port.is_none()));
+            ports.any(|port| confinement.reach.admits(name, port) == Admission::Public)
+        })
+    }
+
     /// What an operator can do about it.
     fn advice(&self, refusal: &Refusal) -> String {
         let id = &self.id;
         if let Some(option) = refusal.option() {
+            let inside = if self.leads_inside(refusal) { INSIDE } else { "" };
             return match self.host.allow_command {
-                Some(command) => format!("an operator can allow it by `{command} {id} {option}`"),
-                None => format!("an operator can allow it by `{}` of `{id}`", refusal.key()),
+                Some(command) => format!("{inside}{ALLOWED_BY} `{command} {id} {option}`"),
+                None => format!("{inside}{ALLOWED_BY} `{}` of `{id}`", refusal.key()),
             };
         }
         let own = self.spawn.confinement.as_ref().map(|held| held.workspace.display());

@@ -110,6 +110,12 @@ fn files_that_are_there_and_closed_are_named() {
             "EROFS: read-only file system, open 'ROOT/packages/s/t/lib/memory.json'",
             Some("writing in its own package, `ROOT/packages/s/t/lib`"),
         ),
+        (
+            "npm error ENOENT: no such file or directory, mkdir 'ROOT/packages/s/t/lib/node_modules'",
+            Some("writing in its own package, `ROOT/packages/s/t/lib`"),
+        ),
+        // A file that its package lacks was not to be written.
+        ("ENOENT: no such file or directory, open 'ROOT/packages/s/t/lib/none'", None),
         // A folder that could only be given as a whole machine's.
         ("EROFS: read-only file system, open '/nowhere'", None),
         // It is not there for anybody.
@@ -168,6 +174,30 @@ fn callers_are_told_with_the_line_that_allows_it() {
     let host = BTreeSet::from([Refusal::Host("api.example.com".to_owned())]);
     assert_eq!(lab.refusals.hosts_since(mark), host);
     assert!(lab.refusals.hosts_since(lab.refusals.mark()).is_empty());
+}
+
+/// `*` opens public hosts alone: a name that was refused all the same leads inside.
+#[test]
+fn a_host_that_leads_inside_is_advised_with_a_word_about_it() {
+    let mut lab = Lab::new();
+    let told = |lab: &Lab, host: &str| {
+        let host = BTreeSet::from([Refusal::Host(host.to_owned())]);
+        lab.refusals.told(&host).unwrap()
+    };
+    assert!(!told(&lab, "intra.example").contains("its address"));
+    let mut spawn = lab.refusals.spawn.clone();
+    spawn.confinement.as_mut().unwrap().reach = Reach::only(["*".parse().unwrap()]);
+    let host = Arc::clone(&lab.refusals.host);
+    lab.refusals = Refusals::of(&SourceId::new("s").unwrap(), &spawn, &host).unwrap();
+    for (host, inside) in
+        [("intra.example", true), ("intra.example:8080", false), ("10.0.0.1", true)]
+    {
+        assert_eq!(
+            told(&lab, host).contains("its address is one of this machine"),
+            inside,
+            "{host}"
+        );
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin};
 
 use super::{MAX_RESULT, Silence};
-use crate::confine::{ended_by_box, note};
+use crate::confine::ended_by_box;
 use crate::excerpt::{MAX_READ, excerpt};
 
 pub(super) async fn perform(
@@ -38,8 +38,7 @@ pub(super) async fn perform(
         let complaint =
             if complaint.is_empty() { complaint } else { format!("; it said: {complaint}") };
         return Err(SourceError::Protocol(format!(
-            "the program ended ({status}) without a result{complaint}{}",
-            note(spawn)
+            "the program ended ({status}) without a result{complaint}"
         )));
     }
     Ok(output)

@@ -109,12 +109,13 @@ async fn a_server_that_exits_fails_its_calls_and_comes_back() {
 async fn a_server_that_never_starts_says_why_at_once() {
     let source = stdio("exit_at_start");
     let error = source.manifest().await.unwrap_err().to_string();
-    assert_eq!(error, "the server exited with code 3");
+    let why = "the server exited with code 3; its last line of stderr: cannot find my database";
+    assert_eq!(error, why);
     // It may have been the question for its era that ended it, so that it is started once more.
     let complaint = "cannot find my database";
     until("the complaints are read", || source.report().stderr_tail == [complaint; 2]).await;
     let diagnostics = source.report();
-    assert_eq!(diagnostics.last_error.as_deref(), Some("the server exited with code 3"));
+    assert_eq!(diagnostics.last_error.as_deref(), Some(why));
     assert_eq!(diagnostics.pid, None);
     source.close().await;
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use connection::Connection;
+use drawgate_core::registry::visible_line;
 use drawgate_core::source::SourceError;
 use drawgate_host::Host;
 use drawgate_host::egress::RefusedHosts;
@@ -23,8 +24,7 @@ use super::diagnostics::Journal;
 use super::probe::shake_hands;
 use super::refusals::Refusals;
 use super::wire::{MAX_MESSAGE, ServerInfo};
-use crate::confine::note;
-use crate::excerpt::MAX_READ;
+use crate::excerpt::{MAX_READ, excerpt};
 use crate::line_rpc::{Line, Lines, read_line};
 use crate::pace::Pace;
 
@@ -33,6 +33,8 @@ use crate::pace::Pace;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long answers that a server wrote before it exited may take to be read.
 const LAST_WORDS: Duration = Duration::from_millis(50);
+/// The same for standard error of a server that did not start, which is all that says why.
+const LAST_COMPLAINTS: Duration = Duration::from_secs(1);
 
 /// How to start the server.
 pub(super) struct Dialer {
@@ -57,13 +59,28 @@ impl Dialer {
         context: &SourceContext,
     ) -> Result<Server, SourceError> {
         let probed = context.memory.may_discover();
+        let before = journal.complaints();
         let outcome = match self.start(journal, context).await {
             Err(Failed::Exited(_)) if probed && !context.memory.may_discover() => {
                 self.start(journal, context).await
             }
             outcome => outcome,
         };
-        outcome.map_err(|failed| failed.into_error(&self.spawn))
+        outcome.map_err(|failed| failed.into_error(&self.known(journal, context, before)))
+    }
+
+    /// What is known of why a program failed, to be put behind the failure: what it said last, and what its
+    /// sandbox refused it.
+    fn known(&self, journal: &Journal, context: &SourceContext, before: u64) -> String {
+        let (lines, secrets) = (journal.complaints_since(before), self.host.secrets.known_values());
+        let said = telling(&lines).map(|line| excerpt(line, &secrets));
+        let said = said
+            .map(|line| format!("; its last line of stderr: {}", visible_line(&line)))
+            .unwrap_or_default();
+        let refusals = context.refusals.as_ref();
+        let told = refusals.and_then(|known| known.told(&known.list().into_iter().collect()));
+        let told = told.map(|told| format!("; {}", told.replace('\n', "; ")));
+        said + &told.unwrap_or_default()
     }
 
     async fn start(
@@ -81,12 +98,22 @@ impl Dialer {
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(SourceError::unreachable("the server's pipes are missing").into());
         };
-        tokio::spawn(keep_complaints(stderr, Arc::clone(journal), refusals));
+        let complaints = tokio::spawn(keep_complaints(stderr, Arc::clone(journal), refusals));
         let lines = Lines::new(stdout, MAX_MESSAGE);
         let connection = Connection::open(stdin, lines, Arc::clone(journal), context.clone());
         let mut server = Server { connection, info: ServerInfo::default(), child };
-        server.info = self.within_start_timeout(&mut server, journal).await?;
-        Ok(server)
+        let started = self.within_start_timeout(&mut server, journal).await;
+        match started {
+            Ok(info) => {
+                server.info = info;
+                Ok(server)
+            }
+            Err(failed) => {
+                drop(server);
+                let _late = timeout(LAST_COMPLAINTS, complaints).await;
+                Err(failed)
+            }
+        }
     }
 
     async fn within_start_timeout(
@@ -117,13 +144,12 @@ enum Failed {
 }
 
 impl Failed {
-    /// What a program may not do in its sandbox is often why it fails, and seldom what it says.
-    fn into_error(self, spawn: &Spawn) -> SourceError {
+    fn into_error(self, known: &str) -> SourceError {
         match self {
             Self::Spawn(reason) => SourceError::unreachable(reason),
-            Self::Exited(reason) => SourceError::unreachable(reason + &note(spawn)),
+            Self::Exited(reason) => SourceError::unreachable(reason + known),
             Self::Otherwise(SourceError::Unavailable { message, sent }) => {
-                SourceError::Unavailable { message: message + &note(spawn), sent }
+                SourceError::Unavailable { message: message + known, sent }
             }
             Self::Otherwise(error) => error,
         }
@@ -188,6 +214,13 @@ async fn exited(child: &mut Running) -> String {
     }
 }
 
+/// The line that says most: the last one that names an error, else the last one. Node ends with its version.
+fn telling(lines: &[String]) -> Option<&str> {
+    let mut lines = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).rev();
+    let last = lines.clone().next();
+    lines.find(|line| line.contains("Error")).or(last)
+}
+
 /// Reads a server's standard error for ever: a full pipe would stop the server.
 async fn keep_complaints(
     stderr: ChildStderr,
@@ -202,5 +235,23 @@ async fn keep_complaints(
             refusals.hear(&String::from_utf8_lossy(&line));
         }
         pace.lines(1, line.len()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_names_the_error_is_told() {
+        for (text, expected) in [
+            ("", None),
+            ("starting\nno database\n\n", Some("no database")),
+            ("Traceback:\n  File x\nAttributeError: no `x`", Some("AttributeError: no `x`")),
+            ("x.js:1\nTypeError: no\n    at x:1\n\nNode.js v20.1.0", Some("TypeError: no")),
+        ] {
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            assert_eq!(telling(&lines), expected, "{text}");
+        }
     }
 }
