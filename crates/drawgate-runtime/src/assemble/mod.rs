@@ -15,6 +15,7 @@ mod trusted;
 
 pub use crate::start::Start;
 pub(crate) use logins::follow_logins;
+pub use sources::DISABLED_SERVER;
 pub(crate) use sources::follow_restarts;
 pub use trusted::{trusted_paths, writable_folders};
 

@@ -223,12 +223,13 @@ fn plans(loaded: &Loaded) -> BTreeMap<SourceId, ServerPlan> {
     servers.map(|(id, server)| (id.clone(), ServerPlan::of(loaded, id, server))).collect()
 }
 
+/// What callers of a disabled server hear.
+pub const DISABLED_SERVER: &str = "is disabled in the configuration";
+
 /// The servers that are not, by the operator's word.
 fn disabled(config: &Config) -> BTreeMap<SourceId, Absence> {
     let servers = config.servers.iter().filter(|(_, server)| !server.enabled);
-    let absence = |id, server: &Server| {
-        Absence::new(id, &server.capabilities, "is disabled in the configuration")
-    };
+    let absence = |id, server: &Server| Absence::new(id, &server.capabilities, DISABLED_SERVER);
     servers.map(|(id, server)| (id.clone(), absence(id, server))).collect()
 }
 

@@ -51,14 +51,15 @@ impl Toolpacks {
 
     fn disabled(&self, loaded: &Loaded, pack: &Installed) -> Option<(SourceId, Absence)> {
         let id = source_id(&self.supervisor, &pack.id).ok()?;
-        // Callers hear it: how an operator does that is not for them.
-        let reason = "is disabled; an operator can enable it";
-        let mut absence = Absence::new(&id, capabilities_of(loaded, &pack.id), reason);
+        let mut absence = Absence::new(&id, capabilities_of(loaded, &pack.id), DISABLED_TOOLPACK);
         let names = pack.entry.iter().flat_map(|entry| entry.definitions.keys());
         absence.names = names.cloned().collect();
         Some((id, absence))
     }
 }
+
+/// What callers of a disabled toolpack hear: how an operator enables it is not for them.
+pub const DISABLED_TOOLPACK: &str = "is disabled; an operator can enable it";
 
 /// Where toolpacks are installed.
 pub(super) fn path(loaded: &Loaded) -> anyhow::Result<PathBuf> {

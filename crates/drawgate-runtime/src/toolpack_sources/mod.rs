@@ -23,6 +23,7 @@ use tokio::task::spawn_blocking;
 use crate::config::Loaded;
 use crate::start::Start;
 use crate::toolpacks::{Installed, Integrity};
+pub use find::DISABLED_TOOLPACK;
 use find::{InstalledToolpacks, installed, path};
 pub use plan::{NOT_ENABLED, complaint};
 use plan::{ToolpackPlan, settings, source_id};

@@ -1,7 +1,10 @@
 //! What a person can do about a call that was refused, or a list that is empty.
 
 use drawgate_core::model::{ErrorCode, ToolError};
+use drawgate_runtime::assemble::DISABLED_SERVER;
 use drawgate_runtime::operations::NewCall;
+use drawgate_runtime::toolpack_sources::{DISABLED_TOOLPACK, NOT_ENABLED};
+use drawgate_sources::mcp::ALLOWED_BY;
 
 /// What to do about a refusal, where the gateway's own words don't say it.
 pub(super) fn step(call: &NewCall, error: &ToolError) -> Option<String> {
@@ -27,7 +30,7 @@ pub(super) fn step(call: &NewCall, error: &ToolError) -> Option<String> {
             let agent = call.agent.as_ref().map_or("local", |agent| agent.as_str());
             Some(format!("`drawgate grants add {first} --agent {agent} --for 8h` gives it"))
         }
-        ErrorCode::Unavailable => Some("`drawgate servers doctor` may say why".to_owned()),
+        ErrorCode::Unavailable => absent(&error.message),
         ErrorCode::ExecutionFailed
         | ErrorCode::Timeout
         | ErrorCode::PermissionEscalationRequired
@@ -37,6 +40,23 @@ pub(super) fn step(call: &NewCall, error: &ToolError) -> Option<String> {
         | ErrorCode::ValidationError
         | ErrorCode::Cancelled => None,
     }
+}
+
+/// What to do about a source that is not there.
+fn absent(message: &str) -> Option<String> {
+    // It says so itself.
+    if message.contains(ALLOWED_BY) {
+        return None;
+    }
+    let id = message.split('`').nth(1).unwrap_or_default();
+    let enable = |kind: &str| Some(format!("`drawgate {kind} enable {id}` enables it"));
+    if message.contains(DISABLED_SERVER) {
+        return enable("servers");
+    }
+    if message.contains(DISABLED_TOOLPACK) || message.contains(NOT_ENABLED) {
+        return enable("toolpacks");
+    }
+    Some("`drawgate servers doctor` may say why".to_owned())
 }
 
 /// Whether it is about what narrows the call, not about an argument of the tool.
@@ -52,5 +72,31 @@ pub(super) fn no_tools(agent: Option<&str>) -> String {
             "`{name}` may call no tools; `drawgate tools list` shows what each requires, and \
              `drawgate grants add CAPABILITY --agent {name}` gives that"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_helps_against_an_absent_source_is_said_once() {
+        for (message, expected) in [
+            (
+                "`off` is disabled in the configuration",
+                Some("`drawgate servers enable off` enables it"),
+            ),
+            (
+                "`pack` is disabled; an operator can enable it",
+                Some("`drawgate toolpacks enable pack` enables it"),
+            ),
+            ("`down` failed: no connection", Some("`drawgate servers doctor` may say why")),
+            (
+                "`db` failed: it exited; an operator can allow it by `drawgate servers allow db --write /d`",
+                None,
+            ),
+        ] {
+            assert_eq!(absent(message).as_deref(), expected, "{message}");
+        }
     }
 }
