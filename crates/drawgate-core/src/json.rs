@@ -13,6 +13,8 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqA
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
+use crate::registry::visible_line;
+
 /// How deep arrays and objects may nest. `serde_json` itself stops at 128.
 pub const MAX_DEPTH: usize = 64;
 
@@ -21,6 +23,9 @@ pub const MAX_VALUES: usize = 1_000_000;
 
 /// How much of a duplicate key an error shows.
 const SHOWN_KEY: usize = 64;
+
+/// How many characters are shown of what is no JSON.
+const MAX_BEGINNING: usize = 60;
 
 /// Why bytes are not acceptable JSON. No variant repeats the content, but for a key's beginning.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +42,48 @@ pub enum JsonError {
     /// More values than [`MAX_VALUES`].
     #[error("more than {MAX_VALUES} values")]
     Values,
+}
+
+impl JsonError {
+    /// The fault in a sentence about an answer: a parser's words alone say nothing to who wrote the program.
+    #[must_use]
+    pub fn about_answer(&self) -> String {
+        match self {
+            Self::Syntax(reason) => format!("it is not JSON ({reason})"),
+            Self::Duplicate(_) | Self::Depth | Self::Values => self.to_string(),
+        }
+    }
+
+    /// The same, with the words that the answer begins with where it is something else than JSON.
+    #[must_use]
+    pub fn about(&self, answer: &[u8]) -> String {
+        let answer = answer.trim_ascii();
+        match self {
+            Self::Syntax(_) if answer.is_empty() => "it is empty".to_owned(),
+            Self::Syntax(_) if !answer.starts_with(b"{") && !answer.starts_with(b"[") => {
+                match beginning(answer) {
+                    Some(words) => format!("it is not JSON; it begins with `{words}`"),
+                    None => "it is not JSON".to_owned(),
+                }
+            }
+            _ => self.about_answer(),
+        }
+    }
+}
+
+/// The first words of a text, fit for a message. Words are shown whole or not at all: part of a secret would not
+/// be known as one.
+fn beginning(text: &[u8]) -> Option<String> {
+    let read = text.get(..MAX_BEGINNING * 4).unwrap_or(text);
+    let text = String::from_utf8_lossy(read);
+    let end = text.char_indices().nth(MAX_BEGINNING).map_or(text.len(), |(at, _)| at);
+    let shown = text.get(..end)?;
+    let shown = if shown.len() < text.len() {
+        shown.rsplit_once(char::is_whitespace).map(|(words, _)| words)?
+    } else {
+        shown
+    };
+    Some(visible_line(shown).into_owned())
 }
 
 /// Parses exactly one JSON value.

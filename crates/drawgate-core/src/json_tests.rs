@@ -236,3 +236,21 @@ fn what_a_type_does_not_know_is_bounded_too() {
     assert!(matches!(parse_as::<Known>(br#"{"a":"x"}"#), Err(JsonError::Syntax(_))));
     assert!(matches!(parse_as::<Known>(br#"{"a":1,"a":1}"#), Err(JsonError::Duplicate(_))));
 }
+
+#[test]
+fn what_is_not_json_is_told_in_plain_words() {
+    let long = format!("{} end", "word ".repeat(100));
+    let secret = "s".repeat(100);
+    for (answer, expected) in [
+        ("hello", "it is not JSON; it begins with `hello`"),
+        ("hello\nworld\u{1b}[2J", r"it is not JSON; it begins with `hello\nworld\u{1b}[2J`"),
+        (" \n", "it is empty"),
+        (&long, &format!("it is not JSON; it begins with `{}word`", "word ".repeat(11))),
+        (&secret, "it is not JSON"),
+        (r#"{"a":1,"a":2}"#, "duplicate key `a`; give each key once"),
+        (r#"{"a":x}"#, "it is not JSON (expected value at line 1 column 6)"),
+    ] {
+        let error = parse(answer.as_bytes()).unwrap_err();
+        assert_eq!(error.about(answer.as_bytes()), expected);
+    }
+}

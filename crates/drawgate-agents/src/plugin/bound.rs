@@ -48,7 +48,9 @@ impl BoundCommand {
         match strict::parse(&answer) {
             Ok(Value::Object(answer)) => Ok(answer),
             Ok(_) => Err(PluginError("its answer is not a JSON object".to_owned())),
-            Err(error) => Err(PluginError(format!("its answer is not JSON: {error}"))),
+            Err(error) => {
+                Err(PluginError(format!("its answer can't be used: {}", error.about(&answer))))
+            }
         }
     }
 

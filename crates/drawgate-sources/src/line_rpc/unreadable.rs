@@ -30,7 +30,8 @@ impl Unreadable {
     /// For the call that the message answered.
     #[must_use]
     pub fn to_error(&self) -> SourceError {
-        SourceError::Protocol(format!("the server's answer can't be read: {}", self.error))
+        let fault = self.error.about_answer();
+        SourceError::Protocol(format!("the server's answer can't be read: {fault}"))
     }
 }
 

@@ -38,7 +38,7 @@ fn read(bytes: &[u8]) -> Result<ToolOutput, SourceError> {
     let protocol =
         |reason: String| SourceError::Protocol(format!("the result can't be used: {reason}"));
     let Value::Object(mut result) =
-        json::parse_lossy(bytes).map_err(|error| protocol(error.to_string()))?
+        json::parse_lossy(bytes).map_err(|error| protocol(error.about(bytes)))?
     else {
         return Err(protocol("it is not an object".to_owned()));
     };
@@ -162,6 +162,13 @@ mod tests {
             (message.as_str(), details),
             ("no", Some(json!({ "code": "NOPE", "details": [1] })))
         );
+    }
+
+    #[test]
+    fn a_program_that_prints_something_else_is_told_so() {
+        let error = result(b"hello\n").unwrap_err().to_string();
+        let expected = "the result can't be used: it is not JSON; it begins with `hello`";
+        assert!(error.ends_with(expected), "{error}");
     }
 
     #[test]

@@ -53,8 +53,9 @@ fn mcp_result(text: &str) -> Result<ToolOutput, SourceError> {
 }
 
 fn parse(text: &str, field: &str) -> Result<Value, SourceError> {
-    json::parse_lossy(text.as_bytes())
-        .map_err(|error| SourceError::Protocol(format!("the pack's `{field}`: {error}")))
+    json::parse_lossy(text.as_bytes()).map_err(|error| {
+        SourceError::Protocol(format!("the pack's `{field}`: {}", error.about(text.as_bytes())))
+    })
 }
 
 fn wrong(message: &str) -> SourceError {

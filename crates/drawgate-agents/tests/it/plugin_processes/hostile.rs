@@ -198,7 +198,7 @@ async fn what_is_only_wrong_fails_its_own_call_alone() {
         ),
         (
             "not_json",
-            "error: the plugin `hostile`'s answer can't be read: expected ident at line 1 column 35",
+            "error: the plugin `hostile`'s answer can't be read: it is not JSON (expected ident at line 1 column 35)",
             0,
         ),
     ];
