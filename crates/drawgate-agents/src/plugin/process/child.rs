@@ -54,10 +54,7 @@ impl Child {
                     return Err(message);
                 }
                 Ok(outcome) => outcome.map_err(|error| error.to_string()),
-                Err(_) => Err(format!(
-                    "it did not say what it offers within {} s",
-                    shared.limits.start.as_secs_f32()
-                )),
+                Err(_) => Err(silent(shared)),
             },
         };
         match outcome {
@@ -67,6 +64,7 @@ impl Child {
     }
 
     async fn spawn(shared: &Arc<Shared>) -> Result<Self, String> {
+        shared.journal.forget_printed();
         let mut running =
             shared.host.start(&shared.spawn).await.map_err(|error| error.to_string())?;
         let pid = running.pid();
@@ -78,7 +76,7 @@ impl Child {
         let stderr = tokio::spawn(keep_complaints(stderr, Arc::clone(shared)));
         let link = Link::open(stdin, MAX_MESSAGE);
         let session = Session::new(shared.id.as_str().into(), Arc::clone(&link));
-        link.listen(PluginLines::new(stdout), Inbox::new(Arc::clone(shared), Arc::clone(&session)));
+        link.listen(PluginLines::new(stdout, Arc::clone(shared)), Inbox::new(Arc::clone(shared), Arc::clone(&session)));
         Ok(Self { session, running, stderr })
     }
 
@@ -130,6 +128,16 @@ impl Child {
             Some(_) | None => reason,
         }
     }
+}
+
+/// Why a process was given up that did not say what it offers: it may speak, and not the protocol.
+fn silent(shared: &Shared) -> String {
+    let seconds = shared.limits.start.as_secs_f32();
+    let printed = shared.journal.first_printed();
+    let printed = printed
+        .map(|line| format!("; it printed `{line}`, which is not a message of the protocol"))
+        .unwrap_or_default();
+    format!("it did not say what it offers within {seconds} s{printed}")
 }
 
 impl Drop for Child {

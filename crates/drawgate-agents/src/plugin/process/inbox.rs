@@ -37,13 +37,14 @@ const LOG_CHARACTERS: usize = 4096;
 /// A plugin's standard output, at a bounded pace.
 pub(super) struct PluginLines {
     stdout: BufReader<ChildStdout>,
+    shared: Arc<Shared>,
     pace: Pace,
 }
 
 impl PluginLines {
-    pub(super) fn new(stdout: ChildStdout) -> Self {
+    pub(super) fn new(stdout: ChildStdout, shared: Arc<Shared>) -> Self {
         let stdout = BufReader::with_capacity(READ_BUFFER, stdout);
-        Self { stdout, pace: Pace::new(MESSAGES_A_SECOND, BYTES_A_SECOND) }
+        Self { stdout, shared, pace: Pace::new(MESSAGES_A_SECOND, BYTES_A_SECOND) }
     }
 }
 
@@ -54,7 +55,12 @@ impl MessageReader for PluginLines {
         self.pace.count(buffer.len());
         match line {
             Ok(Line::Whole) if buffer.trim_ascii().is_empty() => Received::Noise,
-            Ok(Line::Whole) => Received::Message,
+            Ok(Line::Whole) => {
+                if !buffer.trim_ascii_start().starts_with(b"{") {
+                    self.shared.journal.printed(buffer);
+                }
+                Received::Message
+            }
             // It might never end, and whose answer it was can't be known.
             Ok(Line::TooLong) => {
                 let most = MAX_MESSAGE;

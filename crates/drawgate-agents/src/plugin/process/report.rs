@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use drawgate_core::registry::visible_text;
+use drawgate_core::registry::visible_line;
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -43,6 +43,15 @@ pub(super) struct Journal(Mutex<Inner>);
 struct Inner {
     report: ProcessReport,
     stderr: VecDeque<String>,
+    /// The first line on standard output that is no message.
+    printed: Option<String>,
+}
+
+/// A line of a plugin's, as far as it is shown; nothing if it is empty.
+fn shown(line: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let line: String = visible_line(text.trim_end()).chars().take(CHARACTERS).collect();
+    (!line.is_empty()).then_some(line)
 }
 
 impl Journal {
@@ -51,16 +60,28 @@ impl Journal {
     }
 
     pub(super) fn complaint(&self, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
-        let line: String = visible_text(text.trim_end()).chars().take(CHARACTERS).collect();
-        if line.is_empty() {
-            return;
-        }
+        let Some(line) = shown(line) else { return };
         let mut inner = self.0.lock();
         if inner.stderr.len() == LINES {
             inner.stderr.pop_front();
         }
         inner.stderr.push_back(line);
+    }
+
+    /// Notes what stands on standard output and is no message.
+    pub(super) fn printed(&self, line: &[u8]) {
+        let mut inner = self.0.lock();
+        if inner.printed.is_none() {
+            inner.printed = shown(line);
+        }
+    }
+
+    pub(super) fn first_printed(&self) -> Option<String> {
+        self.0.lock().printed.clone()
+    }
+
+    pub(super) fn forget_printed(&self) {
+        self.0.lock().printed = None;
     }
 
     pub(super) fn last_complaint(&self) -> Option<String> {

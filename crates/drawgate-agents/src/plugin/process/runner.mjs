@@ -5,6 +5,7 @@
 // the gateway's log.
 
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import * as modules from 'node:module';
 import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -81,7 +82,12 @@ function messageOf(error) {
 
 /** What Node says about the syntax of the plugin: errors of `import` have no place. */
 function syntaxCheck() {
-  return spawnSync(process.execPath, ['--check', main], { encoding: 'utf8', timeout: 5000 }).stderr;
+  const check = (args, input) =>
+    spawnSync(process.execPath, ['--check', ...args], { encoding: 'utf8', timeout: 5000, input }).stderr;
+  const said = check([main]);
+  if (said || !main.endsWith('.js')) return said;
+  // Node 20 says nothing about a module whose name does not say that it is one.
+  return check(['--input-type=module'], readFileSync(main)).replaceAll('[stdin]', () => main);
 }
 
 /** An error with the line of the plugin's own code that it comes from. */

@@ -139,6 +139,15 @@ async fn what_does_not_load_says_why() {
         let error = machine.load(&folder).await.err().unwrap().to_string();
         assert_eq!(error, format!("plugin `bad` did not start: {expected}"));
     }
+    let manifest = MANIFEST.replace("main.mjs", "main.js");
+    for (name, package) in [("script", "{}"), ("module", r#"{"type":"module"}"#)] {
+        let text = "export default {\n  name: {{";
+        let files =
+            [("drawgate-plugin.json", manifest.as_str()), ("package.json", package), ("main.js", text)];
+        let error = machine.load(&machine.write(name, &files)).await.err().unwrap().to_string();
+        let expected = "plugin `bad` did not start: Unexpected token '{' (main.js:2)";
+        assert_eq!(error, expected, "{package}");
+    }
     let rows = [
         ("import sys\nif True:\nprint(1)\n", "main.py:3: IndentationError: "),
         ("def work():\n    return nothing\nwork()\n", "main.py:2: NameError: "),

@@ -109,6 +109,10 @@ async fn works_again(plugin: &ProcessPlugin, mode: &str) {
 async fn what_does_not_start_is_not_loaded() {
     let rows = [
         ("hang_initialize", "it did not say what it offers within 2 s"),
+        (
+            "hello_and_hang",
+            "it did not say what it offers within 2 s; it printed `hello`, which is not a message of the protocol",
+        ),
         ("exit_at_once", "it exited with code 3; its last line of stderr: cannot find my database"),
         ("flood_at_start", "it wrote a message of more than 4194304 bytes"),
     ];
