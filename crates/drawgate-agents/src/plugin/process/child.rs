@@ -76,7 +76,10 @@ impl Child {
         let stderr = tokio::spawn(keep_complaints(stderr, Arc::clone(shared)));
         let link = Link::open(stdin, MAX_MESSAGE);
         let session = Session::new(shared.id.as_str().into(), Arc::clone(&link));
-        link.listen(PluginLines::new(stdout, Arc::clone(shared)), Inbox::new(Arc::clone(shared), Arc::clone(&session)));
+        link.listen(
+            PluginLines::new(stdout, Arc::clone(shared)),
+            Inbox::new(Arc::clone(shared), Arc::clone(&session)),
+        );
         Ok(Self { session, running, stderr })
     }
 

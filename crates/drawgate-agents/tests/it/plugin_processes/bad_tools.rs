@@ -142,8 +142,11 @@ async fn what_does_not_load_says_why() {
     let manifest = MANIFEST.replace("main.mjs", "main.js");
     for (name, package) in [("script", "{}"), ("module", r#"{"type":"module"}"#)] {
         let text = "export default {\n  name: {{";
-        let files =
-            [("drawgate-plugin.json", manifest.as_str()), ("package.json", package), ("main.js", text)];
+        let files = [
+            ("drawgate-plugin.json", manifest.as_str()),
+            ("package.json", package),
+            ("main.js", text),
+        ];
         let error = machine.load(&machine.write(name, &files)).await.err().unwrap().to_string();
         let expected = "plugin `bad` did not start: Unexpected token '{' (main.js:2)";
         assert_eq!(error, expected, "{package}");
