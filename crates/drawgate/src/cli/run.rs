@@ -285,7 +285,9 @@ fn line(event: &RunEvent) -> Option<String> {
         Happened::Ended { ending, reason, tokens, cached_tokens, cost_usd, .. } => {
             let reason = reason.as_ref().map(|reason| format!(", {reason}")).unwrap_or_default();
             let cost = if *cost_usd > 0.0 { format!(", ${cost_usd:.4}") } else { String::new() };
-            let tokens = format!("{}{}", count(*tokens, "token"), cached(*cached_tokens));
+            // A request that was broken off counts with all that was reserved for it.
+            let most = if *ending == Ending::Cancelled && *tokens > 0 { "at most " } else { "" };
+            let tokens = format!("{most}{}{}", count(*tokens, "token"), cached(*cached_tokens));
             Some(format!("{}: {tokens}{cost}{reason} (run {})", ending.as_str(), event.run))
         }
     }

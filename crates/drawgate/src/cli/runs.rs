@@ -274,7 +274,26 @@ fn used(details: &RunDetails) -> String {
         of(format!("${:.4}", used.usd()), budget.cost_usd.map(|usd| format!("${usd}")), "cost"),
     ]
     .join(", ");
-    format!("{used}{}", open.unwrap_or_default())
+    format!("{used}{}{}", unanswered(&details.steps).unwrap_or_default(), open.unwrap_or_default())
+}
+
+/// What is not known of what was used: a request that was broken off counts with all that was reserved for it.
+fn unanswered(steps: &[Step]) -> Option<String> {
+    let assumed = |step: &Step| match &step.body {
+        StepBody::Model { reserved, outcome: Some(ModelOutcome::Failed { spent, .. }), .. } => {
+            (spent == reserved).then_some(spent.tokens)
+        }
+        StepBody::Model { .. }
+        | StepBody::Message { .. }
+        | StepBody::Call { .. }
+        | StepBody::Turn { .. }
+        | StepBody::Trimmed { .. }
+        | StepBody::Summary { .. } => None,
+    };
+    let tokens: u64 = steps.iter().filter_map(assumed).sum();
+    (tokens > 0).then(|| {
+        format!("; at most, since {tokens} of the tokens were reserved for requests whose answers never came")
+    })
 }
 
 /// A step in one line.
@@ -329,4 +348,40 @@ fn model_outcome(outcome: Option<&ModelOutcome>) -> String {
 /// What was said in a run, and answered.
 fn exchange(details: &RunDetails) -> String {
     format!("> {}\n\n{}", details.prompt.replace('\n', "\n> "), details.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use drawgate_agents::runs::pool::Amount;
+
+    use super::*;
+
+    #[test]
+    fn what_was_only_reserved_is_not_told_as_used() {
+        let amount = |tokens: u64| Amount { tokens, ..Amount::default() };
+        let step = |reserved: u64, spent: u64| Step {
+            seq: 0,
+            at: 0,
+            until: None,
+            body: StepBody::Model {
+                purpose: Purpose::Work,
+                model: "p/m".to_owned(),
+                reserved: amount(reserved),
+                outcome: Some(ModelOutcome::Failed {
+                    kind: None,
+                    message: String::new(),
+                    spent: amount(spent),
+                }),
+            },
+        };
+        for (steps, expected) in [
+            (vec![], None),
+            (vec![step(8423, 12), step(100, 0)], None),
+            (vec![step(8423, 8423), step(100, 7), step(77, 77)], Some("8500 of the tokens")),
+        ] {
+            let said = unanswered(&steps);
+            assert_eq!(said.is_some(), expected.is_some(), "{said:?}");
+            assert!(expected.is_none_or(|it| said.is_some_and(|said| said.contains(it))));
+        }
+    }
 }
