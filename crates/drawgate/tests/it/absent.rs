@@ -1,9 +1,10 @@
 //! Sources that are not there: who may use them hears why, nobody else hears anything, and a doctor who
 //! asks has them tried.
 
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, TestFolder, eventually, reserved_port};
+use crate::support::{Gateway, TestFolder, eventually, reserved_port, text};
 
 /// One server that nobody listens for, one that can't start, one that is switched off.
 fn config(address: &str) -> String {
@@ -88,4 +89,17 @@ async fn a_doctor_tries_a_server_at_once() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("tried now, and does not work: no connection to"), "{said}");
+}
+
+#[tokio::test]
+async fn readiness_says_how_many_servers_are_starting() {
+    let silent = |name: &str| format!("[servers.{name}]\ncommand = \"sleep\"\nargs = [\"600\"]\n");
+    let place = TestFolder::new(&(silent("one") + &silent("two")));
+    let gateway = place.serve();
+    eventually("both are starting", async || {
+        let ready = gateway.send(Method::GET, "/readyz", &[], "").await;
+        let said = "ready, but servers are starting: 2\n";
+        (ready.status == StatusCode::OK && text(&ready.body) == said).then_some(())
+    })
+    .await;
 }
