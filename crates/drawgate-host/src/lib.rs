@@ -8,6 +8,7 @@ pub mod clock;
 pub mod credentials;
 pub mod egress;
 pub mod host;
+pub mod own_files;
 pub mod ownership;
 pub mod process;
 pub mod repoll;

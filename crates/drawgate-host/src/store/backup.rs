@@ -24,6 +24,7 @@ use rustix::io::Errno;
 
 use super::lock::{DataDir, DataDirError};
 use super::sqlite::{Reader, read_only, unavailable};
+use crate::own_files;
 use crate::trusted::followed::FollowedPath;
 
 /// What `SQLite` keeps beside a database.
@@ -31,6 +32,10 @@ const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// What belongs to the process that runs.
 const OF_PROCESS: [&str; 3] = [DataDir::LOCK, DataDir::NEXT_LOCK, "audit.head.new"];
 const HEAD: &str = "audit.head";
+/// Without these no gateway starts on a folder that has databases.
+const KEYS: [&str; 2] = ["audit.key", "sealing.key"];
+/// What the operator may have put there as a link to their own file.
+const OF_OPERATOR: [&str; 4] = ["drawgate.toml", "secrets.env", "drawgate.lock", "toolpacks.lock"];
 /// What file systems have at their top: nothing of the data folder, whose it may be.
 const LOST_AND_FOUND: &str = "lost+found";
 
@@ -79,6 +84,9 @@ pub enum CopyError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file of the gateway's own is something else.
+    #[error("nothing was copied, because `{}` is not a regular file or folder; move it away, or put the file back", .0.display())]
+    NotAFile(PathBuf),
     /// A database can't be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -245,13 +253,20 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The files that the copy will lack, and without which no gateway starts on it.
+    #[must_use]
+    pub fn missing_keys(&self) -> Vec<&'static str> {
+        KEYS.into_iter().filter(|name| !self.dir.file(name).exists()).collect()
+    }
+
     /// Holds the moment. The folder may be in use.
     pub fn take(dir: DataDir) -> Result<Self, CopyError> {
         let [state, audit] = [DataDir::STATE, DataDir::AUDIT].map(|name| dir.file(name));
         if !state.exists() || !audit.exists() {
             return Err(CopyError::Empty(dir.path().to_owned()));
         }
-        let head = unless_gone(fs::read(dir.file(HEAD))).map_err(failed(&dir.file(HEAD)))?;
+        let head =
+            unless_gone(own_files::read(&dir.file(HEAD))).map_err(failed(&dir.file(HEAD)))?;
         let (state, audit) = (begin(&state)?, begin(&audit)?);
         Ok(Self { dir, head, state, audit })
     }
@@ -345,6 +360,12 @@ struct Place {
 }
 
 impl Place {
+    /// Whether it lies at the top of the data folder, where neither programs nor the operator put anything.
+    fn is_of_gateway(&self) -> bool {
+        let is_of_operator = || OF_OPERATOR.iter().any(|name| self.from.ends_with(name));
+        self.depth == 1 && !self.is_room && !is_of_operator()
+    }
+
     fn inner(&self, name: &CStr) -> Self {
         let os = OsStr::from_bytes(name.to_bytes());
         Self {
@@ -432,7 +453,13 @@ impl Walk {
         let found = rustix::fs::statat(&**parent, name, AtFlags::SYMLINK_NOFOLLOW);
         let found = self.found(&place, found)?;
         let Some(found) = found.filter(|it| !self.ids.contains(&id(it))) else { return Ok(()) };
-        match FileType::from_raw_mode(found.st_mode) {
+        let kind = FileType::from_raw_mode(found.st_mode);
+        if place.is_of_gateway()
+            && !matches!(kind, FileType::Directory | FileType::RegularFile | FileType::Socket)
+        {
+            return Err(CopyError::NotAFile(place.from));
+        }
+        match kind {
             FileType::Directory => {
                 let (parent, name) = (Rc::clone(parent), name.to_owned());
                 self.folders.push(Folder { parent, name, place });

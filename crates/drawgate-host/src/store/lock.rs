@@ -5,8 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::ownership;
 use crate::trusted::followed::FollowedPath;
+use crate::{own_files, ownership};
 
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -167,8 +167,8 @@ impl DataDir {
         let path = self.file(name);
         let failed = |source| DataDirError::Io { path: path.clone(), source };
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path).map_err(failed)?;
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = own_files::open(&path, &mut options).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -290,7 +290,7 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), DataDirError> {
 /// The process that holds the lock of a file, which has written its id there. Trying the lock would keep it
 /// from others for a moment, so the kernel's list is read.
 fn lock_holder(path: &Path) -> Option<u32> {
-    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path).ok()?;
+    let mut file = own_files::open_to_read(path).ok()?;
     let inode = file.metadata().ok()?.ino();
     let pid = holder(&mut file);
     let locks = fs::read_to_string("/proc/locks").ok()?;

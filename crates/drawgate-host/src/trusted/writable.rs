@@ -6,11 +6,13 @@
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use parking_lot::RwLock;
 use serde_json::Value;
+
+use crate::own_files;
 
 /// The list.
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ impl WritableFolders {
 
     /// Reads what was given away before.
     pub(super) fn read_from(&self, file: &Path) -> io::Result<()> {
-        let before = match std::fs::read(file) {
+        let before = match own_files::read(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             text => folders(&text?),
         };
@@ -61,7 +63,7 @@ impl WritableFolders {
             // Begun anew, so that a line that was cut off does not swallow it.
             let line = format!("\n{}\n", Value::from(text));
             let mut options = OpenOptions::new();
-            let mut file = locked(file, options.create(true).append(true).mode(0o600))?;
+            let mut file = locked(file, options.create(true).append(true))?;
             file.write_all(line.as_bytes())?;
             file.sync_data()?;
         }
@@ -72,7 +74,7 @@ impl WritableFolders {
     /// What was given away, also by another process meanwhile; and what the configuration gives away.
     pub(super) fn all(&self) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
         let known = self.0.read();
-        let text = known.file.as_ref().and_then(|file| std::fs::read(file).ok());
+        let text = known.file.as_ref().and_then(|file| own_files::read(file).ok());
         let mut given = known.given.clone();
         given.extend(folders(&text.unwrap_or_default()));
         (given, known.declared.clone())
@@ -81,11 +83,11 @@ impl WritableFolders {
 
 /// Opens a list that no other process changes meanwhile. One that was replaced while its lock was awaited is
 /// opened again.
-fn locked(path: &Path, options: &OpenOptions) -> io::Result<File> {
+fn locked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     loop {
-        let file = options.open(path)?;
+        let file = own_files::open(path, options)?;
         file.lock()?;
-        let (own, named) = (file.metadata()?, path.metadata());
+        let (own, named) = (file.metadata()?, path.symlink_metadata());
         if named.is_ok_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())) {
             return Ok(file);
         }
@@ -119,7 +121,7 @@ fn shrink(path: &Path) -> io::Result<()> {
     let lines = left.iter().filter_map(|it| Some(format!("{}\n", Value::from(it.to_str()?))));
     let unfinished = path.with_extension("new");
     let mut options = OpenOptions::new();
-    let mut new = options.create(true).truncate(true).write(true).mode(0o600).open(&unfinished)?;
+    let mut new = own_files::open(&unfinished, options.create(true).truncate(true).write(true))?;
     new.write_all(lines.collect::<String>().as_bytes())?;
     new.sync_all()?;
     std::fs::rename(unfinished, path)

@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use drawgate_core::secret::Secret;
+use drawgate_host::own_files;
 use drawgate_host::store::DataDir;
 
 /// The key that logins, runs and tasks are sealed with.
@@ -59,13 +60,13 @@ fn read_or_make(
     path: &Path,
     make: impl FnOnce() -> anyhow::Result<String>,
 ) -> anyhow::Result<String> {
-    match File::open(path) {
+    match own_files::open_to_read(path) {
         Ok(file) => read(path, file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let text = make()?;
             let write = || {
                 let mut file =
-                    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+                    own_files::open(path, OpenOptions::new().write(true).create_new(true))?;
                 writeln!(file, "{text}")?;
                 file.sync_all()
             };

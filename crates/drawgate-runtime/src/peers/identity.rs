@@ -2,10 +2,11 @@
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use drawgate_host::own_files;
 use ssh_key::private::{Ed25519Keypair, KeypairData};
 use ssh_key::{HashAlg, LineEnding, PrivateKey};
 
@@ -23,7 +24,7 @@ pub struct Identity {
 impl Identity {
     /// Reads the key, or makes it at the first start.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let key = match OpenOptions::new().read(true).open(path) {
+        let key = match own_files::open_to_read(path) {
             Ok(file) => read(path, file)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => make(path)?,
             Err(error) => {
@@ -77,7 +78,7 @@ fn make(path: &Path) -> anyhow::Result<PrivateKey> {
     let next = path.with_extension("new");
     let write = || {
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
+        let mut file = own_files::open(&next, options.write(true).create(true).truncate(true))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&next, path)

@@ -6,6 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use drawgate_core::canonical;
+use drawgate_host::user_files;
 
 use super::error::ToolpackError;
 
@@ -64,7 +65,7 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), ToolpackError> {
 
 /// A file's content; `None` if there is no such file.
 pub(super) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, ToolpackError> {
-    match fs::read(path) {
+    match user_files::read(path) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(ToolpackError::io("read", path)(error)),

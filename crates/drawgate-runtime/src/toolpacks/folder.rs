@@ -6,10 +6,11 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use drawgate_host::own_files;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
@@ -145,8 +146,9 @@ impl Folder {
     fn acquire(&self, operation: FlockOperation) -> Result<FolderLock, ToolpackError> {
         let path = self.path.join(BUSY);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(ToolpackError::io("open", &path))?;
+        options.read(true).write(true).create(true).truncate(false);
+        let file =
+            own_files::open(&path, &mut options).map_err(ToolpackError::io("open", &path))?;
         for _ in 0..PATIENCE {
             match rustix::fs::flock(&file, operation) {
                 Ok(()) => return Ok(FolderLock { _file: file }),

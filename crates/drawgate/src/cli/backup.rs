@@ -62,8 +62,13 @@ pub(super) async fn restore(args: &RestoreArgs, context: &Context) -> anyhow::Re
     let from = DataDir::existing(&args.dir)?;
     let destination = Destination::new(&from, &data)?;
     let progress = Progress::new("copying and verifying the data folder");
-    let copied = tokio::task::spawn_blocking(move || Snapshot::take(from)?.write(destination));
-    let done = BackedUp::new(data, copied.await??);
+    let copied = tokio::task::spawn_blocking(move || {
+        let snapshot = Snapshot::take(from)?;
+        let missing = snapshot.missing_keys();
+        snapshot.write(destination).map(|copied| (copied, missing))
+    });
+    let (copied, missing) = copied.await??;
+    let done = BackedUp::new(data, copied);
     drop(progress);
     context.out.either(&done, || {
         format!(
@@ -74,7 +79,15 @@ pub(super) async fn restore(args: &RestoreArgs, context: &Context) -> anyhow::Re
             reservations(&done)
         )
     })?;
-    Ok(ExitCode::SUCCESS)
+    if missing.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    notice!(
+        "drawgate: no gateway starts on `{}` yet: the copy has no `{}`; put it there from another backup, with mode 600",
+        done.folder.display(),
+        missing.join("` and no `")
+    );
+    Ok(ExitCode::FAILURE)
 }
 
 fn check_way(folder: &Path) -> anyhow::Result<()> {

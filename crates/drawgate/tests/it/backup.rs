@@ -99,6 +99,40 @@ async fn what_can_not_be_copied_or_put_back_changes_nothing() {
     );
 }
 
+#[test]
+fn a_copy_without_a_key_or_with_something_else_in_its_place_is_said() {
+    let place = TestFolder::new("");
+    place.ok(&["agents", "add", "ann", "--capability", "demo"]);
+    for name in ["audit.key", "sealing.key"] {
+        place.ok(&["backup", name]);
+        std::fs::remove_file(place.path().join(name).join(name)).unwrap();
+        let to = format!("restored-{name}");
+        let output = place.run(&["restore", name, "--data", &to]);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(name), "{name}: {said}");
+        assert!(said.contains("no gateway starts on"), "{name}: {said}");
+        assert!(place.path().join(to).join("drawgate.db").exists(), "what there is is put back");
+    }
+    let mode = rustix::fs::Mode::RUSR;
+    let pipe = |path: &Path| rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).unwrap();
+    let link = |path: &Path| std::os::unix::fs::symlink("/etc/passwd", path).unwrap();
+    let kinds: [(&str, &dyn Fn(&Path)); 2] = [("pipe", &pipe), ("link", &link)];
+    for (kind, make) in kinds {
+        for name in ["admin.token", "sealing.key", "audit.head", "audit.db"] {
+            let copy = format!("{kind}-{name}");
+            place.ok(&["backup", &copy]);
+            let file = place.path().join(&copy).join(name);
+            drop(std::fs::remove_file(&file));
+            make(&file);
+            let to = format!("from-{copy}");
+            let output = place.run(&["restore", &copy, "--data", &to]);
+            let said = text(&output.stderr);
+            assert!(!output.status.success() && said.contains(name), "{copy}: {said}");
+            assert!(!place.path().join(to).exists(), "{copy}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_programs_do_in_their_folders_does_not_hinder_a_copy() {
     let place = TestFolder::new("");

@@ -71,3 +71,59 @@ async fn files_that_are_lost_are_told_and_close_the_gate() {
     }
     assert_eq!(serve(&place).await.terminate(), Some(0));
 }
+
+/// The gateway's own files, with what a start says where one is something else. The head is written anew.
+const OWN: [(&str, &str); 9] = [
+    ("admin.token", "not a regular file"),
+    ("approvals.key", "not a regular file"),
+    ("sealing.key", "not a regular file"),
+    ("audit.key", "not a regular file"),
+    ("audit.pub", "not a regular file"),
+    ("audit.db", "not a regular file"),
+    ("drawgate.db", "not a regular file"),
+    ("writable.jsonl", "not a regular file"),
+    ("audit.head", ""),
+];
+
+#[test]
+fn a_link_or_a_pipe_in_place_of_an_own_file_is_neither_followed_nor_waited_for() {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let call = ["tools", "call", "vfs_write", "path=a", "content=b"];
+    for (name, says) in OWN {
+        for kind in ["link", "dangling link", "pipe"] {
+            let place = TestFolder::new("");
+            place.ok(&call);
+            let (file, victim) = (place.data().join(name), place.path().join("victim"));
+            drop(std::fs::remove_file(&file));
+            match kind {
+                "pipe" => rustix::fs::mkfifoat(rustix::fs::CWD, &file, mode).unwrap(),
+                kind => {
+                    if kind == "link" {
+                        std::fs::write(&victim, "theirs").unwrap();
+                    }
+                    std::os::unix::fs::symlink(&victim, &file).unwrap();
+                }
+            }
+            let output = place.run(&call);
+            let said = text(&output.stderr);
+            assert!(said.contains(says), "{name}, {kind}: {said}");
+            assert_eq!(output.status.success(), says.is_empty(), "{name}, {kind}: {said}");
+            let left = std::fs::read_to_string(&victim).ok();
+            let theirs = (kind == "link").then(|| "theirs".to_owned());
+            assert_eq!(left, theirs, "{name}, {kind}");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_beside_the_configuration_is_not_waited_for() {
+    for name in ["toolpacks.lock", "drawgate.lock"] {
+        let place = TestFolder::new("");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, place.path().join(name), mode).unwrap();
+        for args in [&["status"][..], &["config", "check"], &["tools", "list"]] {
+            // That it ends is what is tested.
+            let _ended = place.run(args);
+        }
+    }
+}

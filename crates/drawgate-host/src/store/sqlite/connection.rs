@@ -10,6 +10,7 @@ use drawgate_core::store::StoreError;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::super::lock::DataDir;
+use crate::own_files;
 
 /// What a finished write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,6 +95,7 @@ pub(in super::super) fn read_only(path: &Path) -> Result<Connection, StoreError>
     let named = |error: &dyn Display| {
         unavailable("open for reading", &format!("`{}`: {error}", path.display()))
     };
+    own_files::check_database(path).map_err(|error| named(&error))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| named(&error))?;
     connection
@@ -127,6 +129,8 @@ pub(super) fn integer(value: u64) -> i64 {
 
 fn open(path: &Path, durability: Durability, schema: &[&str]) -> Result<Connection, StoreError> {
     let named = |error: &dyn Display| format!("`{}`: {error}", path.display());
+    own_files::check_database(path)
+        .map_err(|error| unavailable("open the store", &named(&error)))?;
     let mut connection = configured(path, durability)
         .map_err(|error| unavailable("open the store", &named(&error)))?;
     migrate(&mut connection, schema).map_err(|error| match error {

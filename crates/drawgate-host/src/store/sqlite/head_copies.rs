@@ -7,9 +7,8 @@
 //! log has lost, or be later in one place than in the other, and so it names the run of the machine in
 //! which it was written.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::super::lock::DataDir;
 use super::connection::{Durability, open_state, read_only, unavailable};
+use crate::own_files;
 
 const FILE: &str = "audit.head";
 /// The document in `drawgate.db`: its kind and id.
@@ -94,7 +94,8 @@ pub(super) fn look(dir: &DataDir) -> (Vec<HeadCopy>, Vec<Place>) {
 
 fn in_file(path: &Path) -> Result<Option<String>, StoreError> {
     let mut bytes = Vec::new();
-    match File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes)) {
+    match own_files::open_to_read(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
+    {
         Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unavailable(OPERATION, &error)),
@@ -153,7 +154,7 @@ impl HeadCopies {
         let temporary = self.path.with_extension("head.new");
         let mut options = OpenOptions::new();
         let mut file =
-            options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            own_files::open(&temporary, options.write(true).create(true).truncate(true))?;
         writeln!(file, "{body}")?;
         fs::rename(&temporary, &self.path)
     }

@@ -1,14 +1,15 @@
 //! The installation's signing key: `audit.key`, readable by its owner alone, and `audit.pub`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use drawgate_core::audit::{Signer, VerifyKeys};
 use drawgate_core::store::StoreError;
 
 use super::super::lock::DataDir;
+use crate::own_files;
 
 const KEY: &str = "audit.key";
 const PUBLIC: &str = "audit.pub";
@@ -24,7 +25,7 @@ pub(super) struct Key {
 /// Reads the signing key, or makes it at the first start.
 pub(super) fn load_or_create(dir: &DataDir) -> Result<Key, StoreError> {
     let path = dir.file(KEY);
-    let (signer, is_new) = match File::open(&path) {
+    let (signer, is_new) = match own_files::open_to_read(&path) {
         Ok(file) => (read(&path, file)?, false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             check_first(dir)?;
@@ -38,7 +39,7 @@ pub(super) fn load_or_create(dir: &DataDir) -> Result<Key, StoreError> {
     } else {
         let text = format!("{}\n", signer.keys().public_hex());
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&public);
+        let file = own_files::open(&public, options.write(true).create(true).truncate(true));
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| unusable(&public, &error))?;
     }
@@ -64,7 +65,7 @@ fn check_first(dir: &DataDir) -> Result<(), StoreError> {
 /// The signing key, if this process may read it.
 pub(super) fn signer(dir: &DataDir) -> Result<Option<Signer>, StoreError> {
     let path = dir.file(KEY);
-    match File::open(&path) {
+    match own_files::open_to_read(&path) {
         Ok(file) => read(&path, file).map(Some),
         Err(_) => Ok(None),
     }
@@ -73,7 +74,7 @@ pub(super) fn signer(dir: &DataDir) -> Result<Option<Signer>, StoreError> {
 /// The public key beside the log is what others pin, so it must be that of the signing key.
 pub(super) fn check_public(dir: &DataDir, signer: &Signer) -> Result<(), StoreError> {
     let path = dir.file(PUBLIC);
-    let text = fs::read_to_string(&path).map_err(|error| unusable(&path, &error))?;
+    let text = own_files::read_to_string(&path).map_err(|error| unusable(&path, &error))?;
     if text.trim() == signer.keys().public_hex() {
         return Ok(());
     }
@@ -90,7 +91,7 @@ pub(super) fn verify_keys(dir: &DataDir) -> Result<VerifyKeys, StoreError> {
         return Ok(signer.keys().clone());
     }
     let path = dir.file(PUBLIC);
-    let text = fs::read_to_string(&path).map_err(|error| unusable(&path, &error))?;
+    let text = own_files::read_to_string(&path).map_err(|error| unusable(&path, &error))?;
     VerifyKeys::public(&text).map_err(|error| unusable(&path, &error))
 }
 
@@ -110,7 +111,7 @@ fn create(path: &Path) -> Result<Signer, StoreError> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| unusable(path, &error))?;
     let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file = own_files::open(path, OpenOptions::new().write(true).create_new(true))?;
         writeln!(file, "{}", hex::encode(secret))?;
         file.sync_all()
     };

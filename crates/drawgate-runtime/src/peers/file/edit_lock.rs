@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
+
+use drawgate_host::own_files;
 
 /// Another process needs milliseconds for a change.
 const ATTEMPTS: u32 = 1000;
@@ -22,10 +23,9 @@ impl EditLock {
     pub(super) fn acquire(file: &Path) -> io::Result<Self> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        options.read(true).write(true).create(true).truncate(false);
         let lock = file.with_file_name(format!(".{name}.lock"));
-        let file = options.open(&lock).map_err(|error| {
+        let file = own_files::open(&lock, &mut options).map_err(|error| {
             let shown = lock.display();
             io::Error::new(
                 error.kind(),

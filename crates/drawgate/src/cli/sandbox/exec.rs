@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use drawgate_host::Host;
 use drawgate_host::egress::{HostRule, Reach};
+use drawgate_host::own_files;
 use drawgate_host::process::{Processes, Running, Spawn, SpawnError, Terminal};
 use drawgate_host::sandbox::{ArgumentPaths, Confinement, Profile, ResourceLimits, SandboxError};
 use drawgate_host::secrets::Secrets;
@@ -179,7 +180,7 @@ fn trust(globals: &Globals, processes: &Processes) {
     packages::trust(&loaded, &data, processes, None);
     let list = data.join(DataDir::WRITABLE_LIST);
     // A data folder that is not there, or is another user's, is not written by this command.
-    if OpenOptions::new().append(true).open(&list).is_ok() {
+    if own_files::open(&list, OpenOptions::new().append(true)).is_ok() {
         let _unread = processes.trusted().keep_writable_in(&list);
     }
 }
