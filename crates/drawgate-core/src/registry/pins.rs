@@ -22,6 +22,9 @@ use crate::store::{StoreError, Write};
 /// Events that one manifest may cause: a server with thousands of tools must not flood the log.
 const MAX_EVENTS: usize = 256;
 
+/// The kind of the documents that name servers for which the first lists waited in vain.
+const LATE: &str = "late_source";
+
 /// One definition of a manifest.
 pub(super) struct Definition {
     pub(super) kind: ItemKind,
@@ -129,6 +132,22 @@ impl PinStore {
         let names = record.tool_names().cloned().collect();
         let is_any = !manifest.tools.is_empty() || manifest.offer.instructions.is_some();
         Remembered { manifest: is_any.then_some(manifest), names }
+    }
+
+    /// Whether the first lists of an earlier start waited for this very server in vain.
+    pub(super) async fn was_late(&self) -> bool {
+        let id = self.source.as_str();
+        let noted = self.pins.documents.documents_under(LATE, id).await.unwrap_or_default();
+        noted.iter().any(|(noted, body)| noted == id && body["identity"] == self.identity)
+    }
+
+    /// Notes that they did. What could not be written costs the next start the same wait.
+    pub(super) async fn note_late(&self) {
+        let body = json!({ "identity": self.identity });
+        let noted = self.pins.documents.put_document(LATE, self.source.as_str(), &body).await;
+        if let Err(error) = noted {
+            tracing::debug!(source = %self.source, %error, "that it was late is not kept");
+        }
     }
 
     /// Splits a manifest: returns what is trusted and keeps the rest. Fails if that can't be told.

@@ -143,6 +143,32 @@ async fn what_is_pinned_is_listed_before_its_source_is_there_and_nothing_else() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_first_lists_wait_once_for_a_source_that_was_never_met() {
+    async fn is_awaited(met: &Met) -> bool {
+        tokio::select! {
+            biased;
+            () = met.supervisor.settle_first_lists(WAIT) => false,
+            () = std::future::ready(()) => true,
+        }
+    }
+    let met = Met::start(TestGate::new().await, terms("one"), tools()).await;
+    assert!(is_awaited(&met).await);
+    met.supervisor.settle_first_lists(WAIT).await;
+    assert!(!is_awaited(&met).await, "it did not come up in that time");
+    let met = met.again(terms("one"), tools()).await;
+    assert!(!is_awaited(&met).await, "the next start knows that");
+    // Another program under its name is another server.
+    let met = met.again(terms("two"), tools()).await;
+    assert!(is_awaited(&met).await);
+    // One that was met is listed, and not waited for.
+    met.source.go.notify_one();
+    met.supervisor.settle(WAIT).await;
+    let met = met.again(terms("two"), tools()).await;
+    assert!(!is_awaited(&met).await);
+    assert_eq!(met.listed(), ["s:a", "s:b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn annotations_are_read_by_who_wrote_them() {
     let said =
         json!({ "requiresConfirmation": true, "requiredScopes": ["more"], "readOnlyHint": true });

@@ -118,6 +118,7 @@ impl SourceSupervisor {
             pin_store: Arc::new(tokio::sync::Mutex::new(pin_store)),
             again: Arc::default(),
             is_remembered: AtomicBool::new(false),
+            was_late: AtomicBool::new(false),
         })
     }
 

@@ -41,8 +41,9 @@ const SWEEP_PAUSE: Duration = Duration::from_secs(30);
 const METRICS_PAUSE: Duration = Duration::from_secs(2);
 /// A gateway counts as ready when its sources have been tried, or after this.
 const READY_TIME: Duration = Duration::from_millis(1500);
-/// Lists in this first time wait for servers that were never met: clients ask once.
-const FIRST_LISTS: Duration = Duration::from_secs(10);
+/// Lists in this first time wait for servers that were never met: some clients ask once. Others give up a
+/// gateway that answers late, and lose all tools for one slow server.
+const FIRST_LISTS: Duration = Duration::from_secs(3);
 /// How long calls that were ended get to be answered.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long they get to be written down, once connections are cut.

@@ -1,5 +1,6 @@
 //! How every source does, for people, and waiting until it is known.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -137,6 +138,28 @@ impl SourceSupervisor {
     /// tried, or until `limit` has passed.
     pub async fn settle_lists(&self, limit: Duration) {
         self.settle_those(limit, |_, status| status.tools == 0).await;
+    }
+
+    /// The same for the first lists of a gateway. They don't wait again for a source that has not come up in
+    /// that time, at later starts neither.
+    pub async fn settle_first_lists(&self, limit: Duration) {
+        let is_awaited = |source: &SupervisedSource, status: &SourceStatus| {
+            status.tools == 0 && !source.was_late.load(Ordering::Acquire)
+        };
+        self.settle_those(limit, is_awaited).await;
+        let late: Vec<Arc<SupervisedSource>> = {
+            let sources = self.sources.lock();
+            let all = sources.values().map(|found| &found.supervised);
+            let late = all.filter(|it| {
+                let status = it.status.lock();
+                status.state == SourceState::Starting && is_awaited(it, &status)
+            });
+            late.cloned().collect()
+        };
+        for source in late {
+            source.was_late.store(true, Ordering::Release);
+            source.pin_store.lock().await.note_late().await;
+        }
     }
 
     /// Waits until all that is known from before is listed, or `limit` has passed.

@@ -48,6 +48,8 @@ pub(super) struct SupervisedSource {
     pub(super) again: Arc<Notify>,
     /// Whether what is known of it from before is registered.
     pub(super) is_remembered: AtomicBool,
+    /// Whether the first lists have waited for it in vain, now or at an earlier start.
+    pub(super) was_late: AtomicBool,
 }
 
 /// When a source is asked again.
@@ -99,6 +101,7 @@ impl SupervisedSource {
         };
         if !is_registered {
             self.registry.remove(id);
+            self.was_late.store(pin_store.was_late().await, Ordering::Release);
         }
         {
             let mut status = self.status.lock();

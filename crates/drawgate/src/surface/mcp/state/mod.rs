@@ -101,7 +101,7 @@ impl Mcp {
         let Some(FirstLists { supervisor, until }) = &self.inner.first_lists else { return };
         let rest = until.saturating_duration_since(Instant::now());
         if !rest.is_zero() {
-            supervisor.settle_lists(rest).await;
+            supervisor.settle_first_lists(rest).await;
         }
     }
 
