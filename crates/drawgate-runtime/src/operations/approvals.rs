@@ -64,7 +64,11 @@ impl Decided {
         let Approval { principal, expires_at, state, .. } = &self.approval;
         let until = time(*expires_at);
         match (*state == ApprovalState::Approved, self.was_awaited) {
-            (true, true) => "approved: the call that waits goes on".to_owned(),
+            (true, true) => {
+                // Rules may have changed since it was held, and decide once more.
+                "approved: the call that waits goes on, unless the rules have come to deny it"
+                    .to_owned()
+            }
             (true, false) => format!(
                 "approved: no call waits at this moment; the next call of `{principal}` with the same arguments passes, once, until {until}"
             ),

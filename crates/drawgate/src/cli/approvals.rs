@@ -13,7 +13,6 @@ use drawgate_core::policy::ApprovalState;
 use super::Context;
 use super::backend::{Backend, part};
 use super::screen::{Screen, local_time};
-use drawgate_runtime::assemble::Start;
 use drawgate_runtime::operations::{Decided, Decision, ExactArguments, ListedApproval, Reveal};
 
 pub(super) use self::proof::Proof;
@@ -74,7 +73,7 @@ pub(super) async fn run(command: ApprovalsCommand, context: Context) -> anyhow::
     if let ApprovalsCommand::Watch { quiet } = command {
         return watch::run(quiet, &context).await;
     }
-    let backend = Backend::open(&context, Start::Nothing).await?;
+    let backend = Backend::open_for_approvals(&context).await?;
     let done = perform(command, &context, &backend).await;
     backend.close().await;
     done.map(|()| ExitCode::SUCCESS)

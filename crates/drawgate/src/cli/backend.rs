@@ -27,11 +27,12 @@ use super::machine::runtime_options;
 use super::progress::Progress;
 use super::running::Running;
 use super::screen::count;
-use crate::surface::control::{Control, NameList, Refused, UnknownName};
+use crate::server::{self, Server, Timeouts};
+use crate::surface::control::{APPROVAL_SOCKET, Control, NameList, Refused, UnknownName};
 use crate::surface::mcp::{Mcp, Sessions};
 use crate::telemetry::Spans;
 use drawgate_runtime::assemble::{Runtime, RuntimeOptions, Start, StateLocation};
-use drawgate_runtime::config::Loaded;
+use drawgate_runtime::config::{Config, Loaded};
 use drawgate_runtime::operations::{ListedTool, ServerReport};
 
 /// How long a gateway of a command's own waits for its sources.
@@ -41,6 +42,8 @@ const SETTLE: Duration = Duration::from_secs(15);
 const SUCCESSION: Duration = Duration::from_secs(5);
 /// How often another process is asked whether its sources have started.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long decisions about calls of a command's own gateway get to be answered, when it ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// Sessions in a gateway of a command's own.
 const FEW_SESSIONS: usize = 16;
 
@@ -78,7 +81,7 @@ enum Opened {
     /// In memory, on a data folder that is not there: a command that only looks creates none.
     Memory(Box<Runtime>, Router),
     /// In its folder.
-    Folder(Box<Runtime>, Router),
+    Folder(Box<Runtime>, Router, Option<ApprovalSocket>),
 }
 
 impl Backend {
@@ -107,6 +110,28 @@ impl Backend {
         context.note_other_gateway().await;
         let own = OwnGateway::new(context, loaded.clone(), start, waits_for);
         if own.data.exists() { own.opened(context).await } else { Ok(Self::Own(Box::new(own))) }
+    }
+
+    /// A gateway of our own that starts these servers once, all at the same time: their tools are known at the
+    /// next start, before they are up.
+    pub(super) async fn open_for_trial(context: &Context, names: &[&str]) -> anyhow::Result<Self> {
+        let mut loaded = Config::load(context.loaded.source.clone())?;
+        for (id, server) in &mut loaded.config.servers {
+            server.enabled &= names.contains(&id.as_str());
+        }
+        let own = OwnGateway::new(context, loaded, Start::Sources, WaitsFor::All);
+        own.opened(context).await
+    }
+
+    /// The same for approvals: those of a gateway that another command has for itself, too.
+    pub(super) async fn open_for_approvals(context: &Context) -> anyhow::Result<Self> {
+        if Running::find(&context.data).await.is_none()
+            && let Some(of_command) = Running::find_own(&context.data).await
+        {
+            context.warn_of_errors();
+            return Ok(Self::Running(of_command));
+        }
+        Self::open(context, Start::Nothing).await
     }
 
     /// The same for a call of one tool. A gateway of our own starts only the servers that its name begins
@@ -143,7 +168,7 @@ impl Backend {
         match self {
             Self::Running(_) => self.settle_elsewhere(limit).await,
             Self::Own(own) => {
-                if let Opened::Memory(runtime, _) | Opened::Folder(runtime, _) =
+                if let Opened::Memory(runtime, _) | Opened::Folder(runtime, ..) =
                     &*own.opened.lock().await
                 {
                     settle(runtime, limit, WaitsFor::All).await;
@@ -256,7 +281,10 @@ impl Backend {
     pub(super) async fn close(self) {
         match self {
             Self::Running(_) => {}
-            Self::Own(own) => own.opened.into_inner().close().await,
+            Self::Own(own) => {
+                let _progress = Progress::new("ending the servers that were started");
+                own.opened.into_inner().close().await;
+            }
         }
     }
 }
@@ -313,7 +341,7 @@ impl OwnGateway {
             *opened = if only_looks { self.in_memory().await? } else { self.in_folder().await? };
         }
         match &*opened {
-            Opened::Memory(_, router) | Opened::Folder(_, router) => Ok(router.clone()),
+            Opened::Memory(_, router) | Opened::Folder(_, router, _) => Ok(router.clone()),
             Opened::Nothing => bail!("no gateway is open"),
         }
     }
@@ -329,7 +357,12 @@ impl OwnGateway {
     async fn in_folder(&self) -> anyhow::Result<Opened> {
         let (runtime, router) =
             Box::pin(self.runtime(StateLocation::Folder(self.data.clone()))).await?;
-        Ok(Opened::Folder(runtime, router))
+        // Where there are no sources, no call is held.
+        let socket = match self.start {
+            Start::Sources => ApprovalSocket::open(&runtime),
+            Start::Nothing => None,
+        };
+        Ok(Opened::Folder(runtime, router, socket))
     }
 
     async fn runtime(&self, state: StateLocation) -> anyhow::Result<(Box<Runtime>, Router)> {
@@ -346,8 +379,44 @@ impl Opened {
     async fn close(self) {
         match self {
             Self::Nothing => {}
-            Self::Memory(runtime, _) | Self::Folder(runtime, _) => runtime.close().await,
+            Self::Memory(runtime, _) => runtime.close().await,
+            Self::Folder(runtime, _, socket) => {
+                if let Some(socket) = socket {
+                    socket.close().await;
+                }
+                runtime.close().await;
+            }
         }
+    }
+}
+
+/// Where calls that a command's own gateway holds are decided from another terminal. It is not the control
+/// socket: that gateway has perhaps not all servers, and is gone with its command.
+struct ApprovalSocket {
+    server: Server,
+    path: PathBuf,
+}
+
+impl ApprovalSocket {
+    fn open(runtime: &Runtime) -> Option<Self> {
+        let path = runtime.data.join(APPROVAL_SOCKET);
+        // Without it the call can still be decided afterwards.
+        let listener = server::bind_unix(&path)
+            .inspect_err(|error| tracing::warn!(%error, "the socket for approvals can't be opened"))
+            .ok()?;
+        let server = Server::with_timeouts(FEW_SESSIONS, Timeouts::default());
+        tokio::spawn(server.clone().serve_unix(listener, control(runtime).approval_router()));
+        Some(Self { server, path })
+    }
+
+    /// Ends it. Decisions that were made are answered.
+    async fn close(self) {
+        self.server.stop.cancel();
+        // A leftover socket would only be tried in vain.
+        let _ = std::fs::remove_file(self.path);
+        self.server.connections.close();
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.server.connections.wait()).await;
+        self.server.cut.cancel();
     }
 }
 

@@ -15,6 +15,7 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum as _;
 use drawgate_core::model::SourceId;
 use drawgate_runtime::config::Config;
+use drawgate_runtime::operations::ServerReport;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toml_edit::DocumentMut;
@@ -290,6 +291,32 @@ async fn import(
             report.is_ok &= doctor::is_ok(&server);
         }
     }
+    if outcome == Outcome::Written {
+        try_once(plan, context, report).await?;
+    }
+    Ok(())
+}
+
+/// Starts each server once where no gateway runs, and says how it does. Its tools are known from then on, so
+/// that the next gateway lists them at once.
+async fn try_once(plan: &[Planned], context: &Context, report: &mut Report) -> anyhow::Result<()> {
+    let wanted = added(plan).filter(|it| !it.server.is_disabled);
+    let names: Vec<&str> = wanted.map(|it| it.server.name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let backend = match Backend::open_for_trial(context, &names).await {
+        Ok(backend) => backend,
+        Err(error) => return say(context, &format!("the servers were not tried: {error:#}")),
+    };
+    let servers = backend.get::<Vec<ServerReport>>("/servers").await;
+    backend.close().await;
+    let mut servers = servers?;
+    servers.retain(|server| names.contains(&server.source.status.id.as_str()));
+    for server in &servers {
+        say(context, &explained(server))?;
+    }
+    report.json["tried"] = json!(servers);
     Ok(())
 }
 

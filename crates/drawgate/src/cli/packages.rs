@@ -31,6 +31,7 @@ use tokio::task::spawn_blocking;
 
 use self::installer::Installer;
 use super::edit::ConfigFile;
+use super::progress::Progress;
 use super::{Context, machine};
 
 /// What an installer made of a request.
@@ -143,6 +144,7 @@ pub(super) async fn pin(
 ) -> anyhow::Result<()> {
     let trees: Vec<(SourceId, String)> =
         fetched.iter().map(|(id, pinned)| (id.clone(), pinned.tree.clone())).collect();
+    let _progress = Progress::new("removing the packages of before");
     let hash = file.edit_packages(|servers| servers.extend(fetched))?;
     file.packages_in_force(&hash).await?;
     for (id, tree) in trees {
@@ -157,6 +159,7 @@ pub(super) async fn forget(file: &ConfigFile, data: &Path, name: &str) -> anyhow
     if !file.packages()?.contains_key(&id) {
         return Ok(());
     }
+    let _progress = Progress::new(format!("removing the package of `{name}`"));
     let hash = file.edit_packages(|servers| drop(servers.remove(&id)))?;
     file.packages_in_force(&hash).await?;
     let folder = folder(data, &id)?;

@@ -106,6 +106,25 @@ impl Progress {
         Self { id }
     }
 
+    /// Says a line that stays, whole however narrow the terminal is, because it has something to copy; and
+    /// shows something else from now on.
+    pub(super) fn announce(&self, announced: &str, text: impl Into<String>) {
+        let (mut line, text) = (LINE.lock(), text.into());
+        line.look();
+        if line.place == Place::Hidden {
+            return;
+        }
+        line.erase();
+        let begin = if std::mem::take(&mut line.is_occupied) { "\n" } else { "" };
+        write(&format!("{begin}drawgate: {}\n", visible_text(announced)));
+        let now = Instant::now();
+        line.quiet_since = Some(now);
+        if let Some(task) = line.tasks.iter_mut().find(|task| task.id == self.id) {
+            task.said = Some((text.clone(), now));
+            task.text = text;
+        }
+    }
+
     /// Shows something else from now on: the next step, or a higher count.
     pub(super) fn say(&self, text: impl Into<String>) {
         let mut line = LINE.lock();

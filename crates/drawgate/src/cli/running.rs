@@ -12,7 +12,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-use crate::surface::control::SOCKET;
+use crate::surface::control::{APPROVAL_SOCKET, SOCKET};
 use drawgate_runtime::edits::InForce;
 use drawgate_runtime::operations::Status;
 
@@ -31,8 +31,17 @@ pub(super) struct Running {
 impl Running {
     /// The gateway of a data folder, if one answers there.
     pub(super) async fn find(data: &Path) -> Option<Self> {
-        let socket = data.join(SOCKET);
-        UnixStream::connect(&socket).await.ok().map(|_| Self { socket, patience: SUCCESSION })
+        Self::at(data.join(SOCKET), SUCCESSION).await
+    }
+
+    /// The gateway that another command has for itself, if it may hold a call: approvals are all that it
+    /// answers.
+    pub(super) async fn find_own(data: &Path) -> Option<Self> {
+        Self::at(data.join(APPROVAL_SOCKET), Duration::ZERO).await
+    }
+
+    async fn at(socket: PathBuf, patience: Duration) -> Option<Self> {
+        UnixStream::connect(&socket).await.ok().map(|_| Self { socket, patience })
     }
 
     /// The same, about which it matters whether it is this one that answers.

@@ -46,6 +46,8 @@ use super::mcp::{self, Mcp, Transport};
 
 /// The name of the socket in the data folder.
 pub const SOCKET: &str = "control.sock";
+/// The name of the socket of a gateway that a command has for itself.
+pub const APPROVAL_SOCKET: &str = "approvals.sock";
 
 /// What the socket gives access to.
 #[derive(Clone)]
@@ -64,6 +66,15 @@ pub struct Control {
 }
 
 impl Control {
+    /// The routes of approvals alone.
+    pub fn approval_router(self) -> Router {
+        Router::new()
+            .route("/approvals", get(approvals))
+            .route("/approvals/{id}", post(decide))
+            .route("/approvals/{id}/arguments", post(reveal))
+            .with_state(self)
+    }
+
     /// The routes.
     pub fn router(self) -> Router {
         Router::new()

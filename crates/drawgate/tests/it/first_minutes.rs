@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::support::{PROGRAM, TestFolder, text};
 
-/// Runs a program at a wide terminal, and says what it shows as it shows it.
+/// Runs a program at a terminal of 80 columns, and says what it shows as it shows it.
 const AT_TERMINAL: &str = r#"
 import fcntl, os, pty, struct, sys, termios
 pid, terminal = pty.fork()
 if pid == 0:
-    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     os.execvp(sys.argv[1], sys.argv[1:])
 while True:
     try:
@@ -56,7 +56,7 @@ async fn a_call_that_waits_for_a_person_says_so() {
     });
     assert!(plain.starts_with("drawgate: waiting for a person: "), "{plain:?}");
     assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{plain:?}");
-    // At a terminal: one line, which is gone at the end.
+    // At a terminal: a line that is whole however narrow it is, and a spinner that is gone at the end.
     let mut terminal = Command::new("python3");
     terminal.args(["-c", AT_TERMINAL, PROGRAM]).args(arguments("path=b.txt"));
     terminal.current_dir(place.path()).env("DRAWGATE_CONFIG", "drawgate.toml").env("TERM", "xterm");
@@ -74,6 +74,32 @@ async fn a_call_that_waits_for_a_person_says_so() {
     // For a program: nothing. The answer is the same as before, so that no person is asked again.
     let json = place.run(&["tools", "call", "vfs_read", "path=b.txt", "--json"]);
     assert_eq!(text(&json.stderr), "");
+}
+
+#[test]
+fn a_call_that_is_held_without_a_gateway_is_decided_in_another_terminal() {
+    let place = TestFolder::new(
+        "[approvals]\nhold_seconds = 120\n[policy.defaults]\nfallback = \"allow\"\n\
+         [[policy.rules]]\nid = \"ask\"\naction = \"file.write\"\ndecision = \"allow_with_confirm\"\n",
+    );
+    for (decision, passes) in [("approve", true), ("deny", false)] {
+        let path = format!("path={decision}.txt");
+        let mut command = place.command(&["tools", "call", "vfs_write", &path, "content=x"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
+        let said = lines.find(|line| line.as_ref().unwrap().contains("approvals approve"));
+        let said = said.unwrap().unwrap();
+        let id = said.split("approvals approve ").nth(1).and_then(|rest| rest.split('`').next());
+        let id = id.unwrap_or_else(|| panic!("{said:?}"));
+        let listed = place.json(&["approvals", "list"]);
+        assert_eq!((&listed[0]["id"], &listed[0]["isAwaited"]), (&json!(id), &json!(true)));
+        assert!(place.ok(&["approvals", "show", id]).contains(id));
+        let decided = place.decide(decision, id);
+        assert!(decided.status.success(), "{}", text(&decided.stderr));
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.success(), passes, "{}", text(&output.stderr));
+    }
+    assert!(!place.data().join("approvals.sock").exists());
 }
 
 #[test]

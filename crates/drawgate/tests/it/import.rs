@@ -115,8 +115,16 @@ fn without_a_gateway_and_a_file_one_is_made() {
     std::fs::write(place.path().join("c.toml"), "[mcp_servers.a]\ncommand = \"x\"\n").unwrap();
     let said = place.ok(&["import", "c.toml", "--yes", "--take-out"]);
     assert!(said.contains("made `") && said.contains("no gateway is running"), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("a: ")), "each server is tried: {said}");
     assert_eq!(read(&place, ".drawgate/drawgate.toml"), "[servers.a]\ncommand = \"x\"\n");
     assert!(!read(&place, "c.toml").contains("command"));
+    // The tools of one that works are known before it is started again.
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/server.py");
+    let works = json!({ "mcpServers": { "works": { "command": "python3", "args": [script] } } });
+    std::fs::write(place.path().join("w.json"), works.to_string()).unwrap();
+    let report = place.json(&["import", "w.json", "--yes"]);
+    assert_eq!(report["tried"][0]["state"], "ready", "{report}");
+    assert_ne!(report["tried"][0]["tools"], 0, "{report}");
     for (args, expected) in [
         (vec!["import", "c.toml", "--yes"], "there is no server to import"),
         (vec!["import", "none.json"], "there is no client and no file `none.json`"),

@@ -164,6 +164,7 @@ async fn fetch_shown(
 }
 
 pub(super) async fn remove(name: &str, context: Context) -> anyhow::Result<ExitCode> {
+    let _progress = Progress::new(format!("removing `{name}`"));
     let change = |document: &mut DocumentMut| table::remove(document, name);
     let changed = Changed::make(&context, name, "removed", change).await?;
     packages::forget(&changed.file, &context.data, name).await?;

@@ -19,13 +19,16 @@ pub(super) async fn call(backend: &Backend, call: &NewCall) -> anyhow::Result<To
     let progress = Progress::new(format!("calling `{}`", call.tool));
     let result = backend.post("/call", call);
     tokio::pin!(result);
+    let mut asked = None;
     loop {
         tokio::select! {
             result = &mut result => return result,
             () = tokio::time::sleep(PAUSE) => {
-                if let Some(text) = question(backend, call).await {
-                    progress.say(text);
+                let question = question(backend, call).await;
+                if let Some(question) = &question && asked.as_ref() != Some(question) {
+                    progress.announce(question, "waiting for a person");
                 }
+                asked = question.or(asked);
             }
         }
     }
