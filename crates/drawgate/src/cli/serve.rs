@@ -212,7 +212,7 @@ async fn report_start(context: &Context, gateway: &ServedGateway) -> anyhow::Res
         "{loss}Drawgate serves MCP at {url}\n\
          token    in {}\n\
          tools    drawgate tools list\n\
-         connect  drawgate connect claude --write    (or codex, gemini, cursor, vscode, windsurf)\n\
+         connect  drawgate connect claude --write    (or claude-desktop, codex, gemini, cursor, vscode, windsurf)\n\
          {packs}\
          audit    head {}:{}\n\
          stop     Ctrl-C",
