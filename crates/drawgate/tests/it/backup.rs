@@ -114,16 +114,16 @@ fn a_copy_without_a_key_or_with_something_else_in_its_place_is_said() {
         assert!(place.path().join(to).join("drawgate.db").exists(), "what there is is put back");
     }
     let mode = rustix::fs::Mode::RUSR;
-    let pipe = |path: &Path| rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).unwrap();
-    let link = |path: &Path| std::os::unix::fs::symlink("/etc/passwd", path).unwrap();
-    let kinds: [(&str, &dyn Fn(&Path)); 2] = [("pipe", &pipe), ("link", &link)];
-    for (kind, make) in kinds {
+    for kind in ["pipe", "link"] {
         for name in ["admin.token", "sealing.key", "audit.head", "audit.db"] {
             let copy = format!("{kind}-{name}");
             place.ok(&["backup", &copy]);
             let file = place.path().join(&copy).join(name);
             drop(std::fs::remove_file(&file));
-            make(&file);
+            match kind {
+                "pipe" => rustix::fs::mkfifoat(rustix::fs::CWD, &file, mode).unwrap(),
+                _ => std::os::unix::fs::symlink("/etc/passwd", &file).unwrap(),
+            }
             let to = format!("from-{copy}");
             let output = place.run(&["restore", &copy, "--data", &to]);
             let said = text(&output.stderr);

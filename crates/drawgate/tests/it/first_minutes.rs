@@ -93,7 +93,7 @@ fn a_call_that_is_held_without_a_gateway_is_decided_in_another_terminal() {
         let id = id.unwrap_or_else(|| panic!("{said:?}"));
         let listed = place.json(&["approvals", "list"]);
         assert_eq!((&listed[0]["id"], &listed[0]["isAwaited"]), (&json!(id), &json!(true)));
-        assert!(place.ok(&["approvals", "show", id]).contains(id));
+        assert!(place.ok(&["approvals", "show", id]).contains("and a call waits"));
         let decided = place.decide(decision, id);
         assert!(decided.status.success(), "{}", text(&decided.stderr));
         let output = child.wait_with_output().unwrap();
