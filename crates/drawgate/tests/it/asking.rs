@@ -69,7 +69,9 @@ fn check(place: &TestFolder, token: &str, when: &str) {
     }
     let table = place.ok(&["audit", "search", "--tool", "*delete*", "--code", "OK"]);
     let words: Vec<&str> = table.split_whitespace().collect();
-    for part in ["ada", "builtin:vfs_delete", r#"{"path":"Notes.txt"}"#, "approved by local ("] {
+    for part in
+        ["ada", "mcp_http", "builtin:vfs_delete", r#"{"path":"Notes.txt"}"#, "approved by local ("]
+    {
         assert!(words.join(" ").contains(part), "{when}: {part}: {table}");
     }
     let tail = place.ok(&["audit", "tail", "--agent", "ada", "--tool", "vfs_write"]);

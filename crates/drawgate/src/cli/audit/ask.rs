@@ -22,7 +22,7 @@ use crate::cli::exit::OrUsage as _;
 use crate::cli::progress::Progress;
 use crate::cli::running::Running;
 use crate::cli::screen::{Screen, Tone, count, local_time};
-use crate::cli::table::{cut, shortened, tone_of, whole};
+use crate::cli::table::{cut, shortened, spare, tone_of, whole};
 
 /// How often `tail --follow` looks for new events.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
@@ -156,6 +156,7 @@ impl<'a> Asker<'a> {
             whole("event"),
             whole("time"),
             whole("who"),
+            spare("over"),
             cut("what"),
             cut("arguments"),
             cut("ended"),

@@ -47,6 +47,7 @@ pub(super) fn row(entry: &AuditEntry) -> Vec<String> {
         entry.sequence.to_string(),
         when,
         who,
+        text(last, "surface"),
         what,
         arguments,
         first_line(&ended),
