@@ -7,7 +7,7 @@ mod tables;
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The language of a client's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +23,9 @@ impl Format {
         if is_toml { Self::Toml } else { Self::Json }
     }
 
-    /// Reads a file's whole content. A blank file is an empty object.
+    /// Reads a file's whole content. A file with nothing but blanks and comments is an empty object.
     pub(super) fn parse(self, text: &str) -> anyhow::Result<Value> {
         match self {
-            Self::Json if text.trim().is_empty() => Ok(Value::Object(Map::new())),
             Self::Json => jsonc::parse(text),
             Self::Toml => Ok(serde_json::to_value(tables::parse(text)?)?),
         }
@@ -36,7 +35,6 @@ impl Format {
     /// stays as it is, comments and layout too; what is not there needs no removal.
     pub(super) fn remove(self, text: &str, members: &[Vec<&str>]) -> anyhow::Result<String> {
         match self {
-            Self::Json if text.trim().is_empty() => Ok(text.to_owned()),
             Self::Json => jsonc::remove(text, members),
             Self::Toml => tables::remove(text, members),
         }

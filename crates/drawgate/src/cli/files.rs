@@ -98,7 +98,15 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     if file.take(MAX_FILE + 1).read_to_string(&mut text)? as u64 > MAX_FILE {
         return Err(io::Error::other("it is too large"));
     }
-    Ok(Some(text))
+    Ok(Some(without_mark(text)))
+}
+
+/// A text without the byte order mark that some editors put before it.
+pub(super) fn without_mark(mut text: String) -> String {
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
+    text
 }
 
 /// Puts this content into a file, whole or not at all. One that is there keeps its permissions.

@@ -13,8 +13,10 @@ use serde_json::json;
 
 use super::Context;
 use super::backend::{Backend, part};
+use super::exit::Exit;
 use super::output::painted_notice;
 use super::progress::Progress;
+use super::running::Running;
 use super::screen::{Screen, Tone, count};
 
 /// How long one look at events waits.
@@ -128,7 +130,10 @@ pub(super) async fn follow(
     loop {
         let path = format!("/runs/{}/events?after={after}&wait_ms={WAIT_MS}", part(id));
         let answer: RunEvents = tokio::select! {
-            answer = backend.get(&path) => answer?,
+            answer = backend.get(&path) => match answer {
+                Err(error) => return Err(lost(id, error, context, backend).await),
+                Ok(answer) => answer,
+            },
             interrupted = tokio::signal::ctrl_c(), if !cancelled => {
                 interrupted.context("Ctrl-C can't be noticed")?;
                 cancelled = true;
@@ -153,6 +158,21 @@ pub(super) async fn follow(
             return Ok(over.run.ending.map_or(ExitCode::FAILURE, code));
         }
     }
+}
+
+/// Why a run can't be followed any more: with its gateway it does not end.
+async fn lost(
+    id: &str,
+    error: anyhow::Error,
+    context: &Context,
+    backend: &Backend,
+) -> anyhow::Error {
+    if !backend.is_running() || Running::find(&context.data).await.is_some() {
+        return error;
+    }
+    Exit::Unavailable.error(format!(
+        "the gateway has ended; the run is suspended, and goes on when `drawgate serve` starts it again: `drawgate runs follow {id}`"
+    ))
 }
 
 fn code(ending: Ending) -> ExitCode {

@@ -8,7 +8,7 @@ use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use jsonc_parser::errors::ParseError;
 use jsonc_parser::tokens::Token;
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Comments and trailing commas are the only liberties that are taken with JSON: clients read them, too.
 const OPTIONS: ParseOptions = ParseOptions {
@@ -24,10 +24,19 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Reads a text by the rules of the gate's own parser: no key twice, and nothing nested too deep.
+/// Whether a text has nothing but blanks and comments.
+pub(in super::super) fn is_blank(text: &str) -> bool {
+    parse_to_ast(text, &CollectOptions::default(), &OPTIONS).is_ok_and(|it| it.value.is_none())
+}
+
+/// Reads a text by the rules of the gate's own parser: no key twice, and nothing nested too deep. A text
+/// without a value is an empty object.
 pub(in super::super) fn parse(text: &str) -> anyhow::Result<Value> {
     let collect = CollectOptions { comments: CommentCollectionStrategy::Off, tokens: true };
     let parsed = parse_to_ast(text, &collect, &OPTIONS).map_err(|error| malformed(&error))?;
+    if parsed.value.is_none() {
+        return Ok(Value::Object(Map::new()));
+    }
     let mut tokens = parsed.tokens.unwrap_or_default().into_iter().peekable();
     let mut plain = String::with_capacity(text.len());
     while let Some(token) = tokens.next() {

@@ -77,6 +77,20 @@ fn an_empty_file_gets_the_snippet() {
 }
 
 #[test]
+fn a_file_with_comments_alone_is_empty_and_a_byte_order_mark_is_read_away() {
+    let comment = "// mine\n";
+    let plan = plan_for(Client::Cursor, &stdio());
+    assert_eq!(plan.merge(Some(comment)).unwrap(), format!("{comment}{}", plan.snippet));
+    for (text, kept) in [("\u{feff}{ \"a\": 1 }", "\"a\": 1"), ("\u{feff}// mine\n", "// mine")] {
+        let (folder, path) = with_file(Client::Cursor, text);
+        in_folder(folder.path(), Client::Cursor).apply(&folder.path().join("data")).unwrap();
+        let written = fs::read_to_string(path).unwrap();
+        assert!(written.contains(kept) && written.contains("\"drawgate\""), "{written}");
+        assert!(!written.contains('\u{feff}'), "{written}");
+    }
+}
+
+#[test]
 fn merging_twice_changes_nothing() {
     let existing = [
         (Client::Claude, "{\n\t\"mcpServers\": {\"other\": {\"command\": \"x\"}}\n}\n"),

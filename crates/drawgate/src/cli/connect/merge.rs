@@ -26,6 +26,10 @@ impl Entry {
     pub(super) fn merge(&self, text: &str) -> anyhow::Result<String> {
         match self.format {
             Format::Json if text.trim().is_empty() => self.merge_json(EMPTY),
+            // Comments stay above.
+            Format::Json if jsonc::is_blank(text) => {
+                self.merge_json(&format!("{}\n{EMPTY}", text.trim_end()))
+            }
             Format::Json => self.merge_json(text),
             Format::Toml => self.merge_toml(text),
         }

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Map, Value};
 
 use super::super::client_files::Format;
+use super::super::files;
 
 /// The largest file that is read.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
@@ -40,7 +41,7 @@ pub(super) fn file(path: &Path, project: &Path) -> anyhow::Result<Option<Vec<Ent
             .with_context(|| format!("can't read `{}`", path.display()))?,
     };
     let whole = Format::of(path)
-        .parse(&text)
+        .parse(&files::without_mark(text))
         .with_context(|| format!("`{}` can't be read", path.display()))?;
     let mut all = Vec::new();
     for section in sections(Format::of(path), project) {
