@@ -141,7 +141,7 @@ async fn perform(
                 Some(error) => step(backend, &call, error).await,
                 None => None,
             };
-            return show_result(context, &result, step);
+            return show_result(context, &result, step.as_deref());
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -299,7 +299,7 @@ fn complaint(error: &ToolError, step: Option<&str>) -> String {
 fn show_result(
     context: &Context,
     result: &ToolResult,
-    step: Option<String>,
+    step: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
     let code = if result.success { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if context.out.is_json() {
@@ -320,7 +320,7 @@ fn show_result(
     }
     match (&result.error, &result.structured_content) {
         (Some(error), _) => {
-            notice!("drawgate: {}", complaint(error, step.as_deref()));
+            notice!("drawgate: {}", complaint(error, step));
         }
         (None, Some(structured @ Value::Object(_))) => {
             context.out.text(&serde_json::to_string_pretty(structured)?)?;
