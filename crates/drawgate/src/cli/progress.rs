@@ -116,7 +116,7 @@ impl Progress {
         }
         line.erase();
         let begin = if std::mem::take(&mut line.is_occupied) { "\n" } else { "" };
-        write(&format!("{begin}drawgate: {}\n", visible_text(announced)));
+        write(&format!("{begin}drawgate: {}\n", visible_line(announced)));
         let now = Instant::now();
         line.quiet_since = Some(now);
         if let Some(task) = line.tasks.iter_mut().find(|task| task.id == self.id) {
