@@ -213,9 +213,16 @@ async fn what_a_command_calls_finished_says_nothing_about_other_files() {
 #[tokio::test]
 async fn the_packages_of_a_gateway_without_a_configuration_are_followed() {
     let followed = Followed::start(None).await;
-    let text = PackageLock::text(&BTreeMap::new()).unwrap();
-    fs::write(followed.file("drawgate.lock"), &text).unwrap();
-    let hash = drawgate_core::canonical::sha256_hex(text.as_bytes());
+    let package = serde_json::json!({
+        "request": { "ecosystem": "npm", "packages": ["server"] },
+        "pins": { "npm": { "manifest": {}, "lock": {} } },
+        "tree": "t1", "program": "server", "contentHash": "sha256:0",
+    });
+    let package = serde_json::from_value(package).unwrap();
+    let hash = PackageLock::edit(&followed.file("drawgate.lock"), |servers| {
+        servers.insert(drawgate_core::model::SourceId::new("far").unwrap(), package);
+    });
+    let hash = hash.unwrap();
     while followed.in_force().packages_hash != hash {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -10,6 +10,8 @@ const ORDER: &[&str] = &[
     "start",
     "background",
     "refusals",
+    "files",
+    "lock",
     "toolpacks",
     "packages",
     "config",

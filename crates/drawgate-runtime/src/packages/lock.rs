@@ -1,25 +1,18 @@
-//! `drawgate.lock`, beside the configuration: the versions and the integrity of what was fetched for each
-//! server, and what the folder that it runs from must hold.
+//! What `drawgate.lock`, beside the configuration, says of packages: the versions and the integrity of what
+//! was fetched for each server, and what the folder that it runs from must hold.
 
 use std::collections::BTreeMap;
-use std::fs::File as OpenFile;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use drawgate_core::json::parse_as;
-use drawgate_core::{canonical, model::SourceId};
+use drawgate_core::canonical;
+use drawgate_core::model::SourceId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::request::{Ecosystem, PackageRequest};
 use super::tree::{self, TreeError};
+use crate::lock::{LOCK_FILE, LockError, LockFile, Section};
 
-/// The name of the lock file.
-pub const LOCK_FILE: &str = "drawgate.lock";
-/// The form of the file.
-const VERSION: u32 = 1;
-/// The largest lock file: a hundred servers with the most that an ordinary one needs.
-const MAX_BYTES: u64 = 16 << 20;
 /// Where npm puts packages.
 const MODULES: &str = "node_modules/";
 
@@ -28,7 +21,7 @@ const MODULES: &str = "node_modules/";
 pub struct PackageLock {
     /// The packages, by server.
     pub servers: BTreeMap<SourceId, PinnedPackage>,
-    /// SHA-256 of the file's text; empty where there is no file.
+    /// SHA-256 of what it says about packages; empty where it says nothing.
     pub hash: String,
     /// Why the file can't be used. Nothing is pinned then.
     pub problem: Option<String>,
@@ -79,14 +72,6 @@ pub struct Pin {
     pub integrity: Vec<String>,
 }
 
-/// The file as it is written.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    version: u32,
-    servers: BTreeMap<SourceId, PinnedPackage>,
-}
-
 impl PackageLock {
     /// The lock beside a configuration file; it need not be there.
     #[must_use]
@@ -97,52 +82,39 @@ impl PackageLock {
     /// Reads a lock file. One that can't be used pins nothing, and says why.
     #[must_use]
     pub fn read(path: &Path) -> Self {
-        let failed = |problem: String| Self {
-            problem: Some(format!("`{}`: {problem}", path.display())),
-            ..Self::default()
-        };
         let read = || {
-            if !std::fs::metadata(path)?.is_file() {
-                // A pipe would be waited for.
-                return Err(io::Error::other("it is not a file"));
-            }
-            let mut text = Vec::new();
-            OpenFile::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut text)?;
-            bounded(text)
+            let file = LockFile::read(path).map_err(|error| error.to_string())?;
+            let named = |reason: String| format!("`{}`: {reason}", path.display());
+            file.entries(Section::Servers).map_err(named)
         };
-        let text = match read() {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::default(),
-            Err(error) => return failed(error.to_string()),
-        };
-        let hash = canonical::sha256_hex(&text);
-        match parse_as::<File>(&text) {
-            Ok(File { version: VERSION, servers }) => Self { servers, hash, problem: None },
-            Ok(File { version, .. }) => {
-                Self { hash, ..failed(format!("version {version} is not known")) }
+        match read() {
+            Ok(servers) => Self { hash: hash(&servers), servers, problem: None },
+            Err(problem) => {
+                let hash = canonical::sha256_hex(problem.as_bytes());
+                Self { hash, problem: Some(problem), ..Self::default() }
             }
-            Err(error) => Self {
-                hash,
-                ..failed(format!("it does not say which packages were fetched: {error}"))
-            },
         }
     }
 
-    /// The file's text for these packages, if it could be read again.
-    pub fn text(servers: &BTreeMap<SourceId, PinnedPackage>) -> io::Result<String> {
-        let file = File { version: VERSION, servers: servers.clone() };
-        let text = serde_json::to_string_pretty(&file)? + "\n";
-        let text = bounded(text.into_bytes())?;
-        parse_as::<File>(&text).map_err(io::Error::other)?;
-        String::from_utf8(text).map_err(io::Error::other)
+    /// Changes what a lock file says about packages, and returns the hash of that.
+    pub fn edit(
+        path: &Path,
+        change: impl FnOnce(&mut BTreeMap<SourceId, PinnedPackage>),
+    ) -> Result<String, LockError> {
+        LockFile::edit(path, |file| {
+            let unusable = |reason| LockError::Content { path: path.to_owned(), reason };
+            let mut servers = file.entries(Section::Servers).map_err(unusable)?;
+            change(&mut servers);
+            file.set_entries(Section::Servers, &servers).map_err(unusable)?;
+            Ok(hash(&servers))
+        })
     }
 }
 
-fn bounded(text: Vec<u8>) -> io::Result<Vec<u8>> {
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("a lock file may have {MAX_BYTES} bytes")));
-    }
-    Ok(text)
+fn hash(servers: &BTreeMap<SourceId, PinnedPackage>) -> String {
+    // Text keys and plain values always serialise.
+    let text = serde_json::to_vec(servers).unwrap_or_default();
+    if servers.is_empty() { String::new() } else { canonical::sha256_hex(&text) }
 }
 
 impl PinnedPackage {

@@ -33,12 +33,13 @@ fn a_lock_is_read_as_it_was_written() {
     assert_eq!(path, folder.path().join("drawgate.lock"));
     assert_eq!(PackageLock::read(&path), PackageLock::default());
     let servers = BTreeMap::from([(SourceId::new("a").unwrap(), npm())]);
-    std::fs::write(&path, PackageLock::text(&servers).unwrap()).unwrap();
+    let hash = PackageLock::edit(&path, |all| all.clone_from(&servers)).unwrap();
     let read = PackageLock::read(&path);
+    assert_eq!(read.hash, hash);
     assert_eq!((&read.servers, read.problem.as_deref()), (&servers, None));
     assert_eq!(read.hash.len(), 64);
     for bad in
-        ["", "{}", "{\"version\":2,\"servers\":{}}", "{\"version\":1,\"servers\":{},\"x\":1}"]
+        ["", "{}", "{\"version\":3,\"servers\":{}}", "{\"version\":1,\"servers\":{},\"x\":1}"]
     {
         std::fs::write(&path, bad).unwrap();
         let read = PackageLock::read(&path);
@@ -46,6 +47,10 @@ fn a_lock_is_read_as_it_was_written() {
         assert!(problem.contains("drawgate.lock"), "{bad}: {problem}");
         assert!(read.servers.is_empty() && !read.hash.is_empty());
     }
+    std::fs::remove_file(&path).unwrap();
+    let hash = PackageLock::edit(&path, |all| all.clone_from(&servers)).unwrap();
+    assert_eq!(PackageLock::edit(&path, BTreeMap::clear).unwrap(), "", "as without a file");
+    assert_ne!(hash, "");
 }
 
 /// What could not be read again is not written, and what is too large is not read.
@@ -60,13 +65,15 @@ fn a_lock_is_bounded() {
     let many = Pins::Npm { manifest: json!({}), lock: json!(vec![0; 1_000_000]) };
     for (pins, reason) in [(long, "may have 16777216 bytes"), (many, "more than 1000000 values")] {
         let servers = with(pins);
-        let refused = PackageLock::text(&servers).unwrap_err().to_string();
-        assert!(refused.contains(reason), "{refused}");
-        let file = File { version: VERSION, servers };
+        let refused = PackageLock::edit(&path, |all| all.clone_from(&servers)).unwrap_err();
+        assert!(refused.to_string().contains(reason), "{refused}");
+        assert!(!path.exists());
+        let file = json!({ "version": 2, "servers": servers });
         std::fs::write(&path, serde_json::to_vec(&file).unwrap()).unwrap();
         let read = PackageLock::read(&path);
         let problem = read.problem.unwrap();
         assert!(problem.contains(reason) && read.servers.is_empty(), "{problem}");
+        std::fs::remove_file(&path).unwrap();
     }
 }
 

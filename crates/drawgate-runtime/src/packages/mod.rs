@@ -14,6 +14,6 @@ pub const NOT_FETCHED: &str = "its package has not been fetched";
 /// How the reason begins why a server is not started whose files are not those that were pinned.
 pub const NOT_PINNED: &str = "its package is not what was pinned";
 
-pub use lock::{LOCK_FILE, PackageLock, Pin, PinnedPackage, Pins};
+pub use lock::{PackageLock, Pin, PinnedPackage, Pins};
 pub use request::{Ecosystem, EnvPrefix, PackageRequest, RequestError, RunnerCommand};
 pub use tree::{TreeError, content_hash, links_out};

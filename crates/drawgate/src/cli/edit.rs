@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use drawgate_core::canonical;
 use drawgate_core::model::SourceId;
 use drawgate_host::user_files;
 use drawgate_runtime::config::{Config, ConfigErrors, ConfigSource, Loaded, Problem};
@@ -216,7 +215,7 @@ impl ConfigFile {
         }
     }
 
-    /// What the lock file of packages says.
+    /// What the lock file says about packages.
     pub(super) fn packages(&self) -> anyhow::Result<BTreeMap<SourceId, PinnedPackage>> {
         let lock = PackageLock::read(&PackageLock::path(&self.path));
         match lock.problem {
@@ -225,18 +224,16 @@ impl ConfigFile {
         }
     }
 
-    /// Changes the lock file of packages, and returns the hash of its text.
+    /// Changes what the lock file says about packages, and returns the hash of that.
     pub(super) fn edit_packages(
         &self,
         change: impl FnOnce(&mut BTreeMap<SourceId, PinnedPackage>),
     ) -> anyhow::Result<String> {
-        let (path, _alone) = lock_folder_of(&PackageLock::path(&self.path))?;
-        let mut servers = self.packages()?;
-        change(&mut servers);
-        let text = PackageLock::text(&servers);
-        let text = text.with_context(|| format!("can't write `{}`", path.display()))?;
-        put(&path, &text)?;
-        Ok(canonical::sha256_hex(text.as_bytes()))
+        let lock = PackageLock::path(&self.path);
+        if let Some(folder) = lock.parent().filter(|folder| !folder.exists()) {
+            files::make_private_folder(folder)?;
+        }
+        Ok(PackageLock::edit(&lock, change)?)
     }
 
     /// Waits until the gateway that follows the file, if one runs, uses a lock file of packages.
