@@ -196,7 +196,8 @@ impl Runtime {
         let control = GatewayControl::new(parts);
         let authenticator = authenticator::open(loaded, &dir, &host, &audit, start)?;
         let packs = packs::open(config, control.gateway(), &supervisor, &host, &authenticator);
-        let toolpacks = toolpack_sources::Parts::of(&host, &supervisor, &audit, &documents);
+        let toolpacks =
+            toolpack_sources::Parts::of(&host, &supervisor, &audit, &documents, &sealing);
         let profiles = Profiles::open(&*documents, loaded).await?;
         let providers = Arc::new(Providers::new(loaded, &host));
         let run_parts = RunsParts {
@@ -270,6 +271,7 @@ impl Runtime {
 
     /// Puts logins into force, and starts what is configured if anything is to be started.
     async fn begin(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        self.operations.toolpacks.take_over().await;
         self.operations.settle().await;
         self.apply_logins(loaded, self.operations.logins.stored().await?);
         // Before anything is started, so that names clash in the same way whatever comes first.

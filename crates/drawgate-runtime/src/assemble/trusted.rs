@@ -11,8 +11,8 @@ use drawgate_host::trusted::{Conflict, Kind, TrustedPath};
 
 use super::{Runtime, confine};
 use crate::config::{Loaded, NamedPath, PathUse, Server, Transport};
+use crate::lock::LOCK_FILE;
 use crate::packages::PackageLock;
-use crate::toolpacks::LOCK_FILE;
 
 /// All that decides about programs under a configuration, whether it is there or not.
 #[must_use]

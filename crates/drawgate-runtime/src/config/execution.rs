@@ -63,7 +63,7 @@ pub struct Egress {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Toolpacks {
-    /// The folder that holds them; the lock file `toolpacks.lock` lies beside it. Relative to this
+    /// The folder that holds them; the lock file `drawgate.lock` lies beside it. Relative to this
     /// file's folder.
     #[schemars(extend("format" = "trusted-path"))]
     pub folder: PathBuf,

@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 use super::Operations;
 use crate::peers::PeerAuthenticator;
 use crate::toolpack_sources::Toolpacks;
-use crate::toolpacks::{Folder, Integrity, PackId};
+use crate::toolpacks::Folder;
 
 impl Operations {
     /// The files that acts change.
@@ -66,37 +66,29 @@ impl FileChecks {
     }
 
     async fn has_pack(&self, outcome: &EventDraft) -> Option<bool> {
-        let (kind, hash) = (outcome.kind(), outcome.text_of("contentHash"));
-        let id: PackId = outcome.text_of("toolpack")?.parse().ok()?;
+        let (id, hash) = (outcome.text_of("toolpack")?, outcome.text_of("contentHash"));
         let path = self.toolpacks.path().ok()?;
-        spawn_blocking(move || {
+        let look = spawn_blocking(move || {
             // Opening it finishes what was begun.
-            let folder = Folder::open(&path).ok()?;
-            let lock = folder.lock().ok()?;
-            let entry = lock.toolpacks.get(&id);
-            // A manifest that can't be read, or that somebody else has changed, was not written here.
-            let is = |wanted: bool| match entry {
-                Some(_) => {
-                    let pack = folder.get(&id).ok()?;
-                    let is_ours = !wanted || pack.integrity == Integrity::Locked;
-                    Some(is_ours && pack.manifest.is_ok_and(|it| it.enabled == wanted))
-                }
-                None => Some(false),
-            };
-            match kind {
-                EventKind::ToolpackInstalled | EventKind::ToolpackUpdated => {
-                    Some(entry.map(|entry| entry.content_hash.as_str()) == hash.as_deref())
-                }
-                // A folder without an entry is somebody else's, and was not removed.
-                EventKind::ToolpackRemoved => {
-                    Some(entry.is_none() && !path.join(id.as_str()).exists())
-                }
-                EventKind::ToolpackEnabled => is(true),
-                EventKind::ToolpackDisabled => is(false),
-                _ => None,
+            let folder = Folder::open(&path).ok().filter(Folder::is_settled)?;
+            let mut packs = folder.list().ok()?.into_iter();
+            Some(packs.find(|pack| pack.id == id))
+        });
+        let pack = look.await.ok()??;
+        let entry = pack.as_ref().and_then(|pack| pack.entry.as_ref());
+        match outcome.kind() {
+            EventKind::ToolpackInstalled | EventKind::ToolpackUpdated => {
+                Some(entry.map(|entry| &entry.content_hash) == hash.as_ref())
             }
-        })
-        .await
-        .ok()?
+            // A folder without an entry is somebody else's, and was not removed.
+            EventKind::ToolpackRemoved => Some(pack.is_none()),
+            // What can't be enabled was not, even if it had been before.
+            EventKind::ToolpackEnabled => Some(pack.as_ref().is_some_and(|pack| {
+                let is_accepted = |entry| self.toolpacks.is_accepted(&pack.id, entry);
+                pack.is_loadable() && entry.is_some_and(is_accepted)
+            })),
+            EventKind::ToolpackDisabled => Some(entry.is_some_and(|entry| !entry.enabled)),
+            _ => None,
+        }
     }
 }

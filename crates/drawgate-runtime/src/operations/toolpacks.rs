@@ -14,9 +14,8 @@ use tokio::task::spawn_blocking;
 
 pub use self::view::{ToolpackList, ToolpackToolView, ToolpackView, tools_of};
 use super::{OperationError, Operations};
-use crate::toolpacks::{
-    Enabled, Folder, Installed, Integrity, LockEntry, PackId, Staged, ToolpackError,
-};
+use crate::lock::Consent;
+use crate::toolpacks::{Folder, Installed, Integrity, LockEntry, PackId, Staged, ToolpackError};
 
 /// A pack that a command has staged and a person has seen.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,16 +37,6 @@ pub enum StateAfterUpdate {
     Off,
     /// It is on if it was.
     Same,
-}
-
-/// What an act says about the operator's consent that a pack runs.
-enum Consent {
-    /// Nothing.
-    Unchanged,
-    /// It may run with this content; noted before the folder changes.
-    Given { id: String, content_hash: String },
-    /// It may not run any more; forgotten once the folder has changed.
-    Withdrawn(String),
 }
 
 impl Operations {
@@ -126,15 +115,10 @@ impl Operations {
             afterwards == StateAfterUpdate::Same && old.is_some_and(Installed::is_enabled);
         if stays_on {
             self.refuse_conflicts(id.as_str(), &staged.entry, &before)?;
-            staged.set_enabled(Enabled::On)?;
+            staged.entry.enable(Some(self.consent(actor, &id, &staged.entry)?));
         }
         let draft = self.draft_of_install(actor, &staged);
-        let consent = if stays_on {
-            Consent::Given { id: id.to_string(), content_hash }
-        } else {
-            Consent::Unchanged
-        };
-        self.act(turn, draft, consent, move |folder| folder.commit(staged).map(drop)).await?;
+        self.act(turn, draft, move |folder| folder.commit(staged).map(drop)).await?;
         self.after(id).await
     }
 
@@ -146,16 +130,15 @@ impl Operations {
             self.refuse_conflicts(id.as_str(), entry, &all)?;
             let draft = self.draft_of(actor, EventKind::ToolpackEnabled, &id, entry);
             let draft = draft.texts("permissions", texts(&entry.permissions.lines()));
-            let content_hash = entry.content_hash.clone();
-            (draft, Consent::Given { id: id.to_string(), content_hash })
+            (draft, Some(self.consent(actor, &id, entry)?))
         } else {
             let draft = self.draft(actor, EventKind::ToolpackEnabled).text("toolpack", id.as_str());
-            (draft, Consent::Unchanged)
+            (draft, None)
         };
         let own = id.clone();
         // What can't be enabled is explained there.
-        let enable = move |folder: &Folder| folder.set_enabled(&own, Enabled::On).map(drop);
-        self.act(turn, draft, consent, enable).await?;
+        let enable = move |folder: &Folder| folder.enable(&own, consent).map(drop);
+        self.act(turn, draft, enable).await?;
         self.after(id).await
     }
 
@@ -164,8 +147,7 @@ impl Operations {
         let pack = self.installed(id.as_str()).await?;
         let draft = self.draft_of_end(actor, EventKind::ToolpackDisabled, &pack);
         let own = id.clone();
-        let disable = move |folder: &Folder| folder.set_enabled(&own, Enabled::Off).map(drop);
-        self.act(turn, draft, Consent::Withdrawn(id.to_string()), disable).await?;
+        self.act(turn, draft, move |folder| folder.disable(&own).map(drop)).await?;
         self.after(id).await
     }
 
@@ -173,8 +155,7 @@ impl Operations {
         let turn = self.acts.turn().await;
         let pack = self.installed(id.as_str()).await?;
         let draft = self.draft_of_end(actor, EventKind::ToolpackRemoved, &pack);
-        let consent = Consent::Withdrawn(id.to_string());
-        self.act(turn, draft, consent, move |folder| folder.remove(&id)).await
+        self.act(turn, draft, move |folder| folder.remove(&id)).await
     }
 
     /// Looks whether a pack works, enabled or not. One that is not what was installed is not tried.
@@ -206,23 +187,24 @@ impl Operations {
         &self,
         turn: Turn,
         outcome: EventDraft,
-        consent: Consent,
         work: impl FnOnce(&Folder) -> Result<(), ToolpackError> + Send + 'static,
     ) -> Result<(), OperationError> {
         let (work, toolpacks) = (self.on_folder(work), Arc::clone(&self.toolpacks));
         let work = Box::pin(async move {
-            if let Consent::Given { id, content_hash } = &consent {
-                let noted = toolpacks.approve(id, content_hash).await;
-                noted.map_err(|error| error.to_string())?;
-            }
             let done = work.await;
-            if let (Consent::Withdrawn(id), Ok(())) = (&consent, &done) {
-                toolpacks.withdraw(id).await;
-            }
             toolpacks.refresh().await;
             done.map_err(|error| format!("{error:#}"))
         });
         Ok(turn.act_on_files(vec![outcome], self.files(), work).await?)
+    }
+
+    fn consent(
+        &self,
+        actor: &Principal,
+        id: &PackId,
+        entry: &LockEntry,
+    ) -> Result<Consent, OperationError> {
+        Ok(self.toolpacks.consent(actor, id, entry).map_err(anyhow::Error::from)?)
     }
 
     /// Waits for what comes of it, without keeping other acts waiting.

@@ -9,7 +9,7 @@ use drawgate_core::registry::Absence;
 use tokio::task::spawn_blocking;
 
 use super::Toolpacks;
-use super::plan::{ToolpackPlan, capabilities_of, plan, source_id};
+use super::plan::{ToolpackPlan, capabilities_of, source_id};
 use crate::config::Loaded;
 use crate::toolpacks::{Folder, Installed, Integrity};
 
@@ -29,14 +29,14 @@ impl Toolpacks {
     /// Looks at everything that is installed.
     pub(super) async fn find(&self, loaded: &Loaded) -> InstalledToolpacks {
         let mut found = InstalledToolpacks::default();
-        let look = async { anyhow::Ok((installed(path(loaded)?).await?, self.approved().await?)) };
-        let (packs, approved) = look.await.unwrap_or_else(|error| {
+        let look = async { installed(path(loaded)?).await };
+        let packs = look.await.unwrap_or_else(|error| {
             let error = format!("{error:#}");
             tracing::error!(error, "the installed toolpacks can't be read; none is used");
-            (Vec::new(), BTreeMap::new())
+            Vec::new()
         });
         for pack in packs {
-            match plan(&self.supervisor, loaded, &self.data, &approved, &pack) {
+            match self.plan(loaded, &pack) {
                 Ok(None) => found.disabled.extend(self.disabled(loaded, &pack)),
                 Ok(Some((id, one))) => drop(found.plans.insert(id, one)),
                 Err(error) => {

@@ -1,7 +1,7 @@
 //! Installed toolpacks as sources: those that are enabled, and that nobody has changed since they
 //! were installed. What stays the same is not restarted.
 
-mod approved;
+mod consents;
 mod find;
 mod plan;
 mod report;
@@ -16,6 +16,7 @@ use drawgate_core::model::SourceId;
 use drawgate_core::registry::{Holder, Origin, SourceStatus, SourceSupervisor, skeleton};
 use drawgate_core::store::{AuditLog, Documents};
 use drawgate_host::Host;
+use drawgate_host::seal::SealingKey;
 use drawgate_sources::toolpack::{ToolpackConfig, ToolpackSource};
 use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
@@ -37,6 +38,7 @@ pub(crate) struct Parts {
     pub(crate) supervisor: Arc<SourceSupervisor>,
     pub(crate) audit: Arc<dyn AuditLog>,
     pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) key: SealingKey,
 }
 
 impl Parts {
@@ -45,9 +47,11 @@ impl Parts {
         supervisor: &Arc<SourceSupervisor>,
         audit: &Arc<dyn AuditLog>,
         documents: &Arc<dyn Documents>,
+        key: &SealingKey,
     ) -> Self {
         let (host, supervisor) = (Arc::clone(host), Arc::clone(supervisor));
-        Self { host, supervisor, audit: audit.clone(), documents: Arc::clone(documents) }
+        let (documents, key) = (Arc::clone(documents), key.clone());
+        Self { host, supervisor, audit: audit.clone(), documents, key }
     }
 }
 
@@ -56,8 +60,10 @@ pub struct Toolpacks {
     host: Arc<Host>,
     supervisor: Arc<SourceSupervisor>,
     audit: Arc<dyn AuditLog>,
-    /// Which packs were enabled on this data folder.
+    /// Where the version before kept which packs were enabled.
     documents: Arc<dyn Documents>,
+    /// With which consents are given on this data folder.
+    key: SealingKey,
     /// For packs, which tell when their files change.
     me: Weak<Self>,
     data: PathBuf,
@@ -71,12 +77,13 @@ pub struct Toolpacks {
 
 impl Toolpacks {
     pub(crate) fn new(parts: Parts, data: &Path, start: Start, loaded: &Loaded) -> Arc<Self> {
-        let Parts { host, supervisor, audit, documents } = parts;
+        let Parts { host, supervisor, audit, documents, key } = parts;
         Arc::new_cyclic(|me| Self {
             host,
             supervisor,
             audit,
             documents,
+            key,
             me: Weak::clone(me),
             data: data.to_owned(),
             start,
@@ -106,6 +113,7 @@ impl Toolpacks {
     /// [`refresh`](Self::refresh).
     pub(crate) async fn release_ids(&self, loaded: &Loaded) {
         self.in_force.lock().clone_from(loaded);
+        self.take_over().await;
         let mut running = self.running.lock().await;
         let is_taken = |id: &&SourceId| self.supervisor.taken(Holder::Toolpack, id).is_some();
         let taken = running.keys().filter(is_taken).cloned();

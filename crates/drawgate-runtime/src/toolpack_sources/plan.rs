@@ -8,7 +8,7 @@ use drawgate_core::model::{Capability, SourceId};
 use drawgate_core::registry::{Holder, Naming, SourceSupervisor, SourceTerms, ToolTerms, Trust};
 use drawgate_sources::toolpack::{Manifest, Override, ToolpackConfig};
 
-use super::approved::Approved;
+use super::Toolpacks;
 use crate::config::{self, Loaded, base_terms, tool_terms};
 use crate::toolpacks::{Installed, Integrity};
 
@@ -29,33 +29,29 @@ impl ToolpackPlan {
     }
 }
 
-/// The plan of an installed toolpack; none if it is not enabled.
-pub(super) fn plan(
-    supervisor: &SourceSupervisor,
-    loaded: &Loaded,
-    data: &Path,
-    approved: &Approved,
-    pack: &Installed,
-) -> anyhow::Result<Option<(SourceId, ToolpackPlan)>> {
-    if let Some(complaint) = complaint(&pack.integrity) {
-        bail!(complaint);
+impl Toolpacks {
+    /// The plan of an installed toolpack; none if it is not enabled.
+    pub(super) fn plan(
+        &self,
+        loaded: &Loaded,
+        pack: &Installed,
+    ) -> anyhow::Result<Option<(SourceId, ToolpackPlan)>> {
+        if let Some(complaint) = complaint(&pack.integrity) {
+            bail!(complaint);
+        }
+        let manifest = pack.manifest.as_ref().map_err(|problems| anyhow!("{problems}"))?;
+        let Some(entry) = pack.entry.as_ref().filter(|entry| entry.enabled) else {
+            return Ok(None);
+        };
+        let id = source_id(&self.supervisor, &pack.id);
+        let id = id.map_err(|taken| anyhow!("{taken}; rename one of them"))?;
+        let settings = settings(loaded, &self.data, pack)?;
+        if !self.is_accepted(&pack.id, entry) {
+            bail!("{NOT_ENABLED}; look at it, then enable it");
+        }
+        let terms = terms(loaded, &pack.id, manifest, &entry.content_hash);
+        Ok(Some((id, ToolpackPlan { settings, terms })))
     }
-    let manifest = pack.manifest.as_ref().map_err(|problems| anyhow!("{problems}"))?;
-    if !manifest.enabled {
-        return Ok(None);
-    }
-    let id = source_id(supervisor, &pack.id);
-    let id = id.map_err(|taken| anyhow!("{taken}; rename one of them"))?;
-    let settings = settings(loaded, data, pack)?;
-    let hash = pack.entry.as_ref().map(|entry| entry.content_hash.as_str());
-    let is_approved = |hash: &str| {
-        approved.get(&pack.id).is_some_and(|hashes| hashes.iter().any(|one| one == hash))
-    };
-    if !hash.is_some_and(is_approved) {
-        bail!("{NOT_ENABLED}; look at it, then enable it");
-    }
-    let terms = terms(loaded, &pack.id, manifest, hash.unwrap_or_default());
-    Ok(Some((id, ToolpackPlan { settings, terms })))
 }
 
 /// What a pack's source is made from, enabled or not.

@@ -1,3 +1,4 @@
+use drawgate_core::model::Principal;
 use drawgate_core::registry::{Pins, Registry};
 use drawgate_core::source::ToolSource as _;
 use drawgate_core::testing::{TestClock, TestStore, acts};
@@ -8,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::Config;
-use crate::toolpacks::{Downgrade, Enabled, Folder, Intent, Terms};
+use crate::toolpacks::{Downgrade, Folder, Intent, PackId, Terms};
 
 /// A place with one pack, `own`, that is installed and enabled.
 fn place() -> TempDir {
@@ -22,16 +23,29 @@ fn place() -> TempDir {
     let folder = Folder::open(&place.path().join("toolpacks")).unwrap();
     let terms = Terms { intent: Intent::Install, downgrade: Downgrade::Refuse, now_ms: 0 };
     folder.commit(folder.stage_folder(&source, &terms).unwrap()).unwrap();
-    folder.set_enabled(&"own".parse().unwrap(), Enabled::On).unwrap();
+    folder.enable(&id(), None).unwrap();
     place
 }
 
-async fn toolpacks(place: &Path) -> Arc<Toolpacks> {
+fn toolpacks(place: &Path) -> Arc<Toolpacks> {
     let toolpacks = unapproved(place);
-    let packs = toolpacks.installed().await.unwrap();
-    let entry = packs[0].entry.as_ref().unwrap();
-    toolpacks.approve("own", &entry.content_hash).await.unwrap();
+    accept(place, &toolpacks, None);
     toolpacks
+}
+
+fn id() -> PackId {
+    "own".parse().unwrap()
+}
+
+/// Enables the pack, with consent to what is installed or to another content.
+fn accept(place: &Path, toolpacks: &Toolpacks, content_hash: Option<&str>) {
+    let folder = Folder::open(&place.join("toolpacks")).unwrap();
+    let mut entry = folder.lock().unwrap().remove(&id()).unwrap();
+    if let Some(content_hash) = content_hash {
+        content_hash.clone_into(&mut entry.content_hash);
+    }
+    let consent = toolpacks.consent(&Principal::local(), &id(), &entry).unwrap();
+    folder.enable(&id(), Some(consent)).unwrap();
 }
 
 fn unapproved(place: &Path) -> Arc<Toolpacks> {
@@ -43,14 +57,15 @@ fn unapproved(place: &Path) -> Arc<Toolpacks> {
     let host = Arc::new(Host::new(Secrets::new(BTreeMap::new()), None).unwrap());
     let loaded = Config::parse("", &place.join("drawgate.toml")).unwrap();
     let data = place.join("data");
-    let parts = Parts { host, supervisor, audit: store.clone(), documents: store };
+    let key = SealingKey::new(&[7; 32]).unwrap();
+    let parts = Parts { host, supervisor, audit: store.clone(), documents: store, key };
     Toolpacks::new(parts, &data, Start::Sources, &loaded)
 }
 
 #[tokio::test]
 async fn a_pack_whose_files_are_right_again_is_made_anew() {
     let place = place();
-    let toolpacks = toolpacks(place.path()).await;
+    let toolpacks = toolpacks(place.path());
     toolpacks.refresh().await;
     let id = SourceId::new("own").unwrap();
     let script = place.path().join("toolpacks/own/run.sh");
@@ -76,7 +91,7 @@ async fn a_pack_whose_files_are_right_again_is_made_anew() {
 #[tokio::test]
 async fn a_pack_that_stays_the_same_is_left_alone() {
     let place = place();
-    let toolpacks = toolpacks(place.path()).await;
+    let toolpacks = toolpacks(place.path());
     toolpacks.refresh().await;
     let id = SourceId::new("own").unwrap();
     let before = Arc::clone(&toolpacks.running.lock().await[&id].source);
@@ -89,23 +104,45 @@ async fn a_pack_runs_only_as_it_was_enabled_with_this_data_folder() {
     let place = place();
     let toolpacks = unapproved(place.path());
     let id = SourceId::new("own").unwrap();
-    let hash = |text: &str| format!("{text:0>64}");
-    let installed = toolpacks.installed().await.unwrap();
-    let own = installed[0].entry.as_ref().unwrap().content_hash.clone();
-    for (approved, runs) in [(None, false), (Some(hash("1")), false), (Some(own), true)] {
-        if let Some(approved) = &approved {
-            toolpacks.approve("own", approved).await.unwrap();
+    let other = format!("sha256:{:0>64}", 1);
+    for (accepted, runs) in [(None, false), (Some(Some(other.as_str())), false), (Some(None), true)]
+    {
+        if let Some(content_hash) = accepted {
+            accept(place.path(), &toolpacks, content_hash);
         }
         toolpacks.refresh().await;
-        assert_eq!(toolpacks.running.lock().await.contains_key(&id), runs, "{approved:?}");
+        assert_eq!(toolpacks.running.lock().await.contains_key(&id), runs, "{accepted:?}");
         let complaint = toolpacks.complaint("own");
         assert_eq!(complaint.is_none(), runs, "{complaint:?}");
         assert!(runs || complaint.unwrap().contains("then enable it"));
     }
-    toolpacks.approve("own", &hash("2")).await.unwrap();
-    toolpacks.refresh().await;
-    assert!(toolpacks.running.lock().await.contains_key(&id), "until the next version is there");
-    toolpacks.withdraw("own").await;
+    let folder = Folder::open(&place.path().join("toolpacks")).unwrap();
+    folder.disable(&self::id()).unwrap();
     toolpacks.refresh().await;
     assert!(toolpacks.running.lock().await.is_empty());
+    folder.enable(&self::id(), None).unwrap();
+    toolpacks.refresh().await;
+    assert!(toolpacks.running.lock().await.is_empty(), "consent ended with it");
+}
+
+#[tokio::test]
+async fn consents_in_the_store_are_taken_over_once() {
+    let place = place();
+    let toolpacks = unapproved(place.path());
+    let content_hash = {
+        let packs = toolpacks.installed().await.unwrap();
+        packs[0].entry.as_ref().unwrap().content_hash.clone()
+    };
+    let documents = &toolpacks.documents;
+    let old = |hash: &str| json!({ "contentHashes": [hash] });
+    documents.put_document("toolpack", "own", &old(&content_hash)).await.unwrap();
+    documents.put_document("toolpack", "gone", &old("sha256:1")).await.unwrap();
+    for _ in 0..2 {
+        toolpacks.take_over().await;
+        assert!(documents.documents("toolpack").await.unwrap().is_empty());
+        let packs = toolpacks.installed().await.unwrap();
+        let entry = packs[0].entry.as_ref().unwrap();
+        assert_eq!(entry.accepted.len(), 1);
+        assert!(toolpacks.is_accepted("own", entry));
+    }
 }

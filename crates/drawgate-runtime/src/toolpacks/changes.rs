@@ -81,6 +81,6 @@ impl ToolChanges {
 impl Folder {
     /// What installing a staged pack would change.
     pub fn changes(&self, staged: &Staged) -> Result<Changes, ToolpackError> {
-        Ok(Changes::between(self.lock()?.toolpacks.get(&staged.id), &staged.entry))
+        Ok(Changes::between(self.lock()?.get(&staged.id), &staged.entry))
     }
 }

@@ -7,6 +7,7 @@ use drawgate_sources::toolpack::Problems;
 
 use super::id::PackId;
 use super::remote::RemoteError;
+use crate::lock::LockError;
 
 /// The kinds of refusal, by names that do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +172,16 @@ impl ToolpackError {
     ) -> impl FnOnce(E) -> Self + use<E> {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source: source.into() }
+    }
+}
+
+impl From<LockError> for ToolpackError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Content { path, reason } => Self::Lock { path, reason },
+            LockError::Io { action, path, source } => Self::Io { action, path, source },
+            LockError::Busy(path) => Self::Busy(path),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The folder that holds the installed packs.
 //!
 //! Each pack is a folder in it; names that begin with a dot are the gateway's own: `.busy` keeps two
-//! processes from changing it at once, `.journal` is what has to be finished, `.staging` holds what
-//! is being brought, `.trash` what is being deleted.
+//! processes from changing it at once, `.staging` holds what is being brought, `.staged` and `.leaving`
+//! what a change is about, `.trash` what is being deleted, `.quarantine` files that were changed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -14,20 +14,21 @@ use drawgate_host::own_files;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use super::enabled::{self, Enabled};
+use super::change::Change;
 use super::error::{Code, ToolpackError};
-use super::files;
+use super::hash::HASH_PREFIX;
 use super::id::PackId;
-use super::journal::{self, Act};
 use super::list::{self, Installed, Integrity};
-use super::lock::LockFile;
+use super::lock::{self, LockEntries, LockEntry};
+use crate::files;
+use crate::lock::{Consent, LOCK_FILE};
 
-/// The name of the lock file, beside the folder.
-pub const LOCK_FILE: &str = "toolpacks.lock";
 const BUSY: &str = ".busy";
-const JOURNAL: &str = ".journal";
 const STAGING: &str = ".staging";
+const STAGED: &str = ".staged";
+const LEAVING: &str = ".leaving";
 const TRASH: &str = ".trash";
+const QUARANTINE: &str = ".quarantine";
 
 /// Another process needs milliseconds for what it does under the lock.
 const PATIENCE: u32 = 1000;
@@ -49,15 +50,20 @@ pub(super) struct FolderLock {
 impl Folder {
     /// Opens the folder, makes it if it is not there, and finishes what a killed process began.
     pub fn open(folder: &Path) -> Result<Self, ToolpackError> {
-        let path = std::path::absolute(folder).map_err(ToolpackError::io("open", folder))?;
-        let lock_path = path.with_file_name(LOCK_FILE);
-        let folder = Self { path, lock_path };
-        for part in [&folder.path, &folder.path.join(STAGING), &folder.path.join(TRASH)] {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(part);
-            made.map_err(ToolpackError::io("make", part))?;
-        }
+        let folder = Self::at(folder)?;
         folder.exclusive()?;
         Ok(folder)
+    }
+
+    /// The folder, made if it is not there.
+    pub(super) fn at(folder: &Path) -> Result<Self, ToolpackError> {
+        let path = std::path::absolute(folder).map_err(ToolpackError::io("open", folder))?;
+        let lock_path = path.with_file_name(LOCK_FILE);
+        for part in ["", STAGING, STAGED, LEAVING, TRASH].map(|name| path.join(name)) {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&part);
+            made.map_err(ToolpackError::io("make", &part))?;
+        }
+        Ok(Self { path, lock_path })
     }
 
     /// Where it is.
@@ -73,9 +79,9 @@ impl Folder {
     }
 
     /// What the lock file says.
-    pub fn lock(&self) -> Result<LockFile, ToolpackError> {
+    pub fn lock(&self) -> Result<LockEntries, ToolpackError> {
         let _guard = self.shared()?;
-        LockFile::read(&self.lock_path)
+        lock::read(&self.lock_path)
     }
 
     /// Every pack that is there or should be, by name.
@@ -90,14 +96,34 @@ impl Folder {
         list::one(self, id)
     }
 
-    /// Enables or disables a pack. Only one that is valid and as it was installed can be enabled.
-    pub fn set_enabled(&self, id: &PackId, to: Enabled) -> Result<Installed, ToolpackError> {
+    /// Enables a pack with an operator's consent, if it is valid and as it was installed.
+    pub fn enable(
+        &self,
+        id: &PackId,
+        consent: Option<Consent>,
+    ) -> Result<Installed, ToolpackError> {
         let _guard = self.exclusive()?;
-        let pack = self.own(id)?;
-        if to == Enabled::On {
-            check_fit(&pack)?;
-        }
-        enabled::switch(&pack.folder, &self.path.join(STAGING), to)?;
+        check_fit(&self.own(id)?)?;
+        self.edit_entry(id, |entry| entry.enable(consent))
+    }
+
+    /// Disables a pack.
+    pub fn disable(&self, id: &PackId) -> Result<Installed, ToolpackError> {
+        let _guard = self.exclusive()?;
+        self.own(id)?;
+        self.edit_entry(id, LockEntry::disable)
+    }
+
+    fn edit_entry(
+        &self,
+        id: &PackId,
+        change: impl FnOnce(&mut LockEntry),
+    ) -> Result<Installed, ToolpackError> {
+        lock::edit(&self.lock_path, |lock| {
+            if let Some(entry) = lock.get_mut(id) {
+                change(entry);
+            }
+        })?;
         list::one(self, id)
     }
 
@@ -105,9 +131,7 @@ impl Folder {
     pub fn remove(&self, id: &PackId) -> Result<(), ToolpackError> {
         let _guard = self.exclusive()?;
         self.own(id)?;
-        let trash = files::random_name()?;
-        journal::apply(self, &Act::Remove { id: id.clone(), trash })?;
-        self.empty_trash()
+        self.apply(&Change::Remove { id: id.clone() })
     }
 
     /// A pack that is ours to change.
@@ -126,16 +150,24 @@ impl Folder {
 
     /// Alone, with nothing left unfinished.
     pub(super) fn exclusive(&self) -> Result<FolderLock, ToolpackError> {
-        let guard = self.acquire(FlockOperation::NonBlockingLockExclusive)?;
-        journal::recover(self)?;
+        let guard = self.alone()?;
+        if let Err(error) = self.settle() {
+            let folder = self.path.display();
+            tracing::warn!(%error, "`{folder}` can't be made what its lock says");
+        }
         self.sweep()?;
         Ok(guard)
+    }
+
+    /// Alone, whatever is left unfinished.
+    pub(super) fn alone(&self) -> Result<FolderLock, ToolpackError> {
+        self.acquire(FlockOperation::NonBlockingLockExclusive)
     }
 
     /// Shared with other readers; no process may change anything meanwhile.
     pub(super) fn shared(&self) -> Result<FolderLock, ToolpackError> {
         let guard = self.acquire(FlockOperation::NonBlockingLockShared)?;
-        if !self.journal_path().exists() {
+        if self.is_settled() {
             return Ok(guard);
         }
         drop(guard);
@@ -166,26 +198,48 @@ impl Folder {
                 rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err()
             });
             if !held {
-                delete(&place)?;
+                files::delete(&place).map_err(ToolpackError::io("remove", &place))?;
             }
         }
         self.empty_trash()
     }
 
-    fn empty_trash(&self) -> Result<(), ToolpackError> {
-        entries(&self.path.join(TRASH))?.iter().try_for_each(|place| delete(place))
+    pub(super) fn empty_trash(&self) -> Result<(), ToolpackError> {
+        let delete =
+            |place: &PathBuf| files::delete(place).map_err(ToolpackError::io("remove", place));
+        entries(&self.path.join(TRASH))?.iter().try_for_each(delete)
     }
 
     pub(super) fn pack_path(&self, id: &PackId) -> PathBuf {
         self.path.join(id.as_str())
     }
 
-    pub(super) fn journal_path(&self) -> PathBuf {
-        self.path.join(JOURNAL)
+    /// Where whole versions are that the lock is about to name.
+    pub(super) fn staged_folder(&self) -> PathBuf {
+        self.path.join(STAGED)
     }
 
-    pub(super) fn trash_path(&self, name: &str) -> PathBuf {
-        self.path.join(TRASH).join(name)
+    pub(super) fn staged_path(&self, content_hash: &str) -> PathBuf {
+        self.staged_folder().join(content_hash.trim_start_matches(HASH_PREFIX))
+    }
+
+    /// Where packs are that the lock is about not to name any more.
+    pub(super) fn leaving_folder(&self) -> PathBuf {
+        self.path.join(LEAVING)
+    }
+
+    pub(super) fn leaving_path(&self, id: &PackId) -> PathBuf {
+        self.leaving_folder().join(id.as_str())
+    }
+
+    pub(super) fn quarantine_path(&self, id: &str) -> PathBuf {
+        self.path.join(QUARANTINE).join(id)
+    }
+
+    /// An unused place for what is to be deleted.
+    pub(super) fn trash_path(&self) -> Result<PathBuf, ToolpackError> {
+        let name = files::random_name().ok_or(ToolpackError::NoRandomness)?;
+        Ok(self.path.join(TRASH).join(name))
     }
 
     /// Where something is staged under a name.
@@ -218,21 +272,9 @@ fn check_fit(pack: &Installed) -> Result<(), ToolpackError> {
 }
 
 /// What is in a folder of our own.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, ToolpackError> {
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, ToolpackError> {
     let read = || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>();
     read().map_err(ToolpackError::io("read", folder))
-}
-
-/// Deletes a file or a folder with all in it, without following links.
-pub(super) fn delete(place: &Path) -> Result<(), ToolpackError> {
-    let is_folder = fs::symlink_metadata(place).is_ok_and(|data| data.is_dir());
-    let deleted = if is_folder { fs::remove_dir_all(place) } else { fs::remove_file(place) };
-    match deleted {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(ToolpackError::io("remove", place)(error))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -26,11 +26,11 @@ fn a_pack_lives() {
     assert!(!pack.is_enabled(), "whatever its author says");
     assert_eq!(pack.integrity, Integrity::Locked);
 
-    let on = fixture.folder.set_enabled(&id(), Enabled::On).unwrap();
+    let on = fixture.folder.enable(&id(), None).unwrap();
     assert!(on.is_enabled() && on.is_loadable());
     let text = fs::read_to_string(on.folder.join("toolpack.json")).unwrap();
-    assert_eq!(text, manifest("1.0.0"), "only one word was changed, twice");
-    assert!(!fixture.folder.set_enabled(&id(), Enabled::Off).unwrap().is_loadable());
+    assert_eq!(text, manifest("1.0.0"), "its author's file is not touched");
+    assert!(!fixture.folder.disable(&id()).unwrap().is_loadable());
     assert_eq!(fixture.version().as_deref(), Some("1.0.0"));
 
     fixture.folder.remove(&id()).unwrap();
@@ -43,14 +43,14 @@ fn a_pack_lives() {
 fn what_was_changed_is_not_loaded() {
     let fixture = TestFolder::new();
     fixture.install("1.0.0");
-    fixture.folder.set_enabled(&id(), Enabled::On).unwrap();
+    fixture.folder.enable(&id(), None).unwrap();
     let words = fixture.folder.path().join("pack/data/words.txt");
     fs::write(&words, "other words").unwrap();
     let pack = fixture.folder.get(&id()).unwrap();
     assert!(matches!(pack.integrity, Integrity::Changed(_)), "{pack:?}");
     assert!(pack.is_enabled() && !pack.is_loadable());
-    assert_eq!(code(fixture.folder.set_enabled(&id(), Enabled::On)), Some(Code::Pin));
-    assert!(!fixture.folder.set_enabled(&id(), Enabled::Off).unwrap().is_enabled());
+    assert_eq!(code(fixture.folder.enable(&id(), None)), Some(Code::Pin));
+    assert!(!fixture.folder.disable(&id()).unwrap().is_enabled());
     let findings = fixture.folder.verify().unwrap();
     assert!(!findings[0].ok && findings[0].advice.is_some(), "{findings:?}");
 
@@ -75,8 +75,8 @@ fn what_is_not_ours_is_left_alone() {
     let linked = "linked".parse().unwrap();
     for id in [&id(), &linked] {
         assert_eq!(code(fixture.folder.remove(id)), Some(Code::Source));
-        assert_eq!(code(fixture.folder.set_enabled(id, Enabled::On)), Some(Code::Source));
-        assert_eq!(code(fixture.folder.set_enabled(id, Enabled::Off)), Some(Code::Source));
+        assert_eq!(code(fixture.folder.enable(id, None)), Some(Code::Source));
+        assert_eq!(code(fixture.folder.disable(id)), Some(Code::Source));
     }
     assert_eq!(
         code(fixture.folder.stage_folder(&fixture.source("1.0.0"), &INSTALL)),
@@ -111,7 +111,7 @@ fn one_stages_and_another_commits() {
         (&found.id, &found.entry, &found.replaces),
         (&staged.id, &staged.entry, &staged.replaces)
     );
-    found.set_enabled(Enabled::On).unwrap();
+    found.entry.enable(None);
     assert!(other.commit(found).unwrap().is_loadable());
     drop(staged);
     assert_eq!(fixture.version().as_deref(), Some("2.0.0"));

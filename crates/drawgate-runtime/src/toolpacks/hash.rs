@@ -1,7 +1,7 @@
 //! What a pack's content is, in one number.
 //!
 //! It covers the names of all files and folders, which files are programs, and all bytes. It leaves
-//! out times and owners, and whether the pack is enabled, which people switch after installing.
+//! out times and owners, and `enabled`, which decides nothing once a pack is installed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,6 +18,9 @@ use super::walk::{self, MAX_BYTES, Visitor};
 
 /// Precedes everything that is hashed, so that no other hash can be mistaken for one of these.
 const PREFIX: &[u8] = b"drawgate toolpack 1\0";
+
+/// How every hash begins.
+pub(super) const HASH_PREFIX: &str = "sha256:";
 
 /// What of the manifest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +54,13 @@ pub(super) fn of_bytes(bytes: &[u8]) -> String {
 
 /// Whether a text has the form of these hashes.
 pub(super) fn is_hash(text: &str) -> bool {
-    text.strip_prefix("sha256:").is_some_and(|digits| {
+    text.strip_prefix(HASH_PREFIX).is_some_and(|digits| {
         digits.len() == 64 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     })
 }
 
 fn named(digits: &str) -> String {
-    format!("sha256:{digits}")
+    format!("{HASH_PREFIX}{digits}")
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]

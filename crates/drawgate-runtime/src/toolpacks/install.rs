@@ -6,16 +6,15 @@ use std::path::Path;
 use drawgate_sources::toolpack::{FILE as MANIFEST, Manifest};
 
 use super::archive;
+use super::change::Change;
 use super::copy;
-use super::enabled::Enabled;
 use super::error::{Code, ToolpackError};
 use super::folder::Folder;
 use super::github::Download;
 use super::hash::{self, ManifestScope};
 use super::id::PackId;
-use super::journal::{self, Act};
 use super::list::{self, Installed};
-use super::lock::{LockEntry, LockFile};
+use super::lock::{self, LockEntries, LockEntry};
 use super::origin::Origin;
 use super::pin;
 use super::staged::{Staged, StagingFolder};
@@ -94,8 +93,13 @@ impl Folder {
     /// Installs what was staged: its folder and its entry, both or neither.
     pub fn commit(&self, staged: Staged) -> Result<Installed, ToolpackError> {
         let _guard = self.exclusive()?;
-        let lock = LockFile::read(self.lock_path())?;
-        if lock.toolpacks.get(&staged.id) != staged.replaces.as_ref() {
+        let lock = lock::read(self.lock_path())?;
+        let is_expected = match (lock.get(&staged.id), &staged.replaces) {
+            (None, None) => true,
+            (Some(now), Some(before)) => now.is_same_installation(before),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !is_expected {
             let message =
                 format!("`{}` was changed by another process meanwhile; try again", staged.id);
             return Err(ToolpackError::rejected(Code::Pin, message));
@@ -105,13 +109,8 @@ impl Folder {
         if hash::hash(&pack, ManifestScope::Meaning)? != staged.entry.content_hash {
             return Err(ToolpackError::NotStaged(staged.name.clone()));
         }
-        let act = Act::Install {
-            id: staged.id.clone(),
-            staged: staged.name.clone(),
-            exact_hash: hash::hash(&pack, ManifestScope::Bytes)?,
-            entry: Box::new(staged.entry.clone()),
-        };
-        journal::apply(self, &act)?;
+        let (id, entry) = (staged.id.clone(), Box::new(staged.entry.clone()));
+        self.apply(&Change::Install { id, staged: pack, entry })?;
         staged.place.clear()?;
         let id = staged.id;
         list::one(self, &id)
@@ -136,16 +135,15 @@ impl Folder {
         let replaces = pin::check(&lock, &id, &entry, terms)?;
         self.check_place(&lock, &id)?;
         let name = place.name.clone();
-        let mut staged = Staged { name, id, manifest, entry, replaces, left_out, place };
-        staged.set_enabled(Enabled::Off)?;
+        let staged = Staged { name, id, manifest, entry, replaces, left_out, place };
         staged.note()?;
         Ok(staged)
     }
 
     /// What was put there by hand is not overwritten.
-    fn check_place(&self, lock: &LockFile, id: &PackId) -> Result<(), ToolpackError> {
+    fn check_place(&self, lock: &LockEntries, id: &PackId) -> Result<(), ToolpackError> {
         let place = self.pack_path(id);
-        if lock.toolpacks.contains_key(id) || place.symlink_metadata().is_err() {
+        if lock.contains_key(id) || place.symlink_metadata().is_err() {
             return Ok(());
         }
         let message = format!(
@@ -176,9 +174,13 @@ fn entry(
         reference: provenance.reference,
         commit: provenance.commit,
         content_hash: hash::hash(pack, ManifestScope::Meaning)?,
+        content_hash_before: None,
         archive_hash: provenance.archive_hash,
         definitions: manifest.definitions(pack),
         permissions: manifest.permissions(pack),
         installed_at: time::iso(terms.now_ms),
+        // Whatever its author says: an operator enables it.
+        enabled: false,
+        accepted: Vec::new(),
     })
 }

@@ -13,7 +13,7 @@ use super::error::{Code, ToolpackError, Unread};
 use super::folder::Folder;
 use super::hash::{self, ManifestScope};
 use super::id::PackId;
-use super::lock::{LockEntry, LockFile};
+use super::lock::{self, LockEntries, LockEntry};
 
 /// A pack that is in the folder or in the lock file.
 #[derive(Debug, Clone)]
@@ -46,16 +46,16 @@ pub enum Integrity {
 }
 
 impl Installed {
-    /// Whether its manifest says so.
+    /// Whether its tools are to be offered.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        self.manifest.as_ref().is_ok_and(|manifest| manifest.enabled)
+        self.entry.as_ref().is_some_and(|entry| entry.enabled)
     }
 
     /// Whether its tools may be offered: it is enabled, valid and what was installed.
     #[must_use]
     pub fn is_loadable(&self) -> bool {
-        self.is_enabled() && self.integrity == Integrity::Locked
+        self.is_enabled() && self.manifest.is_ok() && self.integrity == Integrity::Locked
     }
 }
 
@@ -75,17 +75,17 @@ impl fmt::Display for Integrity {
 
 /// Every pack. The caller holds the folder's lock.
 pub(super) fn all(folder: &Folder) -> Result<Vec<Installed>, ToolpackError> {
-    let lock = LockFile::read(folder.lock_path())?;
-    let mut names: BTreeSet<String> = lock.toolpacks.keys().map(ToString::to_string).collect();
+    let lock = lock::read(folder.lock_path())?;
+    let mut names: BTreeSet<String> = lock.keys().map(ToString::to_string).collect();
     names.extend(folders(folder)?);
     Ok(names.into_iter().map(|name| examine(folder, &lock, name)).collect())
 }
 
 /// One pack. The caller holds the folder's lock.
 pub(super) fn one(folder: &Folder, id: &PackId) -> Result<Installed, ToolpackError> {
-    let lock = LockFile::read(folder.lock_path())?;
+    let lock = lock::read(folder.lock_path())?;
     let there = folder.pack_path(id).symlink_metadata().is_ok();
-    if there || lock.toolpacks.contains_key(id) {
+    if there || lock.contains_key(id) {
         return Ok(examine(folder, &lock, id.to_string()));
     }
     let installed = all(folder)?.into_iter().map(|pack| pack.id).collect();
@@ -106,9 +106,9 @@ fn folders(folder: &Folder) -> Result<Vec<String>, ToolpackError> {
     Ok(names)
 }
 
-fn examine(folder: &Folder, lock: &LockFile, id: String) -> Installed {
+fn examine(folder: &Folder, lock: &LockEntries, id: String) -> Installed {
     let place = folder.path().join(&id);
-    let entry = id.parse().ok().and_then(|id: PackId| lock.toolpacks.get(&id)).cloned();
+    let entry = id.parse().ok().and_then(|id: PackId| lock.get(&id)).cloned();
     let integrity = integrity(&place, entry.as_ref());
     let manifest = Manifest::read(&place).and_then(|manifest| named_as(manifest, &id));
     Installed { id, folder: place, integrity, manifest, entry }

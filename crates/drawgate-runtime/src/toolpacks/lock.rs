@@ -1,34 +1,26 @@
-//! `toolpacks.lock`: what was installed, from where, and what it was.
-//!
-//! It stands beside the folder of packs, is meant to be kept in version control, and is read
-//! strictly: a lock file that is partly understood would protect nothing.
+//! What `drawgate.lock` says about toolpacks: what was installed, from where, what it was, and whether
+//! it is enabled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use drawgate_core::json;
+use drawgate_host::seal::SealingKey;
 use drawgate_sources::toolpack::Permissions;
 use serde::{Deserialize, Serialize};
 
 use super::error::ToolpackError;
-use super::files;
 use super::hash;
 use super::id::PackId;
 use super::origin::is_commit;
+use crate::lock::{Consent, LOCK_FILE, LockFile, Section, Subject};
 
-/// The form of the file.
-const FORMAT: u32 = 1;
+/// The installed packs.
+pub type LockEntries = BTreeMap<PackId, LockEntry>;
 
-const MODE: u32 = 0o644;
-
-/// The whole file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LockFile {
-    format: u32,
-    /// The installed packs.
-    pub toolpacks: BTreeMap<PackId, LockEntry>,
-}
+/// The most consents to one pack: data folders that share its folder.
+const MAX_CONSENTS: usize = 16;
+/// What consents to packs are about.
+const KIND: &str = "toolpack";
 
 /// One installed pack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +38,9 @@ pub struct LockEntry {
     pub commit: Option<String>,
     /// The hash of its files.
     pub content_hash: String,
+    /// The hash of the files that it replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_hash_before: Option<String>,
     /// The hash of the archive that it came in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive_hash: Option<String>,
@@ -55,56 +50,92 @@ pub struct LockEntry {
     pub permissions: Permissions,
     /// When it was installed, by ISO 8601.
     pub installed_at: String,
+    /// Whether its tools are offered.
+    pub enabled: bool,
+    /// Who enabled it when, on which data folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Consent>,
 }
 
-impl Default for LockFile {
-    fn default() -> Self {
-        Self { format: FORMAT, toolpacks: BTreeMap::new() }
+/// The ids of what is installed in a folder, as far as its lock can be read.
+#[must_use]
+pub fn installed_ids(folder: &Path) -> BTreeSet<String> {
+    let entries = read(&folder.with_file_name(LOCK_FILE)).unwrap_or_default();
+    entries.keys().map(ToString::to_string).collect()
+}
+
+/// Reads what a lock file says about packs.
+pub(super) fn read(path: &Path) -> Result<LockEntries, ToolpackError> {
+    entries(&LockFile::read(path)?).map_err(unusable(path))
+}
+
+/// Changes what a lock file says about packs, and returns what it said before.
+pub(super) fn edit(
+    path: &Path,
+    change: impl FnOnce(&mut LockEntries),
+) -> Result<LockEntries, ToolpackError> {
+    LockFile::edit(path, |file| {
+        let before = entries(file).map_err(unusable(path))?;
+        let mut after = before.clone();
+        change(&mut after);
+        file.set_entries(Section::Toolpacks, &after).map_err(unusable(path))?;
+        Ok(before)
+    })
+}
+
+/// The packs of a lock, none of which is only partly understood.
+pub(super) fn checked(entries: LockEntries) -> Result<LockEntries, String> {
+    match entries.iter().find_map(|(id, entry)| Some((id, entry.fault()?))) {
+        Some((id, fault)) => Err(format!("the entry of `{id}` {fault}")),
+        None => Ok(entries),
     }
 }
 
-impl LockFile {
-    /// The ids of what is installed in a folder, as far as its lock file can be read.
-    #[must_use]
-    pub fn ids(folder: &Path) -> BTreeSet<String> {
-        let lock = Self::read(&folder.with_file_name(super::folder::LOCK_FILE)).unwrap_or_default();
-        lock.toolpacks.keys().map(ToString::to_string).collect()
-    }
+fn entries(file: &LockFile) -> Result<LockEntries, String> {
+    checked(file.entries(Section::Toolpacks)?)
+}
 
-    /// Reads the file; without one, nothing is installed.
-    pub(super) fn read(path: &Path) -> Result<Self, ToolpackError> {
-        let Some(bytes) = files::read_if_there(path)? else { return Ok(Self::default()) };
-        Self::parse(&bytes).map_err(|reason| ToolpackError::Lock { path: path.to_owned(), reason })
-    }
-
-    /// Replaces the file.
-    pub(super) fn write(&self, path: &Path) -> Result<(), ToolpackError> {
-        files::replace(path, self.text().as_bytes(), MODE)
-    }
-
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let value = json::parse(bytes).map_err(|error| error.to_string())?;
-        let format = value.get("format").and_then(serde_json::Value::as_u64);
-        if format != Some(u64::from(FORMAT)) {
-            return Err(format!("its `format` is not {FORMAT}, the one this version knows"));
-        }
-        let lock: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
-        match lock.toolpacks.iter().find_map(|(id, entry)| Some((id, entry.fault()?))) {
-            Some((id, fault)) => Err(format!("the entry of `{id}` {fault}")),
-            None => Ok(lock),
-        }
-    }
-
-    fn text(&self) -> String {
-        // Text keys and plain values always serialise.
-        serde_json::to_string_pretty(self).map(|text| text + "\n").unwrap_or_default()
-    }
+fn unusable(path: &Path) -> impl FnOnce(String) -> ToolpackError {
+    |reason| ToolpackError::Lock { path: path.to_owned(), reason }
 }
 
 impl LockEntry {
+    /// Enables the pack, with the consent of an operator.
+    pub fn enable(&mut self, consent: Option<Consent>) {
+        self.enabled = true;
+        self.accepted.extend(consent);
+        let excess = self.accepted.len().saturating_sub(MAX_CONSENTS);
+        self.accepted.drain(..excess);
+    }
+
+    /// Disables the pack, and withdraws what was consented to.
+    pub fn disable(&mut self) {
+        self.enabled = false;
+        self.accepted.clear();
+    }
+
+    /// What a consent to this pack is about.
+    #[must_use]
+    pub fn subject<'a>(&'a self, id: &'a str) -> Subject<'a> {
+        Subject { kind: KIND, id, content_hash: &self.content_hash }
+    }
+
+    /// Whether an operator has consented to it on the data folder with this key.
+    #[must_use]
+    pub fn is_accepted(&self, id: &str, key: &SealingKey) -> bool {
+        self.accepted.iter().any(|consent| consent.is_valid(key, self.subject(id)))
+    }
+
+    /// Whether it tells of the same installation.
+    pub(super) fn is_same_installation(&self, other: &Self) -> bool {
+        (&self.content_hash, &self.commit, &self.installed_at)
+            == (&other.content_hash, &other.commit, &other.installed_at)
+    }
+
     fn fault(&self) -> Option<&'static str> {
-        let hashes = std::iter::once(&self.content_hash).chain(&self.archive_hash);
-        if !hashes.into_iter().all(|text| hash::is_hash(text)) {
+        let hashes = [Some(&self.content_hash), self.content_hash_before.as_ref()];
+        let mut hashes = hashes.into_iter().chain([self.archive_hash.as_ref()]).flatten();
+        if !hashes.all(|text| hash::is_hash(text)) {
             return Some("has a hash that is none");
         }
         match (&self.commit, self.source.starts_with("github:")) {

@@ -12,8 +12,8 @@ fn written() -> (TestFolder, String) {
 fn it_says_what_was_installed() {
     let (fixture, text) = written();
     let lock = fixture.folder.lock().unwrap();
-    assert_eq!(LockFile::parse(text.as_bytes()).unwrap(), lock);
-    let (id, entry) = lock.toolpacks.first_key_value().unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap()["version"], 2);
+    let (id, entry) = lock.first_key_value().unwrap();
     assert_eq!((id.as_str(), entry.version.as_str()), ("pack", "1.0.0"));
     assert!(entry.source.starts_with("path:/"), "{entry:?}");
     assert_eq!(entry.definitions.keys().collect::<Vec<_>>(), ["pack_say"]);
@@ -23,18 +23,18 @@ fn it_says_what_was_installed() {
 #[test]
 fn a_file_that_is_not_wholly_understood_is_refused() {
     let (fixture, text) = written();
-    let hash = fixture.folder.lock().unwrap().toolpacks.into_values().next().unwrap().content_hash;
+    let hash = fixture.folder.lock().unwrap().into_values().next().unwrap().content_hash;
     for (what, bad) in [
         ("empty", String::new()),
         ("cut", text[..text.len() / 2].to_owned()),
-        ("another format", text.replace("\"format\": 1", "\"format\": 2")),
+        ("another format", text.replace("\"version\": 2", "\"version\": 3")),
         ("a strange id", text.replace("\"pack\":", "\"../pack\":")),
-        ("a strange member", text.replace("\"version\":", "\"x\": 1, \"version\":")),
-        ("a member twice", text.replace("\"version\":", "\"version\": \"0\", \"version\":")),
+        ("a strange member", text.replace("\"version\": \"", "\"x\": 1, \"version\": \"")),
+        ("a member twice", text.replace("\"version\": \"", "\"version\": \"0\", \"version\": \"")),
         ("no hash", text.replace(&hash, "sha256:0")),
         (
             "a commit of a folder",
-            text.replace("\"version\":", &format!("\"commit\": \"{COMMIT}\", \"version\":")),
+            text.replace("\"source\":", &format!("\"commit\": \"{COMMIT}\", \"source\":")),
         ),
         ("no commit of a repository", text.replace("path:/", "github:/")),
     ] {

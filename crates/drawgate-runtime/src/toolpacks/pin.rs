@@ -5,7 +5,7 @@ use super::folder::Folder;
 use super::github::Pinned;
 use super::id::PackId;
 use super::install::{Downgrade, Intent, Terms};
-use super::lock::{LockEntry, LockFile};
+use super::lock::{LockEntries, LockEntry};
 use super::version;
 
 impl Folder {
@@ -14,8 +14,7 @@ impl Folder {
     pub fn check_pin(&self, pinned: &Pinned, terms: &Terms) -> Result<(), ToolpackError> {
         let source = pinned.source.locked_as();
         let lock = self.lock()?;
-        let mut same =
-            lock.toolpacks.iter().filter(|(_, entry)| is_same_source(&entry.source, &source));
+        let mut same = lock.iter().filter(|(_, entry)| is_same_source(&entry.source, &source));
         same.try_for_each(|(id, entry)| {
             check_commit(id, entry, Some(&pinned.reference), Some(&pinned.commit), terms)
         })
@@ -24,12 +23,12 @@ impl Folder {
 
 /// Whether a staged pack may be installed, and the entry that it replaces.
 pub(super) fn check(
-    lock: &LockFile,
+    lock: &LockEntries,
     id: &PackId,
     new: &LockEntry,
     terms: &Terms,
 ) -> Result<Option<LockEntry>, ToolpackError> {
-    let Some(old) = lock.toolpacks.get(id) else { return Ok(None) };
+    let Some(old) = lock.get(id) else { return Ok(None) };
     if !is_same_source(&old.source, &new.source) {
         let message = format!(
             "a toolpack `{id}` is installed from `{}`, and this one is from `{}`; remove it first if you want this one",

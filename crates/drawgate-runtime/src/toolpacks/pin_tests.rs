@@ -23,7 +23,7 @@ fn installed() -> TestFolder {
 #[test]
 fn the_lock_pins_commit_and_content() {
     let fixture = installed();
-    let entry = fixture.folder.lock().unwrap().toolpacks.into_values().next().unwrap();
+    let entry = fixture.folder.lock().unwrap().into_values().next().unwrap();
     assert_eq!(entry.source, "github:owner/repo");
     assert_eq!((entry.reference.as_deref(), entry.commit.as_deref()), (Some("v1"), Some(COMMIT)));
     assert!(entry.archive_hash.is_some());

@@ -7,9 +7,9 @@ use drawgate_sources::toolpack::FILE as MANIFEST;
 use serde_json::json;
 
 use super::error::{Code, ToolpackError};
-use super::files;
 use super::id::PackId;
 use super::tree::FILE_MODE;
+use crate::files;
 
 /// Makes a pack in a new folder, whose name becomes the pack's id. Gives the files it made.
 pub fn scaffold(folder: &Path) -> Result<Vec<PathBuf>, ToolpackError> {

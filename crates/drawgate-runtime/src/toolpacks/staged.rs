@@ -12,13 +12,12 @@ use drawgate_sources::toolpack::Manifest;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::enabled::{self, Enabled};
 use super::error::ToolpackError;
-use super::files;
-use super::folder::{self, Folder};
+use super::folder::Folder;
 use super::hash::{self, ManifestScope};
 use super::id::PackId;
 use super::lock::LockEntry;
+use crate::files;
 
 const RECORD: &str = "staged.json";
 
@@ -73,7 +72,7 @@ impl StagingFolder {
     pub(super) fn make(folder: &Folder) -> Result<Self, ToolpackError> {
         // Keeps other processes from deleting it before it is locked.
         let _guard = folder.shared()?;
-        let name = files::random_name()?;
+        let name = files::random_name().ok_or(ToolpackError::NoRandomness)?;
         let path = folder.staging_path(&name);
         DirBuilder::new().mode(0o700).create(&path).map_err(ToolpackError::io("make", &path))?;
         let hold = hold(&path).map_err(ToolpackError::io("lock", &path))?;
@@ -101,7 +100,8 @@ impl StagingFolder {
 
     /// Nothing remains of it.
     pub(super) fn clear(&self) -> Result<(), ToolpackError> {
-        folder::delete(&self.folder.staging_path(&self.name))
+        let path = self.folder.staging_path(&self.name);
+        files::delete(&path).map_err(ToolpackError::io("remove", &path))
     }
 }
 
@@ -131,15 +131,8 @@ impl Staged {
         };
         // Text keys and plain values always serialise.
         let text = serde_json::to_vec(&record).unwrap_or_default();
-        files::replace(&self.place.record(), &text, 0o600)
-    }
-
-    /// Has it installed switched on, for an update of a pack that is. Without it, it is off.
-    pub fn set_enabled(&mut self, to: Enabled) -> Result<(), ToolpackError> {
-        let pack = self.place.pack();
-        enabled::switch(&pack, pack.parent().unwrap_or(&pack), to)?;
-        self.manifest.enabled = to == Enabled::On;
-        Ok(())
+        let path = self.place.record();
+        files::replace(&path, &text, 0o600).map_err(ToolpackError::io("write", &path))
     }
 }
 

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::{Code, ToolpackError};
-use super::files;
 use super::walk::MAX_BYTES;
+use crate::files;
 
 const FOLDER_MODE: u32 = 0o755;
 pub(super) const FILE_MODE: u32 = 0o644;
@@ -65,10 +65,11 @@ impl Tree {
 
     /// Has all of it on the disk. The files are there already; their names follow.
     pub(super) fn finish(self) -> Result<(), ToolpackError> {
-        for folder in &self.folders {
-            files::sync_folder(&self.root.join(folder))?;
+        let folders = self.folders.iter().map(|folder| self.root.join(folder));
+        for folder in folders.chain([self.root.clone()]) {
+            files::sync_folder(&folder).map_err(ToolpackError::io("write", &folder))?;
         }
-        files::sync_folder(&self.root)
+        Ok(())
     }
 }
 

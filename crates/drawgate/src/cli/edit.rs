@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use drawgate_core::canonical;
 use drawgate_core::model::SourceId;
 use drawgate_host::user_files;
 use drawgate_runtime::config::{Config, ConfigErrors, ConfigSource, Loaded, Problem};

@@ -118,7 +118,7 @@ Examples:
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum LockCommand {
-    /// Compare what is installed with `toolpacks.lock`; exits 1 if something differs
+    /// Compare what is installed with `drawgate.lock`; exits 1 if something differs
     Verify,
 }
 

@@ -318,8 +318,8 @@ fn a_service_is_installed_and_removed() {
     assert!(list.contains("<string>serve</string>\n    <string>--data</string>"), "{list}");
 }
 
-#[test]
-fn a_toolpack_that_came_with_a_folder_does_not_run() {
+/// A folder with an installed and enabled toolpack, `own`.
+fn with_toolpack() -> TestFolder {
     let author = TestFolder::new("");
     let source = author.path().join("source");
     std::fs::create_dir(&source).unwrap();
@@ -333,10 +333,47 @@ fn a_toolpack_that_came_with_a_folder_does_not_run() {
     author.ok(&["toolpacks", "install", "source"]);
     author.ok(&["toolpacks", "enable", "own"]);
     assert!(author.ok(&["tools", "list"]).contains("Says it."));
+    author
+}
 
+/// As the version before kept it: in a lock of its own, in the author's manifest, and in the store.
+#[test]
+fn toolpacks_of_the_version_before_are_taken_over() {
+    for was_enabled_here in [true, false] {
+        let place = with_toolpack();
+        let (lock, old) = (place.path().join("drawgate.lock"), place.path().join("toolpacks.lock"));
+        let mut entries: Value = serde_json::from_slice(&std::fs::read(&lock).unwrap()).unwrap();
+        let mut entries = entries["toolpacks"].take();
+        let content_hash = entries["own"]["contentHash"].clone();
+        for new in ["enabled", "accepted"] {
+            entries["own"].as_object_mut().unwrap().remove(new).unwrap();
+        }
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::write(&old, json!({ "format": 1, "toolpacks": entries }).to_string()).unwrap();
+        let manifest = place.path().join("toolpacks/own/toolpack.json");
+        let authored = std::fs::read_to_string(&manifest).unwrap();
+        std::fs::write(&manifest, authored.replacen('{', "{\"enabled\": true, ", 1)).unwrap();
+        if was_enabled_here {
+            let body = json!({ "contentHashes": [content_hash] }).to_string();
+            let store = rusqlite::Connection::open(place.data().join("drawgate.db")).unwrap();
+            let sql = "INSERT INTO document (kind, id, body) VALUES ('toolpack', 'own', ?1)";
+            store.execute(sql, [body]).unwrap();
+        }
+        let tools = place.run(&["tools", "list"]);
+        assert_eq!(text(&tools.stdout).contains("Says it."), was_enabled_here, "{tools:?}");
+        assert!(lock.exists() && !old.exists());
+        place.ok(&["toolpacks", "lock", "verify"]);
+        let state = place.json(&["toolpacks", "list"])["toolpacks"][0]["state"].clone();
+        assert_eq!(state, "enabled", "as its manifest said");
+    }
+}
+
+#[test]
+fn a_toolpack_that_came_with_a_folder_does_not_run() {
+    let author = with_toolpack();
     let victim = TestFolder::new("");
     copy(&author.path().join("toolpacks"), &victim.path().join("toolpacks"));
-    let lock = "toolpacks.lock";
+    let lock = "drawgate.lock";
     std::fs::copy(author.path().join(lock), victim.path().join(lock)).unwrap();
     let tools = victim.run(&["tools", "list"]);
     assert!(!text(&tools.stdout).contains("Says it."), "{}", text(&tools.stdout));

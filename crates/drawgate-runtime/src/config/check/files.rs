@@ -13,7 +13,7 @@ use super::rules::KnownTools;
 use crate::config::problem::Problem;
 use crate::config::tree::{child, element};
 use crate::config::{Config, DEFAULT_DATA, Server, Transport};
-use crate::toolpacks::LockFile;
+use crate::toolpacks::installed_ids;
 
 impl Config {
     /// Everything that is wrong with the files and folders that the configuration names.
@@ -31,7 +31,7 @@ impl Config {
         if let Some(file) = &self.egress.ca_file {
             problems.extend(check_authorities(file, &resolve(file)));
         }
-        let known = KnownTools::of(self, LockFile::ids(&resolve(&self.toolpacks.folder)));
+        let known = KnownTools::of(self, installed_ids(&resolve(&self.toolpacks.folder)));
         match (&self.policy.file, self.policy.inline().map(Rules::from_value)) {
             (Some(file), _) => match read_policy(file, &resolve(file)) {
                 Ok(rules) => {

@@ -145,7 +145,7 @@ fn state(pack: &Installed) -> &'static str {
         (Integrity::Foreign, _) => "foreign",
         (Integrity::Missing, _) => "missing",
         (Integrity::Locked, Err(_)) => "invalid",
-        (Integrity::Locked, Ok(manifest)) if manifest.enabled => "enabled",
+        (Integrity::Locked, Ok(_)) if pack.is_enabled() => "enabled",
         (Integrity::Locked, Ok(_)) => "disabled",
     }
 }

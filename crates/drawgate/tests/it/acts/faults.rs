@@ -262,8 +262,8 @@ fn a_file_that_can_not_be_changed_leaves_store_memory_and_log_agreeing() {
             "artifact_removed" => {
                 |fixture, hash| fixture.place.data().join("artifacts").join(&hash[..2]).join(hash)
             }
-            "toolpack_enabled" | "toolpack_disabled" => {
-                |fixture, id| fixture.place.path().join("toolpacks").join(id).join("toolpack.json")
+            kind if kind.starts_with("toolpack_") => {
+                |fixture, _| fixture.place.path().join("drawgate.lock.new")
             }
             _ => return,
         };
@@ -274,23 +274,39 @@ fn a_file_that_can_not_be_changed_leaves_store_memory_and_log_agreeing() {
     });
 }
 
-/// By then the folder has been moved already.
+/// What an act on toolpacks can't do while a file or folder can't be changed: before the lock is
+/// replaced, by replacing it, and after that.
+const TOOLPACK_FILES: [(&str, &[&str]); 4] = [
+    (
+        "drawgate.lock",
+        &[
+            "toolpack_installed",
+            "toolpack_updated",
+            "toolpack_enabled",
+            "toolpack_disabled",
+            "toolpack_removed",
+        ],
+    ),
+    ("toolpacks/.staged", &["toolpack_installed", "toolpack_updated"]),
+    ("toolpacks/.leaving", &["toolpack_removed"]),
+    ("toolpacks/ID", &["toolpack_updated", "toolpack_removed"]),
+];
+
 #[test]
-fn a_lock_file_that_can_not_be_replaced_leaves_folder_lock_and_log_agreeing() {
+fn a_lock_or_folder_that_can_not_be_changed_leaves_folder_lock_memory_and_log_agreeing() {
     for_each_act(|fixture, act| {
-        if !["toolpack_installed", "toolpack_updated", "toolpack_removed"].contains(&act.kind) {
-            return;
+        for (file, kinds) in TOOLPACK_FILES.iter().filter(|(_, kinds)| kinds.contains(&act.kind)) {
+            // So that there is one.
+            fixture.perform(&fixture.case(act)).unwrap();
+            let mut tried = false;
+            let done = check(fixture, act, &format!("`{file}` read-only"), |fixture, case, act| {
+                let path = fixture.place.path().join(file.replace("ID", &case.args[2]));
+                assert!(path.exists(), "{}", path.display());
+                let file = ReadOnly::make(vec![path]);
+                tried = file.is_some();
+                act();
+            });
+            assert!(!done || !tried, "{} with `{file}`, {kinds:?}", act.kind);
         }
-        // So that there is a lock file.
-        fixture.perform(&fixture.case(act)).unwrap();
-        let lock = fixture.place.path().join("toolpacks.lock");
-        assert!(lock.exists());
-        let mut tried = false;
-        let done = check(fixture, act, "a lock file that can't be replaced", |_, _, act| {
-            let file = ReadOnly::make(vec![lock]);
-            tried = file.is_some();
-            act();
-        });
-        assert!(!done || !tried, "{}", act.kind);
     });
 }

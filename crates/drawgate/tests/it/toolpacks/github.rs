@@ -139,6 +139,6 @@ pub(super) fn commit(digit: char) -> String {
 
 /// What the lock file says about a pack.
 pub(super) fn locked(place: &TestFolder, id: &str) -> Value {
-    let text = std::fs::read(place.path().join("toolpacks.lock")).unwrap();
+    let text = std::fs::read(place.path().join("drawgate.lock")).unwrap();
     serde_json::from_slice::<Value>(&text).unwrap()["toolpacks"][id].clone()
 }

@@ -121,7 +121,8 @@ async fn fifty_kills_leave_the_old_or_the_new() {
     fixture.publish();
     assert!(fixture.update().wait().unwrap().success());
     assert_eq!(fixture.check(), fixture.published);
-    let leftovers =
-        std::fs::read_dir(fixture.place.path().join("toolpacks/.staging")).unwrap().count();
-    assert_eq!(leftovers, 0, "what was staged is swept away");
+    for folder in [".staging", ".staged", ".leaving", ".trash"] {
+        let folder = fixture.place.path().join("toolpacks").join(folder);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "{}", folder.display());
+    }
 }
