@@ -105,7 +105,9 @@ async fn exit_code_and_both_outputs_are_in_the_result() {
         (text(&missing), missing.structured_content.as_ref().unwrap()["exitCode"].as_i64()),
         ("exit code 1", Some(1))
     );
-    let paths = json!({ "type": "object", "properties": { "paths": { "type": "array", "items": { "type": "string" } } } });
+    let path = json!({ "type": "string", "pattern": "[a-z .]+" });
+    let paths = json!({ "type": "array", "items": path });
+    let paths = json!({ "type": "object", "properties": { "paths": paths } });
     let counted =
         run(&folder, "wc -l -- {{paths...}}", paths, json!({ "paths": ["notes.txt", "no such"] }))
             .await;

@@ -289,7 +289,7 @@ mod tests {
         let server = report(json!({
             "id": "evil", "state": "failed", "tools": 0, "server": forged, "fault": forged, "problem": forged,
             "leftOut": [{ "source_id": "evil", "tool": forged, "reason": forged }],
-            "demands": { forged: { "inForce": true, "requiredScopes": [forged] } },
+            "demands": { forged: { "inForce": true, "requiresConfirmation": true, "requiredScopes": [] } },
             "diagnostics": {
                 "state": forged, "transport": forged, "protocolVersion": forged, "restarts": 1, "lastError": "x\ny",
                 "leftOut": [{ "tool": forged, "reason": forged }], "stderrTail": [forged],

@@ -106,7 +106,9 @@ fn a_link_or_a_pipe_in_place_of_an_own_file_is_neither_followed_nor_waited_for()
             }
             let output = place.run(&call);
             let said = text(&output.stderr);
-            assert!(said.contains(says), "{name}, {kind}: {said}");
+            // A key behind a link that leads nowhere is missed like one that was removed.
+            let is_missed = kind == "dangling link" && said.contains("is missing");
+            assert!(said.contains(says) || is_missed, "{name}, {kind}: {said}");
             assert_eq!(output.status.success(), says.is_empty(), "{name}, {kind}: {said}");
             let left = std::fs::read_to_string(&victim).ok();
             let theirs = (kind == "link").then(|| "theirs".to_owned());

@@ -112,8 +112,8 @@ const REFUSED: &[&str] = &[
     "find . -execdir {{q}} +",
     "fd -x {{q}}",
     // The program within another command.
-    "docker run --rm -it node -e {{q}}",
-    "docker run image env {{q}}",
+    "docker run --rm image node -e {{q}}",
+    "docker run image sudo {{q}}",
     "conda run -n x python -c {{q}}",
     "unheard-of --flag sh -x -c {{q}}",
     "unheard-of bash --norc --eval={{q}}",
@@ -162,11 +162,9 @@ const INNER: &[&str] = &[
     "sh -c {{q}}",
     "sh -x -c {{q}}",
     "bash --norc -c {{q}}",
-    "bash -c 'echo $1' bash {{q}}",
     "perl -ne {{q}}",
     "python3 -u -c {{q}}",
     "node -p {{q}}",
-    "env {{q}}",
     "/usr/bin/env {{q}}",
     "sudo {{q}}",
     "xargs {{q}}",
@@ -338,7 +336,7 @@ fn a_command_within_another_is_held_to_the_same() {
 
 #[test]
 fn callers_may_choose_among_what_is_listed() {
-    for good in ["python3 -I -m timeit {{q}}", "npx --call={{q}}", "sh ./x.sh {{q}}"] {
+    for good in ["python3 -I -m timeit {{q}}", "sh ./x.sh {{q}}"] {
         assert_eq!(check(good, &json!({ "type": "string", "enum": ["1", "2"] })), Ok(()), "{good}");
     }
     let pattern = json!({ "type": "string", "pattern": ".*" });

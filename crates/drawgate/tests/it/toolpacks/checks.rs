@@ -171,28 +171,6 @@ fn validate_finds_what_would_keep_a_folder_from_being_installed() {
 }
 
 #[test]
-fn programs_that_run_their_arguments_are_warned_of() {
-    let place = TestFolder::new("");
-    let pack = json!({
-        "id": "build", "name": "Build", "version": "1.0.0",
-        "tools": [{
-            "name": "build_it", "type": "command", "command_template": "make {{target}}",
-            "parameters": { "type": "object", "properties": { "target": { "type": "string" } }, "required": ["target"] },
-        }],
-    });
-    let folder = place.path().join("build");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("toolpack.json"), pack.to_string()).unwrap();
-    let warning = "warning: $.tools[0].command_template: `make` runs what `target` says";
-    let validated = place.ok(&["toolpacks", "validate", "./build"]);
-    assert!(validated.starts_with(&format!("./build: valid\n  {warning}")), "{validated}");
-    for args in [&["install", "./build"][..], &["show", "build"], &["validate", "build"]] {
-        let said = place.ok(&[&["toolpacks"], args].concat());
-        assert!(said.contains(warning), "{said}");
-    }
-}
-
-#[test]
 fn the_published_schema_is_current() {
     let place = TestFolder::new("");
     let printed = place.ok(&["toolpacks", "schema"]);
