@@ -127,7 +127,8 @@ impl Follower {
         };
         match applied {
             Ok(Applied::Now) => tracing::info!("configuration reloaded"),
-            Ok(Applied::Before) => {}
+            // The lock also says which toolpacks are enabled, which is not part of the configuration.
+            Ok(Applied::Before) => self.runtime.operations.toolpacks.refresh().await,
             // It has been reported.
             Err(_) => return Looked::Failed,
         }

@@ -94,7 +94,7 @@ pub enum ToolpackError {
     #[error("what was prepared as `{0}` is gone; install it again")]
     NotStaged(String),
     /// The lock file is damaged or from a newer version.
-    #[error("`{}` can't be used: {reason}; restore it, or move it away and install the packs again", path.display())]
+    #[error("`{}` can't be used: {reason}; restore it from a copy or from version control; without one, move it and the folder of the packs away, and install them again", path.display())]
     Lock {
         /// The file.
         path: PathBuf,

@@ -221,7 +221,9 @@ impl ConfigFile {
         let lock = PackageLock::read(&PackageLock::path(&self.path));
         match lock.problem {
             None => Ok(lock.servers),
-            Some(problem) => bail!("{problem}; repair the lock file, or remove it"),
+            Some(problem) => {
+                bail!("{problem}; restore the lock file from a copy or from version control")
+            }
         }
     }
 

@@ -76,6 +76,26 @@ async fn a_pack_comes_and_goes_while_a_client_is_connected() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_gateway_follows_the_lock() {
+    let api = Notes::start().await;
+    let place = TestFolder::new("");
+    let gateway = place.serve();
+    let folder = example_at(&place, "openapi-local", "127.0.0.1:8087", &api.address);
+    install_and_enable(&place, &folder);
+    listed(&gateway, "notes_list").await;
+    let lock = place.path().join("drawgate.lock");
+    let enabled = std::fs::read_to_string(&lock).unwrap();
+    let disabled = enabled.replace("\"enabled\": true", "\"enabled\": false");
+    assert_ne!(enabled, disabled);
+    std::fs::write(&lock, disabled).unwrap();
+    let is_listed =
+        async || gateway.tool_names(&gateway.token).await.contains(&"notes_list".to_owned());
+    eventually("the pack ends", async || (!is_listed().await).then_some(())).await;
+    std::fs::write(&lock, enabled).unwrap();
+    listed(&gateway, "notes_list").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_enabled_without_a_gateway_is_there_when_one_starts() {
     let place = TestFolder::new("");
     let folder = write(&place, &commands("words", &[("say", "echo -- {{what}}")]));

@@ -1,5 +1,7 @@
 //! The methods that clients may use. One table says what each is called, where it exists and what it needs.
 
+use std::borrow::Cow;
+
 use super::era::Era;
 
 /// A method of the protocol.
@@ -114,7 +116,7 @@ const fn notification(method: Method, name: &'static str, eras: &'static [Era]) 
 /// The method that a message names, whether or not it is one of the table.
 #[derive(Clone)]
 pub(crate) struct MethodName {
-    text: String,
+    text: Cow<'static, str>,
     spec: Option<&'static MethodSpec>,
 }
 
@@ -122,6 +124,7 @@ impl MethodName {
     /// Looks a method up.
     pub(crate) fn new(text: String) -> Self {
         let spec = METHODS.iter().find(|spec| spec.name == text);
+        let text = spec.map_or(Cow::Owned(text), |spec| Cow::Borrowed(spec.name));
         Self { text, spec }
     }
 
