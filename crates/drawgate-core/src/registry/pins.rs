@@ -141,6 +141,14 @@ impl PinStore {
         noted.iter().any(|(noted, body)| noted == id && body["identity"] == self.identity)
     }
 
+    /// Notes that it has come up in time after all.
+    pub(super) async fn forget_late(&self) {
+        let removed = self.pins.documents.remove_document(LATE, self.source.as_str()).await;
+        if let Err(error) = removed {
+            tracing::debug!(source = %self.source, %error, "that it was late is still noted");
+        }
+    }
+
     /// Notes that they did. What could not be written costs the next start the same wait.
     pub(super) async fn note_late(&self) {
         let body = json!({ "identity": self.identity });

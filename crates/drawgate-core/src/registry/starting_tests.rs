@@ -166,6 +166,25 @@ async fn the_first_lists_wait_once_for_a_source_that_was_never_met() {
     let met = met.again(terms("two"), tools()).await;
     assert!(!is_awaited(&met).await);
     assert_eq!(met.listed(), ["s:a", "s:b"]);
+    // A wait that is broken off counts: the client that gave up may have ended the gateway.
+    let met = met.again(terms("three"), tools()).await;
+    assert!(is_awaited(&met).await);
+    let met = met.again(terms("three"), tools()).await;
+    assert!(!is_awaited(&met).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_comes_up_in_time_is_waited_for_again() {
+    let followed = SourceTerms { trust: Trust::Follow, ..terms("one") };
+    let met = Met::start(TestGate::new().await, followed.clone(), tools()).await;
+    met.source.go.notify_one();
+    met.supervisor.settle_first_lists(WAIT).await;
+    assert_eq!(met.listed(), ["s:a", "s:b"]);
+    let met = met.again(followed, tools()).await;
+    assert_eq!(met.listed(), [""; 0], "what it offers is not kept");
+    met.source.go.notify_one();
+    met.supervisor.settle_first_lists(WAIT).await;
+    assert_eq!(met.listed(), ["s:a", "s:b"]);
 }
 
 #[tokio::test(start_paused = true)]

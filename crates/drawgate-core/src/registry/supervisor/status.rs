@@ -143,23 +143,29 @@ impl SourceSupervisor {
     /// The same for the first lists of a gateway. They don't wait again for a source that has not come up in
     /// that time, at later starts neither.
     pub async fn settle_first_lists(&self, limit: Duration) {
-        let is_awaited = |source: &SupervisedSource, status: &SourceStatus| {
-            status.tools == 0 && !source.was_late.load(Ordering::Acquire)
-        };
-        self.settle_those(limit, is_awaited).await;
-        let late: Vec<Arc<SupervisedSource>> = {
-            let sources = self.sources.lock();
-            let all = sources.values().map(|found| &found.supervised);
-            let late = all.filter(|it| {
-                let status = it.status.lock();
-                status.state == SourceState::Starting && is_awaited(it, &status)
-            });
-            late.cloned().collect()
-        };
-        for source in late {
-            source.was_late.store(true, Ordering::Release);
+        let awaited = self.awaited_by_first_lists();
+        // Noted before the wait: a client that gives up meanwhile may end the gateway with it.
+        for source in &awaited {
             source.pin_store.lock().await.note_late().await;
         }
+        self.settle_those(limit, SupervisedSource::is_awaited).await;
+        for source in awaited {
+            let is_late = source.status.lock().state == SourceState::Starting;
+            source.was_late.store(is_late, Ordering::Release);
+            if !is_late {
+                source.pin_store.lock().await.forget_late().await;
+            }
+        }
+    }
+
+    fn awaited_by_first_lists(&self) -> Vec<Arc<SupervisedSource>> {
+        let sources = self.sources.lock();
+        let all = sources.values().map(|found| &found.supervised);
+        let awaited = all.filter(|source| {
+            let status = source.status.lock();
+            status.state == SourceState::Starting && source.is_awaited(&status)
+        });
+        awaited.cloned().collect()
     }
 
     /// Waits until all that is known from before is listed, or `limit` has passed.

@@ -64,6 +64,11 @@ enum Next {
 }
 
 impl SupervisedSource {
+    /// Whether the first lists wait for it: no tools of it are known, and no earlier start waited in vain.
+    pub(super) fn is_awaited(&self, status: &SourceStatus) -> bool {
+        status.tools == 0 && !self.was_late.load(Ordering::Acquire)
+    }
+
     pub(super) async fn run(self: Arc<Self>) {
         self.remember(&mut *self.pin_store.lock().await).await;
         let mut changes = self.source.changes();
