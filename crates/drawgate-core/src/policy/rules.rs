@@ -271,7 +271,7 @@ fn texts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String
     })
 }
 
-/// An absent verdict is none; a `null` that is written is no verdict.
+/// Reads a verdict that may be left out. A written `null` is a mistake.
 fn given_verdict<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Verdict>, D::Error> {

@@ -50,7 +50,7 @@ struct Lookups(Mutex<BTreeMap<(String, u16), Weak<Answer>>>);
 type Answer = OnceCell<Vec<SocketAddr>>;
 
 impl Lookups {
-    /// The answer of the lookup of this name that is under way; of `look_up` if there is none, or it fails.
+    /// Waits for the lookup of this name that is under way. Without one, or where it fails, runs `look_up`.
     async fn shared(
         &self,
         name: &str,

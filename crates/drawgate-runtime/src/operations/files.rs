@@ -80,7 +80,7 @@ impl FileChecks {
             EventKind::ToolpackInstalled | EventKind::ToolpackUpdated => {
                 Some(entry.map(|entry| &entry.content_hash) == hash.as_ref())
             }
-            // A folder without an entry is somebody else's, and was not removed.
+            // A folder without an entry was not installed here, and was not removed.
             EventKind::ToolpackRemoved => Some(pack.is_none()),
             // What can't be enabled was not, even if it had been before.
             EventKind::ToolpackEnabled => Some(pack.as_ref().is_some_and(|pack| {

@@ -1,8 +1,8 @@
 //! Changing what is installed, without a journal: the lock is the truth, and the folder follows it.
 //!
 //! What an install brings is complete under `.staged`, by its hash, before the lock names it; what a
-//! removal takes is under `.leaving` before the lock stops naming it. After that, and by whoever comes
-//! next after a process that was killed, the folder is made what the lock says.
+//! removal takes is under `.leaving` before the lock stops naming it. After that, the folder is made what
+//! the lock says; after a process that was killed, the next one that opens the folder does so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -161,7 +161,7 @@ impl Folder {
             return rename(staged, place, RenameFlags::NOREPLACE);
         }
         match rename(staged, place, RenameFlags::EXCHANGE) {
-            // This file system can't exchange: for a moment there is none.
+            // This file system can't exchange: for a moment the folder is missing.
             Err(ToolpackError::Io { source, .. })
                 if [Some(Errno::INVAL), Some(Errno::NOSYS)]
                     .contains(&Errno::from_io_error(&source)) =>

@@ -71,7 +71,7 @@ fn leftovers(fixture: &TestFolder) -> Vec<String> {
     rest.filter(|line| !line.starts_with("pack") && !own.contains(&line.as_str())).collect()
 }
 
-/// Takes the first steps of each act and dies; then somebody comes, and all is as the lock says.
+/// Takes the first steps of each act and ends there; the next process makes the folder what the lock says.
 #[test]
 fn killed_after_any_step_an_act_is_whole_or_nothing() {
     for (act, before, after) in ACTS {
